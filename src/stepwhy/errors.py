@@ -1,0 +1,102 @@
+"""What can go wrong for a reason a person can act on.
+
+The tree::
+
+    StepwhyError
+    ├── InputError                  exit code 3: a file or folder cannot be explained
+    │   ├── NotFoundError             input-not-found
+    │   ├── EmptyInputError           input-empty
+    │   ├── UnknownFormatError        unknown-format
+    │   ├── UnsupportedFormatError    unsupported-format
+    │   ├── CorruptInputError         corrupt-input
+    │   ├── NoTracesError             no-traces
+    │   └── NewerFormatError          newer-format
+    ├── OutputError                 exit code 4: a result cannot be written
+    └── CaptureError                exit code 5: a command cannot be started under observation
+
+Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
+message says what was wrong, where, and ends with what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class StepwhyError(Exception):
+    """Anything that stepwhy refuses to do, with the next action for the person.
+
+    Args:
+        what: What was wrong and where, one sentence without a final full stop.
+        todo: What to do next, one imperative sentence without a final full stop.
+    """
+
+    slug: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(f"{what}. {todo}.")
+        self.what = what
+        self.todo = todo
+
+
+class InputError(StepwhyError):
+    """An input that cannot be explained."""
+
+    exit_code = 3
+
+
+class NotFoundError(InputError):
+    """A path, folder or glob that names nothing."""
+
+    slug = "input-not-found"
+
+
+class EmptyInputError(InputError):
+    """A file without a single byte, or whose first record already failed."""
+
+    slug = "input-empty"
+
+
+class UnknownFormatError(InputError):
+    """A file that no importer recognises by its content."""
+
+    slug = "unknown-format"
+
+
+class UnsupportedFormatError(InputError):
+    """A format that is recognised but must be exported to another one first."""
+
+    slug = "unsupported-format"
+
+
+class CorruptInputError(InputError):
+    """A recognised file of which nothing usable could be read."""
+
+    slug = "corrupt-input"
+
+
+class NoTracesError(InputError):
+    """A folder in which nothing is a trace."""
+
+    slug = "no-traces"
+
+
+class NewerFormatError(InputError):
+    """A file of stepwhy's own that a later version wrote."""
+
+    slug = "newer-format"
+
+
+class OutputError(StepwhyError):
+    """A report or store that cannot be written."""
+
+    slug = "cannot-write"
+    exit_code = 4
+
+
+class CaptureError(StepwhyError):
+    """A command that cannot be started under observation."""
+
+    slug = "cannot-start"
+    exit_code = 5

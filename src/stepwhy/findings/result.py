@@ -1,0 +1,263 @@
+"""The result of explaining a run: what every report, and every outside check, reads.
+
+`docs/reference/result-schema.json` is generated from these classes. Adding a field is free;
+renaming or removing one needs a new `SCHEMA`. Unless a field says otherwise, times are integer
+nanoseconds and a mean per step over the steady steps; `None` means 'not recorded', never zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+# stepwhy.result/1: first version.
+SCHEMA = "stepwhy.result/1"
+
+BoundBy = Literal[
+    "input", "host", "compute", "communication", "transfer", "startup", "memory", "storage",
+    "unknown",
+]
+StepSource = Literal["marker", "hook", "periodicity", "whole-trace"]
+FindingVerdict = Literal["found", "clear", "not_applicable", "no_data", "incomplete", "error"]
+Risk = Literal["none", "changes-numerics", "changes-memory", "unknown"]
+
+CATEGORIES = (
+    "compute", "communication", "transfer", "input_wait", "compile", "sync", "dispatch", "python",
+    "storage", "unexplained",
+)
+"""The categories of a breakdown, in the order in which they claim time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthEntry:
+    """How often one thing happened while an input was read; `dropped`: absent from the trace."""
+
+    counter: str
+    severity: Literal["info", "warning", "error"]
+    count: int
+    help: str
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One file that was read; `events_read` = `events_kept` + all dropped health counts."""
+
+    path: str
+    format: str
+    events_read: int
+    events_kept: int
+    health: tuple[HealthEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What ran. Empty strings and None where the trace does not say."""
+
+    framework: str
+    framework_version: str
+    devices: tuple[str, ...]
+    ranks: int
+    world_size: int | None
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps: how they were found and how long they take.
+
+    Args:
+        count: All steps found, warm-up included.
+        source: 'marker': the trace marks them; 'hook': stepwhy observed them unprofiled;
+            'periodicity': inferred from what repeats; 'whole-trace': none found, one span.
+        confidence: 0..1 that these are the training's steps.
+        median_ns, p10_ns, p90_ns: Of all steps found.
+        steady: Steps that the means are taken over.
+        warm_up: Leading steps left out as warm-up.
+        device_side: Whether steps are cut where their device work ends, because launches run
+            ahead of the device.
+        note: One sentence about how they were cut, or ''.
+        durations_ns: Every step's wall time, in order.
+        profiler_cost: Relative cost of profiling a step (0.1 = 10 % longer), where unprofiled
+            steps were observed as well.
+    """
+
+    count: int
+    source: StepSource
+    confidence: float
+    median_ns: int
+    p10_ns: int
+    p90_ns: int
+    steady: int
+    warm_up: int
+    device_side: bool
+    note: str = ""
+    durations_ns: tuple[int, ...] = ()
+    profiler_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The closed partition of a step: `categories` sum to `wall_ns` exactly.
+
+    Args:
+        wall_ns: Mean wall time of the steady steps.
+        categories: ns per category, all of `CATEGORIES`.
+        phases: Compute ns per phase ('forward', 'backward', 'optimizer', ..., 'unknown').
+        hottest_line: Source line that holds the driving thread most while the device is idle.
+    """
+
+    wall_ns: int
+    categories: dict[str, int]
+    phases: dict[str, int]
+    hottest_line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device over a mean steady step. Bytes are None where no copy of it is recorded."""
+
+    name: str
+    kind: str
+    busy_ns: int
+    busy_fraction: float
+    compute_ns: int
+    communication_ns: int
+    exposed_communication_ns: int
+    transfer_ns: int
+    h2d_bytes: int | None
+    d2h_bytes: int | None
+    model: str = ""
+    breakdown: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTotal:
+    """One device over the whole file, steps or not. Times are unions, `kernel_ns` is a sum."""
+
+    name: str
+    busy_ns: int
+    kernel_ns: int
+    communication_ns: int
+    exposed_communication_ns: int
+    h2d_ns: int
+    h2d_bytes: int | None
+    d2h_ns: int
+    d2h_bytes: int | None
+    kernels: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTotals:
+    """Totals over the whole file."""
+
+    span_ns: int
+    devices: tuple[DeviceTotal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the op table, over a mean steady step; `count` is per step, too."""
+
+    name: str
+    device: str
+    phase: str
+    count: float
+    total_ns: int
+    self_ns: int
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One fact behind a finding: what was measured, its value and unit, and where.
+
+    Args:
+        what: Noun phrase, e.g. 'time blocked in cudaMemcpyAsync'.
+        value: The measurement, unformatted.
+        unit: 'ns', 'bytes', 'fraction', 'count', or '' for text.
+        where: Op, source line, device or track; '' when it concerns the whole run.
+    """
+
+    what: str
+    value: float | int | str
+    unit: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Predicted reduction of the step time for one edit of the program, as an interval.
+
+    Args:
+        low_ns, high_ns: The interval.
+        edit: The edit as data, e.g. 'remove input_wait'; the what-if engine prices it.
+    """
+
+    low_ns: int
+    high_ns: int
+    edit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to do about a finding. `code` is a few lines to adapt, '' where none would help."""
+
+    text: str
+    code: str
+    risk: Risk
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one diagnosis says.
+
+    Args:
+        id: Id of the diagnosis.
+        verdict: 'found': the pattern is there; 'clear': looked, and it is not;
+            'not_applicable': cannot occur in such a run; 'no_data': the signal is missing;
+            'incomplete': part of the signal is missing; 'error': the diagnosis failed.
+        title: Descriptive when clear, imperative when a fix is offered; no numbers.
+        cost_ns_per_step: What the pattern costs a mean steady step; None where it costs no
+            time by itself (or none that can be told).
+        saving: Predicted saving of the fix, or None.
+        evidence: The facts, most important first.
+        fix: What to do, or None.
+        reason: Why it abstained or failed; '' otherwise.
+    """
+
+    id: str
+    verdict: FindingVerdict
+    title: str
+    cost_ns_per_step: int | None = None
+    saving: Saving | None = None
+    evidence: tuple[Evidence, ...] = ()
+    fix: Fix | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What bounds the step; 'unknown' with the reason in `sentence` when it cannot be told."""
+
+    bound_by: BoundBy
+    confidence: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything that stepwhy says about a run; findings come sorted by cost."""
+
+    verdict: Verdict
+    inputs: tuple[Input, ...]
+    run: Run
+    steps: Steps
+    breakdown: Breakdown
+    devices: tuple[Device, ...]
+    trace: TraceTotals
+    ops: tuple[Op, ...]
+    findings: tuple[Finding, ...]
+    schema: str = SCHEMA
+    stepwhy: str = ""
+    notes: tuple[str, ...] = ()

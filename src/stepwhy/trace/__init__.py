@@ -1,0 +1,33 @@
+"""The trace model: columnar, interned, integer nanoseconds on one clock."""
+
+from stepwhy.trace.builder import TraceBuilder
+from stepwhy.trace.health import Health, HealthCounter
+from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace
+from stepwhy.trace.schema import (
+    NULL,
+    SCHEMA_VERSION,
+    Copy,
+    DeviceKind,
+    FlowKind,
+    Kind,
+    Phase,
+    Role,
+)
+
+__all__ = [
+    "NULL",
+    "SCHEMA_VERSION",
+    "Columns",
+    "Copy",
+    "DeviceKind",
+    "FlowKind",
+    "Health",
+    "HealthCounter",
+    "Kind",
+    "Meta",
+    "Phase",
+    "Role",
+    "SliceIndex",
+    "Trace",
+    "TraceBuilder",
+]

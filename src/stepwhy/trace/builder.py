@@ -1,0 +1,144 @@
+"""Builds a `Trace`: interning, ordering and the integrity check in one place.
+
+Importers append rows (`slice`, `device`, ...) or, on hot paths, whole columns (`slices_from`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.trace.health import Health
+from stepwhy.trace.integrity import check
+from stepwhy.trace.model import Columns, Meta, Trace
+from stepwhy.trace.schema import NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Value of a column that a row does not give: the null of the schema, or 0 where 0 is the null.
+_DEFAULTS: dict[tuple[Table, str], int] = {
+    (table, c.name): (0 if c.null in {"", "0"} else NULL)
+    for table in TABLES
+    for c in columns_of(table)
+}
+
+
+class TraceBuilder:
+    """Collects rows and finishes them into an ordered, checked trace.
+
+    Args:
+        health: The counters that the importer fills; a fresh one by default.
+    """
+
+    def __init__(self, health: Health | None = None) -> None:
+        self.health = health if health is not None else Health()
+        self._strings: dict[str, int] = {}
+        self._rows: dict[Table, dict[str, list[Any]]] = {
+            table: {c.name: [] for c in columns_of(table)} for table in TABLES
+        }
+        self._tracks: dict[tuple[int, int, int, int], int] = {}
+        self._devices: dict[str, int] = {}
+
+    def intern(self, text: str) -> int:
+        """Index of a string, the same for equal strings."""
+        return self._strings.setdefault(text, len(self._strings))
+
+    def intern_all(self, texts: Sequence[str]) -> list[int]:
+        """Indices of many strings."""
+        strings = self._strings
+        return [strings.setdefault(t, len(strings)) for t in texts]
+
+    def add(self, table: Table, **values: int) -> int:
+        """Append one row, columns that are not given take their null; returns its row number."""
+        rows = self._rows[table]
+        unknown = values.keys() - rows.keys()
+        if unknown:
+            raise TypeError(f"{table} has no column {sorted(unknown)}")
+        for name, column in rows.items():
+            column.append(values.get(name, _DEFAULTS[table, name]))
+        return len(rows[next(iter(rows))]) - 1
+
+    def device(self, name: str, kind: DeviceKind, model: str = "") -> int:
+        """Row of the device with this name, added at first sight."""
+        if name not in self._devices:
+            self._devices[name] = self.add(
+                "devices",
+                name=self.intern(name),
+                kind=int(kind),
+                model=self.intern(model) if model else NULL,
+            )
+        return self._devices[name]
+
+    def track(
+        self, role: Role, name: str, *, process: int = NULL, thread: int = NULL, device: int = NULL
+    ) -> int:
+        """Row of the track with this role, process, thread and device, added at first sight."""
+        key = (int(role), process, thread, device)
+        if key not in self._tracks:
+            self._tracks[key] = self.add(
+                "tracks",
+                role=int(role),
+                name=self.intern(name),
+                process=process,
+                thread=thread,
+                device=device,
+            )
+        return self._tracks[key]
+
+    def slice(
+        self, track: int, kind: Kind, name: str, start_ns: int, dur_ns: int, **values: int
+    ) -> int:
+        """Append one slice; returns the row it has *before* ordering (use it for flows)."""
+        return self.add(
+            "slices",
+            track=track,
+            kind=int(kind),
+            name=self.intern(name),
+            start_ns=start_ns,
+            dur_ns=dur_ns,
+            **values,
+        )
+
+    def slices_from(self, columns: Mapping[str, Sequence[int]]) -> None:
+        """Append many slices at once; all given columns are equally long."""
+        length = len(columns["start_ns"])
+        for name, column in self._rows["slices"].items():
+            given = columns.get(name)
+            column.extend(given if given is not None else [_DEFAULTS["slices", name]] * length)
+
+    def finish(self, meta: Meta) -> Trace:
+        """Order the tables, check them, and hand the trace over.
+
+        Raises:
+            ValueError: A table violates an invariant of the schema (a bug in the importer).
+        """
+        tables = {table: self._columns(table) for table in TABLES}
+        _order_slices(tables["slices"], tables["flows"])
+        for name, key in (("counters", "time_ns"), ("marks", "start_ns")):
+            _reorder(tables[name], np.argsort(getattr(tables[name], key), kind="stable"))
+        trace = Trace(strings=tuple(self._strings), meta=meta, health=self.health, **tables)
+        check(trace)
+        return trace
+
+    def _columns(self, table: Table) -> Columns:
+        rows = self._rows[table]
+        return Columns(
+            **{c.name: np.asarray(rows[c.name], dtype=c.dtype) for c in columns_of(table)}
+        )
+
+
+def _reorder(columns: Columns, order: Any) -> None:
+    for name, values in vars(columns).items():
+        setattr(columns, name, values[order])
+
+
+def _order_slices(slices: Columns, flows: Columns) -> None:
+    """Order by start, then longest first; flows follow their slices."""
+    order = np.lexsort((-slices.dur_ns, slices.start_ns))
+    _reorder(slices, order)
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    flows.source = place[flows.source]
+    flows.target = place[flows.target]

@@ -1,0 +1,84 @@
+"""What must hold for every trace, whoever built it: catches silent emptying and mixed-up columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace.schema import TABLES, Copy, DeviceKind, FlowKind, Kind, Phase, Role, columns_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace.model import Columns, Trace
+
+_ENUMS: dict[str, type[Kind | Role | DeviceKind | Copy | Phase | FlowKind]] = {
+    "Kind": Kind,
+    "Role": Role,
+    "DeviceKind": DeviceKind,
+    "Copy": Copy,
+    "Phase": Phase,
+    "FlowKind": FlowKind,
+}
+
+
+def check(trace: Trace) -> None:
+    """Check every invariant of the schema.
+
+    Raises:
+        ValueError: With the table, the column and the first offending row.
+    """
+    for table in TABLES:
+        _check_table(trace, table, trace.table(table))
+    _check_order(trace)
+    health = trace.health
+    if health.events_read != health.events_kept + health.dropped:
+        raise ValueError(
+            f"read {health.events_read} events, but kept {health.events_kept} "
+            f"and counted {health.dropped}"
+        )
+
+
+def _check_table(trace: Trace, table: str, columns: Columns) -> None:
+    length = len(columns)
+    for column in columns_of(table):  # type: ignore[arg-type]
+        values = getattr(columns, column.name)
+        where = f"{table}.{column.name}"
+        if values.shape != (length,) or values.dtype != np.dtype(column.dtype):
+            raise ValueError(f"{where}: {values.dtype}{values.shape}, expected {column.dtype}({length},)")
+        lowest = -1 if column.null == "-1" else 0
+        if column.unit == "string":
+            _within(where, values, lowest, len(trace.strings))
+        elif column.unit.startswith("row of "):
+            _within(where, values, lowest, len(getattr(trace, column.unit.removeprefix("row of "))))
+        elif column.unit in _ENUMS:
+            _members(where, values, _ENUMS[column.unit])
+
+
+def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
+    bad = np.flatnonzero((values < low) | (values >= high))
+    if len(bad):
+        raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, outside [{low}, {high})")
+
+
+def _members(
+    where: str,
+    values: NDArray[np.int8],
+    enum: type[Kind | Role | DeviceKind | Copy | Phase | FlowKind],
+) -> None:
+    bad = np.flatnonzero(~np.isin(values, [int(m) for m in enum]))
+    if len(bad):
+        raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, not a {enum.__name__}")
+
+
+def _check_order(trace: Trace) -> None:
+    slices = trace.slices
+    if len(slices) and (slices.dur_ns < 0).any():
+        raise ValueError("slices.dur_ns: negative duration")
+    starts, durations = slices.start_ns, slices.dur_ns
+    ahead = (starts[1:] > starts[:-1]) | (
+        (starts[1:] == starts[:-1]) & (durations[1:] <= durations[:-1])
+    )
+    if not ahead.all():
+        raise ValueError(f"slices: row {int(np.argmin(ahead)) + 1} is out of order")

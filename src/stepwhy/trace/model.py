@@ -1,0 +1,119 @@
+"""One columnar trace, whatever profiler wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NewType
+
+import numpy as np
+
+from stepwhy.trace.schema import NULL, TABLES, Kind, Role, Table, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from stepwhy.trace.health import Health
+
+SliceIndex = NewType("SliceIndex", int)
+StringIndex = NewType("StringIndex", int)
+
+
+class Columns(SimpleNamespace):
+    """The arrays of one table, one attribute per column of `schema.COLUMNS`, equally long."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(next(iter(vars(self).values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What is known about the run as a whole.
+
+    Args:
+        format: Name of the format, e.g. 'kineto'.
+        framework: 'pytorch', 'tensorflow', 'jax' or ''.
+        framework_version: Version as written in the trace, or ''.
+        rank: Rank of this process; NULL when not recorded.
+        world_size: Number of ranks; NULL when not recorded.
+        command: The command that was run, redacted, or ''.
+        signals: What the profiler could see. Passes abstain on what is missing here:
+            'host-ops', 'device-activity' (an accelerator was observed or would have been),
+            'python-stacks', 'sync-calls', 'copies', 'placement', 'step-log', 'memory'.
+        device_expected: The trace shows that an accelerator was in use, seen or not.
+        notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
+    """
+
+    format: str
+    framework: str = ""
+    framework_version: str = ""
+    rank: int = NULL
+    world_size: int = NULL
+    command: str = ""
+    signals: frozenset[str] = frozenset()
+    device_expected: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All that was observed of one process (or of one graph run over several devices).
+
+    Tables are `Columns`; see `schema.COLUMNS` for unit, null and order of each column.
+
+    Args:
+        strings: The interned strings; every 'string' column holds indices into it.
+        meta: Facts about the whole run.
+        health: What was lost, repaired or guessed while reading.
+    """
+
+    strings: tuple[str, ...]
+    devices: Columns
+    tracks: Columns
+    slices: Columns
+    flows: Columns
+    counters: Columns
+    nodes: Columns
+    copies: Columns
+    marks: Columns
+    meta: Meta
+    health: Health = field(repr=False)
+
+    def table(self, name: Table) -> Columns:
+        """A table by its name."""
+        columns: Columns = getattr(self, name)
+        return columns
+
+    def string(self, index: int) -> str:
+        """The string at an index, '' for the null."""
+        return "" if index == NULL else self.strings[index]
+
+    def strings_where(self, wanted: Iterable[str]) -> NDArray[np.int64]:
+        """Indices of the given strings that occur in the trace, ascending."""
+        targets = set(wanted)
+        found = [i for i, s in enumerate(self.strings) if s in targets]
+        return np.asarray(found, dtype=np.int64)
+
+    @property
+    def end_ns(self) -> NDArray[np.int64]:
+        """End of every slice, shape (slices,), ns."""
+        ends: NDArray[np.int64] = self.slices.start_ns + self.slices.dur_ns
+        return ends
+
+    def rows(self, *kinds: Kind, role: Role | None = None) -> NDArray[np.int64]:
+        """Rows of slices of the given kinds, optionally only on tracks of one role, ascending."""
+        mask = np.isin(self.slices.kind, np.asarray([int(k) for k in kinds], dtype=np.int8))
+        if role is not None and len(self.tracks):
+            mask &= self.tracks.role[self.slices.track] == int(role)
+        return np.flatnonzero(mask)
+
+
+def empty_columns(table: Table) -> Columns:
+    """A table without rows."""
+    return Columns(**{c.name: np.empty(0, dtype=c.dtype) for c in columns_of(table)})
+
+
+__all__ = ["NULL", "TABLES", "Columns", "Meta", "SliceIndex", "StringIndex", "Trace", "empty_columns"]

@@ -1,0 +1,195 @@
+"""The columns of a trace: unit, null meaning and ordering of each, as data.
+
+The tables are structs of arrays. `docs/reference/trace-schema.md` is generated from this file.
+A change of meaning needs a new `SCHEMA_VERSION` and an upgrader in `store`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+# 1: first version.
+SCHEMA_VERSION = 1
+
+NULL = -1
+"""Null of every index and count column; 'not recorded', never zero."""
+
+
+class Kind(IntEnum):
+    """What a slice is, in the passes' terms. The importer decides; passes never read categories."""
+
+    OTHER = 0
+    # On host threads.
+    OP = 1  # a framework operation (aten::mm, a TF kernel scheduled for a GPU)
+    LAUNCH = 2  # a device API call that hands work to the device (kernel, copy, graph)
+    RUNTIME = 3  # any other device API call (allocation, event, query, module load)
+    SYNC = 4  # a device API call that returns when the device has caught up
+    PYTHON = 5  # a Python function outside the framework's own code
+    FRAMEWORK = 6  # framework code that is not an operation (its Python, Optimizer.step, DDP)
+    ANNOTATION = 7  # a range that the user or a library named; explains nothing by itself
+    STEP = 8  # a step marker of the training loop
+    INPUT = 9  # the fetch of the next batch, with all that happens inside it
+    WAIT = 10  # blocked on another thread, process or machine (Recv, a collective's wait, a lock)
+    COMPILE = 11  # tracing, compiling, autotuning, module loading
+    STORAGE = 12  # checkpoint, summary or log writing
+    PROFILER = 13  # the profiler's own work
+    # On device streams (and on the op executors of a CPU device).
+    KERNEL = 20  # computation
+    COLLECTIVE = 21  # a collective or peer exchange
+    MEMCPY = 22  # a copy; `copy` says which way
+    MEMSET = 23  # a fill: counted as computation
+    DEVICE_WAIT = 24  # the device row shows that the device waits: not busy
+    DEVICE_ANNOTATION = 25  # a host range projected onto the device: not busy
+
+
+HOST_KINDS = frozenset(k for k in Kind if k < Kind.KERNEL)
+COMPUTE_KINDS = (Kind.KERNEL, Kind.MEMSET)
+BUSY_KINDS = (Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
+
+
+class Role(IntEnum):
+    """What a track stands for."""
+
+    HOST_THREAD = 0  # a thread of the training process
+    STREAM = 1  # a stream of an accelerator: its slices are device time
+    EXECUTOR = 2  # the op executor of a CPU device: its slices are device time of that CPU
+    WORKER = 3  # a thread of another process that feeds the training (input worker)
+
+
+class DeviceKind(IntEnum):
+    """What a device is."""
+
+    CPU = 0
+    GPU = 1
+    TPU = 2
+    OTHER = 3  # an accelerator without a name of its own here
+
+
+class Copy(IntEnum):
+    """Which way a copy goes."""
+
+    NONE = 0  # not a copy, or the direction is not recorded
+    H2D = 1
+    D2H = 2
+    D2D = 3  # within one device
+    PEER = 4  # between devices, processes or machines
+    H2H = 5
+
+
+class Phase(IntEnum):
+    """Part of the training step. UNKNOWN is the null: the importer could not tell by itself."""
+
+    UNKNOWN = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    INPUT = 4
+    COMMUNICATION = 5
+    OTHER = 6
+
+
+class FlowKind(IntEnum):
+    """What a flow says about its two slices."""
+
+    LAUNCH = 0  # from the host call to the device slice that it caused
+    DATA = 1  # from the producer of a tensor to its consumer
+    GRADIENT = 2  # from a forward operation to its backward operation
+
+
+Table = Literal[
+    "devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks"
+]
+Type = Literal["int8", "int32", "int64", "float64"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of one table.
+
+    Args:
+        table: The table.
+        name: The column's name.
+        dtype: NumPy dtype of its array.
+        unit: 'ns', 'bytes', 'string' (index into `Trace.strings`), 'Kind', '' ...
+        null: What stands for 'not recorded', in words; '' when the column is never null.
+        help: One sentence.
+    """
+
+    table: Table
+    name: str
+    dtype: Type
+    unit: str
+    null: str
+    help: str
+
+
+_NO_STRING = "-1"
+
+COLUMNS: tuple[Column, ...] = (
+    Column("devices", "name", "int32", "string", "", "Name as the trace gives it, host part removed."),
+    Column("devices", "kind", "int8", "DeviceKind", "", "CPU, GPU, TPU or another accelerator."),
+    Column("devices", "model", "int32", "string", _NO_STRING, "Model name, e.g. 'NVIDIA A100'."),
+    Column("tracks", "role", "int8", "Role", "", "What lies on the track."),
+    Column("tracks", "name", "int32", "string", "", "Name for people, e.g. 'stream 7'."),
+    Column("tracks", "process", "int64", "", "-1", "Process id; an id, not a number to compute with."),
+    Column("tracks", "thread", "int64", "", "-1", "Thread or stream id."),
+    Column("tracks", "device", "int32", "row of devices", "-1", "Device of a stream or executor."),
+    Column(
+        "slices", "start_ns", "int64", "ns", "",
+        "Start on the trace's clock. Rows are ordered by start, then longest first: "
+        "on one track a parent comes before its children.",
+    ),
+    Column("slices", "dur_ns", "int64", "ns", "", "Duration, never negative."),
+    Column("slices", "track", "int32", "row of tracks", "", "Where it lies."),
+    Column("slices", "kind", "int8", "Kind", "", "What it is."),
+    Column("slices", "name", "int32", "string", "", "Name; for graph ops the op type."),
+    Column("slices", "scope", "int32", "string", _NO_STRING, "Node name with its name scope (graph ops)."),
+    Column("slices", "source", "int32", "string", _NO_STRING, "Source line 'file(line): function'."),
+    Column("slices", "phase", "int8", "Phase", "0", "Phase where the importer knows it."),
+    Column("slices", "correlation", "int64", "", "-1", "Joins a LAUNCH/RUNTIME/SYNC call with its device slices."),
+    Column("slices", "sequence", "int64", "", "-1", "Autograd sequence number: equal in forward and backward."),
+    Column("slices", "copy", "int8", "Copy", "0", "Direction of a MEMCPY."),
+    Column("slices", "pageable", "int8", "0 or 1", "-1", "Whether the host side of a copy is pageable memory."),
+    Column("slices", "bytes", "int64", "bytes", "-1", "Bytes moved (copies, collectives) or produced (ops)."),
+    Column("flows", "source", "int32", "row of slices", "", "Where the flow begins."),
+    Column("flows", "target", "int32", "row of slices", "", "Where it ends."),
+    Column("flows", "kind", "int8", "FlowKind", "", "What it says."),
+    Column("counters", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
+    Column("counters", "name", "int32", "string", "", "What was sampled, e.g. 'device memory allocated'."),
+    Column("counters", "device", "int32", "row of devices", "-1", "Device it belongs to."),
+    Column("counters", "value", "int64", "as named", "", "The sample."),
+    Column("nodes", "name", "int32", "string", "", "Graph node, with its name scope."),
+    Column("nodes", "op", "int32", "string", "", "Op type as the program wrote it."),
+    Column("nodes", "requested", "int32", "string", _NO_STRING, "Device the program asked for; '' when it asked for none."),
+    Column("nodes", "actual", "int32", "string", _NO_STRING, "Device it ran on; null when it never ran."),
+    Column("nodes", "outer", "int32", "string", _NO_STRING,
+           "Device that an enclosing device scope asked for before an inner scope replaced it."),
+    Column("nodes", "scope_line", "int32", "string", _NO_STRING,
+           "Source line of the device scope that decided `requested`."),
+    Column("nodes", "source", "int32", "string", _NO_STRING, "Source line that created the node."),
+    Column("nodes", "colocated", "int32", "string", _NO_STRING, "Node that it is bound to by colocation."),
+    Column("copies", "source", "int32", "row of nodes", "", "Node whose output travels."),
+    Column("copies", "target", "int32", "row of nodes", "-1", "A consumer of it on the other device."),
+    Column("copies", "from_device", "int32", "string", "", "Sending device."),
+    Column("copies", "to_device", "int32", "string", "", "Receiving device."),
+    Column("copies", "bytes", "int64", "bytes", "-1", "Size of the tensor, per run of the graph."),
+    Column("copies", "dur_ns", "int64", "ns", "-1", "Time of the transfer, per run of the graph."),
+    Column("marks", "start_ns", "int64", "ns", "", "Start of an observed step; ordered."),
+    Column("marks", "dur_ns", "int64", "ns", "", "Its wall time."),
+    Column("marks", "profiled", "int8", "0 or 1", "", "Whether a profiler ran during it."),
+    Column("marks", "input_wait_ns", "int64", "ns", "-1", "Time in which its driving thread waited for a batch."),
+    Column("marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."),
+    Column("marks", "graph_ns", "int64", "ns", "-1",
+           "Time inside the framework's run call (TF1 `Session.run`)."),
+)
+
+TABLES: tuple[Table, ...] = (
+    "devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks",
+)
+
+
+def columns_of(table: Table) -> tuple[Column, ...]:
+    """The columns of one table, in order."""
+    return tuple(c for c in COLUMNS if c.table == table)

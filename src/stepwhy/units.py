@@ -1,0 +1,54 @@
+"""Formatting for people, in one place; everything inside is integer nanoseconds and bytes."""
+
+from __future__ import annotations
+
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+_TIME_STEPS = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs"))
+_BYTE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits without an exponent: 1234.5 -> '1234', 3.14159 -> '3.14'."""
+    magnitude = abs(value)
+    decimals = 0 if magnitude >= 100 else 1 if magnitude >= 10 else 2
+    return f"{value:.{decimals}f}"
+
+
+def format_ns(ns: float) -> str:
+    """A duration in the unit that leaves one to three digits before the point: '62.4 ms'."""
+    for size, unit in _TIME_STEPS:
+        if abs(ns) >= size:
+            return f"{_three_digits(ns / size)} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def format_bytes(count: float) -> str:
+    """A size with binary prefixes: '4.00 MiB'."""
+    for size, unit in _BYTE_STEPS:
+        if abs(count) >= size:
+            return f"{_three_digits(count / size)} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_fraction(fraction: float) -> str:
+    """A share as a percentage: '24 %', '0.4 %' below ten, '<0.1 %' for traces of something."""
+    percent = 100 * fraction
+    if 0 < abs(percent) < 0.1:
+        return "<0.1 %"
+    return f"{percent:.0f} %" if abs(percent) >= 10 or percent == 0 else f"{percent:.1f} %"
+
+
+def format_count(count: float) -> str:
+    """An integer with thin groups: '12,840'."""
+    return f"{count:,.0f}"
+
+
+def quantise(ns: float) -> int:
+    """Round a prediction to two significant digits: more would be false precision."""
+    magnitude = 1
+    while abs(ns) >= 100 * magnitude:
+        magnitude *= 10
+    return round(ns / magnitude) * magnitude
