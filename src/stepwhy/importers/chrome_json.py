@@ -1,0 +1,353 @@
+"""Chrome trace JSON as records: shared by every importer whose format is built on it.
+
+Three readers, from fast to forgiving, with the same result: a typed decode of the whole file; an
+untyped decode whose records are coerced one by one; and a scan for complete records when the text
+is not JSON (truncated, NaN, trailing commas). The JSON itself is parsed by `msgspec`; only the
+scan is written here, because no library salvages a torn file.
+
+Source: the "Trace Event Format" document of the Chromium project (JSON array and object formats).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from stepwhy.errors import CorruptInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Health
+
+A = TypeVar("A")
+Number = int | float | None
+
+# Below this, a double holds microseconds with an error under half a nanosecond, and trace files
+# write at most three decimals: the rounded nanosecond is the written one.
+_EXACT_AS_DOUBLE_US = 2.0**43
+# Beyond this (292 years) nanoseconds leave int64.
+_LARGEST_US = 2.0**63 / 1000
+# A torn file is worth a search for its next record, a file of another kind is not.
+_RESYNC_LIMIT = 1000
+
+
+class Event(msgspec.Struct, Generic[A], gc=False):
+    """One record; absent keys are None (or '' for the strings that identify a record)."""
+
+    ph: str = ""
+    name: str = ""
+    cat: str = ""
+    ts: Number = None
+    dur: Number = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: A | None = None
+
+
+class _ExactTimes(msgspec.Struct, gc=False):
+    """The times of a record as they are written."""
+
+    ts: int | Decimal | None = None
+    dur: int | Decimal | None = None
+
+
+class _Events(msgspec.Struct, Generic[A]):
+    traceEvents: list[Event[A]]  # noqa: N815 - the format's own spelling
+
+
+class _ExactDocument(msgspec.Struct):
+    traceEvents: list[_ExactTimes]  # noqa: N815 - the format's own spelling
+
+
+class Records(msgspec.Struct, Generic[A]):
+    """What a Chrome trace file holds.
+
+    Args:
+        events: All records that could be read, in file order.
+        header: The object's other keys ({} for a top-level list).
+        start_ns: Exact start of every record, shape (events,), ns; 0 where `timed` is False.
+        dur_ns: Exact duration, ns; 0 where none is written.
+        timed: Whether the record has a usable time and a duration that is not negative; count
+            the others with `count_untimed`.
+        complete: False when the file ended early: records after that point are unknown.
+    """
+
+    events: list[Event[A]]
+    header: dict[str, Any]
+    start_ns: Any
+    dur_ns: Any
+    timed: Any
+    complete: bool
+
+
+def looks_like_chrome_json(head: bytes) -> bool:
+    """Whether the beginning of a file is a Chrome trace: a list or object with event records."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    return text[:1] in {b"{", b"["} and b'"ph"' in text
+
+
+def read_records(source: Source, args: type[A], health: Health) -> Records[A]:
+    """Read every record of a Chrome trace file.
+
+    Sets `health.events_read` to the number of records and counts what was lost or repaired.
+
+    Args:
+        source: The file.
+        args: msgspec type of the records' `args`.
+        health: Counters to fill.
+
+    Raises:
+        CorruptInputError: The file holds not a single complete record.
+    """
+    with _no_collector():
+        data = _valid_utf8(source.data.removeprefix(b"\xef\xbb\xbf"), health)
+        events, header, complete = _decode(data, args, source, health)
+        health.events_read += len(events)
+        start_ns, dur_ns, timed = _times(events, data)
+    return Records(events, header, start_ns, dur_ns, timed, complete)
+
+
+def count_untimed(health: Health, count: int) -> None:
+    """Count slices that had to be left out because their time is unusable."""
+    health.count(
+        "unusable-time",
+        "warning",
+        "Slices without a time, or with a negative or absurd duration, were left out.",
+        count=count,
+        dropped=True,
+    )
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Cyclic garbage collection over a million fresh records costs more than decoding them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _valid_utf8(data: bytes, health: Health) -> bytes:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        health.count(
+            "invalid-utf8",
+            "warning",
+            "The file is not UTF-8 throughout; the offending bytes in names were replaced.",
+            dropped=False,
+        )
+        return data.decode("utf-8", errors="replace").encode()
+    return data
+
+
+def _decode(
+    data: bytes, args: type[A], source: Source, health: Health
+) -> tuple[list[Event[A]], dict[str, Any], bool]:
+    is_list = data.lstrip(b" \t\r\n")[:1] == b"["
+    header: dict[str, Any] = {}
+    try:
+        if is_list:
+            return msgspec.json.decode(data, type=list[Event[args]]), {}, True  # type: ignore[valid-type]
+        document = msgspec.json.decode(data, type=_Events[args])  # type: ignore[valid-type]
+        return document.traceEvents, _header(data), True
+    except (msgspec.DecodeError, RecursionError):
+        records, header, complete = _decode_forgiving(data, is_list, source, health)
+    events = _convert(records, args, health)
+    if not events:
+        raise CorruptInputError(
+            f"{source.origin} holds no complete trace event",
+            "Record the trace again, or check that the copy is complete",
+        )
+    return events, header, complete
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    """All keys but the events, without decoding the events a second time."""
+    fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    return {k: msgspec.json.decode(v) for k, v in fields.items() if k != "traceEvents"}
+
+
+def _decode_forgiving(
+    data: bytes, is_list: bool, source: Source, health: Health
+) -> tuple[list[Any], dict[str, Any], bool]:
+    """Records as plain objects, from JSON of unexpected types or from text that is not JSON."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return _salvage(data.decode("utf-8"), is_list, health)
+    if is_list:
+        return document, {}, True
+    events = document.pop("traceEvents", None)
+    if not isinstance(events, list):
+        raise CorruptInputError(
+            f"{source.origin} is a JSON object without a list of traceEvents",
+            "Give the trace file that the profiler wrote",
+        )
+    return events, document, True
+
+
+def _convert(records: list[Any], args: type[A], health: Health) -> list[Event[A]]:
+    """Coerce plain objects one by one; what does not fit is counted and left out."""
+    events = []
+    malformed = 0
+    for record in records:
+        try:
+            events.append(msgspec.convert(record, Event[args], strict=False))  # type: ignore[valid-type]
+        except (msgspec.ValidationError, RecursionError):
+            malformed += 1
+    health.events_read += malformed
+    health.count(
+        "malformed-record",
+        "warning",
+        "Records whose fields have the wrong type were left out.",
+        count=malformed,
+        dropped=True,
+    )
+    return events
+
+
+_EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*\[')
+_NEXT_RECORD = re.compile(r",\s*(?=\{)")
+_SEPARATOR = re.compile(r"[\s,]*")
+
+
+def _salvage(text: str, is_list: bool, health: Health) -> tuple[list[Any], dict[str, Any], bool]:
+    """Every complete record of a text that is not JSON as a whole."""
+    found = _EVENTS_KEY.search(text)
+    if not is_list and found is None:
+        return [], {}, False
+    position = text.index("[") + 1 if is_list or found is None else found.end()
+    decoder = json.JSONDecoder(strict=False)
+    records: list[Any] = []
+    broken = 0
+    while True:
+        position = _skip(text, position)
+        if position >= len(text) or text[position] == "]":
+            break
+        try:
+            record, position = decoder.raw_decode(text, position)
+            records.append(record)
+        except (ValueError, RecursionError):
+            broken += 1
+            following = _NEXT_RECORD.search(text, position + 1)
+            if following is None or broken > _RESYNC_LIMIT:
+                position = len(text)
+                break
+            position = following.end()
+    complete = position < len(text)
+    _count_damage(health, broken, complete)
+    header = _head_of_object(text, found.start()) if found is not None else {}
+    return records, header, complete
+
+
+def _skip(text: str, position: int) -> int:
+    match = _SEPARATOR.match(text, position)
+    return match.end() if match else position
+
+
+def _count_damage(health: Health, broken: int, complete: bool) -> None:
+    health.events_read += broken
+    health.count(
+        "unreadable-record",
+        "error",
+        "Damaged records were left out, and whatever they covered is missing.",
+        count=broken,
+        dropped=True,
+    )
+    if not complete:
+        health.count(
+            "json-truncated",
+            "error",
+            "The file ends before its list of events does: later events are missing. "
+            "Totals and steps cover the readable part only. Copy the trace again or let the "
+            "profiler finish writing.",
+            dropped=False,
+        )
+
+
+def _head_of_object(text: str, events_at: int) -> dict[str, Any]:
+    """The keys before the events, where a torn file still has them whole."""
+    try:
+        header = json.loads(text[:events_at].rstrip().rstrip(",") + "}")
+    except ValueError:
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def _times(
+    events: Sequence[Event[A]], data: bytes
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    starts = _as_float([e.ts for e in events])
+    durations = _as_float([0 if e.dur is None else e.dur for e in events])
+    usable = np.abs(starts) < _LARGEST_US  # False for NaN
+    good = usable & (durations >= 0) & (starts + durations < _LARGEST_US)
+    start_ns, dur_ns = _to_ns(starts, good), _to_ns(durations, good)
+    large = good & (np.abs(starts) >= _EXACT_AS_DOUBLE_US)
+    if large.any():
+        _refine(events, data, np.flatnonzero(large), start_ns, dur_ns)
+    return start_ns, dur_ns, good
+
+
+def _as_float(values: list[Number]) -> NDArray[np.float64]:
+    return np.asarray([np.nan if v is None else v for v in values], dtype=np.float64)
+
+
+def _to_ns(us: NDArray[np.float64], good: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Whole and fractional part apart: the product of a large double would round."""
+    us = np.where(good, us, 0.0)
+    whole = np.floor(us)
+    return whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000).astype(np.int64)
+
+
+def _refine(
+    events: Sequence[Event[A]],
+    data: bytes,
+    rows: NDArray[np.int64],
+    start_ns: NDArray[np.int64],
+    dur_ns: NDArray[np.int64],
+) -> None:
+    """Exact times for records whose time is too large for a double."""
+    integers = np.asarray([isinstance(events[r].ts, int) for r in rows])
+    for row in rows[integers]:
+        start_ns[row] = int(events[row].ts or 0) * 1000
+    if integers.all():
+        return
+    exact = _exact_times(data)
+    if exact is None or len(exact) != len(events):
+        return  # damaged text: the nearest double is the best there is
+    for row in rows[~integers]:
+        start_ns[row] = _decimal_ns(exact[row].ts, int(start_ns[row]))
+        dur_ns[row] = _decimal_ns(exact[row].dur, int(dur_ns[row]))
+
+
+def _exact_times(data: bytes) -> list[_ExactTimes] | None:
+    try:
+        if data.lstrip(b" \t\r\n")[:1] == b"[":
+            return msgspec.json.decode(data, type=list[_ExactTimes])
+        return msgspec.json.decode(data, type=_ExactDocument).traceEvents
+    except msgspec.DecodeError:
+        return None
+
+
+def _decimal_ns(value: int | Decimal | None, fallback: int) -> int:
+    if value is None:
+        return fallback
+    try:
+        return int((Decimal(value) * 1000).to_integral_value())
+    except InvalidOperation:
+        return fallback
