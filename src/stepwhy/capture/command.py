@@ -1,0 +1,51 @@
+"""What to start, and where its run directory goes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+RUNS_DIR = "stepwhy-runs"
+_INTERPRETER = re.compile(r"(python|pypy)[\d.]*(\.exe)?$")
+
+
+def command_for_script(script: str, args: Sequence[str]) -> list[str]:
+    """The command that runs a script under this interpreter, as `python script args` would.
+
+    Args:
+        script: Path of the script.
+        args: Its arguments.
+    """
+    return [sys.executable, script, *args]
+
+
+def run_name(command: Sequence[str]) -> str:
+    """A short name for what a command trains: the script's stem, the module, or the program.
+
+    Example: `['python', '-m', 'pkg.train', '--lr', '1']` is 'pkg.train'.
+    """
+    words = [Path(word).name for word in command]
+    if words and _INTERPRETER.fullmatch(words[0]):
+        words = words[1:]
+    if "-m" in words[:-1]:
+        name = words[words.index("-m") + 1]
+    else:
+        name = next((word for word in words if word and not word.startswith("-")), "run")
+        name = name.removesuffix(".py")
+    return re.sub(r"[^\w.\-]+", "-", name)[:40].strip(".-") or "run"
+
+
+def default_run_dir(command: Sequence[str], now: datetime) -> Path:
+    """Where a run goes that names no directory: `stepwhy-runs/<time>-<name>`, relative.
+
+    Args:
+        command: What will run.
+        now: The time that goes into the name, to the second.
+    """
+    return Path(RUNS_DIR) / f"{now:%Y%m%d-%H%M%S}-{run_name(command)}"

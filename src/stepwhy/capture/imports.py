@@ -1,0 +1,83 @@
+"""Calling back right after a module has been imported, without importing it.
+
+A finder in front of `sys.meta_path` lets the others find a wanted module and replaces its
+loader's `exec_module` for that one call, so that the loader stays of its own type.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    Hook = Callable[[ModuleType], None]
+
+_wanted: dict[str, Hook] = {}
+
+
+def _call(hook: Hook, module: ModuleType) -> None:
+    """Run a hook; a job must not notice that it failed."""
+    try:
+        hook(module)
+    except Exception:
+        return
+
+
+def _arm(spec: ModuleSpec, hook: Hook) -> None:
+    """Have the spec's loader call `hook` once, after it has executed the module."""
+    loader = spec.loader
+    if loader is None:
+        return
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module  # uncovers the method of the class
+        execute(module)
+        _call(hook, module)
+
+    try:
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+    except AttributeError:
+        return  # a loader without instance attributes stays as it is
+
+
+class _Finder:
+    """Lets the finders behind it find a wanted module and arms its loader."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        hook = _wanted.pop(name, None)
+        if hook is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                _arm(spec, hook)
+                return spec
+        return None
+
+
+_finder = _Finder()
+
+
+def after_import(name: str, hook: Hook) -> None:
+    """Call `hook(module)` right after the module of that name has been imported.
+
+    Args:
+        name: Full name of the module; nothing is imported here.
+        hook: Called once, with the module; what it raises is dropped.
+    """
+    module = sys.modules.get(name)
+    if module is not None:
+        _call(hook, module)
+        return
+    _wanted[name] = hook
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

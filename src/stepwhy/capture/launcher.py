@@ -1,0 +1,241 @@
+"""Starting a training command with the observer in place, and waiting for its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import stepwhy
+from stepwhy.capture.attach import ATTACHED_FILE, RUN_DIR_VARIABLE
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.recorder import write_json
+from stepwhy.capture.redaction import redact
+from stepwhy.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
+    from typing import Any
+
+RUN_SCHEMA = "stepwhy.run/1"
+_RUN_FILE = "run.json"
+_BOOTSTRAP = Path(__file__).resolve().parent / "bootstrap"
+_SIGNAL_BASE = 128  # a shell's exit code for signal n is 128 + n
+
+# A terminal sends these to the whole foreground group: the child has them already.
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+_FORWARDED = (*_FROM_TERMINAL, signal.SIGTERM)
+
+_NOT_ATTACHED = (
+    "the observer was never loaded: the command does not start Python 3.11 or later, or starts it "
+    "with -I, -E or -S. Start the training with an interpreter that reads PYTHONPATH"
+)
+_NO_LOOP = (
+    "no training loop was seen: no tf.compat.v1 session ran in the main thread and no torch "
+    "optimizer took a step. Check that the command trains with one of them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A training command that has ended.
+
+    Args:
+        exit_code: The command's own; 128 + n when signal n ended it.
+        run_dir: The run directory, absolute.
+        messages: What the person should know about the observation, one sentence or more each.
+    """
+
+    exit_code: int
+    run_dir: Path
+    messages: tuple[str, ...]
+
+
+def launch(command: Sequence[str], out_dir: Path) -> Launch:
+    """Run a command to its end, observed, with this process's standard streams.
+
+    Args:
+        command: Program and arguments.
+        out_dir: The run directory to write; it must not hold a run yet.
+
+    Returns:
+        How it ended and where the run directory is.
+
+    Raises:
+        CaptureError: When the directory cannot be written or the command cannot be started. In
+            both cases nothing has run.
+    """
+    run_dir = _prepare(Path(out_dir).absolute())
+    about: dict[str, Any] = {
+        "schema": RUN_SCHEMA,
+        "stepwhy": stepwhy.__version__,
+        "command": redact(list(command)),
+        "started_ns": now_ns(),
+        "ended_ns": None,
+        "exit_code": None,
+        "python": platform.python_version(),
+    }
+    _write_first(run_dir, about)
+    exit_code = _run(command, run_dir)
+    messages = tuple(_messages(run_dir))
+    _write_last(run_dir, {**about, "ended_ns": now_ns(), "exit_code": exit_code})
+    return Launch(exit_code, run_dir, messages)
+
+
+def _prepare(run_dir: Path) -> Path:
+    """Make the run directory."""
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(run_dir, error) from error
+    if (run_dir / _RUN_FILE).exists():
+        raise CaptureError(f"{run_dir} already holds a run", "Name another directory with --out")
+    return run_dir
+
+
+def _unwritable(run_dir: Path, error: OSError) -> CaptureError:
+    """The error for a run directory that cannot be written."""
+    return CaptureError(
+        f"the run directory {run_dir} cannot be written: {error.strerror}",
+        "Name a writable directory with --out",
+    )
+
+
+def _write_first(run_dir: Path, about: dict[str, Any]) -> None:
+    """Write what is known before the start, and the file in which observed processes sign in."""
+    try:
+        write_json(run_dir / _RUN_FILE, about)
+        (run_dir / ATTACHED_FILE).touch()
+    except OSError as error:
+        raise _unwritable(run_dir, error) from error
+
+
+def _write_last(run_dir: Path, about: dict[str, Any]) -> None:
+    """Write how it ended; the training has run, so a vanished directory is no error."""
+    try:
+        write_json(run_dir / _RUN_FILE, about)
+        (run_dir / ATTACHED_FILE).unlink(missing_ok=True)
+    except OSError:
+        pass
+
+
+def _environment(run_dir: Path) -> dict[str, str]:
+    """The child's environment: the observer's bootstrap goes first on the Python path."""
+    before = os.environ.get("PYTHONPATH")
+    path = f"{_BOOTSTRAP}{os.pathsep}{before}" if before else str(_BOOTSTRAP)
+    return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir)}
+
+
+def _run(command: Sequence[str], run_dir: Path) -> int:
+    """Start the command, forward signals, wait; its exit code as a shell would give it."""
+    with _Forwarding() as forwarding:
+        try:
+            child = subprocess.Popen(list(command), env=_environment(run_dir))  # noqa: S603
+        except (OSError, ValueError) as error:
+            _undo(run_dir)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            program = command[0] if command else ""
+            raise CaptureError(
+                f"{program!r} cannot be started: {reason}",
+                "Check the command, or pass a Python script",
+            ) from error
+        forwarding.to(child)
+        code = child.wait()
+    return _SIGNAL_BASE - code if code < 0 else code
+
+
+def _undo(run_dir: Path) -> None:
+    """Take back what `_write_first` wrote; the directory goes if that was all."""
+    try:
+        (run_dir / _RUN_FILE).unlink(missing_ok=True)
+        (run_dir / ATTACHED_FILE).unlink(missing_ok=True)
+        run_dir.rmdir()
+    except OSError:
+        pass
+
+
+class _Forwarding:
+    """Passes signals on to the child while it runs, as if it had been started alone."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _FORWARDED:
+                # An ignored signal (nohup) stays ignored, here and in the child.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def to(self, child: subprocess.Popen[bytes]) -> None:
+        """Forward to this child from here on, and what came before it was there."""
+        self._child = child
+        for number in self._early:
+            child.send_signal(number)
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        """Handle one signal."""
+        if number in _FROM_TERMINAL and _in_foreground():
+            return
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal's keys reach this process group, and so the child, directly."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _messages(run_dir: Path) -> Iterator[str]:
+    """What the person should know: nothing observed, or what the observers said, once each."""
+    processes = sorted(run_dir.glob("process-*"))
+    if not processes:
+        yield _NO_LOOP if _signed_in(run_dir) else _NOT_ATTACHED
+    said = [text for process in processes for text in _said(process / "messages.jsonl")]
+    yield from dict.fromkeys(said)
+
+
+def _signed_in(run_dir: Path) -> bool:
+    """Whether any process loaded the observer."""
+    try:
+        return (run_dir / ATTACHED_FILE).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _said(path: Path) -> Iterator[str]:
+    """The texts of one process's messages; a torn last line is dropped."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return
+    for line in lines:
+        try:
+            yield str(json.loads(line)["text"])
+        except (ValueError, KeyError, TypeError):
+            continue

@@ -1,0 +1,114 @@
+"""Where in the user's program each graph op was made, and which device scopes enclosed it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+# Code that is not the user's: the interpreter's own, and whatever was installed as a package.
+_LIBRARIES = tuple(
+    {
+        os.path.realpath(path) + os.sep
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        if (path := sysconfig.get_paths().get(name))
+    }
+)
+_PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_KEPT_COMPONENTS = 2
+
+
+def script_dir() -> str:
+    """The folder of the script that runs; the current one without a script."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.dirname(os.path.realpath(main)) if main else os.getcwd()  # noqa: PTH109, PTH120
+
+
+def shorten(path: str, root: str) -> str:
+    """A path relative to the script's folder, or its last two components: never a home.
+
+    Args:
+        path: As the interpreter or the framework knows it.
+        root: The script's folder.
+    """
+    if not os.path.isabs(path):  # noqa: PTH117
+        return path
+    if path.startswith(root + os.sep):
+        return path[len(root) + 1 :]
+    return "/".join(PurePath(path).parts[-_KEPT_COMPONENTS:])
+
+
+class _Files:
+    """Answers per file name, remembered: a graph asks for the same few files over and over."""
+
+    def __init__(self) -> None:
+        self._root = script_dir()
+        self._short: dict[str, str | None] = {}
+
+    def user_name(self, path: str) -> str | None:
+        """The short name of a file of the user's, None for a library's."""
+        if path not in self._short:
+            self._short[path] = self._judge(path)
+        return self._short[path]
+
+    def _judge(self, path: str) -> str | None:
+        real = os.path.realpath(path)
+        inside = real.startswith(_LIBRARIES) or any(part in real for part in _PACKAGE_FOLDERS)
+        # A program that lives in an installed package is still the user's when it is the script's.
+        if path.startswith("<") or (inside and not real.startswith(self._root + os.sep)):
+            return None
+        return shorten(real, self._root)
+
+
+def _source(traceback: Iterable[Any], files: _Files) -> str | None:
+    """The innermost frame of the user's code: 'train.py(41): tower'."""
+    for frame in reversed(list(traceback)):
+        name = files.user_name(frame[0])
+        if name is not None:
+            return f"{name}({frame[1]}): {frame[2]}"
+    return None
+
+
+def _device(scope: Any) -> str:
+    """A device scope's argument: '' for None, of a function its name without its path."""
+    name = str(scope.obj)
+    if name == "None":
+        return ""
+    return name if "<" not in name else name.partition("<")[0] + "()"
+
+
+def _scopes(operation: Any, files: _Files) -> Iterator[dict[str, str]]:
+    """The device scopes around an op, outermost first."""
+    for scope in reversed(operation._device_assignments):
+        name = files.user_name(scope.filename or "<unknown>")
+        line = {"line": f"{name}({scope.lineno})"} if name else {}
+        yield {"device": _device(scope), **line}
+
+
+def sources_of(graph: Any) -> dict[str, dict[str, Any]]:
+    """For each op of a `tf.Graph`: source, requested device and enclosing device scopes.
+
+    Args:
+        graph: The graph as the program built it.
+
+    Returns:
+        By op name: `source` ('train.py(41): tower'; missing when no user frame is known),
+        `requested` ('' when no device was asked for) and `scopes`, outermost first, each with
+        `device` as written in the program and `line` ('train.py(38)'; missing when unknown).
+    """
+    files = _Files()
+    answers: dict[str, dict[str, Any]] = {}
+    for operation in graph.get_operations():
+        answer: dict[str, Any] = {"requested": operation.device}
+        source = _source(operation.traceback or (), files)
+        if source is not None:
+            answer["source"] = source
+        answer["scopes"] = list(_scopes(operation, files))
+        answers[operation.name] = answer
+    return answers
