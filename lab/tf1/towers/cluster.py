@@ -1,0 +1,58 @@
+"""A cluster of TensorFlow server processes on this machine's loopback interface.
+
+One `ps` task hosts the parameters, the `worker` tasks stand for accelerators: each runs one op at
+a time in a process of its own, and tensors between them are real copies.
+"""
+
+import atexit
+import os
+import socket
+import subprocess
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def start(workers):
+    """Start all tasks; returns the session target. They end with this process, however it ends."""
+    hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(1 + workers))
+    tasks = [("ps", 0)] + [("worker", i) for i in range(workers)]
+    for job, index in tasks:
+        server = subprocess.Popen(
+            [sys.executable, __file__, job, str(index), hosts],
+            stdin=subprocess.PIPE,  # stays open as long as we live: see `serve`
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        atexit.register(server.kill)
+    return "grpc://" + hosts.split(",")[0]
+
+
+def serve(job, index, hosts):
+    """Be one task until the parent process goes away."""
+    import tensorflow.compat.v1 as tf
+
+    hosts = hosts.split(",")
+    one_op_at_a_time = tf.ConfigProto(
+        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1
+    )
+    spec = {"ps": hosts[:1], "worker": hosts[1:]}
+    server = tf.train.Server(spec, job_name=job, task_index=int(index), config=one_op_at_a_time)
+    sys.stdin.read()  # end of file: the parent has ended
+    del server
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])
