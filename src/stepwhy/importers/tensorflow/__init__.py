@@ -1,0 +1,1 @@
+"""What the importers of TensorFlow step statistics share: names, labels, messages, placement."""
