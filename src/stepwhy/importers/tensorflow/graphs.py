@@ -1,0 +1,171 @@
+"""Graphs as the runtime placed them and as the program wrote them, free of protobuf's types."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwhy.importers.tensorflow.device_spec import canonical_name
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_SENDS = frozenset({"_Send", "_HostSend"})
+_RECEIVES = frozenset({"_Recv", "_HostRecv"})
+_COLOCATION = "loc:@"
+
+# Bytes of one element by DataType number (`types.proto`); strings, resources and variants have
+# no size of their own.
+_ELEMENT_BYTES = {
+    **dict.fromkeys((4, 6, 10, 11, 12), 1),  # (u)int8, bool, quantised
+    **dict.fromkeys((5, 14, 15, 16, 17, 19), 2),  # (u)int16, bfloat16, half
+    **dict.fromkeys((1, 3, 13, 22), 4),  # float, (u)int32
+    **dict.fromkeys((2, 8, 9, 23), 8),  # double, complex64, (u)int64
+    18: 16,  # complex128
+}
+
+
+class Node(NamedTuple):
+    """A node of a graph.
+
+    Args:
+        name: Name with its name scope.
+        op: Op type as written.
+        device: Canonical device, '' when none is given.
+        inputs: Names of producing nodes, without output numbers; data inputs only.
+        colocated: Node that it is bound to, '' when none.
+    """
+
+    name: str
+    op: str
+    device: str
+    inputs: tuple[str, ...]
+    colocated: str
+
+
+class Edge(NamedTuple):
+    """A tensor that crosses from one device to another.
+
+    Args:
+        tensor: Its name in the rendezvous.
+        source: Node that produces it.
+        slot: Which of the node's outputs it is.
+        receiver: Name of the receiving node; '' when no partition has it.
+        from_device: Sending device, canonical.
+        to_device: Receiving device, canonical.
+        bytes: Size by static shape and type, NULL when not known.
+    """
+
+    tensor: str
+    source: str
+    slot: int
+    receiver: str
+    from_device: str
+    to_device: str
+    bytes: int
+
+
+def text(data: bytes) -> str:
+    """A string field, with replacements where it is not UTF-8."""
+    return data.decode("utf-8", errors="replace")
+
+
+def nodes_of(graphs: Iterable[Any]) -> Iterator[Node]:
+    """Nodes of GraphDef messages, without the sends and receives that partitioning adds."""
+    for graph in graphs:
+        for node in graph.node:
+            op = text(node.op)
+            if op not in _SENDS and op not in _RECEIVES:
+                yield _node(node, op)
+
+
+def edges_of(graphs: Iterable[Any]) -> list[Edge]:
+    """Tensors that cross devices: the pairs of sends and receives in partition graphs.
+
+    Feeds and fetches, which the client terminates, are not among them.
+    """
+    partitions = list(graphs)
+    shapes = _static_shapes(partitions)
+    receivers = {}
+    sends = []
+    for graph in partitions:
+        for node in graph.node:
+            op = text(node.op)
+            if op in _RECEIVES:
+                receivers[_rendezvous_key(node)] = text(node.name)
+            elif op in _SENDS and not _attr(node, b"client_terminated", "b"):
+                sends.append(node)
+    edges = (_edge(node, receivers.get(_rendezvous_key(node), ""), shapes) for node in sends)
+    return [e for e in edges if e.from_device != e.to_device]
+
+
+def _node(node: Any, op: str) -> Node:
+    data_inputs = (text(i) for i in node.input if not i.startswith(b"^"))
+    return Node(
+        text(node.name),
+        op,
+        canonical_name(text(node.device)),
+        tuple(_producer(i)[0] for i in data_inputs),
+        _colocated(node),
+    )
+
+
+def _edge(node: Any, receiver: str, shapes: dict[tuple[str, int], Any]) -> Edge:
+    source, slot = _producer(text(node.input[0])) if node.input else ("", 0)
+    tensor, sender, to_device = _rendezvous_key(node)
+    return Edge(
+        tensor,
+        source,
+        slot,
+        receiver,
+        canonical_name(sender),
+        canonical_name(to_device),
+        _static_bytes(_attr(node, b"T", "type"), shapes.get((source, slot))),
+    )
+
+
+def _producer(name: str) -> tuple[str, int]:
+    """Node and output number of an input: 'x:1' -> ('x', 1), '^x' -> ('x', 0)."""
+    node, _, slot = name.removeprefix("^").partition(":")
+    return node, int(slot) if slot.isdecimal() and len(slot) < 10 else 0
+
+
+def _rendezvous_key(node: Any) -> tuple[str, str, str]:
+    """What a send and its receive agree on: tensor, sending and receiving device."""
+    tensor, sender, receiver = (
+        text(_attr(node, key, "s") or b"")
+        for key in (b"tensor_name", b"send_device", b"recv_device")
+    )
+    return tensor, sender, receiver
+
+
+def _attr(node: Any, key: bytes, field: str) -> Any:
+    return next((getattr(a.value, field) for a in node.attr if a.key == key), None)
+
+
+def _colocated(node: Any) -> str:
+    """The node of a 'loc:@node' class; binding to itself says nothing."""
+    classes = _attr(node, b"_class", "list")
+    names = (text(c) for c in classes.s) if classes is not None else ()
+    bound = (n.removeprefix(_COLOCATION) for n in names if n.startswith(_COLOCATION))
+    return next((n for n in bound if n != text(node.name)), "")
+
+
+def _static_shapes(graphs: Iterable[Any]) -> dict[tuple[str, int], Any]:
+    shapes = {}
+    for graph in graphs:
+        for node in graph.node:
+            outputs = _attr(node, b"_output_shapes", "list")
+            for slot, shape in enumerate(outputs.shape if outputs is not None else ()):
+                shapes[text(node.name), slot] = shape
+    return shapes
+
+
+def _static_bytes(dtype: int | None, shape: Any) -> int:
+    element = _ELEMENT_BYTES.get(dtype or 0)
+    if element is None or shape is None or shape.unknown_rank:
+        return NULL
+    sizes = [d.size for d in shape.dim]
+    total = element * prod(sizes)
+    return total if all(s >= 0 for s in sizes) and total < 1 << 62 else NULL

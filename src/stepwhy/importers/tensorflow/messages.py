@@ -1,0 +1,112 @@
+"""The messages of step statistics and graphs, built as data: no TensorFlow is needed to read them.
+
+They live in a pool and package of their own, so that they never collide with TensorFlow's in the
+same process. Strings are declared as bytes: a damaged character must not refuse the whole file.
+
+Source: `step_stats.proto`, `config.proto`, `graph.proto`, `node_def.proto`, `attr_value.proto`,
+`tensor_description.proto`, `allocation_description.proto` and `tensor_shape.proto` of TensorFlow.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+_PACKAGE = "stepwhy.tensorflow"
+
+# Message -> (field, number, type); '*' marks a repeated field. A map is, on the wire, a repeated
+# message of key and value, and is declared as that.
+_MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
+    "RunMetadata": (
+        ("step_stats", 1, "StepStats"),
+        ("partition_graphs", 3, "*GraphDef"),
+        ("function_graphs", 4, "*FunctionGraphs"),
+    ),
+    "FunctionGraphs": (("partition_graphs", 1, "*GraphDef"),),
+    "StepStats": (("dev_stats", 1, "*DeviceStepStats"),),
+    "DeviceStepStats": (("device", 1, "bytes"), ("node_stats", 2, "*NodeExecStats")),
+    "NodeExecStats": (
+        ("node_name", 1, "bytes"),
+        ("all_start_micros", 2, "int64"),
+        ("all_end_rel_micros", 5, "int64"),
+        ("output", 7, "*NodeOutput"),
+        ("timeline_label", 8, "bytes"),
+        ("thread_id", 10, "uint32"),
+        ("all_start_nanos", 13, "int64"),
+        ("all_end_rel_nanos", 16, "int64"),
+    ),
+    "NodeOutput": (("slot", 1, "int32"), ("tensor_description", 3, "TensorDescription")),
+    "TensorDescription": (("allocation_description", 4, "AllocationDescription"),),
+    "AllocationDescription": (("requested_bytes", 1, "int64"),),
+    "GraphDef": (("node", 1, "*NodeDef"),),
+    "NodeDef": (
+        ("name", 1, "bytes"),
+        ("op", 2, "bytes"),
+        ("input", 3, "*bytes"),
+        ("device", 4, "bytes"),
+        ("attr", 5, "*AttrEntry"),
+    ),
+    "AttrEntry": (("key", 1, "bytes"), ("value", 2, "AttrValue")),
+    "AttrValue": (
+        ("list", 1, "ListValue"),
+        ("s", 2, "bytes"),
+        ("b", 5, "bool"),
+        ("type", 6, "int32"),
+        ("shape", 7, "TensorShape"),
+    ),
+    "ListValue": (("s", 2, "*bytes"), ("shape", 7, "*TensorShape")),
+    "TensorShape": (("dim", 2, "*Dim"), ("unknown_rank", 3, "bool")),
+    "Dim": (("size", 1, "int64"),),
+}
+
+
+@cache
+def message_class(name: str) -> Any:
+    """The class of a message, e.g. 'RunMetadata'; imports protobuf at first use."""
+    from google.protobuf import message_factory  # noqa: PLC0415 - costs 20 ms, needed by few files
+
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+def parse_message(name: str, data: bytes) -> Any | None:
+    """A parsed message, or None when the bytes are not one."""
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
+
+    message = message_class(name)()
+    try:
+        message.ParseFromString(data)
+    except (DecodeError, RecursionError):
+        return None
+    return message
+
+
+@cache
+def _pool() -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool  # noqa: PLC0415
+
+    file = descriptor_pb2.FileDescriptorProto(
+        name="stepwhy/tensorflow.proto", package=_PACKAGE, syntax="proto3"
+    )
+    for message, declared in _MESSAGES.items():
+        descriptor = file.message_type.add(name=message)
+        for name, number, kind in declared:
+            _declare(descriptor_pb2.FieldDescriptorProto, descriptor, name, number, kind)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return pool
+
+
+def _declare(field: Any, descriptor: Any, name: str, number: int, kind: str) -> None:
+    label = field.LABEL_REPEATED if kind.startswith("*") else field.LABEL_OPTIONAL
+    kind = kind.removeprefix("*")
+    if kind in _MESSAGES:
+        descriptor.field.add(
+            name=name,
+            number=number,
+            label=label,
+            type=field.TYPE_MESSAGE,
+            type_name=f".{_PACKAGE}.{kind}",
+        )
+    else:
+        scalar = getattr(field, f"TYPE_{kind.upper()}")
+        descriptor.field.add(name=name, number=number, label=label, type=scalar)

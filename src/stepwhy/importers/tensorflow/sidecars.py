@@ -1,0 +1,143 @@
+"""Files that a capture leaves beside a RunMetadata: what the program asked for, and from where.
+
+- ``graph.pb``: the GraphDef as the program built it;
+- ``sources.json``: source line and device scopes of every op;
+- ``window.json``: when the driving thread was inside ``Session.run``.
+
+Each is optional. One that cannot be read is counted, and what it would have told is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from stepwhy.importers.tensorflow.device_spec import (
+    DeviceSpec,
+    canonical,
+    conflicts,
+    merge,
+    parse_device,
+)
+from stepwhy.importers.tensorflow.graphs import nodes_of
+from stepwhy.importers.tensorflow.messages import parse_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.importers.source import Source
+    from stepwhy.importers.tensorflow.graphs import Node
+    from stepwhy.trace import Health
+
+T = TypeVar("T")
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """A `tf.device` block around the line that created an op; None clears the outer ones."""
+
+    device: str | None = None
+    line: str | None = None
+
+
+class OpSource(msgspec.Struct, frozen=True):
+    """Where an op was created and inside which device scopes, outermost first."""
+
+    source: str | None = None
+    requested: str | None = None
+    scopes: tuple[Scope, ...] = ()
+
+
+class Window(msgspec.Struct, frozen=True):
+    """When `Session.run` was entered and left, ns on the epoch clock."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    step: int | None = None
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Which scope decided a device request.
+
+    Args:
+        outer: Device that enclosing scopes asked for before one inside contradicted them, or ''.
+        line: Source line of the scope that decided, or ''.
+    """
+
+    outer: str = ""
+    line: str = ""
+
+
+class _Sources(msgspec.Struct):
+    ops: dict[str, OpSource]
+
+
+def requested_graph(source: Source, health: Health) -> dict[str, Node]:
+    """Nodes of the program's graph by name, from 'graph.pb'; empty when it is not there."""
+    data = source.beside("graph.pb")
+    graph = parse_message("GraphDef", data) if data is not None else None
+    if data is not None and graph is None:
+        _count_unreadable(health)
+    return {} if graph is None else {n.name: n for n in nodes_of([graph])}
+
+
+def op_sources(source: Source, health: Health) -> dict[str, OpSource]:
+    """Source and device scopes by op name, from 'sources.json'; empty when it is not there."""
+    found = _decode(source.beside("sources.json"), _Sources, health)
+    return found.ops if found is not None else {}
+
+
+def run_window(source: Source, health: Health) -> Window | None:
+    """The run's window from 'window.json'; None when it is not there or holds another kind."""
+    window = _decode(source.beside("window.json"), Window, health)
+    if window is None or window.kind != "tf1-run":
+        return None
+    if 0 <= window.start_ns <= window.end_ns < 1 << 62:
+        return window
+    _count_unreadable(health)
+    return None
+
+
+def decide(scopes: Sequence[Scope]) -> Decision:
+    """Which of nested device scopes decided, and what it overruled.
+
+    The scope that last contradicted what was asked for outside of it decides; without a
+    contradiction the innermost one that names a device does.
+
+    Args:
+        scopes: Outermost first.
+    """
+    asked, decision, overruled = DeviceSpec(), Decision(), False
+    for scope in scopes:
+        line = scope.line or ""
+        spec = parse_device(scope.device or "")
+        if scope.device is None:
+            asked, decision, overruled = DeviceSpec(), Decision(line=line), False
+        elif spec is not None and spec != DeviceSpec():
+            if conflicts(asked, spec):
+                decision, overruled = Decision(canonical(asked), line), True
+            elif not overruled:
+                decision = Decision(line=line)
+            asked = merge(asked, spec)
+    return decision
+
+
+def _decode(data: bytes | None, kind: type[T], health: Health) -> T | None:
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        _count_unreadable(health)
+        return None
+
+
+def _count_unreadable(health: Health) -> None:
+    health.count(
+        "unreadable-sidecar",
+        "warning",
+        "A file beside the trace (graph.pb, sources.json or window.json) is damaged: requested "
+        "devices, source lines or the step's wall time are missing.",
+        dropped=False,
+    )

@@ -1,0 +1,110 @@
+"""Protobuf's wire format, as far as recognising and saving torn messages needs it.
+
+The messages themselves are parsed by `google.protobuf`, which refuses a torn one as a whole.
+
+Source: "Encoding" in the Protocol Buffers documentation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+
+Nested: TypeAlias = "dict[int, Nested]"
+"""Which fields of a message are messages to look into, by number."""
+
+
+class Field(NamedTuple):
+    """Where a field lies; `end` is beyond the buffer where the buffer is torn."""
+
+    number: int
+    is_message: bool
+    key: int
+    start: int
+    end: int
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """Fields of a message up to the first one that is no valid wire format."""
+    position = 0
+    while position < len(data):
+        field = _field_at(data, position)
+        if field is None:
+            return
+        yield field
+        position = field.end
+
+
+def dig(data: bytes, *path: int) -> Iterator[bytes]:
+    """All bytes found under a path of field numbers, in order."""
+    if not path:
+        yield data
+        return
+    for field in fields(data):
+        if field.number == path[0] and field.is_message:
+            yield from dig(data[field.start : field.end], *path[1:])
+
+
+def close_torn(data: bytes, nested: Nested) -> bytes:
+    """A torn message made whole again: the fields that ended before the tear.
+
+    Args:
+        data: A message whose end may be missing.
+        nested: Fields of which a part is worth keeping, with the same of theirs.
+    """
+    position = 0
+    for field in fields(data):
+        if field.end > len(data):
+            inner = nested.get(field.number) if field.is_message else None
+            if inner is None:
+                break
+            body = close_torn(data[field.start :], inner)
+            return (
+                data[:position] + _varint(field.number << 3 | _LENGTH) + _varint(len(body)) + body
+            )
+        position = field.end
+    return data[:position]
+
+
+def _field_at(data: bytes, position: int) -> Field | None:
+    tag = _read_varint(data, position)
+    if tag is None or tag[0] >> 3 == 0:
+        return None
+    value, start = tag
+    wire = value & 7
+    if wire == _VARINT:
+        number = _read_varint(data, start)
+        return Field(value >> 3, False, position, start, number[1] if number else len(data) + 1)
+    if wire == _LENGTH:
+        length = _read_varint(data, start)
+        if length is None:
+            return Field(value >> 3, False, position, start, len(data) + 1)
+        return Field(value >> 3, True, position, length[1], length[1] + length[0])
+    size = {_FIXED64: 8, _FIXED32: 4}.get(wire)
+    return None if size is None else Field(value >> 3, False, position, start, start + size)
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int] | None:
+    """Value and the position after it; None when it does not end within ten bytes."""
+    value = 0
+    for shift in range(10):
+        if position + shift >= len(data):
+            return None
+        byte = data[position + shift]
+        value |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            return value, position + shift + 1
+    return None
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
