@@ -1,0 +1,176 @@
+"""What each device did when: disjoint sets of time, and totals over the whole file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.passes.intervals import Intervals
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.nesting import Nesting
+    from stepwhy.trace import Trace
+
+HOST_DEVICE = -1
+"""Index of the device that stands for the host where a CPU-only trace names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """When one device did what. The sets of one device may overlap; categories decide later.
+
+    Args:
+        index: Row of `devices`, or HOST_DEVICE.
+        name: Its name.
+        kind: What it is.
+        compute: Kernels and fills; on a CPU leaf operations outside the input region.
+        communication: Collectives and peer exchanges.
+        transfer: Copies.
+        rows: The slices behind them, ascending; (slices,).
+        waits: Whether the executor itself shows waiting (used where no thread explains idle time).
+    """
+
+    index: int
+    name: str
+    kind: DeviceKind
+    compute: Intervals
+    communication: Intervals
+    transfer: Intervals
+    rows: NDArray[np.int64]
+
+    @property
+    def busy(self) -> Intervals:
+        """Whenever it did anything."""
+        return self.compute | self.communication | self.transfer
+
+
+def intervals_of(trace: Trace, rows: NDArray[np.int64]) -> Intervals:
+    """The union of some slices."""
+    return Intervals.of(trace.slices.start_ns[rows], trace.end_ns[rows])
+
+
+def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> list[Activity]:
+    """Activity of every device with work; on a CPU-only trace without devices, of the host.
+
+    Args:
+        trace: The trace.
+        nesting: Its call trees.
+        in_input: Whether each slice lies in the input region; (slices,).
+    """
+    found = [_activity(trace, int(i)) for i in range(len(trace.devices))]
+    found = [a for a in found if len(a.rows)]
+    accelerators = [a for a in found if a.kind is not DeviceKind.CPU]
+    if found and (accelerators or not trace.meta.device_expected):
+        return accelerators + [a for a in found if a.kind is DeviceKind.CPU]
+    if trace.meta.device_expected:
+        return []
+    host = _host_activity(trace, nesting, in_input)
+    return [host] if len(host.rows) else []
+
+
+def _activity(trace: Trace, index: int) -> Activity:
+    slices = trace.slices
+    on_device = np.isin(trace.tracks.role, [int(Role.STREAM), int(Role.EXECUTOR)])
+    on_device &= trace.tracks.device == index
+    mine = np.flatnonzero(on_device[slices.track]) if len(slices) else np.empty(0, dtype=np.int64)
+    return _sorted_by_kind(
+        trace,
+        index,
+        trace.string(int(trace.devices.name[index])),
+        DeviceKind(int(trace.devices.kind[index])),
+        mine,
+    )
+
+
+def _sorted_by_kind(
+    trace: Trace, index: int, name: str, kind: DeviceKind, rows: NDArray[np.int64]
+) -> Activity:
+    kinds = trace.slices.kind[rows]
+
+    def of(*wanted: Kind) -> NDArray[np.int64]:
+        return rows[np.isin(kinds, [int(k) for k in wanted])]
+
+    busy = of(Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
+    return Activity(
+        index,
+        name,
+        kind,
+        intervals_of(trace, of(Kind.KERNEL, Kind.MEMSET)),
+        intervals_of(trace, of(Kind.COLLECTIVE)),
+        intervals_of(trace, of(Kind.MEMCPY)),
+        busy,
+    )
+
+
+def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> Activity:
+    """The host as its own device: leaf operations compute, unless they prepare the next batch."""
+    slices = trace.slices
+    ops = trace.rows(Kind.OP, role=Role.HOST_THREAD)
+    has_child = np.zeros(len(slices), dtype=bool)
+    parents = nesting.parent[ops]
+    has_child[parents[parents >= 0]] = True
+    leaves = ops[~has_child[ops] & ~in_input[ops]]
+    collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)
+    return Activity(
+        HOST_DEVICE,
+        "CPU",
+        DeviceKind.CPU,
+        intervals_of(trace, leaves),
+        intervals_of(trace, collectives),
+        Intervals.empty(),
+        np.sort(np.concatenate([leaves, collectives])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """One device over the whole file; times in ns, `kernel_ns` is a sum, the others unions."""
+
+    name: str
+    busy_ns: int
+    kernel_ns: int
+    communication_ns: int
+    exposed_communication_ns: int
+    h2d_ns: int
+    h2d_bytes: int | None
+    d2h_ns: int
+    d2h_bytes: int | None
+    kernels: int
+
+
+def total(trace: Trace, activity: Activity) -> Totals:
+    """Totals of one device over the whole file."""
+    slices, rows = trace.slices, activity.rows
+    kernels = rows[np.isin(slices.kind[rows], [int(Kind.KERNEL), int(Kind.COLLECTIVE)])]
+    h2d, d2h = (copies_of(trace, rows, c) for c in (Copy.H2D, Copy.D2H))
+    return Totals(
+        name=activity.name,
+        busy_ns=activity.busy.total_ns,
+        kernel_ns=int(slices.dur_ns[kernels].sum()),
+        communication_ns=activity.communication.total_ns,
+        exposed_communication_ns=(activity.communication - activity.compute).total_ns,
+        h2d_ns=intervals_of(trace, h2d).total_ns,
+        h2d_bytes=known_bytes(trace, h2d),
+        d2h_ns=intervals_of(trace, d2h).total_ns,
+        d2h_bytes=known_bytes(trace, d2h),
+        kernels=len(kernels),
+    )
+
+
+def copies_of(trace: Trace, rows: NDArray[np.int64], direction: Copy) -> NDArray[np.int64]:
+    """Those of the rows that are copies in one direction."""
+    slices = trace.slices
+    return rows[(slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == direction)]
+
+
+def known_bytes(trace: Trace, rows: NDArray[np.int64]) -> int | None:
+    """Sum of the bytes of some copies; None when none of them records its size."""
+    sizes = trace.slices.bytes[rows]
+    if len(rows) and (sizes == NULL).all():
+        return None
+    return int(sizes[sizes != NULL].sum())

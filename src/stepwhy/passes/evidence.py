@@ -1,0 +1,113 @@
+"""What the host was doing, as sets of time: the evidence that explains device idle time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.intervals import Intervals
+from stepwhy.trace import NULL, Kind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.launches import Launches
+    from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.threads import Threads
+    from stepwhy.trace import Trace
+
+# A call to the device API that neither waits nor copies returns in microseconds; one that takes
+# this long (ns) creates a context or loads a library.
+FIRST_USE_NS = 10_000_000
+# Between two framework calls a thread runs Python; it may as well be blocked when the silence
+# lasts longer than this (ns), and then nothing is claimed.
+LONGEST_PYTHON_GAP_NS = 1_000_000
+
+Evidence = dict[str, Intervals]
+
+_CALLS = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.FRAMEWORK)
+
+
+def find_evidence(
+    trace: Trace, threads: Threads, nesting: Nesting, launches: Launches, *, host_is_device: bool
+) -> Evidence:
+    """Sets of time per category of host activity; they may overlap, the breakdown's order decides.
+
+    Args:
+        trace: The trace.
+        threads: Its driving threads.
+        nesting: Its call trees.
+        launches: Its launch join (copies that block are synchronisations).
+        host_is_device: Whether the op executors are the device (a CPU-only run).
+    """
+    storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
+    inner = _innermost(trace, threads, nesting)
+    dispatch = inner["dispatch"] | _autograd_silence(trace, threads)
+    if not host_is_device:
+        dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
+    python = inner["python"] | _executors(trace, Kind.PYTHON)
+    waits = _executors(trace, Kind.WAIT)
+    return {
+        "communication": waits,
+        "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
+        "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches),
+        "sync": _of(trace, threads, Kind.SYNC) | intervals_of(trace, launches.blocking_calls),
+        "dispatch": dispatch - storage,
+        "python": (python | _short_silence(trace, threads)) - storage,
+        "storage": storage,
+    }
+
+
+def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> NDArray[np.int64]:
+    rows = trace.rows(*kinds)
+    return rows[np.isin(trace.slices.track[rows], tracks)]
+
+
+def _of(trace: Trace, threads: Threads, *kinds: Kind) -> Intervals:
+    return intervals_of(trace, _rows(trace, threads.all, *kinds))
+
+
+def _executors(trace: Trace, *kinds: Kind) -> Intervals:
+    return intervals_of(trace, trace.rows(*kinds, role=Role.EXECUTOR))
+
+
+def _first_use(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
+    """Calls so long that they initialise something: device API calls, and the host side of graph
+    operations whose work is on an accelerator (their part is to launch it).
+    """
+    calls = np.setdiff1d(
+        _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH), launches.blocking_calls
+    )
+    graph_ops = trace.rows(Kind.OP, role=Role.HOST_THREAD)
+    graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
+    rows = np.concatenate([calls, graph_ops])
+    return intervals_of(trace, rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS])
+
+
+def _innermost(trace: Trace, threads: Threads, nesting: Nesting) -> Evidence:
+    """Who is innermost on the driving threads: the framework, or the user's Python."""
+    on_thread = np.isin(trace.slices.track[nesting.segment_row], threads.all)
+    starts, ends = nesting.segment_start_ns[on_thread], nesting.segment_end_ns[on_thread]
+    kinds = trace.slices.kind[nesting.segment_row[on_thread]]
+
+    def of(*wanted: Kind) -> Intervals:
+        mask = np.isin(kinds, [int(k) for k in wanted])
+        return Intervals.of(starts[mask], ends[mask])
+
+    return {"dispatch": of(*_CALLS), "python": of(Kind.PYTHON)}
+
+
+def _autograd_silence(trace: Trace, threads: Threads) -> Intervals:
+    """Between two backward operations the engine itself runs: framework code."""
+    if not threads.autograd:
+        return Intervals.empty()
+    rows = _rows(trace, threads.autograd, *_CALLS, Kind.SYNC)
+    return intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
+
+
+def _short_silence(trace: Trace, threads: Threads) -> Intervals:
+    """Short gaps between framework calls, on all driving threads taken together."""
+    calls = _of(trace, threads, *_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
+    return calls.gaps_up_to(LONGEST_PYTHON_GAP_NS)

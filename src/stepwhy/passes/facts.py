@@ -1,0 +1,168 @@
+"""Everything that diagnoses may look at, computed once and on demand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.findings import CATEGORIES
+from stepwhy.passes import nesting as nesting_pass
+from stepwhy.passes.breakdown import Partition, mean_exact, partition
+from stepwhy.passes.devices import Activity, Totals, find_activities, total
+from stepwhy.passes.evidence import Evidence, find_evidence
+from stepwhy.passes.launches import Launches, join_launches
+from stepwhy.passes.ops import OpRow, op_table
+from stepwhy.passes.phases import find_phases
+from stepwhy.passes.steps import StepTable, find_steps
+from stepwhy.passes.threads import Threads, find_threads
+from stepwhy.trace import DeviceKind, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+
+class Facts:
+    """The facts of one trace; each is computed at its first use.
+
+    Args:
+        trace: The trace.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+
+    @cached_property
+    def nesting(self) -> nesting_pass.Nesting:
+        """The call trees."""
+        return nesting_pass.nest(self.trace)
+
+    @cached_property
+    def launches(self) -> Launches:
+        """Which host call caused which device slice."""
+        return join_launches(self.trace)
+
+    @cached_property
+    def threads(self) -> Threads:
+        """The threads that drive the loop."""
+        return find_threads(self.trace)
+
+    @cached_property
+    def steps(self) -> StepTable:
+        """The steps."""
+        return find_steps(self.trace, self.threads, self.nesting, self.launches)
+
+    @cached_property
+    def steady_count(self) -> int:
+        """Number of steady steps."""
+        return len(self.steps.starts[self.steps.steady])
+
+    @cached_property
+    def in_input(self) -> NDArray[np.bool_]:
+        """Whether each slice lies in the input region; (slices,)."""
+        return nesting_pass.under(self.trace, self.nesting, Kind.INPUT)
+
+    @cached_property
+    def activities(self) -> list[Activity]:
+        """Activity of every device, accelerators first."""
+        return find_activities(self.trace, self.nesting, self.in_input)
+
+    @cached_property
+    def leading(self) -> list[Activity]:
+        """The devices that decide the breakdown: the accelerators, or the CPUs where none ran."""
+        accelerators = [a for a in self.activities if a.kind is not DeviceKind.CPU]
+        return accelerators or self.activities
+
+    @cached_property
+    def has_accelerator(self) -> bool:
+        """Whether work of an accelerator was recorded."""
+        return any(a.kind is not DeviceKind.CPU for a in self.activities)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What the host was doing."""
+        return find_evidence(
+            self.trace,
+            self.threads,
+            self.nesting,
+            self.launches,
+            host_is_device=not self.has_accelerator,
+        )
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """First start and last end of anything in the trace or its steps, ns."""
+        slices = self.trace.slices
+        starts = np.append(slices.start_ns, self.steps.starts)
+        ends = np.append(self.trace.end_ns, self.steps.ends)
+        return int(starts.min()), int(ends.max())
+
+    @cached_property
+    def partition(self) -> Partition:
+        """The breakdown of the leading devices together, over the whole trace."""
+        return partition(self.leading, self.evidence, *self.span)
+
+    @cached_property
+    def device_partitions(self) -> list[Partition]:
+        """The breakdown of each device of `activities`, over the whole trace."""
+        return [partition([a], self.evidence, *self.span) for a in self.activities]
+
+    @cached_property
+    def per_step(self) -> NDArray[np.int64]:
+        """Time per step and category, ns; (steps, categories)."""
+        return self.partition.per_step(self.steps)
+
+    @cached_property
+    def breakdown(self) -> dict[str, int]:
+        """Mean steady step: ns per category, sums to `wall_ns`."""
+        return self._mean[1]
+
+    @cached_property
+    def wall_ns(self) -> int:
+        """Wall time of the mean steady step."""
+        return self._mean[0]
+
+    @cached_property
+    def _mean(self) -> tuple[int, dict[str, int]]:
+        steady = self.steps.steady
+        return mean_exact(self.per_step[steady], self.steps.durations_ns[steady])
+
+    def share(self, category: str) -> float:
+        """Share of a category in the mean steady step, 0..1."""
+        return self.breakdown[category] / self.wall_ns if self.wall_ns else 0.0
+
+    @cached_property
+    def phases(self) -> NDArray[np.int8]:
+        """Phase of every slice; (slices,)."""
+        return find_phases(self.trace, self.threads, self.nesting, self.launches)
+
+    @cached_property
+    def ops(self) -> list[OpRow]:
+        """Operations over the steady steps, largest self time first."""
+        return op_table(self.trace, self.nesting, self.phases, self.steps)
+
+    @cached_property
+    def totals(self) -> list[Totals]:
+        """Totals of each device over the whole file."""
+        return [total(self.trace, a) for a in self.activities]
+
+    def mean_ns(self, sums: float) -> int:
+        """A sum over the steady steps as a mean per step."""
+        return round(sums / max(self.steady_count, 1))
+
+    def in_steady(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the rows whose slice starts inside a steady step."""
+        steps = self.steps
+        starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
+        if not len(starts):
+            return rows[:0]
+        at = self.trace.slices.start_ns[rows]
+        step = np.searchsorted(starts, at, side="right") - 1
+        inside = (step >= 0) & (at < ends[np.maximum(step, 0)])
+        return rows[inside]
+
+
+__all__ = ["CATEGORIES", "Facts"]

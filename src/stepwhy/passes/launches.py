@@ -1,0 +1,71 @@
+"""Which host call caused which device slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace import NULL, Kind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+NO_CALL = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """The join of host calls and device slices by correlation id.
+
+    Args:
+        device_rows: Slices on device streams, ascending; (device slices,).
+        call_row: The host call that caused each of them, NO_CALL where none was recorded.
+        blocking_calls: Copy calls that returned only after their copy had ended: the host waited
+            for the device, whatever the call's name says; rows of slices, ascending.
+    """
+
+    device_rows: NDArray[np.int64]
+    call_row: NDArray[np.int64]
+    blocking_calls: NDArray[np.int64]
+
+
+def join_launches(trace: Trace) -> Launches:
+    """Join device slices with the calls that caused them."""
+    slices = trace.slices
+    device_rows = trace.rows(*_DEVICE_KINDS, role=Role.STREAM)
+    calls = trace.rows(Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME, role=Role.HOST_THREAD)
+    calls = calls[slices.correlation[calls] > 0]
+    call_row = _lookup(slices.correlation[calls], calls, slices.correlation[device_rows])
+    return Launches(device_rows, call_row, _blocking(trace, device_rows, call_row))
+
+
+_DEVICE_KINDS = (Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET)
+
+
+def _lookup(
+    keys: NDArray[np.int64], values: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The value of each wanted key, NO_CALL where there is none or the key is null."""
+    result = np.full(len(wanted), NO_CALL, dtype=np.int64)
+    if not len(keys):
+        return result
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    hit = (keys[place] == wanted) & (wanted != NULL)
+    result[hit] = values[place[hit]]
+    return result
+
+
+def _blocking(
+    trace: Trace, device_rows: NDArray[np.int64], call_row: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    slices, ends = trace.slices, trace.end_ns
+    copies = (slices.kind[device_rows] == Kind.MEMCPY) & (call_row != NO_CALL)
+    copy_rows, calls = device_rows[copies], call_row[copies]
+    waited = (ends[calls] >= ends[copy_rows]) & (slices.kind[calls] == Kind.LAUNCH)
+    return np.unique(calls[waited])

@@ -1,0 +1,105 @@
+"""The op table: where time goes by name, device and phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace import NULL, Kind, Phase, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.steps import StepTable
+    from stepwhy.trace import Trace
+
+_LISTED = (Kind.OP, Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET, Kind.INPUT, Kind.SYNC)
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """One operation over the steady steps; sums, not means.
+
+    Args:
+        name: Op or kernel name.
+        device: Device that ran it; 'host' for calls on host threads.
+        phase: Phase.
+        kind: What it is.
+        count: Number of slices.
+        total_ns: Sum of durations.
+        self_ns: Sum of durations not spent in children.
+        bytes: Bytes moved or produced, None when not recorded.
+    """
+
+    name: str
+    device: str
+    phase: Phase
+    kind: Kind
+    count: int
+    total_ns: int
+    self_ns: int
+    bytes: int | None
+
+
+def op_table(
+    trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steps: StepTable
+) -> list[OpRow]:
+    """Operations in the steady steps, largest self time first."""
+    slices = trace.slices
+    rows = trace.rows(*_LISTED)
+    if not len(rows) or not len(steps.starts[steps.steady]):
+        return []
+    start, end = steps.starts[steps.steady][0], steps.ends[steps.steady][-1]
+    rows = rows[(slices.start_ns[rows] >= start) & (slices.start_ns[rows] < end)]
+    device = np.where(
+        trace.tracks.role[slices.track] == Role.HOST_THREAD, NULL, trace.tracks.device[slices.track]
+    )
+    keys = np.stack([slices.name[rows], device[rows], phases[rows], slices.kind[rows]], axis=1)
+    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    table = [
+        _row(trace, key, sums)
+        for key, sums in zip(
+            unique.tolist(), _sums(trace, nesting, rows, inverse, len(unique)), strict=True
+        )
+    ]
+    return sorted(table, key=lambda r: (-r.self_ns, r.name))
+
+
+def _sums(
+    trace: Trace, nesting: Nesting, rows: NDArray[np.int64], group: NDArray[np.int64], groups: int
+) -> list[list[int]]:
+    """Count, total, self, bytes and number of known sizes per group."""
+    slices = trace.slices
+    sizes = slices.bytes[rows]
+    values = (
+        np.ones(len(rows), dtype=np.int64),
+        slices.dur_ns[rows],
+        nesting.self_ns[rows],
+        np.where(sizes == NULL, 0, sizes),
+        (sizes != NULL).astype(np.int64),
+    )
+    result = np.zeros((groups, len(values)), dtype=np.int64)
+    for column, value in enumerate(values):
+        np.add.at(result[:, column], group, value)
+    sums: list[list[int]] = result.tolist()
+    return sums
+
+
+def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:
+    name, device, phase, kind = key
+    count, total_ns, self_ns, size, sized = sums
+    where = "host" if device == NULL else trace.string(int(trace.devices.name[device]))
+    return OpRow(
+        trace.string(name),
+        where,
+        Phase(phase),
+        Kind(kind),
+        count,
+        total_ns,
+        self_ns,
+        size if sized else None,
+    )

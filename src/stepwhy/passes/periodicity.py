@@ -1,0 +1,129 @@
+"""The training loop without a marker: what repeats on the driving thread.
+
+First what only a training loop does once per iteration (the optimizer's step, the fetch of a
+batch), then any call whose count is that of most others: in a loop of n iterations, most names
+occur n times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace import Kind, Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.threads import Threads
+    from stepwhy.trace import Trace
+
+# Two of anything do not make a rhythm.
+_FEWEST_REPEATS = 3
+# Share of the distinct outermost names that must agree on the count before it is believed.
+_AGREEMENT = 0.3
+# Periods of a loop vary by warm-up and jitter; wilder than this (median absolute deviation over
+# median), the anchor is no loop.
+_WILDEST = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A loop found by what repeats in it.
+
+    Args:
+        starts, ends: One window per iteration, ns, disjoint and ascending.
+        confidence: 0..1.
+        note: What the loop was recognised by, one sentence.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    confidence: float
+    note: str
+
+
+def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | None:
+    """The training loop on the driving thread, or None when nothing repeats."""
+    if threads.driving < 0:
+        return None
+    rows = np.flatnonzero(trace.slices.track == threads.driving)
+    for find in (_by_optimizer, _by_input, _by_agreement):
+        period = find(trace, rows, nesting)
+        if period is not None:
+            return period
+    return None
+
+
+def _by_optimizer(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
+    """Iterations end with `Optimizer.step`; the first begins where the thread's record does."""
+    slices = trace.slices
+    kind = rows[(slices.kind[rows] == Kind.FRAMEWORK) & (slices.phase[rows] == Phase.OPTIMIZER)]
+    steps = kind[[".step" in trace.string(slices.name[r]) for r in kind]] if len(kind) else kind
+    steps = _outermost(steps, nesting)
+    if len(steps) < _FEWEST_REPEATS:
+        return None
+    ends = trace.end_ns[steps]
+    starts = np.concatenate([[slices.start_ns[rows].min()], ends[:-1]])
+    return Period(starts, ends, 0.9, "Steps are told by the calls of the optimizer.")
+
+
+def _by_input(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
+    """Iterations begin with the fetch of a batch."""
+    fetches = _outermost(rows[trace.slices.kind[rows] == Kind.INPUT], nesting)
+    names, counts = np.unique(trace.slices.name[fetches], return_counts=True)
+    if not len(names) or counts.max() < _FEWEST_REPEATS:
+        return None
+    anchor = fetches[trace.slices.name[fetches] == names[counts.argmax()]]
+    return _from_starts(trace, rows, anchor, 0.8, "Steps are told by the fetches of a batch.")
+
+
+def _by_agreement(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
+    """The count that most distinct outermost names share; its first name in time is the anchor."""
+    slices = trace.slices
+    calls = np.isin(slices.kind[rows], [int(Kind.OP), int(Kind.FRAMEWORK), int(Kind.ANNOTATION)])
+    top = _outermost(rows[calls], nesting)
+    names, first, counts = np.unique(slices.name[top], return_index=True, return_counts=True)
+    repeated = counts >= _FEWEST_REPEATS
+    if not repeated.any():
+        return None
+    values, votes = np.unique(counts[repeated], return_counts=True)
+    agreed = int(values[votes.argmax()])
+    share = votes.max() / len(names)
+    if share < _AGREEMENT:
+        return None
+    candidates = np.flatnonzero(counts == agreed)
+    anchor_name = names[candidates[first[candidates].argmin()]]
+    anchor = top[slices.name[top] == anchor_name]
+    note = f"Steps are told by what repeats: {agreed} times '{trace.string(int(anchor_name))}'."
+    period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
+    spread = np.abs(np.diff(period.starts) - np.median(np.diff(period.starts)))
+    return period if np.median(spread) < _WILDEST * np.median(np.diff(period.starts)) else None
+
+
+def _from_starts(
+    trace: Trace,
+    rows: NDArray[np.int64],
+    anchor: NDArray[np.int64],
+    confidence: float,
+    note: str,
+) -> Period:
+    starts = trace.slices.start_ns[anchor]
+    ends = np.append(starts[1:], trace.end_ns[rows].max())
+    return Period(starts, ends, confidence, note)
+
+
+def _outermost(rows: NDArray[np.int64], nesting: Nesting) -> NDArray[np.int64]:
+    """Those of the rows that lie in no other of them."""
+    chosen = set(rows.tolist())
+    kept = []
+    for row in rows.tolist():
+        above = int(nesting.parent[row])
+        while above >= 0 and above not in chosen:
+            above = int(nesting.parent[above])
+        if above < 0:
+            kept.append(row)
+    return np.asarray(kept, dtype=np.int64)

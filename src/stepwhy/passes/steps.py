@@ -1,0 +1,230 @@
+"""Where the steps are: markers, observed steps, what repeats, or the whole trace.
+
+On an accelerator the launches run ahead of the device, so a marker on the host says when a step
+was *launched*. Steps are therefore cut where the device work that a step launched has ended, or
+where the host's own step ends if that is later (a loop that synchronises).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.launches import NO_CALL
+from stepwhy.passes.periodicity import find_period
+from stepwhy.passes.evidence import FIRST_USE_NS
+from stepwhy.trace import Kind, Role
+from stepwhy.trace.schema import BUSY_KINDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.launches import Launches
+    from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.threads import Threads
+    from stepwhy.trace import Trace
+
+# A leading step counts as warm-up when it takes this many times the median of the later ones:
+# first-run set-up costs multiples of a step, ordinary variation does not.
+WARM_UP_FACTOR = 1.8
+# Fewer steps than this cannot show what is usual.
+_FEWEST_STEPS = 3
+# At most this share of the steps may be warm-up, else nothing steady was recorded.
+_LARGEST_WARM_UP = 0.5
+# Host and device steps that differ by more than this share mean that the host runs away from the
+# device: its step marks then say how fast it launches, not how fast it trains.
+MISLEADING_LAG = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StepTable:
+    """The steps of a trace.
+
+    Args:
+        starts, ends: Windows, disjoint and ascending, ns; (steps,).
+        host_starts, host_ends: The same steps as the driving thread saw them, ns; (steps,).
+        source: How they were found.
+        confidence: 0..1 that they are the training's steps.
+        warm_up: Leading steps that are not steady.
+        device_side: Whether they are cut at the end of their device work.
+        note: One sentence for the reader, or ''.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    host_starts: NDArray[np.int64]
+    host_ends: NDArray[np.int64]
+    source: Literal["marker", "hook", "periodicity", "whole-trace"]
+    confidence: float
+    warm_up: int
+    device_side: bool
+    note: str
+
+    @property
+    def durations_ns(self) -> NDArray[np.int64]:
+        """Wall time of every step, ns; (steps,)."""
+        result: NDArray[np.int64] = self.ends - self.starts
+        return result
+
+    @property
+    def steady(self) -> slice:
+        """The steps that means are taken over."""
+        return slice(self.warm_up, len(self.starts))
+
+
+def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launches) -> StepTable:
+    """Find the steps by the best evidence that the trace has."""
+    markers = _marked(trace, threads)
+    if markers is not None:
+        return _cut(trace, launches, *markers, source="marker", confidence=1.0)
+    period = find_period(trace, threads, nesting)
+    if period is not None:
+        return _cut(
+            trace,
+            launches,
+            period.starts,
+            period.ends,
+            source="periodicity",
+            confidence=period.confidence,
+            note=period.note,
+        )
+    return _whole(trace)
+
+
+def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    rows = trace.rows(Kind.STEP)
+    rows = rows[trace.slices.track[rows] == threads.driving]
+    rows = rows[trace.slices.dur_ns[rows] > 0]
+    if not len(rows):
+        return None
+    starts, ends = trace.slices.start_ns[rows], trace.end_ns[rows]
+    # A marker inside another one (a user's 'step 3' within the profiler's) is not a second step.
+    outer = np.append(True, starts[1:] >= np.maximum.accumulate(ends)[:-1])
+    return starts[outer], ends[outer]
+
+
+def _whole(trace: Trace) -> StepTable:
+    """The whole trace as one step, less a lead-in that belongs to work outside the record.
+
+    A slice cut out of a longer run begins with the host waiting for, or launching behind, device
+    work that is not in it. Such idle time before the first recorded device work is nobody's; it
+    counts only where the host visibly initialises something in it.
+    """
+    slices = trace.slices
+    if not len(slices):
+        none = np.zeros(1, dtype=np.int64)
+        return StepTable(none, none, none, none, "whole-trace", 0.0, 0, False, "Nothing recorded.")
+    start, end = int(slices.start_ns.min()), int(trace.end_ns.max())
+    note = "No step marker and nothing that repeats: the whole trace is treated as one step."
+    device = trace.rows(*BUSY_KINDS, role=Role.STREAM)
+    if len(device):
+        first = int(slices.start_ns[device].min())
+        last = int(trace.end_ns[device].max())
+        if not _initialises(trace, start, first):
+            start, end = first, last
+            note += " Time before the first and after the last recorded device work is left out."
+    starts, ends = np.asarray([start]), np.asarray([end])
+    return StepTable(starts, ends, starts, ends, "whole-trace", 0.0, 0, False, note)
+
+
+def _initialises(trace: Trace, start: int, end: int) -> bool:
+    """Whether the host spends most of a span in device API calls that set something up."""
+    calls = trace.rows(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, role=Role.HOST_THREAD)
+    long = calls[trace.slices.dur_ns[calls] >= FIRST_USE_NS]
+    setting_up = intervals_of(trace, long) & Intervals.single(start, end)
+    return setting_up.total_ns > (end - start) / 2
+
+
+def _cut(
+    trace: Trace,
+    launches: Launches,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    *,
+    source: Literal["marker", "periodicity"],
+    confidence: float,
+    note: str = "",
+) -> StepTable:
+    """Move the cuts to where the device work of each step ends, if the host's cuts mislead."""
+    bounds = _device_bounds(trace, launches, starts, ends)
+    device_side = bounds is not None and _lags(starts, ends, *bounds)
+    new_starts, new_ends = bounds if bounds is not None and device_side else (starts, ends)
+    if device_side:
+        cut = "Steps are cut where their device work ends: the launches run ahead of the device."
+        note = f"{note} {cut}".strip()
+    warm_up = count_warm_up(new_ends - new_starts)
+    return StepTable(
+        new_starts, new_ends, starts, ends, source, confidence, warm_up, device_side, note
+    )
+
+
+def _lags(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    device_starts: NDArray[np.int64],
+    device_ends: NDArray[np.int64],
+) -> bool:
+    """Whether the device falls behind, so that the host's steps are not the training's.
+
+    A constant lag shifts the steps but leaves their lengths alone; then the host's cuts stay.
+    The first step is left out of the comparison: what the device still had to do is not its own.
+    """
+    if len(starts) < _FEWEST_STEPS:
+        window = int(ends[-1] - starts[0])
+        return bool(device_ends[-1] - ends[-1] > MISLEADING_LAG * window)
+    host = float((ends - starts)[1:].mean())
+    device = float((device_ends - device_starts)[1:].mean())
+    return abs(device - host) > MISLEADING_LAG * host
+
+
+def _device_bounds(
+    trace: Trace, launches: Launches, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Windows [B(i-1), B(i)) with B(i) = the later of host end and device end of step i."""
+    known = launches.call_row != NO_CALL
+    if not known.any():
+        return None
+    device_rows = launches.device_rows[known]
+    called_at = trace.slices.start_ns[launches.call_row[known]]
+    step = np.searchsorted(starts, called_at, side="right") - 1
+    inside = (step >= 0) & (called_at < ends[np.maximum(step, 0)])
+    if not inside.any():
+        return None
+    work_end = np.full(len(starts), np.iinfo(np.int64).min)
+    np.maximum.at(work_end, step[inside], trace.end_ns[device_rows[inside]])
+    new_ends = np.maximum.accumulate(np.maximum(work_end, ends))
+    new_starts = np.maximum(
+        starts, np.concatenate([[_backlog_end(trace, launches, starts[0])], new_ends[:-1]])
+    )
+    return new_starts, new_ends
+
+
+def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
+    """When the device has done what was launched before the first step; its start if nothing was."""
+    called = np.where(
+        launches.call_row == NO_CALL,
+        np.iinfo(np.int64).min,
+        trace.slices.start_ns[launches.call_row],
+    )
+    ends, begins = trace.end_ns[launches.device_rows], trace.slices.start_ns[launches.device_rows]
+    own = (called >= start) & (called > np.iinfo(np.int64).min)
+    first_own = int(begins[own].min()) if own.any() else np.iinfo(np.int64).max
+    backlog = ~own & (begins < first_own) & (ends > start)
+    return max(int(start), int(ends[backlog].max())) if backlog.any() else int(start)
+
+
+def count_warm_up(durations_ns: NDArray[np.int64]) -> int:
+    """Leading steps that take over `WARM_UP_FACTOR` times the median of all later ones."""
+    count = len(durations_ns)
+    if count < _FEWEST_STEPS:
+        return 0
+    warm = 0
+    while warm < int(count * _LARGEST_WARM_UP) and durations_ns[warm] > WARM_UP_FACTOR * np.median(
+        durations_ns[warm + 1 :]
+    ):
+        warm += 1
+    return warm
