@@ -246,8 +246,7 @@ class _Tracks:
         return self._builder.track(
             role,
             _track_name(activity, role, lane),
-            process=NULL if is_stream else len(self._tracks),
-            thread=row.stream if is_stream else lane,
+            thread=row.stream if is_stream else len(self._tracks),
             device=NULL if role is Role.HOST_THREAD else device,
         )
 

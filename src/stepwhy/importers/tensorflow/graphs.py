@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepwhy.importers.tensorflow.device_spec import canonical_name
+from stepwhy.importers.tensorflow.labels import edge_node
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class Edge(NamedTuple):
     Args:
         tensor: Its name in the rendezvous.
         source: Node that produces it.
-        slot: Which of the node's outputs it is.
+        slot: Which of the node's outputs it is; NULL when nothing but the order of execution
+            crosses (a control edge).
+        consumer: Node that reads it as the sender knows; '' when not recorded.
         receiver: Name of the receiving node; '' when no partition has it.
         from_device: Sending device, canonical.
         to_device: Receiving device, canonical.
@@ -60,6 +63,7 @@ class Edge(NamedTuple):
     tensor: str
     source: str
     slot: int
+    consumer: str
     receiver: str
     from_device: str
     to_device: str
@@ -112,16 +116,20 @@ def _node(node: Any, op: str) -> Node:
 
 
 def _edge(node: Any, receiver: str, shapes: dict[tuple[str, int], Any]) -> Edge:
-    source, slot = _producer(text(node.input[0])) if node.input else ("", 0)
+    sent, slot = _producer(text(node.input[0])) if node.input else ("", 0)
     tensor, sender, to_device = _rendezvous_key(node)
+    # A control edge sends an empty constant in place of the node that has to come first.
+    source = edge_node(tensor)
+    is_data = sent == source
     return Edge(
         tensor,
         source,
-        slot,
+        slot if is_data else NULL,
+        text(_attr(node, b"_dst", "s") or b""),
         receiver,
         canonical_name(sender),
         canonical_name(to_device),
-        _static_bytes(_attr(node, b"T", "type"), shapes.get((source, slot))),
+        _static_bytes(_attr(node, b"T", "type"), shapes.get((source, slot))) if is_data else 0,
     )
 
 

@@ -169,7 +169,8 @@ def _edges_observed(observed: Observed) -> list[Edge]:
         Edge(
             tensor,
             edge_node(tensor),
-            0,
+            NULL,
+            "",
             "",
             canonical_name(moved.transfer.sender),
             canonical_name(moved.transfer.receiver),
@@ -191,9 +192,15 @@ def _add_copies(
         builder.add(
             "copies",
             source=table.row(edge.source),
-            target=table.known(consumers.get(edge.receiver, "")),
+            target=_target(table, edge, consumers),
             from_device=builder.intern(edge.from_device),
             to_device=builder.intern(edge.to_device),
             bytes=sent if measured == NULL else measured,
             dur_ns=moved.dur_ns if moved is not None else NULL,
         )
+
+
+def _target(table: _Nodes, edge: Edge, consumers: dict[str, str]) -> int:
+    """The program's own consumer where the sender knows it, else whatever reads the receive."""
+    named = table.known(edge.consumer)
+    return table.known(consumers.get(edge.receiver, "")) if named == NULL else named

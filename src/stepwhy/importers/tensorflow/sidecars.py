@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """A `tf.device` block around the line that created an op; None clears the outer ones."""
+    """A `tf.device` block around the line that created an op; '' clears the outer ones."""
 
-    device: str | None = None
+    device: str | None = ""
     line: str | None = None
 
 
@@ -103,7 +103,7 @@ def decide(scopes: Sequence[Scope]) -> Decision:
     """Which of nested device scopes decided, and what it overruled.
 
     The scope that last contradicted what was asked for outside of it decides; without a
-    contradiction the innermost one that names a device does.
+    contradiction the innermost one does.
 
     Args:
         scopes: Outermost first.
@@ -111,15 +111,15 @@ def decide(scopes: Sequence[Scope]) -> Decision:
     asked, decision, overruled = DeviceSpec(), Decision(), False
     for scope in scopes:
         line = scope.line or ""
-        spec = parse_device(scope.device or "")
-        if scope.device is None:
+        # A scope may hold a function, whose answer for this op is not known.
+        spec = parse_device(scope.device or "") or DeviceSpec()
+        if not scope.device:
             asked, decision, overruled = DeviceSpec(), Decision(line=line), False
-        elif spec is not None and spec != DeviceSpec():
-            if conflicts(asked, spec):
-                decision, overruled = Decision(canonical(asked), line), True
-            elif not overruled:
-                decision = Decision(line=line)
-            asked = merge(asked, spec)
+        elif conflicts(asked, spec):
+            decision, overruled = Decision(canonical(asked), line), True
+        elif not overruled:
+            decision = Decision(line=line)
+        asked = merge(asked, spec)
     return decision
 
 
