@@ -1,0 +1,229 @@
+"""The words and colours that all reports share, and how a value is put into words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepwhy import units
+
+if TYPE_CHECKING:
+    from stepwhy.findings import BoundBy, Evidence, FindingVerdict, Result, Steps, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryWords:
+    """How one category of a breakdown is shown.
+
+    Args:
+        label: Its name for people.
+        meaning: One short phrase.
+        colour: '#rrggbb'. The ten differ by an OKLab distance of at least 0.08, with normal
+            sight and without red, green or blue cones (Machado et al. 2009, severity 1).
+        mark: One letter, which stands for the colour where there is none.
+    """
+
+    label: str
+    meaning: str
+    colour: str
+    mark: str
+
+
+CATEGORY_WORDS = {
+    "compute": CategoryWords("compute", "device computing", "#4050a0", "C"),
+    "communication": CategoryWords(
+        "communication", "exchanging with other devices", "#a067d2", "X"
+    ),
+    "transfer": CategoryWords("transfer", "copying data to or from the device", "#6bab9c", "T"),
+    "input_wait": CategoryWords("input wait", "waiting for the next batch", "#e47c00", "I"),
+    "compile": CategoryWords("compile", "tracing, compiling, first-run set-up", "#8e3952", "B"),
+    "sync": CategoryWords("sync", "host waits for the device", "#dfb911", "S"),
+    "dispatch": CategoryWords("dispatch", "framework launching work", "#be596a", "D"),
+    "python": CategoryWords("python", "your Python code", "#50c0fb", "P"),
+    "storage": CategoryWords("storage", "checkpoint, summary or log writing", "#4f7812", "W"),
+    "unexplained": CategoryWords("unexplained", "no evidence", "#b8c0c3", "?"),
+}
+
+_CATEGORY_OF_BOUND: dict[BoundBy, str] = {
+    "input": "input_wait",
+    "host": "dispatch",
+    "compute": "compute",
+    "communication": "communication",
+    "transfer": "transfer",
+    "startup": "compile",
+    "memory": "sync",
+    "storage": "storage",
+    "unknown": "unexplained",
+}
+
+_FOUND_HOW = {
+    "marker": "marked in the trace",
+    "hook": "observed as they ran",
+    "periodicity": "inferred from what repeats",
+    "whole-trace": "",
+}
+
+VERDICT_WORDS: dict[FindingVerdict, str] = {
+    "found": "found",
+    "clear": "looked, and it is not there",
+    "not_applicable": "cannot occur in this run",
+    "no_data": "the signal is missing",
+    "incomplete": "part of the signal is missing",
+    "error": "the check itself failed",
+}
+
+COULD_NOT_LOOK: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
+
+RISK_WORDS = {
+    "none": "",
+    "changes-numerics": "may change numerical results; compare a few losses",
+    "changes-memory": "needs more or less memory; watch the peak",
+    "unknown": "side effects unknown; try it on a short run",
+}
+
+NOT_RECORDED = "not recorded"
+
+
+PARTIAL = "Part of the input could not be read; the figures hold for what was kept."
+
+# What would steer a terminal, reorder a line or break an encoding: C0 and C1 controls but for
+# line feed and tab, zero-width and bidirectional formatting, lone surrogates, the BOM.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
+
+
+def plain(text: str) -> str:
+    """Text of a trace in which U+FFFD replaces what would steer a terminal or break an encoding."""
+    return _STEERING.sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """`plain` text on a single line."""
+    return " ".join(plain(text).split())
+
+
+def colour_of(bound_by: BoundBy) -> str:
+    """The colour of the category that a verdict blames, '#rrggbb'."""
+    return CATEGORY_WORDS[_CATEGORY_OF_BOUND[bound_by]].colour
+
+
+def whole(result: Result) -> str:
+    """What the breakdown partitions: 'step', or 'trace' where no steps were found."""
+    return "trace" if result.steps.source == "whole-trace" else "step"
+
+
+def per_whole(result: Result) -> str:
+    """What a time holds for: 'per step', or 'of the trace' where no steps were found."""
+    return "per step" if whole(result) == "step" else "of the trace"
+
+
+def is_unsure(verdict: Verdict) -> bool:
+    """Whether a verdict was reached, but more likely than certain."""
+    return verdict.bound_by != "unknown" and verdict.confidence < 0.5
+
+
+def is_partial(result: Result) -> bool:
+    """Whether an input could not be read in full."""
+    return any(
+        entry.severity == "error" and entry.count for file in result.inputs for entry in file.health
+    )
+
+
+def is_healthy(result: Result) -> bool:
+    """Whether something was looked at, the verdict is known and nothing was found."""
+    verdicts = {finding.verdict for finding in result.findings}
+    return "found" not in verdicts and "clear" in verdicts and result.verdict.bound_by != "unknown"
+
+
+def share(part_ns: int, wall_ns: int) -> str:
+    """A part of the whole as a percentage, '' where there is no whole."""
+    return units.format_fraction(part_ns / wall_ns) if wall_ns > 0 else ""
+
+
+def format_like(ns: int, wall_ns: int) -> str:
+    """A duration in the unit and precision of the whole it is part of, so that a column aligns."""
+    sizes = ((units.NS_PER_S, "s"), (units.NS_PER_MS, "ms"), (units.NS_PER_US, "µs"))
+    size, unit = next((step for step in sizes if wall_ns >= step[0]), (1, "ns"))
+    decimals = 0 if wall_ns >= 100 * size or size == 1 else 1 if wall_ns >= 10 * size else 2
+    smallest = 10**-decimals
+    if 0 < ns < smallest * size / 2:
+        return f"<{smallest:.{decimals}f} {unit}"
+    return f"{ns / size:.{decimals}f} {unit}"
+
+
+def format_calls(count: float) -> str:
+    """Calls per step: whole above ten, else with what the mean leaves after the point."""
+    return units.format_count(count) if count >= 10 or count == int(count) else f"{count:.1f}"
+
+
+def format_value(fact: Evidence) -> str:
+    """The value of a fact with its unit, in words."""
+    value = fact.value
+    if isinstance(value, str):
+        return one_line(value)
+    if not math.isfinite(value):
+        return NOT_RECORDED
+    formats = {
+        "ns": units.format_ns,
+        "bytes": units.format_bytes,
+        "fraction": units.format_fraction,
+        "count": format_calls,
+    }
+    if fact.unit in formats:
+        return formats[fact.unit](value)
+    return f"{format_calls(value)} {one_line(fact.unit)}".rstrip()
+
+
+def format_saving(low_ns: int, high_ns: int) -> str:
+    """A predicted saving, quantised: '38 to 45 ms', 'up to 2.0 ms'."""
+    low, high = _two_digits(low_ns), _two_digits(high_ns)
+    if low_ns <= 0:
+        return f"up to {high}"
+    if low == high:
+        return f"about {high}"
+    same_unit = low.split()[1] == high.split()[1]
+    return f"{low.split()[0] if same_unit else low} to {high}"
+
+
+def run_line(result: Result) -> str:
+    """Step time, framework, devices and ranks, as far as they are known."""
+    run, wall = result.run, result.breakdown.wall_ns
+    per = "per step" if whole(result) == "step" else "in all"
+    models = Counter(one_line(device) for device in run.devices)
+    parts = [
+        f"{units.format_ns(wall)} {per}" if wall else "",
+        one_line(f"{run.framework} {run.framework_version}"),
+        ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items()),
+        f"{run.ranks} of {run.world_size or run.ranks} ranks" if run.ranks > 1 else "",
+        one_line(run.command),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def steps_sentence(steps: Steps) -> str:
+    """How many steps there are, how they were found, how long they take."""
+    if steps.source == "whole-trace":
+        return "None found: times are for the whole trace, not per step"
+    parts = [f"{units.format_count(steps.count)} {_FOUND_HOW[steps.source]}"]
+    if steps.confidence < 0.5:
+        parts[0] += ", not certain"
+    parts.append(f"median {units.format_ns(steps.median_ns)}")
+    parts.append(
+        f"8 of 10 between {units.format_ns(steps.p10_ns)} and {units.format_ns(steps.p90_ns)}"
+    )
+    if steps.warm_up:
+        which = "first" if steps.warm_up == 1 else f"first {steps.warm_up}"
+        parts.append(f"{which} left out as warm-up")
+    if steps.profiler_cost is not None:
+        parts.append(f"profiling adds {units.format_fraction(steps.profiler_cost)}")
+    return " · ".join(parts)
+
+
+def _two_digits(ns: int) -> str:
+    number, unit = units.format_ns(units.quantise(ns)).split()
+    # `format_ns` gives three digits; the third one is a zero here and would feign precision.
+    return f"{number[:-1].rstrip('.') if '.' in number else number} {unit}"

@@ -1,0 +1,104 @@
+import pytest
+
+from stepwhy.findings import CATEGORIES, Evidence
+from stepwhy.report import words
+
+MS = 1_000_000
+
+
+def test_every_category_has_words_in_the_order_of_the_contract():
+    assert tuple(words.CATEGORY_WORDS) == CATEGORIES
+
+
+def test_marks_and_colours_tell_categories_apart():
+    looks = words.CATEGORY_WORDS.values()
+    assert len({look.mark for look in looks}) == len(CATEGORIES)
+    assert len({look.colour for look in looks}) == len(CATEGORIES)
+
+
+@pytest.mark.parametrize(
+    ("ns", "wall_ns", "expected"),
+    [
+        (46_100_000, 62_400_000, "46.1 ms"),
+        (812_000, 62_400_000, "0.8 ms"),
+        (1_000, 62_400_000, "<0.1 ms"),
+        (0, 62_400_000, "0.0 ms"),
+        (900_000_000, 1_500_000_000, "0.90 s"),
+        (7, 12, "7 ns"),
+        (180 * MS, 181 * MS, "180 ms"),
+    ],
+)
+def test_a_part_takes_unit_and_precision_of_its_whole(ns, wall_ns, expected):
+    assert words.format_like(ns, wall_ns) == expected
+
+
+@pytest.mark.parametrize(
+    ("low_ms", "high_ms", "expected"),
+    [
+        (38, 45, "38 to 45 ms"),
+        (0, 2, "up to 2.0 ms"),
+        (-3, 4, "up to 4.0 ms"),
+        (38.2, 38.4, "about 38 ms"),
+        (0.9, 1.1, "900 µs to 1.1 ms"),
+        (123, 148, "120 to 150 ms"),
+    ],
+)
+def test_a_saving_has_two_digits(low_ms, high_ms, expected):
+    assert words.format_saving(round(low_ms * MS), round(high_ms * MS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (46_100_000, "ns", "46.1 ms"),
+        (33_554_432, "bytes", "32.0 MiB"),
+        (0.98, "fraction", "98 %"),
+        (4120, "count", "4,120"),
+        (0.5, "count", "0.5"),
+        (2.4, "images/s", "2.4 images/s"),
+        ("/cpu:0", "", "/cpu:0"),
+        ("unset", "count", "unset"),
+        (float("nan"), "ns", "not recorded"),
+    ],
+)
+def test_a_fact_is_put_into_words(value, unit, expected):
+    assert words.format_value(Evidence("what", value, unit)) == expected
+
+
+def test_plain_text_cannot_steer_a_terminal():
+    assert words.plain("a\x1b[31mb\u202ec\udcffd\n\te") == "a\ufffd[31mb\ufffdc\ufffdd\n\te"
+
+
+def test_one_line_folds_breaks():
+    assert words.one_line("  a\n\n b\tc ") == "a b c"
+
+
+def test_steps_sentence_says_how_they_were_found_and_what_was_left_out(sample):
+    assert words.steps_sentence(sample("launch_bound").steps) == (
+        "400 marked in the trace · median 10.0 ms · 8 of 10 between 9.20 ms and 10.9 ms"
+        " · first 10 left out as warm-up · profiling adds 51 %"
+    )
+
+
+def test_steps_sentence_admits_that_there_are_none(sample):
+    assert words.steps_sentence(sample("unknown").steps) == (
+        "None found: times are for the whole trace, not per step"
+    )
+
+
+def test_run_line_counts_equal_devices(sample):
+    assert words.run_line(sample("communication_bound")) == (
+        "181 ms per step · PyTorch 2.3.1 · 8 x NVIDIA H100 · 8 of 8 ranks"
+        " · torchrun --nproc 8 train.py"
+    )
+
+
+def test_run_line_is_empty_when_nothing_is_known(sample):
+    assert words.run_line(sample("no_devices")) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("healthy", True), ("towers", False), ("unknown", False)]
+)
+def test_health_needs_a_look_and_a_verdict(sample, name, expected):
+    assert words.is_healthy(sample(name)) is expected
