@@ -1,0 +1,39 @@
+"""The result as one JSON object, of which `docs/reference/result-schema.json` is the schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Result
+
+
+def render(result: Result) -> str:
+    """One JSON object on one line, which ends with a line break.
+
+    Equal results give equal text: fields come in the order of their class, keys of mappings
+    sorted. Numbers that are not finite become null, and bytes of a path that are not UTF-8
+    become '?'.
+    """
+    try:
+        encoded = msgspec.json.encode(result, order="deterministic")
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(
+            _encodable(msgspec.to_builtins(result, order="deterministic"))
+        )
+    return encoded.decode() + "\n"
+
+
+def _encodable(value: Any) -> Any:
+    """The same builtins without lone surrogates, which no UTF-8 text can hold."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {_encodable(key): _encodable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_encodable(item) for item in value]
+        case _:
+            return value
