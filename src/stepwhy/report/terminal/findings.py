@@ -1,0 +1,117 @@
+"""The findings, each with cost, saving, evidence and fix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy import units
+from stepwhy.report import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings import Evidence, Finding, Fix, Result
+
+# What fits into ten seconds: the costliest finding gets the most room. --all shows the rest.
+_FACTS_OF_FIRST = 6
+_FACTS_OF_OTHERS = 3
+_IN_FULL = 4
+_INDENT = (0, 0, 0, 3)
+
+
+def findings(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
+    """What was found, by cost; the costliest in full, the others by name.
+
+    Args:
+        result: What to report.
+        width: Columns of the report.
+        show_all: Every finding in full, with all its evidence.
+    """
+    found = [finding for finding in result.findings if finding.verdict == "found"]
+    if not found:
+        yield from _nothing_found(result)
+        return
+    yield Text("\nWhat to change", "bold")
+    in_full = len(found) if show_all else _IN_FULL
+    for number, finding in enumerate(found[:in_full], start=1):
+        if number > 1:
+            yield Text("")
+        facts = _FACTS_OF_FIRST if number == 1 else _FACTS_OF_OTHERS
+        yield from _finding(result, finding, number, width, None if show_all else facts)
+    for number, finding in enumerate(found[in_full:], start=in_full + 1):
+        if number == in_full + 1:
+            yield Text("")
+        yield Text("  ").join([_title(finding, number), _cost(result, finding)])
+
+
+def _nothing_found(result: Result) -> Iterator[RenderableType]:
+    if result.verdict.bound_by == "unknown":
+        return
+    clear = sum(finding.verdict == "clear" for finding in result.findings)
+    if clear:
+        checks = "1 check" if clear == 1 else f"{clear} checks"
+        yield Text(f"\nNothing to change was found: {checks} looked and came back clear.")
+    else:
+        yield Text("\nNothing was found, but no check could look properly.", "yellow")
+
+
+def _finding(
+    result: Result, finding: Finding, number: int, width: int, facts: int | None
+) -> Iterator[RenderableType]:
+    yield _title(finding, number).append(f"  ({words.one_line(finding.id)})", "dim")
+    cost = _cost(result, finding)
+    if cost:
+        yield Padding(cost, _INDENT)
+    if finding.evidence:
+        shown = finding.evidence[:facts]
+        yield Padding(_evidence(shown, width), (1, 0, 0, 3))
+        if len(shown) < len(finding.evidence):
+            more = len(finding.evidence) - len(shown)
+            yield Padding(Text(f"{more} more with --all", "dim"), _INDENT)
+    if finding.fix:
+        yield from _fix(finding.fix)
+
+
+def _title(finding: Finding, number: int) -> Text:
+    return Text.assemble((f"{number}  ", "bold cyan"), (words.one_line(finding.title), "bold"))
+
+
+def _cost(result: Result, finding: Finding) -> Text:
+    parts = []
+    if finding.cost_ns_per_step is not None:
+        ns, wall = finding.cost_ns_per_step, result.breakdown.wall_ns
+        part = f", {words.share(ns, wall)} of it" if wall > 0 else ""
+        amount = (f"{units.format_ns(ns)} {words.per_whole(result)}", "bold")
+        parts.append(Text.assemble("costs ", amount, part))
+    if finding.saving:
+        interval = words.format_saving(finding.saving.low_ns, finding.saving.high_ns)
+        parts.append(Text.assemble("fixing it should save ", (interval, "bold green")))
+    return Text(" · ").join(parts)
+
+
+def _evidence(facts: tuple[Evidence, ...], width: int) -> Table:
+    table = Table.grid(padding=(0, 3, 0, 0))
+    longest = max(len(words.one_line(fact.what)) for fact in facts)
+    table.add_column(style="dim", width=min(longest, width * 2 // 5))
+    table.add_column(overflow="fold")
+    for fact in facts:
+        value = Text(words.format_value(fact))
+        if fact.where:
+            value.append(f" · {words.one_line(fact.where)}", "dim")
+        table.add_row(Text(words.one_line(fact.what)), value)
+    return table
+
+
+def _fix(fix: Fix) -> Iterator[RenderableType]:
+    yield Padding(Text(words.one_line(fix.text)), (1, 0, 0, 3))
+    if fix.code:
+        code = Text(words.plain(fix.code).rstrip().expandtabs(4), "cyan", overflow="fold")
+        yield Padding(code, (0, 0, 0, 7))
+    if words.RISK_WORDS[fix.risk]:
+        yield Padding(Text(f"Risk: {words.RISK_WORDS[fix.risk]}.", "yellow"), _INDENT)

@@ -1,0 +1,131 @@
+"""How far the report can be trusted: steps, what could not be looked at, inputs, notes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy import units
+from stepwhy.report import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings import Finding, FindingVerdict, Input, Result
+
+_PATHS_NAMED = 3
+_SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+def footer(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
+    """A grid of labels and short lines.
+
+    Args:
+        result: What to report.
+        show_all: Also what was looked at and clear, and health entries that are only
+            informative.
+    """
+    if show_all:
+        yield from _other_checks(result)
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, lines in _rows(result, show_all=show_all):
+        for index, line in enumerate(lines):
+            table.add_row("" if index else label, line)
+    yield Text("")
+    yield table
+    yield Text("")
+
+
+def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]:
+    steps = [Text(words.steps_sentence(result.steps))]
+    if result.steps.note:
+        steps.append(Text(words.one_line(result.steps.note)))
+    yield "Steps", steps
+    yield ("Input" if len(result.inputs) == 1 else "Inputs"), _inputs(result.inputs)
+    yield "Reading", _health(result.inputs, show_all=show_all)
+    if not show_all:
+        yield "Not looked at", _blind_spots(result)
+    yield "Notes", [Text(words.one_line(note)) for note in result.notes]
+
+
+def _inputs(inputs: tuple[Input, ...]) -> list[Text]:
+    lines = [
+        Text(words.one_line(file.path)).append(
+            f" · {words.one_line(file.format)}, {_events((file,))}", "dim"
+        )
+        for file in inputs[:_PATHS_NAMED]
+    ]
+    rest = inputs[_PATHS_NAMED:]
+    if rest:
+        files = "1 more file" if len(rest) == 1 else f"{len(rest)} more files"
+        lines.append(Text(f"and {files}").append(f" · {_events(rest)}", "dim"))
+    return lines
+
+
+def _events(inputs: Iterable[Input]) -> str:
+    files = tuple(inputs)
+    read, kept = sum(f.events_read for f in files), sum(f.events_kept for f in files)
+    if read == kept:
+        return f"{units.format_count(read)} events"
+    return f"{units.format_count(kept)} of {units.format_count(read)} events kept"
+
+
+def _health(inputs: tuple[Input, ...], *, show_all: bool) -> list[Text]:
+    """One line per counter over all inputs, errors first."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for entry in (entry for file in inputs for entry in file.health):
+        counts[entry.severity, entry.counter, entry.help] += entry.count
+    order = ("error", "warning", "info") if show_all else ("error", "warning")
+    return [
+        _health_line(severity, counter, text, count)
+        for wanted in order
+        for (severity, counter, text), count in counts.items()
+        if severity == wanted and count
+    ]
+
+
+def _health_line(severity: str, counter: str, text: str, count: int) -> Text:
+    return Text.assemble(
+        (f"{severity}: ", _SEVERITY_STYLES[severity]),
+        words.one_line(text),
+        (f" ({words.one_line(counter)}: {units.format_count(count)})", "dim"),
+    )
+
+
+def _blind_spots(result: Result) -> list[Text]:
+    blind = [f.id for f in result.findings if f.verdict in words.COULD_NOT_LOOK]
+    if not blind:
+        return []
+    names = Text(", ".join(words.one_line(name) for name in blind))
+    return [names.append(" · --all says why", "dim")]
+
+
+def _other_checks(result: Result) -> Iterator[RenderableType]:
+    others = [finding for finding in result.findings if finding.verdict != "found"]
+    if not others:
+        return
+    yield Text("\nOther checks", "bold")
+    order = list(words.VERDICT_WORDS)
+    others.sort(key=lambda finding: order.index(finding.verdict))
+    for verdict, group in groupby(others, key=lambda finding: finding.verdict):
+        yield Padding(_check_group(verdict, group), (0, 0, 0, 2))
+
+
+def _check_group(verdict: FindingVerdict, group: Iterable[Finding]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, width=24)
+    table.add_column(style="dim", overflow="fold")
+    for finding in group:
+        reason = words.one_line(finding.reason or finding.title)
+        said = reason if verdict == "clear" else f"{words.VERDICT_WORDS[verdict]}: {reason}"
+        table.add_row(Text(words.one_line(finding.id)), Text(said))
+    return table

@@ -1,0 +1,49 @@
+"""The verdict, what ran, and what to do where the verdict cannot be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.text import Text
+
+from stepwhy.report import advice, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings import Result
+
+
+def header(result: Result) -> Iterator[RenderableType]:
+    """The verdict sentence and one line about the run."""
+    yield Text("")
+    yield _verdict(result)
+    yield Padding(Text(words.run_line(result), "dim"), (0, 0, 0, 2))
+    if words.is_partial(result):
+        yield Padding(Text(words.PARTIAL, "yellow"), (0, 0, 0, 2))
+    if result.verdict.bound_by == "unknown":
+        yield from _what_to_do(result)
+
+
+def _verdict(result: Result) -> Text:
+    verdict = result.verdict
+    return Text.assemble(
+        ("■ ", words.colour_of(verdict.bound_by)),
+        (words.one_line(verdict.sentence), _sentence_style(result)),
+        ("  (likely, not certain)" if words.is_unsure(verdict) else "", "dim"),
+    )
+
+
+def _sentence_style(result: Result) -> str:
+    if result.verdict.bound_by == "unknown":
+        return "bold yellow"
+    return "bold green" if words.is_healthy(result) else "bold red"
+
+
+def _what_to_do(result: Result) -> Iterator[RenderableType]:
+    yield Text("\nWhat to do", "bold")
+    for sentence in advice.next_steps(result):
+        yield Padding(Text(words.one_line(sentence)), (0, 0, 0, 2))

@@ -1,0 +1,91 @@
+"""Where the step goes: one stacked bar and its legend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy.report import picture as geometry
+from stepwhy.report import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings import Breakdown, Result
+
+# Columns that a legend row needs beside its bar, with and without the meaning of the category.
+_ROW_WITH_MEANING = 72
+
+
+def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[RenderableType]:
+    """The breakdown as a bar as wide as the text, its legend, and phases in one line.
+
+    Args:
+        result: What to report.
+        width: Columns of the report.
+        has_colour: Without it, each category's letter fills its part of the bar.
+    """
+    breakdown = result.breakdown
+    if not any(breakdown.categories.values()):
+        return
+    yield Text(f"\nWhere the {words.whole(result)} goes", "bold")
+    yield Padding(_stacked_bar(breakdown, width - 2, has_colour=has_colour), (0, 0, 0, 2))
+    yield Padding(_legend(breakdown, width, has_colour=has_colour), (1, 0, 0, 2))
+    remarks = " ".join(filter(None, (_phases(breakdown), _hottest(breakdown))))
+    if remarks:
+        yield Padding(Text(remarks, "dim"), (1, 0, 0, 2))
+
+
+def _stacked_bar(breakdown: Breakdown, width: int, *, has_colour: bool) -> Text:
+    bar = Text(no_wrap=True)
+    for category, cells in geometry.cells(breakdown.categories, width):
+        look = words.CATEGORY_WORDS[category]
+        bar.append(("█" if has_colour else look.mark) * cells, look.colour)
+    return bar
+
+
+def _legend(breakdown: Breakdown, width: int, *, has_colour: bool) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "right", "left", "left"):
+        table.add_column(justify=justify, no_wrap=True)
+    bar_cells = min(max(width - _ROW_WITH_MEANING, 8), 24)
+    wall = breakdown.wall_ns
+    for category, ns in geometry.present(breakdown.categories):
+        look = words.CATEGORY_WORDS[category]
+        row = [
+            Text.assemble(("■" if has_colour else look.mark, look.colour), f" {look.label}"),
+            Text(words.format_like(ns, wall)),
+            Text(words.share(ns, wall)),
+            Text(tiny_bar(ns / wall, bar_cells), look.colour),
+        ]
+        if width >= _ROW_WITH_MEANING:
+            row.append(Text(look.meaning, "dim"))
+        table.add_row(*row)
+    return table
+
+
+def tiny_bar(fraction: float, cells: int) -> str:
+    """A line of `cells` columns, `fraction` of which is drawn, to half a column."""
+    full, half = divmod(max(1, round(fraction * cells * 2)), 2)
+    return ("━" * full + "╸" * half).ljust(cells)
+
+
+def _phases(breakdown: Breakdown) -> str:
+    known = {name: ns for name, ns in breakdown.phases.items() if name != "unknown" and ns > 0}
+    total = sum(breakdown.phases.values())
+    if not known:
+        return ""
+    parts = (f"{words.one_line(name)} {words.share(ns, total)}" for name, ns in known.items())
+    return f"Compute is {', '.join(parts)}."
+
+
+def _hottest(breakdown: Breakdown) -> str:
+    if not breakdown.hottest_line:
+        return ""
+    line = words.one_line(breakdown.hottest_line)
+    return f"While the device is idle, your code is most often at {line}."

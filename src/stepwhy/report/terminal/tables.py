@@ -1,0 +1,84 @@
+"""The tables that `--all` adds: ops and devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy import units
+from stepwhy.report import words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stepwhy.findings import Device, Op, Result
+
+_OPS = 15
+# Below this width the op table leaves out device and phase.
+_WIDE = 90
+
+
+def tables(result: Result, width: int) -> list[RenderableType]:
+    """The ops with the most self time and the devices; no table where there is nothing."""
+    parts: list[RenderableType] = []
+    if result.ops:
+        shown = min(_OPS, len(result.ops))
+        parts.append(_heading("Ops by self time", f"{shown} of {len(result.ops)}, per step"))
+        parts.append(Padding(_op_table(result, width), (0, 0, 0, 2)))
+    if result.devices:
+        parts.append(_heading("Devices", "per step"))
+        parts.append(Padding(_device_table(result.devices), (0, 0, 0, 2)))
+    return parts
+
+
+def _heading(title: str, remark: str) -> Text:
+    return Text.assemble((f"\n{title}", "bold"), (f"  {remark}", "dim"))
+
+
+def _table(**columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in columns.items():
+        table.add_column(name.replace("_", " "), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    return table
+
+
+def _op_table(result: Result, width: int) -> Table:
+    wide = width >= _WIDE
+    where = {"phase": "left", "device": "left"} if wide else {}
+    table = _table(self="right", share="right", calls="right", op="left", **where)
+    for op in sorted(result.ops, key=lambda op: -op.self_ns)[:_OPS]:
+        table.add_row(*_op_row(op, result.breakdown.wall_ns)[: 6 if wide else 4])
+    return table
+
+
+def _op_row(op: Op, wall_ns: int) -> tuple[Text, ...]:
+    cells = (
+        units.format_ns(op.self_ns),
+        words.share(op.self_ns, wall_ns),
+        words.format_calls(op.count),
+        op.name,
+        op.phase,
+        op.device,
+    )
+    return tuple(Text(words.one_line(cell)) for cell in cells)
+
+
+def _device_table(devices: tuple[Device, ...]) -> Table:
+    columns = ("busy", "compute", "communication", "exposed", "copies")
+    table = _table(device="left", **dict.fromkeys(columns, "right"))
+    for device in devices:
+        times = (
+            device.compute_ns,
+            device.communication_ns,
+            device.exposed_communication_ns,
+            device.transfer_ns,
+        )
+        table.add_row(
+            Text(words.one_line(device.name)),
+            units.format_fraction(device.busy_fraction),
+            *(units.format_ns(ns) for ns in times),
+        )
+    return table

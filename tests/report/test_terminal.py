@@ -1,0 +1,196 @@
+import dataclasses
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from stepwhy.report import terminal, words
+
+
+def printed(result, width=100, *, show_all=False, encoding="utf-8", colours=None):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=file, width=width, color_system=colours, force_terminal=bool(colours))
+    terminal.render(result, show_all=show_all, console=console)
+    file.flush()
+    return file.buffer.getvalue().decode(encoding)
+
+
+def unwrapped(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [60, 79, 80, 120, 200])
+@pytest.mark.parametrize("show_all", [False, True])
+def test_no_line_is_wider_than_the_terminal_or_ends_in_blanks(any_result, width, show_all):
+    lines = printed(any_result, width, show_all=show_all).splitlines()
+    assert max(cell_len(line) for line in lines) <= min(width, 100)
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_the_verdict_is_the_first_line(any_result):
+    first = unwrapped(printed(any_result, 200))
+    assert first.startswith(f"■ {any_result.verdict.sentence}")
+
+
+def test_the_picture_sums_to_the_step(sample):
+    text = printed(sample("input_bound"))
+    bar = next(line for line in text.splitlines() if "CCC" in line).strip()
+    assert len(bar) == 98
+    assert (bar.count("C"), bar.count("I"), bar.count("?")) == (18, 72, 1)
+
+
+def test_a_legend_row_names_time_share_and_meaning(sample):
+    row = next(row for row in printed(sample("input_bound")).splitlines() if "I input" in row)
+    assert row.split() == [
+        *("I", "input", "wait", "46.1", "ms", "74", "%"),
+        *("━━━━━━━━━━━━━━━━━╸", "waiting", "for", "the", "next", "batch"),
+    ]
+
+
+def test_unexplained_time_is_never_hidden(sample):
+    result = sample("healthy")
+    categories = result.breakdown.categories | {"unexplained": 1}
+    wall = sum(categories.values())
+    breakdown = dataclasses.replace(result.breakdown, wall_ns=wall, categories=categories)
+    text = printed(dataclasses.replace(result, breakdown=breakdown))
+    assert "? unexplained  <0.1 ms  <0.1 %" in text
+
+
+def test_a_finding_has_cost_saving_evidence_fix_and_code(sample):
+    text = unwrapped(printed(sample("towers")))
+    for part in (
+        "1 Move the towers' ops off the CPU of the first task (misplaced-op)",
+        "costs 14.2 ms per step, 22 % of it · fixing it should save 11 to 17 ms",
+        "misplaced ops 38 · tower_0/dense/MatMul and 37 more",
+        "device asked for /job:worker/task:1/device:CPU:0",
+        "device it ran on /job:worker/replica:0/task:0/device:CPU:0",
+        "copied per step because of it 32.0 MiB",
+        "placed by tf.device('/cpu:0') · train_towers.py:57",
+        "Pin only the variables to the CPU",
+        "with tf.device(variables_on_cpu): logits = build_tower(images)",
+    ):
+        assert part in text
+    assert "Risk" not in text
+
+
+def test_code_keeps_its_lines(sample):
+    assert "       with model.no_sync():\n           loss.backward()\n" in printed(
+        sample("communication_bound")
+    )
+
+
+def test_a_risk_is_stated(sample):
+    assert "Risk: may change numerical results" in printed(sample("input_bound"))
+
+
+def test_later_findings_are_named_only_until_all_is_asked_for(sample):
+    result = sample("input_bound")
+    many = tuple(
+        dataclasses.replace(result.findings[0], title=f"Change thing {n}") for n in range(6)
+    )
+    result = dataclasses.replace(result, findings=many)
+    brief, full = printed(result), printed(result, show_all=True)
+    assert (brief.count("DataLoader("), full.count("DataLoader(")) == (4, 6)
+    assert "6  Change thing 5  costs 46.1 ms per step" in brief
+    assert "2 more with --all" in brief
+    assert "more with --all" not in full
+
+
+def test_what_could_not_be_looked_at_is_never_silent(sample):
+    assert "Not looked at   misplaced-op, soft-placement-fallback · --all says why" in printed(
+        sample("healthy")
+    )
+
+
+def test_all_lists_every_check_with_its_reason_and_the_tables(sample):
+    text = unwrapped(printed(sample("input_bound"), show_all=True))
+    for part in (
+        "exposed-transfer Copies hide behind compute",
+        "exposed-communication cannot occur in this run: one device",
+        "misplaced-op the signal is missing: the trace does not say",
+        "4.00 ms 6.4 % 53 aten::convolution_backward backward cuda:0",
+        "cuda:0 20 % 11.2 ms 0 ns 0 ns 1.30 ms",
+        "info: Rows of one thread were merged. (merged_rows: 12)",
+    ):
+        assert part in text
+
+
+def test_the_unknown_verdict_says_what_to_do(sample):
+    text = unwrapped(printed(sample("unknown")))
+    assert "What to do Mark the steps: call prof.step() once per iteration" in text
+    assert "Where the trace goes" in text
+    assert "per step" not in text.replace("not per step", "")
+    assert "Nothing" not in text
+
+
+def test_health_is_claimed_only_after_a_look(sample):
+    result = sample("healthy")
+    assert "2 checks looked and came back clear" in printed(result)
+    blind = tuple(f for f in result.findings if f.verdict in words.COULD_NOT_LOOK)
+    text = printed(dataclasses.replace(result, findings=blind))
+    assert "no check could look properly" in text
+
+
+def test_a_damaged_input_is_said_at_the_top_and_explained_below(sample):
+    text = printed(sample("truncated"))
+    top, below = text.split("Where the step goes")
+    assert words.PARTIAL in top
+    assert "1,980 of 2,017 events kept" in below
+    assert "error: The file ends inside an event; copy it again. (truncated: 1)" in below
+
+
+def test_many_inputs_are_listed_shortly(sample):
+    text = printed(sample("communication_bound"))
+    assert "ddp/rank2.json" in text
+    assert "ddp/rank3.json" not in text
+    assert "and 5 more files · 205,025 events" in text
+
+
+def test_ascii_terminals_get_ascii_of_the_same_shape(any_result):
+    ascii_lines = printed(any_result, encoding="ascii").splitlines()
+    assert [len(line) for line in ascii_lines] == [
+        cell_len(line) for line in printed(any_result).splitlines()
+    ]
+
+
+def test_ascii_has_a_stand_in_for_every_character_of_the_report_itself(sample):
+    for name in ("launch_bound", "towers", "communication_bound"):
+        text = printed(sample(name), encoding="ascii", show_all=True)
+        assert set(re.findall(r"[^\n]*\?[^\n]*", text)) == {
+            line for line in text.splitlines() if "? unexplained" in line or "CCC" in line
+        }
+
+
+def test_colours_replace_letters(sample):
+    text = printed(sample("input_bound"), colours="truecolor")
+    assert "\x1b[38;2;228;124;0m" in text
+    assert "CCC" not in text
+
+
+def test_no_color_is_respected(sample, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "38;2" not in printed(sample("input_bound"), colours="truecolor")
+
+
+def test_names_from_a_trace_cannot_steer_the_terminal(hostile):
+    text = printed(hostile("\x1b]0;owned\x07\u202e\udcff[red]\n"), show_all=True)
+    assert {c for c in text if ord(c) < 32} == {"\n"}
+    assert "\u202e" not in text
+    assert "[red]" in text
+
+
+def test_it_prints_to_standard_output(sample, capsys):
+    terminal.render(sample("towers"))
+    assert "misplaced-op" in capsys.readouterr().out
+
+
+def test_importing_it_stays_light():
+    heavy = "[m for m in ('jinja2', 'msgspec', 'numpy', 'pyarrow', 'pygments') if m in sys.modules]"
+    code = f"import sys; import stepwhy.report.terminal; print({heavy})"
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
