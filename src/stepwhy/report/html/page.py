@@ -1,0 +1,108 @@
+"""Fills the template."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+
+from stepwhy import units
+from stepwhy.findings import CATEGORIES
+from stepwhy.report import advice, picture, words
+from stepwhy.report.html import chart
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Result
+
+_TEMPLATES = resources.files("stepwhy.report") / "templates"
+
+
+def page(result: Result) -> str:
+    """The whole page for a result."""
+    script = _asset("sort.js")
+    text = (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            result=result,
+            found=[finding for finding in result.findings if finding.verdict == "found"],
+            others=_others(result),
+            health=_health(result),
+            advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
+            chart=chart.step_chart(result.steps),
+            colour=words.colour_of(result.verdict.bound_by),
+            whole=words.whole(result),
+            per=words.per_whole(result),
+            unsure=words.is_unsure(result.verdict),
+            partial=words.PARTIAL if words.is_partial(result) else "",
+            healthy=words.is_healthy(result),
+            style=_asset("style.css"),
+            script=script,
+            script_hash=_hash(script),
+        )
+    )
+    return words.plain(text)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        ns=units.format_ns,
+        count=units.format_count,
+        calls=words.format_calls,
+        bytes=_bytes,
+        fraction=units.format_fraction,
+        value=words.format_value,
+    )
+    environment.globals.update(
+        categories=CATEGORIES,
+        category_words=words.CATEGORY_WORDS,
+        verdict_words=words.VERDICT_WORDS,
+        risk_words=words.RISK_WORDS,
+        present=picture.present,
+        share=words.share,
+        format_like=words.format_like,
+        format_saving=words.format_saving,
+        steps_sentence=words.steps_sentence,
+        run_line=words.run_line,
+    )
+    return environment
+
+
+def _asset(name: str) -> Markup:
+    """A file of the package, which is trusted and therefore not escaped."""
+    return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
+
+
+def _hash(script: str) -> str:
+    """What the content security policy allows to run: this script and no other."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _bytes(count: int | None) -> str:
+    return "–" if count is None else units.format_bytes(count)  # noqa: RUF001 an en dash it is
+
+
+def _others(result: Result) -> list[Any]:
+    order = list(words.VERDICT_WORDS)
+    others = [finding for finding in result.findings if finding.verdict != "found"]
+    return sorted(others, key=lambda finding: order.index(finding.verdict))
+
+
+def _health(result: Result) -> list[tuple[Any, Any]]:
+    """(input, entry) pairs, the gravest first."""
+    order = ("error", "warning", "info")
+    pairs = [(file, entry) for file in result.inputs for entry in file.health if entry.count]
+    return sorted(pairs, key=lambda pair: order.index(pair[1].severity))

@@ -1,0 +1,181 @@
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from stepwhy.errors import OutputError
+from stepwhy.findings import CATEGORIES
+from stepwhy.report import html
+from stepwhy.report.html import chart
+
+VOID = {"meta", "link", "br", "input", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """Tags, headings, links and ids of a page; fails on tags that do not nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.headings, self.links, self.ids, self._open = [], [], [], [], []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        self.links += [v for k, v in attrs if k in ("src", "href", "srcset", "action", "data")]
+        self.ids += [v for k, v in attrs if k == "id"]
+        if tag not in VOID:
+            self._open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if not self._open or self._open[-1] not in ("script", "style"):
+            self.text += f" {data}"
+
+    def count(self, tag):
+        return sum(name == tag for name, _ in self.tags)
+
+
+def test_it_is_one_well_formed_page_without_requests(any_result):
+    text = html.render(any_result)
+    page = Page(text)
+    assert text.startswith("<!doctype html>")
+    assert [link for link in page.links if not link.startswith(("data:", "#"))] == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_headings_and_labels_serve_a_screen_reader(any_result):
+    page = Page(html.render(any_result))
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    steps_down = [b - a for a, b in zip(page.headings, page.headings[1:], strict=False)]
+    assert max(steps_down) <= 1
+    assert len(page.ids) == len(set(page.ids))
+    labelled = {a["aria-labelledby"] for _, a in page.tags if "aria-labelledby" in a}
+    assert labelled <= set(page.ids)
+    assert all(a.get("aria-label") for _, a in page.tags if a.get("role") == "img")
+
+
+@pytest.mark.parametrize(
+    "poison", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}"]
+)
+def test_names_from_a_trace_are_inert(hostile, poison):
+    page, harmless = Page(html.render(hostile(poison))), Page(html.render(hostile("benign")))
+    assert poison in page.text
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless.tags]
+    assert [set(a) for _, a in page.tags] == [set(a) for _, a in harmless.tags]
+    assert page.count("script") == 1
+
+
+def test_the_policy_allows_the_page_s_own_script_only(sample):
+    text = html.render(sample("towers"))
+    assert len(re.findall(r"script-src 'sha256-[\w+/]{43}='", text)) == 1
+
+
+def test_the_table_of_the_breakdown_holds_what_the_bar_shows(sample):
+    text = html.render(sample("input_bound"))
+    bar = 'aria-label="Where the step goes: compute 18 %, transfer 2.1 %, input wait 74 %'
+    assert bar in text
+    assert "46.1 ms</td>" in text
+    assert all(f".c-{category} {{" in text for category in CATEGORIES)
+
+
+def test_a_finding_shows_all_its_evidence_and_its_fix(sample):
+    text = " ".join(Page(html.render(sample("towers"))).text.split())
+    for part in (
+        "Move the towers' ops off the CPU of the first task",
+        "Costs per step 14.2 ms 22 %",
+        "Fixing it should save 11 to 17 ms",
+        "tf.device('/cpu:0') · train_towers.py:57",
+        "with tf.device(variables_on_cpu):",
+    ):
+        assert part in text
+
+
+def test_it_says_what_was_clear_and_what_could_not_be_told(sample):
+    text = " ".join(Page(html.render(sample("healthy"))).text.split())
+    assert "Nothing to change found" in text
+    assert "exposed-transfer Copies hide behind compute" in text
+    assert "misplaced-op the signal is missing: the trace does not say" in text
+
+
+def test_the_unknown_verdict_recommends_nothing_but_a_better_trace(sample):
+    text = Page(html.render(sample("unknown"))).text
+    assert "Mark the steps" in text
+    assert "What to change" not in text
+    assert "per step" not in text.replace("not per step", "")
+
+
+def test_a_damaged_input_is_said_at_the_top(sample):
+    text = Page(html.render(sample("truncated"))).text
+    assert text.index("Part of the input") < text.index("Where the step goes")
+    assert "The file ends inside an event" in text
+
+
+def test_missing_bytes_are_not_zero(sample):
+    assert ">0 B<" not in html.render(sample("input_bound"))
+
+
+def test_the_chart_marks_warm_up_and_cuts_what_would_flatten_it(sample):
+    drawn = chart.step_chart(sample("input_bound").steps)
+    assert [bar.warm_up for bar in drawn.bars] == [True] * 3 + [False] * 45
+    assert [bar.is_cut for bar in drawn.bars] == [True] * 3 + [False] * 45
+    assert drawn.bars[0].text == "Step 1: 558 ms"
+    assert max(bar.height for bar in drawn.bars) == chart.HEIGHT
+
+
+def test_a_long_run_shares_bars_and_loses_no_slow_step(sample):
+    steps = sample("launch_bound").steps
+    durations = (*[10_000_000] * 4999, 80_000_000)
+    drawn = chart.step_chart(dataclasses.replace(steps, durations_ns=durations))
+    assert len(drawn.bars) <= 240
+    assert drawn.bars[-1].text == "Slowest of steps 4999 to 5000: 80.0 ms"
+
+
+@pytest.mark.parametrize("durations", [(), (5,)])
+def test_too_few_steps_make_no_chart(sample, durations):
+    steps = dataclasses.replace(sample("towers").steps, durations_ns=durations)
+    assert chart.step_chart(steps) is None
+
+
+def test_steps_of_no_duration_do_not_divide_by_zero(sample):
+    steps = dataclasses.replace(sample("towers").steps, durations_ns=(0, 0, 0, 0))
+    assert {bar.height for bar in chart.step_chart(steps).bars} == {0.0}
+
+
+def test_write_leaves_the_page_and_nothing_else(tmp_path, sample):
+    target = tmp_path / "report.html"
+    target.write_text("old")
+    html.write(target, sample("towers"))
+    assert target.read_text(encoding="utf-8") == html.render(sample("towers"))
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_write_survives_what_utf8_cannot_hold(tmp_path, hostile):
+    html.write(str(tmp_path / "report.html"), hostile("\udcff\x00"))
+    assert "\ufffd" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_that_is_missing_is_a_typed_error(tmp_path, sample):
+    with pytest.raises(OutputError, match=r"cannot be written: No such file.*\. Name a file"):
+        html.write(tmp_path / "missing" / "report.html", sample("towers"))
+
+
+def test_a_failed_rename_leaves_no_rest(tmp_path, sample):
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(OutputError):
+        html.write(tmp_path / "report.html", sample("towers"))
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
