@@ -133,7 +133,7 @@ def test_the_chart_marks_warm_up_and_cuts_what_would_flatten_it(sample):
     drawn = chart.step_chart(sample("input_bound").steps)
     assert [bar.warm_up for bar in drawn.bars] == [True] * 3 + [False] * 45
     assert [bar.is_cut for bar in drawn.bars] == [True] * 3 + [False] * 45
-    assert drawn.bars[0].text == "Step 1: 558 ms"
+    assert drawn.slowest == "Step 1: 558 ms"
     assert max(bar.height for bar in drawn.bars) == chart.HEIGHT
 
 
@@ -142,7 +142,12 @@ def test_a_long_run_shares_bars_and_loses_no_slow_step(sample):
     durations = (*[10_000_000] * 4999, 80_000_000)
     drawn = chart.step_chart(dataclasses.replace(steps, durations_ns=durations))
     assert len(drawn.bars) <= 240
-    assert drawn.bars[-1].text == "Slowest of steps 4999 to 5000: 80.0 ms"
+    assert drawn.slowest == "Slowest of steps 4999 to 5000: 80.0 ms"
+
+
+def test_steps_of_like_length_are_not_cut(sample):
+    steps = dataclasses.replace(sample("towers").steps, durations_ns=(5, 6, 5, 6))
+    assert chart.step_chart(steps).slowest == ""
 
 
 @pytest.mark.parametrize("durations", [(), (5,)])

@@ -167,7 +167,7 @@ def test_ascii_has_a_stand_in_for_every_character_of_the_report_itself(sample):
 
 def test_colours_replace_letters(sample):
     text = printed(sample("input_bound"), colours="truecolor")
-    assert "\x1b[38;2;228;124;0m" in text
+    assert "\x1b[38;2;217;140;28m" in text
     assert "CCC" not in text
 
 

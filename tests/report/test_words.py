@@ -1,3 +1,6 @@
+import itertools
+
+import numpy as np
 import pytest
 
 from stepwhy.findings import CATEGORIES, Evidence
@@ -14,6 +17,37 @@ def test_marks_and_colours_tell_categories_apart():
     looks = words.CATEGORY_WORDS.values()
     assert len({look.mark for look in looks}) == len(CATEGORIES)
     assert len({look.colour for look in looks}) == len(CATEGORIES)
+
+
+# What linear RGB looks like without one kind of cone, at full severity. Source: Machado,
+# Oliveira and Fernandes, A physiologically-based model for simulation of color vision
+# deficiency, 2009, table 1.
+SIGHT = {
+    "normal": np.eye(3),
+    "protan": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritan": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+# Linear RGB to OKLab in two steps. Source: bottosson.github.io/posts/oklab
+TO_LMS = [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]]
+TO_LAB = [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+
+
+def oklab(colour, sight):
+    srgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(SIGHT[sight]) @ linear, 0, 1)
+    return np.array(TO_LAB) @ np.cbrt(np.array(TO_LMS) @ seen)
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_differ_for_every_kind_of_sight(sight):
+    seen = {name: oklab(look.colour, sight) for name, look in words.CATEGORY_WORDS.items()}
+    distances = {
+        pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]])
+        for pair in itertools.combinations(seen, 2)
+    }
+    assert {pair for pair, distance in distances.items() if distance < 0.08} == set()
 
 
 @pytest.mark.parametrize(

@@ -33,18 +33,18 @@ class CategoryWords:
 
 
 CATEGORY_WORDS = {
-    "compute": CategoryWords("compute", "device computing", "#4050a0", "C"),
+    "compute": CategoryWords("compute", "device computing", "#607be0", "C"),
     "communication": CategoryWords(
-        "communication", "exchanging with other devices", "#a067d2", "X"
+        "communication", "exchanging with other devices", "#744a80", "X"
     ),
-    "transfer": CategoryWords("transfer", "copying data to or from the device", "#6bab9c", "T"),
-    "input_wait": CategoryWords("input wait", "waiting for the next batch", "#e47c00", "I"),
-    "compile": CategoryWords("compile", "tracing, compiling, first-run set-up", "#8e3952", "B"),
-    "sync": CategoryWords("sync", "host waits for the device", "#dfb911", "S"),
-    "dispatch": CategoryWords("dispatch", "framework launching work", "#be596a", "D"),
-    "python": CategoryWords("python", "your Python code", "#50c0fb", "P"),
-    "storage": CategoryWords("storage", "checkpoint, summary or log writing", "#4f7812", "W"),
-    "unexplained": CategoryWords("unexplained", "no evidence", "#b8c0c3", "?"),
+    "transfer": CategoryWords("transfer", "copying data to or from the device", "#6aa8a4", "T"),
+    "input_wait": CategoryWords("input wait", "waiting for the next batch", "#d98c1c", "I"),
+    "compile": CategoryWords("compile", "tracing, compiling, first-run set-up", "#943e3c", "B"),
+    "sync": CategoryWords("sync", "host waits for the device", "#e8bd0d", "S"),
+    "dispatch": CategoryWords("dispatch", "framework launching work", "#b5607a", "D"),
+    "python": CategoryWords("python", "your Python code", "#22bffb", "P"),
+    "storage": CategoryWords("storage", "checkpoint, summary or log writing", "#7b7a0c", "W"),
+    "unexplained": CategoryWords("unexplained", "no evidence", "#bcc1c0", "?"),
 }
 
 _CATEGORY_OF_BOUND: dict[BoundBy, str] = {

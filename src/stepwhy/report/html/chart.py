@@ -39,11 +39,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class StepChart:
-    """Bars and the line of the median, `median_y` from the top."""
+    """Bars, the median `median_y` from the top, and in words the slowest bar where one is cut."""
 
     bars: tuple[Bar, ...]
     steps_per_bar: int
     median_y: float
+    slowest: str
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -70,7 +71,13 @@ def step_chart(steps: Steps) -> StepChart | None:
         )
         for index, group in enumerate(groups)
     )
-    return StepChart(bars, per_bar, round(HEIGHT * (1 - middle / top), 1))
+    slowest = max(range(len(groups)), key=lambda index: max(groups[index]))
+    return StepChart(
+        bars,
+        per_bar,
+        median_y=round(HEIGHT * (1 - middle / top), 1),
+        slowest=bars[slowest].text if bars[slowest].is_cut else "",
+    )
 
 
 def _in_words(group: tuple[int, ...], first: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from stepwhy.report import advice, words
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 def header(result: Result) -> Iterator[RenderableType]:
     """The verdict sentence and one line about the run."""
     yield Text("")
-    yield _verdict(result)
+    verdict = Table.grid(padding=(0, 1, 0, 0))
+    verdict.add_row(Text("■", words.colour_of(result.verdict.bound_by)), _sentence(result))
+    yield verdict
     yield Padding(Text(words.run_line(result), "dim"), (0, 0, 0, 2))
     if words.is_partial(result):
         yield Padding(Text(words.PARTIAL, "yellow"), (0, 0, 0, 2))
@@ -28,10 +31,9 @@ def header(result: Result) -> Iterator[RenderableType]:
         yield from _what_to_do(result)
 
 
-def _verdict(result: Result) -> Text:
+def _sentence(result: Result) -> Text:
     verdict = result.verdict
     return Text.assemble(
-        ("■ ", words.colour_of(verdict.bound_by)),
         (words.one_line(verdict.sentence), _sentence_style(result)),
         ("  (likely, not certain)" if words.is_unsure(verdict) else "", "dim"),
     )
