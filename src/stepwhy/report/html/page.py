@@ -9,7 +9,6 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from markupsafe import Markup
 
 from stepwhy import units
 from stepwhy.findings import CATEGORIES
@@ -81,9 +80,8 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _asset(name: str) -> Markup:
-    """A file of the package, which is trusted and therefore not escaped."""
-    return Markup((_TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
+def _asset(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:
