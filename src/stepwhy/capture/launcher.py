@@ -41,6 +41,10 @@ _NO_LOOP = (
     "no training loop was seen: no tf.compat.v1 session ran in the main thread and no torch "
     "optimizer took a step. Check that the command trains with one of them"
 )
+_VANISHED = (
+    "the run directory vanished while the training ran, so nothing was kept. Name one with --out "
+    "that the training leaves alone"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,9 @@ def _in_foreground() -> bool:
 
 def _messages(run_dir: Path) -> Iterator[str]:
     """What the person should know: nothing observed, or what the observers said, once each."""
+    if not run_dir.is_dir():
+        yield _VANISHED
+        return
     processes = sorted(run_dir.glob("process-*"))
     if not processes:
         yield _NO_LOOP if _signed_in(run_dir) else _NOT_ATTACHED

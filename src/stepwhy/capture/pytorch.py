@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Call = Callable[..., Any]
 
-# The profiler's own start-up must not fall into the warm-up of memory and kernel selection.
-_EARLIEST_STEP = 5
+# Steps to leave alone: the first ones pay for memory and kernel selection.
+_EARLIEST_STEP = 4
 # An optimizer that has not stepped while another did so often no longer drives the loop.
 _SILENT_STEPS = 50
 
@@ -76,12 +76,12 @@ class StepObserver:
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
         if not self._recorder.alive:
+            self._window.abandon()
             return
         try:
             if self._is_clock(optimizer):
                 self._end_step()
         except Exception as error:
-            self._window.abandon()
             self._recorder.step_aside(error)
 
     def _is_clock(self, optimizer: Any) -> bool:
@@ -110,10 +110,10 @@ class StepObserver:
                 f'"profiled":{int(profiled)},'
                 f'"input_wait_ns":{"null" if wait_ns is None else wait_ns}}}'
             )
+            self._steps += 1
             if not profiled:
                 self._rhythm.add(end_ns - start_ns)
         self._last_end_ns = end_ns
-        self._steps += 1
         self._window.next_step(self._steps, start=self._ready())
 
     def _ready(self) -> bool:

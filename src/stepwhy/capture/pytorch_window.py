@@ -51,20 +51,25 @@ class ProfilerWindow:
         self._first_step = 0
         self._last_step = 0
         self._start_ns = 0
+        self._end_ns = 0
 
     def next_step(self, step: int, *, start: bool) -> None:
         """A step begins: open the window, go on, or close it.
 
         Args:
-            step: Number of the step that begins, from 0.
+            step: Number of the step that begins: the line that it will have in the log, from 0.
             start: Whether the loop is ready for a window.
         """
         self.touched = self._profiler is not None
-        if self._profiler is not None:
-            self._advance(step)
-        elif start and not self._done and not _other_profiler_active():
-            self.touched = True
-            self._open()
+        try:
+            if self._profiler is not None:
+                self._advance(step)
+            elif start and not self._done and not _other_profiler_active():
+                self.touched = True
+                self._open()
+        except Exception as error:
+            self.abandon()
+            self._recorder.window_failed(error)
 
     def _open(self) -> None:
         """Start the profiler's warm-up."""
@@ -87,19 +92,18 @@ class ProfilerWindow:
     def _advance(self, step: int) -> None:
         """Pass a step boundary on; after the last step, close."""
         self._steps_left -= 1
+        self._end_ns = now_ns()
+        self._last_step = step - 1
         if self._steps_left == 0:
-            self._last_step = step - 1
             self._close()
             return
         self._profiler.step()
         if self._steps_left == _ACTIVE_STEPS:
             self._first_step = step
-            self._start_ns = now_ns()
-        self._last_step = step
+            self._start_ns = self._end_ns
 
     def _close(self) -> None:
         """Stop the profiler and write what it saw."""
-        end_ns = now_ns()
         profiler, self._profiler, self._done = self._profiler, None, True
         profiler.stop()
         about = {
@@ -107,7 +111,7 @@ class ProfilerWindow:
             "first_step": self._first_step,
             "last_step": self._last_step,
             "start_ns": self._start_ns,
-            "end_ns": end_ns,
+            "end_ns": self._end_ns,
         }
 
         def export(folder: Path) -> None:
@@ -137,12 +141,15 @@ class ProfilerWindow:
         )
 
     def _finish_at_exit(self) -> None:
-        """The script ends inside the window: keep the steps that are complete."""
+        """The script ends inside the window: keep it when it holds a complete step."""
         if self._profiler is None:
             return
-        if self._start_ns:
-            self._recorder.guard(self._close)
-        else:
+        try:
+            if self._start_ns and self._start_ns < self._end_ns:
+                self._close()
+        except Exception as error:
+            self._recorder.window_failed(error)
+        finally:
             self.abandon()
 
 

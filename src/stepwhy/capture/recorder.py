@@ -20,6 +20,7 @@ import atexit
 import json
 import os
 import platform
+import shutil
 import time
 from pathlib import Path
 
@@ -142,6 +143,14 @@ class Recorder:
         """Leave a message for the person; level 'info' or 'warning'."""
         self.guard(lambda: self._say(level, slug, text))
 
+    def window_failed(self, error: BaseException) -> None:
+        """Leave a message about a window that could not be traced or written; steps go on."""
+        self.message(
+            "warning",
+            "window-lost",
+            f"a traced window was lost: {type(error).__name__} in {_last_function(error)}",
+        )
+
     def step(self, line: str) -> None:
         """Log one step, given as a line of JSON; it is written with the next batch."""
         self._lines.append(line)
@@ -174,16 +183,20 @@ class Recorder:
             The window's directory.
 
         Raises:
-            OSError: When it cannot be written; callers run inside `guard`.
+            OSError: When it cannot be written. What `fill` raises passes through, too.
         """
         if not self._opened:
             self._open()
         final = self._dir / "windows" / f"{self._windows:03d}"
         draft = final.with_name(f".{final.name}")
-        draft.mkdir()
-        fill(draft)
-        write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about})
-        draft.rename(final)
+        try:
+            draft.mkdir()
+            fill(draft)
+            write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about})
+            draft.rename(final)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
         self._windows += 1
         return final
 

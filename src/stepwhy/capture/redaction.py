@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import PurePath
 
 REDACTED = "[redacted]"
 
-# Option names whose value is a secret: --token, --api-key, --hf_token, --password, -p is too vague.
+CODE = "[code]"
+
+# Names whose value is a secret: --token, --api-key, HF_TOKEN; not --tokenizer or --num-tokens.
 _SECRET_NAME = re.compile(
-    r"(?i)(token|passw(or)?d|passphrase|secret|credential|api[-_]?key|access[-_]?key|auth)"
+    r"(?i)(token|passw(or)?d|passphrase|secret|credentials?|(api|access|private)[-_]?key|auth)$"
 )
 # Values that are secrets whatever they are called, by the prefixes that their issuers document.
 _SECRET_VALUE = re.compile(
@@ -25,6 +28,7 @@ _URL_QUERY = re.compile(
     r"(?i)([?&](?:sig|signature|[a-z_\-]*(?:token|key|secret|password)))=[^&\s]+"
 )
 _ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[A-Za-z_][\w.\-]*)=(?P<value>.*)", re.DOTALL)
+_HOME = re.compile(r"/(home|Users)/[^/\s:]+")
 _KEPT_COMPONENTS = 2
 
 
@@ -40,7 +44,8 @@ def _redact_value(value: str) -> str:
     """One value without its secrets, an absolute path by its end alone."""
     clean = _SECRET_VALUE.sub(REDACTED, value)
     clean = _URL_LOGIN.sub(f"{REDACTED}@", clean)
-    return shorten_path(_URL_QUERY.sub(rf"\1={REDACTED}", clean))
+    clean = _URL_QUERY.sub(rf"\1={REDACTED}", clean)
+    return _HOME.sub("~", shorten_path(clean))
 
 
 def _redact_argument(argument: str) -> str:
@@ -58,6 +63,15 @@ def _announces_secret(argument: str) -> bool:
     return argument.startswith("-") and "=" not in argument and bool(_SECRET_NAME.search(argument))
 
 
+def _redact_after(previous: str, argument: str) -> str:
+    """One argument, judged also by the one before it: `-c CODE`, `--token VALUE`."""
+    if previous == "-c":
+        return CODE
+    if _announces_secret(previous) and not argument.startswith("-"):
+        return REDACTED
+    return _redact_argument(argument)
+
+
 def redact(command: list[str]) -> list[str]:
     """A command line that is safe to keep and to show to others.
 
@@ -65,13 +79,7 @@ def redact(command: list[str]) -> list[str]:
         command: The arguments as the shell would pass them.
 
     Returns:
-        As many arguments, secrets replaced by `[redacted]`, absolute paths by their last two
-        components.
+        As many arguments, secrets replaced by `[redacted]`, inline code by `[code]`, absolute
+        paths by their last two components.
     """
-    before = ["", *command]
-    return [
-        REDACTED
-        if _announces_secret(previous) and not argument.startswith("-")
-        else _redact_argument(argument)
-        for previous, argument in zip(before, command, strict=False)
-    ]
+    return [_redact_after(*pair) for pair in pairwise(["", *command])]

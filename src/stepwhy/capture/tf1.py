@@ -148,10 +148,11 @@ class SessionObserver:
         self._inside = False
         try:
             self._count(pending, end_ns)
-            if pending.options is not None:
-                self._finish_trace(pending, session, end_ns, failed)
         except Exception as error:
             self._recorder.step_aside(error)
+            return
+        if pending.options is not None:
+            self._finish_trace(pending, session, end_ns, failed)
 
     def _count(self, pending: _Pending, end_ns: int) -> None:
         """Log the run and weigh its signature."""
@@ -180,7 +181,11 @@ class SessionObserver:
             "start_ns": pending.start_ns,
             "end_ns": end_ns,
         }
-        self._writer.write(about, pending.metadata, session.graph)
+        try:
+            self._writer.write(about, pending.metadata, session.graph)
+        except Exception as error:
+            self._traced = _TRACED_RUNS_IN_ALL
+            self._recorder.window_failed(error)
 
 
 def _hand_out(ours: Any, theirs: Any, options: Any) -> None:
