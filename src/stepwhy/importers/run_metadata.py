@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
-# Fields worth saving from a torn file, by number.
-_STEP_STATS: Nested = {1: {2: {}}}
-_RUN_METADATA: Nested = {1: _STEP_STATS, 3: {1: {}}, 4: {1: {1: {}}}}
+# Messages of which a part is worth keeping, by field number: the devices of step statistics, the
+# graphs. An entry or node that is torn itself is not.
+_STEP_STATS: Nested = {1: {}}
+_RUN_METADATA: Nested = {1: _STEP_STATS, 3: {}, 4: {1: {}}}
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
 
@@ -151,7 +153,15 @@ def _observe(stats: Any, health: Health) -> tuple[list[Activity], Observed]:
         count=unknown,
         dropped=True,
     )
-    return [a for group in groups.values() for a in _in_lanes(group)], observed
+    activities = [a for group in groups.values() for a in _in_lanes(group)]
+    health.count(
+        "invalid-utf8",
+        "warning",
+        "The file is not UTF-8 throughout; the offending bytes in names were replaced.",
+        count=sum(_REPLACED in a.node for a in activities),
+        dropped=False,
+    )
+    return activities, observed
 
 
 def _in_lanes(group: Sequence[Activity]) -> list[Activity]:

@@ -119,7 +119,7 @@ def _edge(node: Any, receiver: str, shapes: dict[tuple[str, int], Any]) -> Edge:
     sent, slot = _producer(text(node.input[0])) if node.input else ("", 0)
     tensor, sender, to_device = _rendezvous_key(node)
     # A control edge sends an empty constant in place of the node that has to come first.
-    source = edge_node(tensor)
+    source = edge_node(tensor) if tensor.startswith("edge_") else sent
     is_data = sent == source
     return Edge(
         tensor,
