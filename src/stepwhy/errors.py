@@ -10,6 +10,7 @@ The tree::
     │   ├── UnsupportedFormatError    unsupported-format
     │   ├── CorruptInputError         corrupt-input
     │   ├── NoTracesError             no-traces
+    │   ├── SeveralRunsError          several-runs
     │   └── NewerFormatError          newer-format
     ├── OutputError                 exit code 4: a result cannot be written
     └── CaptureError                exit code 5: a command cannot be started under observation
@@ -80,6 +81,12 @@ class NoTracesError(InputError):
     """A folder in which nothing is a trace."""
 
     slug = "no-traces"
+
+
+class SeveralRunsError(InputError):
+    """Several files that are not ranks of one run."""
+
+    slug = "several-runs"
 
 
 class NewerFormatError(InputError):

@@ -47,7 +47,8 @@ def partition(
     Args:
         activities: The devices; time in which any of them computes is compute.
         evidence: What the host was doing.
-        start_ns, end_ns: The span.
+        start_ns: Start of the span.
+        end_ns: Its end.
     """
     rest = Intervals.single(start_ns, end_ns)
     sets: dict[str, Intervals] = {}

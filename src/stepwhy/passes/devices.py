@@ -165,7 +165,10 @@ def total(trace: Trace, activity: Activity) -> Totals:
 def copies_of(trace: Trace, rows: NDArray[np.int64], direction: Copy) -> NDArray[np.int64]:
     """Those of the rows that are copies in one direction."""
     slices = trace.slices
-    return rows[(slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == direction)]
+    chosen: NDArray[np.int64] = rows[
+        (slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == direction)
+    ]
+    return chosen
 
 
 def known_bytes(trace: Trace, rows: NDArray[np.int64]) -> int | None:

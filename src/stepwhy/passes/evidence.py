@@ -74,8 +74,10 @@ def _executors(trace: Trace, *kinds: Kind) -> Intervals:
 
 
 def _first_use(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
-    """Calls so long that they initialise something: device API calls, and the host side of graph
-    operations whose work is on an accelerator (their part is to launch it).
+    """Calls so long that they initialise something.
+
+    Device API calls, and the host side of graph operations whose work is on an accelerator: their
+    part is to launch it.
     """
     calls = np.setdiff1d(
         _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH), launches.blocking_calls

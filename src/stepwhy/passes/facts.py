@@ -13,6 +13,7 @@ from stepwhy.passes.breakdown import Partition, mean_exact, partition
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import Launches, join_launches
+from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpRow, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.steps import StepTable, find_steps
@@ -116,19 +117,36 @@ class Facts:
         return self.partition.per_step(self.steps)
 
     @cached_property
+    def observed(self) -> Observed | None:
+        """The steps that ran without a profiler, where stepwhy captured the run."""
+        return find_observed(self.trace)
+
+    @cached_property
+    def recorded(self) -> dict[str, int]:
+        """Mean steady step as recorded (profiled, if a profiler ran): ns per category."""
+        return self.mean_of(self.partition)
+
+    @cached_property
     def breakdown(self) -> dict[str, int]:
-        """Mean steady step: ns per category, sums to `wall_ns`."""
-        return self._mean[1]
+        """Mean steady step, unprofiled where that was observed: ns per category."""
+        return self.unprofiled(self.recorded)
 
     @cached_property
     def wall_ns(self) -> int:
-        """Wall time of the mean steady step."""
-        return self._mean[0]
+        """Wall time of the mean steady step; the categories of `breakdown` sum to it."""
+        return sum(self.breakdown.values())
 
-    @cached_property
-    def _mean(self) -> tuple[int, dict[str, int]]:
+    def mean_of(self, partition: Partition) -> dict[str, int]:
+        """Mean steady step of a partition: ns per category."""
         steady = self.steps.steady
-        return mean_exact(self.per_step[steady], self.steps.durations_ns[steady])
+        per_step = partition.per_step(self.steps)[steady]
+        return mean_exact(per_step, self.steps.durations_ns[steady])[1]
+
+    def unprofiled(self, breakdown: dict[str, int]) -> dict[str, int]:
+        """A breakdown of recorded steps on the time scale of unprofiled ones, if observed."""
+        if self.observed is None or not len(self.trace.slices):
+            return breakdown
+        return rescale(breakdown, self.observed, on_accelerator=self.has_accelerator)
 
     def share(self, category: str) -> float:
         """Share of a category in the mean steady step, 0..1."""
@@ -161,8 +179,8 @@ class Facts:
             return rows[:0]
         at = self.trace.slices.start_ns[rows]
         step = np.searchsorted(starts, at, side="right") - 1
-        inside = (step >= 0) & (at < ends[np.maximum(step, 0)])
-        return rows[inside]
+        inside: NDArray[np.int64] = rows[(step >= 0) & (at < ends[np.maximum(step, 0)])]
+        return inside
 
 
 __all__ = ["CATEGORIES", "Facts"]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.schema import BUSY_KINDS
 
@@ -204,7 +204,7 @@ def _device_bounds(
 
 
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
-    """When the device has done what was launched before the first step; its start if nothing was."""
+    """When the device has done what was launched before the first step, or that step's start."""
     called = np.where(
         launches.call_row == NO_CALL,
         np.iinfo(np.int64).min,

@@ -115,9 +115,9 @@ class TraceBuilder:
             ValueError: A table violates an invariant of the schema (a bug in the importer).
         """
         tables = {table: self._columns(table) for table in TABLES}
-        _order_slices(tables["slices"], tables["flows"])
-        for name, key in (("counters", "time_ns"), ("marks", "start_ns")):
-            _reorder(tables[name], np.argsort(getattr(tables[name], key), kind="stable"))
+        order_slices(tables["slices"], tables["flows"])
+        reorder(tables["counters"], np.argsort(tables["counters"].time_ns, kind="stable"))
+        reorder(tables["marks"], np.argsort(tables["marks"].start_ns, kind="stable"))
         trace = Trace(strings=tuple(self._strings), meta=meta, health=self.health, **tables)
         check(trace)
         return trace
@@ -129,15 +129,16 @@ class TraceBuilder:
         )
 
 
-def _reorder(columns: Columns, order: Any) -> None:
+def reorder(columns: Columns, order: Any) -> None:
+    """Put the rows of a table into another order, in place."""
     for name, values in vars(columns).items():
         setattr(columns, name, values[order])
 
 
-def _order_slices(slices: Columns, flows: Columns) -> None:
+def order_slices(slices: Columns, flows: Columns) -> None:
     """Order by start, then longest first; flows follow their slices."""
     order = np.lexsort((-slices.dur_ns, slices.start_ns))
-    _reorder(slices, order)
+    reorder(slices, order)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     flows.source = place[flows.source]

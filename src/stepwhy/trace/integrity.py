@@ -1,4 +1,4 @@
-"""What must hold for every trace, whoever built it: catches silent emptying and mixed-up columns."""
+"""What must hold for every trace: catches silent emptying and mixed-up columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
         values = getattr(columns, column.name)
         where = f"{table}.{column.name}"
         if values.shape != (length,) or values.dtype != np.dtype(column.dtype):
-            raise ValueError(f"{where}: {values.dtype}{values.shape}, expected {column.dtype}({length},)")
+            raise ValueError(
+                f"{where}: {values.dtype}{values.shape}, expected {column.dtype}({length},)"
+            )
         lowest = -1 if column.null == "-1" else 0
         if column.unit == "string":
             _within(where, values, lowest, len(trace.strings))

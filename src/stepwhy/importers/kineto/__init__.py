@@ -14,12 +14,16 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generat
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from stepwhy.importers.chrome_json import Event, looks_like_chrome_json, read_records
+from stepwhy.importers.chrome_json import looks_like_chrome_json, read_records
 from stepwhy.importers.kineto.records import KinetoArgs, add_records
 from stepwhy.importers.kineto.run import device_model, meta_of
-from stepwhy.importers.source import Source
-from stepwhy.trace import Health, Trace, TraceBuilder
+from stepwhy.trace import Health, TraceBuilder
+
+if TYPE_CHECKING:
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Trace
 
 FORMAT = "kineto"
 
@@ -58,6 +62,3 @@ def read(source: Source) -> Trace | None:
     offset_ns = base_ns if isinstance(base_ns, int) else 0
     facts = add_records(builder, records, offset_ns, device_model(records.header))
     return builder.finish(meta_of(FORMAT, records.header, facts))
-
-
-__all__ = ["FORMAT", "Event", "read", "recognise"]

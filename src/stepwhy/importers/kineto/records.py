@@ -236,12 +236,12 @@ class _Rows:
     def _sizes_from_calls(self) -> None:
         """ROCm writes the size beside the runtime call only."""
         columns = self.columns
-        by_call: dict[int, int] = {}
-        for kind, correlation, size in zip(
-            columns["kind"], columns["correlation"], columns["bytes"], strict=True
-        ):
-            if kind < Kind.KERNEL and size > 0 and correlation > 0:
-                by_call[correlation] = size
+        calls = zip(columns["kind"], columns["correlation"], columns["bytes"], strict=True)
+        by_call = {
+            correlation: size
+            for kind, correlation, size in calls
+            if kind < Kind.KERNEL and size > 0 and correlation > 0
+        }
         if not by_call:
             return
         for row, (kind, correlation) in enumerate(

@@ -1,0 +1,26 @@
+"""stepwhy's own stored traces (`trace.store`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.trace.store import is_store, load
+
+if TYPE_CHECKING:
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Trace
+
+
+def recognise(source: Source) -> bool:
+    """Whether the file is a stored trace."""
+    return is_store(source.head)
+
+
+def read(source: Source) -> Trace:
+    """Read a stored trace.
+
+    Raises:
+        NewerFormatError: A later version of stepwhy wrote it.
+        CorruptInputError: It is damaged.
+    """
+    return load(source.data, source.origin)

@@ -1,0 +1,205 @@
+"""What bounds the step: one answer from the closed breakdown, or 'unknown' with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.findings import Verdict
+from stepwhy.trace import Kind, Role
+from stepwhy.units import format_fraction, format_ns
+
+if TYPE_CHECKING:
+    from stepwhy.findings import BoundBy
+    from stepwhy.passes.facts import Facts
+
+# A device that computes this share of the step is the limit: the rest cannot save much.
+COMPUTE_BOUND = 0.8
+# Dispatch is what the host does when nothing specific explains the idle device. A specific cause
+# that comes within this share of the step of it is the better answer.
+SPECIFIC_WITHIN = 0.10
+# Causes below this share of the step do not bound it.
+SMALLEST_CAUSE = 0.10
+# More than this share without evidence, and no answer is better than a guess.
+MOST_UNEXPLAINED = 0.5
+# Start-up that takes more than this share of what was recorded is what the record is about.
+MOSTLY_START_UP = 0.5
+# A CPU-only step of a deep network runs dozens of operations; fewer than this per step, and the
+# record was sampled or filtered.
+FEWEST_HOST_OPS = 10
+# Fewer device slices than this in a record without steps show single calls, not a training step.
+FEWEST_DEVICE_SLICES = 10
+
+_SPECIFIC: dict[str, BoundBy] = {
+    "input_wait": "input",
+    "communication": "communication",
+    "transfer": "transfer",
+    "compile": "startup",
+    "storage": "storage",
+}
+_HOST = ("sync", "dispatch", "python")
+
+
+def decide(facts: Facts) -> Verdict:
+    """What bounds the mean steady step of a trace."""
+    reason = _cannot_tell(facts)
+    if reason:
+        return Verdict("unknown", 0.0, reason)
+    share = start_up_share(facts)
+    if share > MOSTLY_START_UP:
+        return Verdict(
+            "startup",
+            _confidence(facts, share),
+            f"Start-up takes {format_fraction(share)} of what was recorded: first-run set-up, not "
+            "the training step, is what this record shows.",
+        )
+    bound_by, cause = _largest(facts)
+    return Verdict(bound_by, _confidence(facts, facts.share(cause)), _sentence(facts, bound_by))
+
+
+def start_up_share(facts: Facts) -> float:
+    """Share of the recorded steps that is start-up: warm-up beyond a steady step, or set-up."""
+    durations = facts.steps.durations_ns
+    total = int(durations.sum())
+    if not total:
+        return 0.0
+    warm, steady = durations[: facts.steps.warm_up], durations[facts.steps.steady]
+    excess = int(warm.sum()) - len(warm) * float(np.median(steady)) if len(warm) else 0.0
+    return float(max(excess / total, facts.share("compile")))
+
+
+def _cannot_tell(facts: Facts) -> str:
+    """Why no verdict is possible, '' when one is."""
+    for check in (_nothing, _no_device_activity, _sampled, _too_little, _sliced, _no_evidence):
+        reason = check(facts)
+        if reason:
+            return reason
+    return ""
+
+
+def _nothing(facts: Facts) -> str:
+    return "" if len(facts.trace.slices) and facts.wall_ns else "The file records no timed event."
+
+
+def _no_device_activity(facts: Facts) -> str:
+    if facts.trace.meta.device_expected and not facts.has_accelerator:
+        return (
+            "Cannot tell: the run used an accelerator, but this file has no record of what the "
+            "device did. Record again with device activity on."
+        )
+    return ""
+
+
+def _sampled(facts: Facts) -> str:
+    if facts.has_accelerator or facts.trace.nodes.__len__():
+        return ""
+    ops = facts.in_steady(facts.trace.rows(Kind.OP, role=Role.HOST_THREAD))
+    kernels = facts.in_steady(facts.trace.rows(Kind.KERNEL, role=Role.EXECUTOR))
+    per_step = (len(ops) + len(kernels)) / max(facts.steady_count, 1)
+    if per_step < FEWEST_HOST_OPS:
+        return (
+            f"Cannot tell: the file has no device activity and only {per_step:.0f} operations per "
+            "step; it was sampled or filtered. Record again with all operations."
+        )
+    return ""
+
+
+def _too_little(facts: Facts) -> str:
+    if not facts.has_accelerator or facts.steps.source != "whole-trace":
+        return ""
+    slices = sum(len(a.rows) for a in facts.leading)
+    if slices < FEWEST_DEVICE_SLICES and facts.share("compile") < MOSTLY_START_UP:
+        return (
+            f"Cannot tell: without a step marker, and with only {slices} pieces of device work, "
+            "this is a record of single calls. Record a few whole training steps."
+        )
+    return ""
+
+
+def _sliced(facts: Facts) -> str:
+    """A wait on a device that does nothing is a wait for work outside the record."""
+    if facts.steps.source == "whole-trace" and facts.share("sync") > MOST_UNEXPLAINED:
+        return (
+            f"Cannot tell: for {format_fraction(facts.share('sync'))} of the record the host waits "
+            "for device work that is not in it; the file is a slice of a longer run. An idle "
+            "device here means nothing. Record whole steps."
+        )
+    return ""
+
+
+def _no_evidence(facts: Facts) -> str:
+    if facts.share("unexplained") > MOST_UNEXPLAINED:
+        return (
+            f"Cannot tell: {format_fraction(facts.share('unexplained'))} of the step has no "
+            "evidence in this file. Record again with host operations and Python stacks."
+        )
+    return ""
+
+
+def _largest(facts: Facts) -> tuple[BoundBy, str]:
+    """The bound and the category that stands for it."""
+    if facts.share("compute") >= COMPUTE_BOUND:
+        return "compute", "compute"
+    specific = max(_SPECIFIC, key=facts.share)
+    host = sum(facts.share(c) for c in _HOST)
+    best = facts.share(specific)
+    if max(best, host) < SMALLEST_CAUSE:
+        return "compute", "compute"
+    if best >= SMALLEST_CAUSE and host - best <= SPECIFIC_WITHIN:
+        return _SPECIFIC[specific], specific
+    return "host", max(_HOST, key=facts.share)
+
+
+def _confidence(facts: Facts, share: float) -> float:
+    """Falls with what is unexplained, with guessed steps, with lost data and with close calls."""
+    base = 1.0 - facts.share("unexplained")
+    if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
+        base *= 0.8
+    elif facts.steps.source == "periodicity":
+        base *= 0.5 + 0.5 * facts.steps.confidence
+    if any(c.severity == "error" for c in facts.trace.health.counters):
+        base *= 0.5
+    return round(float(base * min(1.0, 0.6 + share)), 2)
+
+
+_SENTENCES: dict[BoundBy, str] = {
+    "input": "The step waits for input: {what} idles {time} of every {step} ({share}) until the "
+    "next batch is there.",
+    "communication": "The step waits for communication: {time} of every {step} ({share}) is spent "
+    "exchanging data while nothing computes.",
+    "transfer": "The step waits for copies: {time} of every {step} ({share}) moves data while "
+    "nothing computes.",
+    "startup": "The step waits for set-up: {time} of every {step} ({share}) is tracing, compiling "
+    "or first-run initialisation.",
+    "storage": "The step waits for storage: {time} of every {step} ({share}) writes checkpoints, "
+    "summaries or logs.",
+    "host": "The host holds the step up: {what} idles {time} of every {step} ({share}) while the "
+    "host {doing}.",
+    "compute": "The step is bound by compute: {what} computes {time} of every {step} ({share}).",
+}
+_DOING = {
+    "sync": "is blocked in calls that wait for the device",
+    "dispatch": "executes framework code to launch the next work",
+    "python": "runs Python outside the framework",
+}
+_CATEGORY_OF: dict[BoundBy, tuple[str, ...]] = {
+    "input": ("input_wait",),
+    "communication": ("communication",),
+    "transfer": ("transfer",),
+    "startup": ("compile",),
+    "storage": ("storage",),
+    "host": _HOST,
+    "compute": ("compute",),
+}
+
+
+def _sentence(facts: Facts, bound_by: BoundBy) -> str:
+    time_ns = sum(facts.breakdown[c] for c in _CATEGORY_OF[bound_by])
+    return _SENTENCES[bound_by].format(
+        what="the accelerator" if facts.has_accelerator else "the device (CPU)",
+        time=format_ns(time_ns),
+        step=format_ns(facts.wall_ns),
+        share=format_fraction(time_ns / facts.wall_ns),
+        doing=_DOING[max(_HOST, key=facts.share)],
+    )

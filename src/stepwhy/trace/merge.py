@@ -1,0 +1,131 @@
+"""Several windows of one process as one trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.trace.builder import order_slices, reorder
+from stepwhy.trace.health import Health
+from stepwhy.trace.integrity import check
+from stepwhy.trace.model import Columns, Meta, Trace
+from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_SHARED: dict[Table, tuple[str, ...]] = {
+    # Rows that stand for the same thing in every window are joined on these columns.
+    "devices": ("name",),
+    "tracks": ("role", "process", "thread", "device", "name"),
+    "nodes": ("name", "requested", "actual"),
+}
+
+
+def concatenate(traces: Sequence[Trace]) -> Trace:
+    """Join windows of one process, recorded on one clock.
+
+    Strings, devices, tracks and graph nodes are shared; slices, flows, counters, copies and marks
+    are put one after the other and ordered again.
+
+    Args:
+        traces: At least one trace; `meta` is taken from the first, signals and notes from all.
+
+    Raises:
+        ValueError: No traces, or the result breaks an invariant of the schema.
+    """
+    if not traces:
+        raise ValueError("nothing to concatenate")
+    if len(traces) == 1:
+        return traces[0]
+    strings: dict[str, int] = {}
+    texts = [_string_map(strings, t) for t in traces]
+    rows: dict[Table, list[NDArray[np.int64]]] = {}
+    tables: dict[Table, Columns] = {}
+    for table in TABLES:
+        parts = [_moved(t, table, texts[i], rows, i) for i, t in enumerate(traces)]
+        tables[table], rows[table] = _join(table, parts)
+    order_slices(tables["slices"], tables["flows"])
+    reorder(tables["counters"], np.argsort(tables["counters"].time_ns, kind="stable"))
+    reorder(tables["marks"], np.argsort(tables["marks"].start_ns, kind="stable"))
+    trace = Trace(
+        strings=tuple(strings),
+        meta=_meta(traces),
+        health=_health(traces),
+        **{str(name): columns for name, columns in tables.items()},
+    )
+    check(trace)
+    return trace
+
+
+def _string_map(strings: dict[str, int], trace: Trace) -> NDArray[np.int64]:
+    """New index of every string of a trace, with the null at the end (index -1)."""
+    places = [strings.setdefault(s, len(strings)) for s in trace.strings]
+    return np.asarray([*places, NULL], dtype=np.int64)
+
+
+def _moved(
+    trace: Trace,
+    table: Table,
+    text: NDArray[np.int64],
+    rows: dict[Table, list[NDArray[np.int64]]],
+    index: int,
+) -> dict[str, NDArray[Any]]:
+    """The columns of one part, with references pointing into the joined tables."""
+    moved = {}
+    for column in columns_of(table):
+        values = getattr(trace.table(table), column.name)
+        if column.unit == "string":
+            values = text[values]
+        elif column.unit.startswith("row of "):
+            target: Table = column.unit.removeprefix("row of ")  # type: ignore[assignment]
+            values = np.append(rows[target][index], NULL)[values]
+        moved[column.name] = values.astype(column.dtype)
+    return moved
+
+
+def _join(
+    table: Table, parts: list[dict[str, NDArray[Any]]]
+) -> tuple[Columns, list[NDArray[np.int64]]]:
+    """The joined columns, and for every part the new row of each of its rows."""
+    joined = {c.name: np.concatenate([p[c.name] for p in parts]) for c in columns_of(table)}
+    lengths: list[int] = [len(next(iter(p.values()))) for p in parts]
+    places = np.arange(len(next(iter(joined.values()))), dtype=np.int64)
+    if table in _SHARED and len(places):
+        keys = np.stack([joined[name].astype(np.int64) for name in _SHARED[table]], axis=1)
+        _, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        kept = np.sort(first)
+        places = np.searchsorted(kept, first[place.reshape(-1)])
+        joined = {name: values[kept] for name, values in joined.items()}
+    bounds: list[int] = np.cumsum([0, *lengths]).tolist()
+    return Columns(**joined), [places[a:b] for a, b in pairwise(bounds)]
+
+
+def _meta(traces: Sequence[Trace]) -> Meta:
+    first = traces[0].meta
+    return replace(
+        first,
+        signals=frozenset(s for t in traces for s in t.meta.signals),
+        device_expected=any(t.meta.device_expected for t in traces),
+        notes=tuple(dict.fromkeys(n for t in traces for n in t.meta.notes)),
+    )
+
+
+def _health(traces: Sequence[Trace]) -> Health:
+    health = Health(
+        sum(t.health.events_read for t in traces), sum(t.health.events_kept for t in traces)
+    )
+    for counter in (c for t in traces for c in t.health.counters):
+        health.count(
+            counter.counter,
+            counter.severity,
+            counter.help,
+            count=counter.count,
+            dropped=counter.dropped,
+        )
+    return health

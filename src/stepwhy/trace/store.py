@@ -1,0 +1,148 @@
+"""The on-disk form of a trace: a zip of one Parquet file per table, and `trace.json`.
+
+Any Parquet reader opens the tables; column names, units and nulls are those of `schema`.
+`docs/reference/trace-schema.md` is generated from the same place.
+
+Version history (`schema.SCHEMA_VERSION`): 1, the first.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
+from stepwhy.trace.health import Health, HealthCounter
+from stepwhy.trace.integrity import check
+from stepwhy.trace.model import Columns, Meta, Trace
+from stepwhy.trace.schema import SCHEMA_VERSION, TABLES, Table, columns_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HEADER = "trace.json"
+_STRINGS = "strings.parquet"
+
+
+def save(trace: Trace, path: Path) -> None:
+    """Write a trace; the file appears complete or not at all.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(_HEADER, json.dumps(_header(trace), indent=1))
+            archive.writestr(_STRINGS, _parquet({"text": list(trace.strings)}))
+            for table in TABLES:
+                archive.writestr(f"{table}.parquet", _parquet(vars(trace.table(table))))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(
+            f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
+            "Choose a folder that you may write to and that has space",
+        ) from None
+
+
+def is_store(head: bytes) -> bool:
+    """Whether a file begins like a stored trace."""
+    return head.startswith(b"PK\x03\x04") and _HEADER.encode() in head[:64]
+
+
+def load(data: bytes, origin: str) -> Trace:
+    """Read a stored trace.
+
+    Args:
+        data: The file.
+        origin: Its name, for messages.
+
+    Raises:
+        NewerFormatError: A later version of stepwhy wrote it.
+        CorruptInputError: It is damaged.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            header = json.loads(archive.read(_HEADER))
+            _check_version(header, origin)
+            tables = {t: _columns(t, archive.read(f"{t}.parquet")) for t in TABLES}
+            strings = tuple(_table(archive.read(_STRINGS)).column("text").to_pylist())
+        trace = Trace(strings=strings, meta=_meta(header), health=_health(header), **tables)
+        check(trace)
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
+        raise CorruptInputError(
+            f"{origin} is a damaged stored trace ({error})", "Write it again from its source"
+        ) from None
+    return trace
+
+
+def _header(trace: Trace) -> dict[str, Any]:
+    meta = asdict(trace.meta)
+    meta["signals"] = sorted(trace.meta.signals)
+    return {
+        "version": SCHEMA_VERSION,
+        "meta": meta,
+        "events_read": trace.health.events_read,
+        "events_kept": trace.health.events_kept,
+        "health": [asdict(c) for c in trace.health.counters],
+    }
+
+
+def _check_version(header: dict[str, Any], origin: str) -> None:
+    version = header["version"]
+    if version > SCHEMA_VERSION:
+        raise NewerFormatError(
+            f"{origin} has trace version {version}, this stepwhy reads up to {SCHEMA_VERSION}",
+            "Update stepwhy",
+        )
+
+
+def _meta(header: dict[str, Any]) -> Meta:
+    fields = dict(header["meta"])
+    fields["signals"] = frozenset(fields["signals"])
+    fields["notes"] = tuple(fields["notes"])
+    return Meta(**fields)
+
+
+def _health(header: dict[str, Any]) -> Health:
+    health = Health(header["events_read"], header["events_kept"])
+    for counter in (HealthCounter(**c) for c in header["health"]):
+        health.count(
+            counter.counter,
+            counter.severity,
+            counter.help,
+            count=counter.count,
+            dropped=counter.dropped,
+        )
+    return health
+
+
+def _parquet(columns: dict[str, Any]) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that most commands never need
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _table(data: bytes) -> Any:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - see `_parquet`
+
+    return pq.read_table(io.BytesIO(data))
+
+
+def _columns(table: Table, data: bytes) -> Columns:
+    stored = _table(data)
+    return Columns(
+        **{
+            c.name: np.asarray(stored.column(c.name).to_numpy(), dtype=c.dtype).copy()
+            for c in columns_of(table)
+        }
+    )
