@@ -92,7 +92,7 @@ def _pool() -> Any:
         for name, number, kind in declared:
             _declare(descriptor_pb2.FieldDescriptorProto, descriptor, name, number, kind)
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.AddSerializedFile(file.SerializeToString())
     return pool
 
 

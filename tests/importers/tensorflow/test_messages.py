@@ -1,0 +1,70 @@
+"""Messages: they are TensorFlow's, and they keep out of its way."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from stepwhy.importers.tensorflow.messages import message_class, parse_message
+
+THEIRS = {
+    "RunMetadata": "config_pb2.RunMetadata",
+    "FunctionGraphs": "config_pb2.RunMetadata.FunctionGraphs",
+    "StepStats": "step_stats_pb2.StepStats",
+    "DeviceStepStats": "step_stats_pb2.DeviceStepStats",
+    "NodeExecStats": "step_stats_pb2.NodeExecStats",
+    "NodeOutput": "step_stats_pb2.NodeOutput",
+    "TensorDescription": "tensor_description_pb2.TensorDescription",
+    "AllocationDescription": "allocation_description_pb2.AllocationDescription",
+    "GraphDef": "graph_pb2.GraphDef",
+    "NodeDef": "node_def_pb2.NodeDef",
+    "AttrEntry": "node_def_pb2.NodeDef.AttrEntry",
+    "AttrValue": "attr_value_pb2.AttrValue",
+    "ListValue": "attr_value_pb2.AttrValue.ListValue",
+    "TensorShape": "tensor_shape_pb2.TensorShapeProto",
+    "Dim": "tensor_shape_pb2.TensorShapeProto.Dim",
+}
+
+SCRIPT = """
+import json, sys
+from tensorflow.core.framework import (
+    allocation_description_pb2, attr_value_pb2, graph_pb2, node_def_pb2, step_stats_pb2,
+    tensor_description_pb2, tensor_shape_pb2,
+)
+from tensorflow.core.protobuf import config_pb2
+from stepwhy.importers.tensorflow.messages import message_class
+message_class("RunMetadata")
+fields = {
+    ours: {f.name: [f.number, f.cpp_type] for f in eval(theirs).DESCRIPTOR.fields}
+    for ours, theirs in json.loads(sys.argv[1]).items()
+}
+print(json.dumps(fields))
+"""
+
+
+@pytest.mark.framework
+def test_names_numbers_and_types_are_tensorflows():
+    pytest.importorskip("tensorflow")
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT, json.dumps(THEIRS)]
+    answer = subprocess.run(command, check=True, timeout=300, stdout=subprocess.PIPE)
+    theirs = json.loads(answer.stdout)
+    for message in THEIRS:
+        for field in message_class(message).DESCRIPTOR.fields:
+            number, kind = theirs[message][field.name]
+            # An enum travels as the integer that it is declared as here.
+            same = {field.CPPTYPE_INT32, field.CPPTYPE_ENUM}
+            assert field.number == number, f"{message}.{field.name}"
+            assert field.cpp_type == kind or {field.cpp_type, kind} == same
+
+
+def test_every_message_is_compared():
+    assert set(THEIRS) == set(message_class("RunMetadata").DESCRIPTOR.file.message_types_by_name)
+
+
+def test_bytes_that_are_no_message_give_none():
+    assert parse_message("GraphDef", b"\x0a\xff") is None
+
+
+def test_names_do_not_collide_with_tensorflows():
+    assert message_class("GraphDef").DESCRIPTOR.full_name == "stepwhy.tensorflow.GraphDef"
