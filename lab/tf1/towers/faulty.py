@@ -21,8 +21,7 @@ def convolution(inputs, kernel):
 
 
 def model(images):
-    # The towers share their variables, which live on the parameter host.
-    with tf.device(PARAMETER_HOST):
+    with tf.device(PARAMETER_HOST):  # the towers share their variables
         kernel1 = tf.get_variable("kernel1", [3, 3, 3, 32])
         kernel2 = tf.get_variable("kernel2", [3, 3, 32, 64])
         weights = tf.get_variable("weights", [64, CLASSES])

@@ -76,6 +76,8 @@ def launch(command: Sequence[str], out_dir: Path) -> Launch:
         CaptureError: When the directory cannot be written or the command cannot be started. In
             both cases nothing has run.
     """
+    if not command:
+        raise CaptureError("there is no command to run", "Pass a script, or -- and a command")
     run_dir = _prepare(Path(out_dir).absolute())
     about: dict[str, Any] = {
         "schema": RUN_SCHEMA,
@@ -145,9 +147,8 @@ def _run(command: Sequence[str], run_dir: Path) -> int:
         except (OSError, ValueError) as error:
             _undo(run_dir)
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            program = command[0] if command else ""
             raise CaptureError(
-                f"{program!r} cannot be started: {reason}",
+                f"{command[0]!r} cannot be started: {reason}",
                 "Check the command, or pass a Python script",
             ) from error
         forwarding.to(child)

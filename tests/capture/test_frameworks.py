@@ -1,0 +1,159 @@
+"""Real frameworks under observation: small training scripts, unchanged."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import Launch, launch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.framework
+
+needs_tensorflow = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+)
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+
+_TF1 = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [None, 8])
+
+def tower():
+    weights = tf.get_variable("weights", [8, 8])
+    with tf.device("/cpu:0"):
+        return tf.matmul(x, weights)
+
+loss = tf.reduce_mean(tf.square(tower()))
+step = tf.train.get_or_create_global_step()
+train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+feed = {x: [[1.0] * 8] * 4}
+hooks = [tf.train.StopAtStepHook(last_step=20)]
+with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+    while not session.should_stop():
+        _, at = session.run([train, step], feed)
+print("steps", at)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    fetch = session.make_callable(step)
+    print([int(fetch()) for _ in range(12)][-1])
+    own = tf.RunMetadata()
+    session.run(train, feed, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), own)
+    print(len(own.step_stats.dev_stats) > 0, len(own.partition_graphs))
+sys.exit(3)
+"""
+
+_TORCH = """
+import sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+steps = int(sys.argv[1])
+data = TensorDataset(torch.randn(steps * 4, 8), torch.randint(0, 2, (steps * 4,)))
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+optimizer = torch.optim.AdamW(model.parameters())
+schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+for inputs, labels in DataLoader(data, batch_size=4):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+    schedule.step()
+    if "profile" in sys.argv and not schedule.last_epoch % 6:
+        with torch.autograd.profiler.profile() as own:
+            model(inputs)
+        print(len(own.function_events) > 0)
+print(f"{loss.item():.6f}")
+"""
+
+
+def observe(tmp_path: Path, code: str, *args: str) -> Launch:
+    (tmp_path / "train.py").write_text(code)
+    return launch([sys.executable, "-Wignore", str(tmp_path / "train.py"), *args], tmp_path / "run")
+
+
+def steps_of(ended: Launch) -> list[dict[str, Any]]:
+    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+@needs_tensorflow
+def test_tf1_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = observe(tmp_path, _TF1)
+    assert ended.exit_code == 3
+    assert capfd.readouterr().out == "steps 20\n0\nTrue 0\n"
+    assert ended.messages == ()
+    (about,) = (json.loads(p.read_text()) for p in ended.run_dir.glob("process-*/process.json"))
+    assert (about["framework"], about["observer"]) == ("tensorflow", "tf1-session")
+    steps = steps_of(ended)
+    training = max((s["signature"] for s in steps), key=[s["signature"] for s in steps].count)
+    assert sum(s["signature"] == training for s in steps) == 20
+    windows = sorted(ended.run_dir.glob("process-*/windows/*"))
+    assert len(windows) == sum(s["profiled"] for s in steps)
+    assert len(windows) >= 4
+    assert sorted(p.name for p in windows[0].iterdir()) == [
+        "graph.pb",
+        "run_metadata.pb",
+        "sources.json",
+        "window.json",
+    ]
+    sources = json.loads((windows[0] / "sources.json").read_text())["ops"]
+    assert sources["MatMul"] == {
+        "requested": "/device:CPU:0",
+        "source": "train.py(11): tower",
+        "scopes": [{"device": "/cpu:0", "line": "train.py(10)"}],
+    }
+    # Grappler may fold or rename the product, but not the update of the weights.
+    assert b"update_weights" in (windows[0] / "run_metadata.pb").read_bytes()
+
+
+@needs_torch
+def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = observe(tmp_path, _TORCH, "24")
+    out, err = capfd.readouterr()
+    assert (ended.exit_code, err, ended.messages) == (0, "", ())
+    assert float(out) > 0
+    steps = steps_of(ended)
+    assert len(steps) == 23
+    assert all(0 < s["input_wait_ns"] < s["end_ns"] - s["start_ns"] for s in steps)
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    about = json.loads((window / "window.json").read_text())
+    first, last = about["first_step"], about["last_step"]
+    assert last - first == 3
+    # The profiler's warm-up before the window and its export after it are no training time.
+    assert [i for i, s in enumerate(steps) if s["profiled"]] == list(range(first - 1, last + 2))
+    assert (about["start_ns"], about["end_ns"]) == pytest.approx(
+        (steps[first]["start_ns"], steps[last]["end_ns"]), abs=5_000_000
+    )
+    with gzip.open(window / "trace.json.gz") as file:
+        names = [event.get("name", "") for event in json.load(file)["traceEvents"]]
+    assert len({name for name in names if name.startswith("ProfilerStep#")}) == 4
+
+
+@needs_torch
+def test_a_torch_script_that_ends_inside_the_window(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _TORCH, "9")
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    about = json.loads((window / "window.json").read_text())
+    assert about["first_step"] <= about["last_step"] <= len(steps_of(ended)) - 1
+
+
+@needs_torch
+def test_the_users_own_profiler_comes_first(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = observe(tmp_path, _TORCH, "24", "profile")
+    assert ended.exit_code == 0
+    assert capfd.readouterr().out.splitlines()[:-1] == ["True"] * 4
+    assert len(steps_of(ended)) == 23

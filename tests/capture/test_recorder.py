@@ -1,0 +1,130 @@
+"""The run directory that the observer writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stepwhy.capture.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINE = '{"kind":"step","start_ns":1,"end_ns":2,"profiled":0,"input_wait_ns":null}'
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+
+
+def process_dir(run_dir: Path) -> Path:
+    return run_dir / f"process-{os.getpid()}"
+
+
+def test_nothing_is_written_before_the_first_step(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_step_opens_the_process_directory(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.step(LINE)
+    about = json.loads((process_dir(tmp_path) / "process.json").read_text())
+    assert about["schema"] == "stepwhy.process/1"
+    assert (about["pid"], about["framework"], about["rank"]) == (os.getpid(), "pytorch", None)
+    assert (process_dir(tmp_path) / "steps.jsonl").read_text() == LINE + "\n"
+
+
+def test_rank_and_world_size_come_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer").step(LINE)
+    about = json.loads((process_dir(tmp_path) / "process.json").read_text())
+    assert (about["rank"], about["world_size"]) == (1, 4)
+
+
+def test_every_step_is_in_the_log_after_close(recorder: Recorder, tmp_path: Path) -> None:
+    for _ in range(200):
+        recorder.step(LINE)
+    recorder.close()
+    assert (process_dir(tmp_path) / "steps.jsonl").read_text() == (LINE + "\n") * 200
+
+
+def test_a_window_appears_whole_or_not_at_all(recorder: Recorder, tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "half").write_bytes(b"x")
+        raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011  the disk's own error has no message here
+        recorder.window({"kind": "k"}, fail)
+    windows = process_dir(tmp_path) / "windows"
+    assert list(windows.iterdir()) == []
+    first = recorder.window(
+        {"kind": "k", "step": 7}, lambda d: (d / "f").write_bytes(b"x") and None
+    )
+    assert first == windows / "000"
+    assert sorted(p.name for p in first.iterdir()) == ["f", "window.json"]
+    assert json.loads((first / "window.json").read_text()) == {
+        "schema": "stepwhy.window/1",
+        "kind": "k",
+        "step": 7,
+    }
+
+
+def test_a_failure_leaves_one_message_and_ends_the_observation(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    recorder.step(LINE)
+    recorder.guard(lambda: json.loads("{"))
+    recorder.guard(lambda: json.loads("{"))
+    assert recorder.alive is False
+    (message,) = (process_dir(tmp_path) / "messages.jsonl").read_text().splitlines()
+    assert json.loads(message)["slug"] == "observer-stopped"
+    assert "JSONDecodeError in decoder.raw_decode" in message
+
+
+def test_a_vanished_run_directory_is_not_made_again(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "gone"), "pytorch", "2.0", "torch-optimizer")
+    recorder.step(LINE)
+    assert recorder.alive is False
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_fork_does_not_write_its_parents_steps(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.step(LINE)
+    recorder.step(LINE)  # waits for its batch
+    child = os.fork()
+    if child == 0:
+        recorder.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    recorder.close()
+    assert [p.name for p in tmp_path.iterdir()] == [process_dir(tmp_path).name]
+    assert (process_dir(tmp_path) / "steps.jsonl").read_text() == (LINE + "\n") * 2
+
+
+_KILLED = """
+import os, signal, sys
+from stepwhy.capture.recorder import Recorder
+recorder = Recorder(sys.argv[1], "pytorch", "2.0", "torch-optimizer")
+for i in range(200):
+    recorder.step('{"kind":"step","i":%d}' % i)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (log,) = tmp_path.glob("process-*/steps.jsonl")
+    steps = [json.loads(line)["i"] for line in log.read_text().splitlines()]
+    assert steps == list(range(len(steps)))
+    assert len(steps) >= 128

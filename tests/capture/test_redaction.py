@@ -1,0 +1,62 @@
+"""What of a command line is written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwhy.capture.redaction import redact, shorten_path
+
+
+@pytest.mark.parametrize(
+    ("argument", "written"),
+    [
+        ("--token=abc", "--token=[redacted]"),
+        ("--hf_token=abc", "--hf_token=[redacted]"),
+        ("HF_TOKEN=abc", "HF_TOKEN=[redacted]"),
+        ("--db-password=a=b", "--db-password=[redacted]"),
+        ("--wandb-api-key=0123", "--wandb-api-key=[redacted]"),
+        ("hf_AbCdEfGhIjKlMnOp", "[redacted]"),
+        ("sk-proj-0123456789abcdef", "[redacted]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
+        ("--init=hf_AbCdEfGhIjKlMnOp", "--init=[redacted]"),
+        ("0123456789abcdef0123456789abcdef01234567", "[redacted]"),
+        ("https://me:pw@host/data", "https://[redacted]@host/data"),
+        ("s3://key:secret@bucket/x", "s3://[redacted]@bucket/x"),
+        ("https://host/x?sig=abc&n=1", "https://host/x?sig=[redacted]&n=1"),
+        ("/home/user/project/train.py", "project/train.py"),
+        ("--data=/home/user/sets/cifar", "--data=sets/cifar"),
+        ("file:///home/user/sets", "file://~/sets"),
+        ("--tokenizer=bert-base", "--tokenizer=bert-base"),
+        ("--num-tokens=512", "--num-tokens=512"),
+        ("--lr=0.1", "--lr=0.1"),
+        ("train.py", "train.py"),
+        ("resnet50-batch-256-adam-cosine-warmup-5-epochs-run-3",) * 2,
+    ],
+)
+def test_one_argument(argument: str, written: str) -> None:
+    assert redact([argument]) == [written]
+
+
+def test_the_value_after_a_secret_option() -> None:
+    command = ["train.py", "--api-key", "X", "--lr", "1", "--token", "--fast"]
+    assert redact(command) == [
+        "train.py",
+        "--api-key",
+        "[redacted]",
+        "--lr",
+        "1",
+        "--token",
+        "--fast",
+    ]
+
+
+def test_inline_code_is_not_kept() -> None:
+    assert redact(["python", "-c", "login('me')"]) == ["python", "-c", "[code]"]
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [("/a/b/c.py", "b/c.py"), ("~/x/y/c.py", "y/c.py"), ("a/b/c.py", "a/b/c.py"), ("/", "/")],
+)
+def test_paths_keep_their_end(path: str, short: str) -> None:
+    assert shorten_path(path) == short

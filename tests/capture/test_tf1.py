@@ -1,0 +1,228 @@
+"""Which runs are logged and traced, with a session that only counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import tf1
+from stepwhy.capture.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Options:
+    TraceLevel = SimpleNamespace(Value={"SOFTWARE_TRACE": 1, "FULL_TRACE": 3}.__getitem__)
+
+    def __init__(self, trace_level: int = 0) -> None:
+        self.trace_level = trace_level
+        self.output_partition_graphs = False
+        self.timeout_in_ms = 0
+
+    def CopyFrom(self, other: Options) -> None:  # noqa: N802
+        self.__dict__.update(other.__dict__)
+
+
+class Metadata:
+    def __init__(self) -> None:
+        self.fields: dict[str, str] = {}
+
+    def CopyFrom(self, other: Metadata) -> None:  # noqa: N802
+        self.fields = dict(other.fields)
+
+    def ClearField(self, name: str) -> None:  # noqa: N802
+        self.fields.pop(name, None)
+
+    def SerializeToString(self) -> bytes:  # noqa: N802
+        return json.dumps(self.fields).encode()
+
+
+class Graph:
+    version = 1
+
+    def as_graph_def(self) -> Metadata:
+        return Metadata()
+
+    def get_operations(self) -> list[Any]:
+        return []
+
+
+class Session:
+    """Runs by calling what is fetched."""
+
+    _target = b""
+    graph: Any = Graph()
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        self.calls.append(options)
+        del feed_dict
+        if run_metadata is not None:
+            run_metadata.fields = {"step_stats": "s", "partition_graphs": "p", "other": "o"}
+        return fetches() if callable(fetches) else fetches
+
+    def make_callable(
+        self, fetches: Any, feed_list: Any = None, accept_options: bool = False
+    ) -> Any:
+        del feed_list, accept_options
+        return lambda: fetches
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    class Observed(Session):
+        pass
+
+    recorder = Recorder(str(tmp_path), "tensorflow", "2.0", "tf1-session")
+    protos = SimpleNamespace(RunOptions=Options, RunMetadata=Metadata)
+    observer = tf1.SessionObserver(recorder, protos)
+    kind: Any = Observed
+    kind.run = tf1._observed_run(Session.run, observer)
+    kind.make_callable = tf1._observed_make_callable(Session.make_callable, observer)
+    kind.close = staticmethod(recorder.close)
+    return Observed()
+
+
+def log(session: Any, tmp_path: Path) -> list[dict[str, int]]:
+    session.close()
+    path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def windows(tmp_path: Path) -> list[dict[str, Any]]:
+    found = sorted((tmp_path / f"process-{os.getpid()}" / "windows").iterdir())
+    return [json.loads((window / "window.json").read_text()) for window in found]
+
+
+def test_every_run_is_logged_and_five_alternate_ones_are_traced(
+    session: Session, tmp_path: Path
+) -> None:
+    assert [session.run("train") for _ in range(30)] == ["train"] * 30
+    steps = log(session, tmp_path)
+    traced = [i for i, step in enumerate(steps) if step["profiled"]]
+    assert len(steps) == 30
+    assert len(traced) == 5
+    assert traced[0] >= 3
+    assert all(later - earlier >= 2 for earlier, later in pairwise(traced))
+    assert [window["step"] for window in windows(tmp_path)] == traced
+    assert windows(tmp_path)[0]["start_ns"] == steps[traced[0]]["start_ns"]
+
+
+def test_only_the_heaviest_kind_of_run_is_traced(session: Session, tmp_path: Path) -> None:
+    def heavy() -> int:
+        return sum(range(20_000))
+
+    for _ in range(30):
+        session.run(heavy)
+        session.run("light")
+    steps = log(session, tmp_path)
+    assert {step["signature"] for step in steps if step["profiled"]} == {0}
+
+
+def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) -> None:
+    for _ in range(30):
+        session.run("train")
+    graphs = list((tmp_path / f"process-{os.getpid()}").glob("windows/*/graph.pb"))
+    assert len(graphs) == 5
+    assert len({graph.stat().st_ino for graph in graphs}) == 1
+
+
+def test_the_users_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:
+    own = Options(trace_level=3)
+    for _ in range(30):
+        session.run("train", options=own)
+    assert session.calls == [own] * 30
+    assert {step["profiled"] for step in log(session, tmp_path)} == {0}
+
+
+def test_the_users_options_and_metadata_are_kept(session: Session) -> None:
+    own = Options()
+    own.timeout_in_ms = 5
+    seen = []
+    for _ in range(30):
+        metadata = Metadata()
+        session.run("train", options=own, run_metadata=metadata)
+        seen.append(metadata.fields)
+    added = [call for call in session.calls if call is not own]
+    assert [(call.trace_level, call.timeout_in_ms) for call in added] == [(1, 5)] * 5
+    assert own.trace_level == 0
+    # A traced run leaves no trace in the user's hands; the others are as the session left them.
+    assert seen.count({"other": "o"}) == 5
+
+
+def test_a_distributed_session_needs_the_full_level(session: Session) -> None:
+    session._target = b"grpc://127.0.0.1:1"
+    for _ in range(30):
+        session.run("train")
+    assert {call.trace_level for call in session.calls if call is not None} == {3}
+
+
+def test_a_failed_run_is_raised_and_never_repeated(session: Session, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise KeyError("already exists")
+
+    for _ in range(30):
+        with pytest.raises(KeyError, match="already exists"):
+            session.run(fail)
+    assert len(session.calls) == 30
+    assert len(log(session, tmp_path)) == 30
+    assert windows(tmp_path) == []
+
+
+def test_a_run_inside_a_run_is_part_of_it(session: Session, tmp_path: Path) -> None:
+    def outer() -> str:
+        return str(session.run("inner"))
+
+    for _ in range(10):
+        assert session.run(outer) == "inner"
+    assert {step["signature"] for step in log(session, tmp_path)} == {0}
+
+
+def test_runs_of_other_threads_are_not_steps(session: Session, tmp_path: Path) -> None:
+    session.run("train")
+    thread = threading.Thread(target=session.run, args=("enqueue",))
+    thread.start()
+    thread.join()
+    assert len(log(session, tmp_path)) == 1
+
+
+def test_a_loop_in_a_thread_is_seen_when_the_main_one_never_runs(
+    session: Session, tmp_path: Path
+) -> None:
+    thread = threading.Thread(target=session.run, args=("train",))
+    thread.start()
+    thread.join()
+    assert len(log(session, tmp_path)) == 1
+
+
+def test_callables_are_observed(session: Session, tmp_path: Path) -> None:
+    train = session.make_callable("train")
+    assert [train() for _ in range(30)] == ["train"] * 30
+    steps = log(session, tmp_path)
+    assert len(steps) == 30
+    assert sum(step["profiled"] for step in steps) == 5
+
+
+def test_a_window_that_cannot_be_written_costs_no_step(session: Session, tmp_path: Path) -> None:
+    session.graph = None
+    for _ in range(30):
+        session.run("train")
+    assert len(log(session, tmp_path)) == 30
+    messages = (tmp_path / f"process-{os.getpid()}" / "messages.jsonl").read_text()
+    assert [json.loads(line)["slug"] for line in messages.splitlines()] == ["window-lost"]
+
+
+def test_an_internal_failure_does_not_show(session: Session, tmp_path: Path) -> None:
+    (tmp_path / f"process-{os.getpid()}").write_text("in the way")
+    assert [session.run("train") for _ in range(30)] == ["train"] * 30
