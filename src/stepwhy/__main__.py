@@ -1,0 +1,6 @@
+"""`python -m stepwhy`."""
+
+from stepwhy.cli import main
+
+if __name__ == "__main__":
+    main()

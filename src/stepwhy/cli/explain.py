@@ -1,0 +1,46 @@
+"""`stepwhy explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of the report."
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the report as one self-contained page.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every diagnosis, operation and device.")
+def explain(paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_all: bool) -> None:
+    """Explain a training run from what was recorded of it.
+
+    PATH is a run directory of 'stepwhy run', a trace file of another profiler, a folder, or a
+    glob. Several files are explained together if they are the ranks of one run.
+    """
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine import explain as explain_run
+
+    with progress(paths) as report:
+        result = explain_run(paths, report)
+    if html is not None:
+        from stepwhy.report.html import write
+
+        write(html, result)
+    if as_json:
+        from stepwhy.report.json import render
+
+        click.echo(render(result), nl=False)
+        return
+    from stepwhy.report.terminal import render as render_terminal
+
+    render_terminal(result, show_all=show_all)
+    if html is not None:
+        click.echo(f"Report: {html}", err=True)

@@ -1,0 +1,42 @@
+"""Progress on standard error, where a person waits for it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+# Smaller inputs are explained before a bar could be read.
+_WORTH_SHOWING_BYTES = 4_000_000
+
+
+@contextmanager
+def progress(paths: Sequence[str]) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A progress bar for large inputs, None where nobody would see it."""
+    if not sys.stderr.isatty() or _size(paths) < _WORTH_SHOWING_BYTES:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda text, done, total: bar.update(
+            task, description=text, completed=done, total=total if total > 1 else None
+        )
+
+
+def _size(paths: Sequence[str]) -> int:
+    """Total size of the inputs; a folder or a pattern counts as large."""
+    total = 0
+    for path in map(Path, paths):
+        try:
+            total += path.stat().st_size if path.is_file() else _WORTH_SHOWING_BYTES
+        except OSError:
+            continue
+    return total

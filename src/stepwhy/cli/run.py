@@ -1,0 +1,90 @@
+"""`stepwhy run`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from stepwhy.capture import Launch
+    from stepwhy.findings import Result
+
+_IS_COMMAND = "stepwhy.run.is_command"
+
+
+class _RunCommand(click.Command):
+    """Remembers whether '--' stood before the command, which click swallows."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, after a look at the raw arguments."""
+        rest = iter(args)
+        for word in rest:
+            if word == "--out":
+                next(rest, None)
+            elif not word.startswith("-") or word == "--":
+                ctx.meta[_IS_COMMAND] = word == "--"
+                break
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=_RunCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Run directory to write; default stepwhy-runs/<time>-<name>.",
+)
+@click.option("--quiet", is_flag=True, help="Do not print the report at the end.")
+@click.argument(
+    "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]..."
+)
+@click.pass_context
+def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str, ...]) -> None:
+    """Watch a training run without a change to it, then explain it.
+
+    Runs 'python SCRIPT ARGS...', or any command after '--', as in 'stepwhy run -- torchrun
+    train.py'. The training's own output, input and exit code pass through; the report goes to
+    standard error.
+    """
+    from stepwhy.capture import command_for_script, default_run_dir, launch
+
+    words = list(command)
+    if not ctx.meta.get(_IS_COMMAND):
+        words = command_for_script(words[0], words[1:])
+    launched = launch(words, out or default_run_dir(words, datetime.now().astimezone()))
+    for message in launched.messages:
+        click.echo(f"stepwhy: {message}", err=True)
+    if not quiet:
+        _explain(launched)
+    ctx.exit(launched.exit_code)
+
+
+def _explain(launched: Launch) -> None:
+    """Explain the run; a failure here never hides how the training ended."""
+    from stepwhy.engine import explain
+    from stepwhy.errors import StepwhyError
+
+    try:
+        result = explain([str(launched.run_dir)])
+        _show(result, launched.run_dir)
+    except StepwhyError as error:
+        click.echo(f"stepwhy: {error} [{error.slug}]", err=True)
+
+
+def _show(result: Result, run_dir: Path) -> None:
+    from rich.console import Console
+
+    from stepwhy.report.html import write
+    from stepwhy.report.terminal import render
+
+    page = run_dir / "report.html"
+    write(page, result)
+    render(result, console=Console(stderr=True))
+    click.echo(f"Report as a page: {page}", err=True)
+    click.echo(f"Again: stepwhy explain {run_dir}", err=True)

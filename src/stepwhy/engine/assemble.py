@@ -1,0 +1,219 @@
+"""From facts to the result contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy import __version__
+from stepwhy.diagnoses import run_all
+from stepwhy.findings import (
+    Breakdown,
+    Device,
+    DeviceTotal,
+    HealthEntry,
+    Input,
+    Op,
+    Result,
+    Run,
+    Steps,
+    TraceTotals,
+)
+from stepwhy.passes.devices import Totals, copies_of, known_bytes
+from stepwhy.passes.verdict import decide
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase
+
+if TYPE_CHECKING:
+    from stepwhy.passes.breakdown import Partition
+    from stepwhy.passes.devices import Activity
+    from stepwhy.passes.facts import Facts
+    from stepwhy.trace import Trace
+
+# Rows of the op table per device: beyond these, an op takes no time worth reading.
+_OPS_PER_DEVICE = 100
+
+
+def assemble(facts: Facts, path: str, format_name: str) -> Result:
+    """The result of one trace.
+
+    Args:
+        facts: Its facts.
+        path: Where it came from, as the user named it.
+        format_name: Name of its format.
+    """
+    return Result(
+        verdict=decide(facts),
+        inputs=(_input(facts.trace, path, format_name),),
+        run=_run(facts.trace),
+        steps=_steps(facts),
+        breakdown=_breakdown(facts),
+        devices=tuple(
+            _device(facts, a, p)
+            for a, p in zip(facts.activities, facts.device_partitions, strict=True)
+        ),
+        trace=_totals(facts),
+        ops=_ops(facts),
+        findings=run_all(facts),
+        stepwhy=__version__,
+        notes=_notes(facts),
+    )
+
+
+def _input(trace: Trace, path: str, format_name: str) -> Input:
+    health = trace.health
+    entries = tuple(
+        HealthEntry(c.counter, c.severity, c.count, c.help, c.dropped) for c in health.counters
+    )
+    return Input(path, format_name, health.events_read, health.events_kept, entries)
+
+
+def _run(trace: Trace) -> Run:
+    meta = trace.meta
+    models = [trace.string(int(m)) for m in trace.devices.model if m != NULL]
+    names = [trace.string(int(n)) for n in trace.devices.name]
+    return Run(
+        framework=meta.framework,
+        framework_version=meta.framework_version,
+        devices=tuple(models or names),
+        ranks=1,
+        world_size=None if meta.world_size == NULL else meta.world_size,
+        command=meta.command,
+    )
+
+
+def _steps(facts: Facts) -> Steps:
+    """Unprofiled steps where they were observed, else the steps of the trace."""
+    table, observed = facts.steps, facts.observed
+    durations = table.durations_ns if observed is None else observed.durations_ns
+    warm_up = table.warm_up if observed is None else observed.warm_up
+    p10, median, p90 = (round(float(q)) for q in np.percentile(durations, [10, 50, 90]))
+    return Steps(
+        count=len(durations),
+        source=table.source if observed is None else "hook",
+        confidence=round(table.confidence, 2) if observed is None else 1.0,
+        median_ns=median,
+        p10_ns=p10,
+        p90_ns=p90,
+        steady=len(durations) - warm_up,
+        warm_up=warm_up,
+        device_side=table.device_side,
+        note=table.note if observed is None else _observed_note(facts),
+        durations_ns=tuple(int(d) for d in durations),
+        profiler_cost=None if observed is None else observed.profiler_cost,
+    )
+
+
+def _observed_note(facts: Facts) -> str:
+    if not len(facts.trace.slices):
+        return "Steps were timed, but none was traced: nothing says how they divide."
+    return (
+        f"Step times are of unprofiled steps; how they divide comes from {facts.steady_count} "
+        "profiled ones."
+    )
+
+
+def _breakdown(facts: Facts) -> Breakdown:
+    return Breakdown(facts.wall_ns, facts.breakdown, _phases(facts), _hottest_line(facts))
+
+
+def _phases(facts: Facts) -> dict[str, int]:
+    """Compute time per phase; kernels that overlap count in each of their phases."""
+    rows = np.concatenate([a.rows for a in facts.leading] or [np.empty(0, dtype=np.int64)])
+    kinds = facts.trace.slices.kind[rows]
+    rows = facts.in_steady(rows[np.isin(kinds, [int(Kind.KERNEL), int(Kind.MEMSET), int(Kind.OP)])])
+    sums: Counter[str] = Counter()
+    for phase in np.unique(facts.phases[rows]):
+        chosen = rows[facts.phases[rows] == phase]
+        sums[Phase(int(phase)).name.lower()] = facts.mean_ns(
+            float(facts.trace.slices.dur_ns[chosen].sum())
+        )
+    return dict(sums)
+
+
+def _hottest_line(facts: Facts) -> str:
+    """Source line with most self time of user Python on the driving threads in steady steps."""
+    trace = facts.trace
+    rows = facts.in_steady(trace.rows(Kind.PYTHON, Kind.INPUT))
+    rows = rows[np.isin(trace.slices.track[rows], facts.threads.all)]
+    rows = rows[trace.slices.source[rows] != NULL]
+    if not len(rows):
+        return ""
+    lines, group = np.unique(trace.slices.source[rows], return_inverse=True)
+    weight = np.bincount(group, weights=facts.nesting.self_ns[rows].astype(np.float64))
+    return trace.string(int(lines[weight.argmax()]))
+
+
+def _device(facts: Facts, activity: Activity, partition: Partition) -> Device:
+    """One device over the mean steady step, on the time scale of unprofiled steps."""
+    trace, steps = facts.trace, facts.steps
+    steady = steps.steady
+    starts, ends = steps.starts[steady], steps.ends[steady]
+
+    def mean(total_ns: int) -> int:
+        return facts.mean_ns(total_ns)
+
+    busy = mean(int(activity.busy.within(starts, ends).sum()))
+    wall = mean(int((ends - starts).sum()))
+    exposed = activity.communication - activity.compute
+    rows = facts.in_steady(activity.rows)
+    model = int(trace.devices.model[activity.index]) if activity.index >= 0 else NULL
+    return Device(
+        name=activity.name,
+        kind=DeviceKind(activity.kind).name.lower(),
+        busy_ns=busy,
+        busy_fraction=round(busy / wall, 4) if wall else 0.0,
+        compute_ns=mean(int(activity.compute.within(starts, ends).sum())),
+        communication_ns=mean(int(activity.communication.within(starts, ends).sum())),
+        exposed_communication_ns=mean(int(exposed.within(starts, ends).sum())),
+        transfer_ns=mean(int(activity.transfer.within(starts, ends).sum())),
+        h2d_bytes=_mean_bytes(facts, copies_of(trace, rows, Copy.H2D)),
+        d2h_bytes=_mean_bytes(facts, copies_of(trace, rows, Copy.D2H)),
+        model=trace.string(model),
+        breakdown=facts.unprofiled(facts.mean_of(partition)),
+    )
+
+
+def _mean_bytes(facts: Facts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
+    total = known_bytes(facts.trace, rows)
+    return None if total is None else facts.mean_ns(total)
+
+
+def _totals(facts: Facts) -> TraceTotals:
+    slices = facts.trace.slices
+    span = int(facts.trace.end_ns.max() - slices.start_ns.min()) if len(slices) else 0
+    return TraceTotals(span, tuple(_total(t) for t in facts.totals))
+
+
+def _total(totals: Totals) -> DeviceTotal:
+    return DeviceTotal(**{name: getattr(totals, name) for name in DeviceTotal.__slots__})
+
+
+def _ops(facts: Facts) -> tuple[Op, ...]:
+    taken: Counter[str] = Counter()
+    ops = []
+    for row in facts.ops:
+        taken[row.device] += 1
+        if taken[row.device] > _OPS_PER_DEVICE:
+            continue
+        ops.append(
+            Op(
+                name=row.name,
+                device=row.device,
+                phase=row.phase.name.lower(),
+                count=round(row.count / max(facts.steady_count, 1), 2),
+                total_ns=facts.mean_ns(row.total_ns),
+                self_ns=facts.mean_ns(row.self_ns),
+                bytes=None if row.bytes is None else facts.mean_ns(row.bytes),
+            )
+        )
+    return tuple(ops)
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    left_out = sum(r for r in Counter(r.device for r in facts.ops).values()) - len(_ops(facts))
+    notes = facts.trace.meta.notes
+    if left_out > 0:
+        notes = (*notes, f"The op table leaves out {left_out} rows that take least time.")
+    return notes

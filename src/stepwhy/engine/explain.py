@@ -1,0 +1,87 @@
+"""Explain a run: read its files, compute the facts, say what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepwhy.engine.assemble import assemble
+from stepwhy.engine.bytes import read_source
+from stepwhy.engine.formats import read_trace
+from stepwhy.engine.inputs import resolve
+from stepwhy.engine.ranks import combine, same_run
+from stepwhy.engine.run_directory import read_run_directory
+from stepwhy.errors import InputError, NoTracesError, SeveralRunsError
+from stepwhy.passes.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stepwhy.findings import Result
+    from stepwhy.trace import Trace
+
+    Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One trace to explain: where it came from, its format, and itself."""
+
+    path: str
+    format: str
+    trace: Trace
+
+
+def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
+    """Explain files, folders, globs or run directories as one run.
+
+    Args:
+        names: What the user named.
+        progress: Called with (what is done now, files done, files in all).
+
+    Raises:
+        InputError: Nothing there can be explained; several files that are no ranks of one run.
+    """
+    paths = resolve(names)
+    opened, skipped = _open_all(paths, progress)
+    if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
+        raise SeveralRunsError(
+            f"these are {len(opened)} different runs, not ranks of one",
+            f"Explain them one at a time, beginning with {opened[0].path}",
+        )
+    results = []
+    for done, one in enumerate(opened):
+        if progress:
+            progress(f"analysing {one.path}", done, len(opened))
+        results.append(assemble(Facts(one.trace), one.path, one.format))
+    return combine(results, [o.trace.meta for o in opened], skipped)
+
+
+def _open_all(paths: list[Path], progress: Progress | None) -> tuple[list[Opened], list[str]]:
+    """All that can be read; with several files, those that cannot are named, not fatal."""
+    opened: list[Opened] = []
+    skipped: list[str] = []
+    for done, path in enumerate(paths):
+        if progress:
+            progress(f"reading {path.name}", done, len(paths))
+        try:
+            opened += _open(path)
+        except InputError as error:
+            if len(paths) == 1:
+                raise
+            skipped.append(f"Left out: {error.what}.")
+    if not opened:
+        raise NoTracesError(
+            f"none of the {len(paths)} files is a readable trace; the first: {skipped[0]}",
+            "Give the trace that the profiler wrote",
+        )
+    return opened, skipped
+
+
+def _open(path: Path) -> list[Opened]:
+    if path.is_dir():
+        recordings = read_run_directory(path)
+        return [Opened(f"{path}/{r.name}", r.format, r.trace) for r in recordings]
+    trace, format_name = read_trace(read_source(path))
+    return [Opened(str(path), format_name, trace)]

@@ -1,0 +1,74 @@
+"""Files that are no trace stepwhy reads, told apart so that the answer says what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from stepwhy.errors import CorruptInputError, InputError, UnknownFormatError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from stepwhy.importers.source import Source
+
+_READABLE = (
+    "Give a PyTorch Kineto trace, a TensorFlow timeline, a RunMetadata protobuf, or a run "
+    "directory that 'stepwhy run' wrote"
+)
+_SAME_RUN = "Record the run with 'stepwhy run', or give the framework's own trace of it"
+
+# What the beginning of a file shows, what that is, and what to do about it.
+_KNOWN = (
+    (
+        re.compile(rb"^SQLite format 3\x00"),
+        "a SQLite database (Nsight Systems or nvprof)",
+        _SAME_RUN,
+    ),
+    (re.compile(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _SAME_RUN),
+    (re.compile(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
+    (
+        re.compile(rb"^.{8}.{4}\x09.{8}\x1a\x0dbrain\.Event:", re.DOTALL),
+        "a TensorBoard event file",
+        _SAME_RUN,
+    ),
+    (
+        re.compile(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d"),
+        "an XPlane profile",
+        _SAME_RUN,
+    ),
+)
+# A byte that is no UTF-8, after a tool has 'repaired' a binary file as text.
+_REPLACED = b"\xef\xbf\xbd"
+_MANGLED_SHARE = 0.002
+
+
+def refuse(source: Source) -> InputError:
+    """The error for a file that no importer reads."""
+    head = source.head
+    if source.truncated and len(source.data) < 64:
+        return CorruptInputError(
+            f"{source.origin} is a gzip file that ends before any trace begins",
+            "Copy or record the trace again",
+        )
+    if b"\x00" not in head[:1] and _looks_mangled(head):
+        return CorruptInputError(
+            f"{source.origin} is a binary profile that was saved as text: its bytes are lost",
+            "Copy the original file again, as binary",
+        )
+    for pattern, what, todo in _KNOWN:
+        if pattern.search(head):
+            return UnsupportedFormatError(
+                f"{source.origin} is {what}, which this version does not read", todo
+            )
+    if head.lstrip()[:1] in {b"{", b"["} and b'"ph"' in head:
+        return UnknownFormatError(
+            f"{source.origin} is a Chrome trace, but not of a profiler that stepwhy knows",
+            _READABLE,
+        )
+    return UnknownFormatError(f"{source.origin} is no trace that stepwhy knows", _READABLE)
+
+
+def _looks_mangled(head: bytes) -> bool:
+    """Whether a binary file went through a text tool: many replaced bytes among control bytes."""
+    replaced = head.count(_REPLACED)
+    control = sum(head.count(bytes([b])) for b in (0x00, 0x01, 0x02, 0x08, 0x10, 0x12))
+    return replaced > _MANGLED_SHARE * len(head) and control > 0

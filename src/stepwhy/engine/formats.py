@@ -1,0 +1,61 @@
+"""Which importer reads a file, decided by its content."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from stepwhy.engine.foreign import refuse
+
+if TYPE_CHECKING:
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Trace
+
+IMPORTERS = (
+    "stepwhy.importers.store",
+    "stepwhy.importers.kineto",
+    "stepwhy.importers.tf_timeline",
+    "stepwhy.importers.run_metadata",
+)
+"""Asked in this order; a strict recogniser stands before a lenient one."""
+
+
+class Importer(Protocol):
+    """What every module of `IMPORTERS` offers."""
+
+    def recognise(self, source: Source) -> bool:
+        """Whether the content looks like this format."""
+
+    def read(self, source: Source) -> Trace | None:
+        """The trace, or None when it is not this format after all."""
+
+
+def read_trace(source: Source) -> tuple[Trace, str]:
+    """Read a file with the importer that recognises it.
+
+    Returns:
+        The trace and the name of its format.
+
+    Raises:
+        UnsupportedFormatError: A known format that this version does not read.
+        CorruptInputError: A recognised file of which nothing usable could be read.
+        UnknownFormatError: No importer recognises it.
+    """
+    for name in IMPORTERS:
+        importer = cast("Importer", import_module(name))
+        if importer.recognise(source):
+            trace = importer.read(source)
+            if trace is not None:
+                _note_truncation(trace, source)
+                return trace, trace.meta.format
+    raise refuse(source)
+
+
+def _note_truncation(trace: Trace, source: Source) -> None:
+    if source.truncated:
+        trace.health.count(
+            "gzip-truncated",
+            "error",
+            "The compressed file ends early: later events are missing. Copy it again.",
+            dropped=False,
+        )

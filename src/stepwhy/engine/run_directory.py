@@ -1,0 +1,184 @@
+"""A run directory that `stepwhy run` wrote: the step log and the traced windows, as traces.
+
+Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
+`steps.jsonl`, `messages.jsonl` and `windows/<nnn>/`, which hold what the framework's own profiler
+wrote. A process that was killed leaves a log without an end; what was flushed is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stepwhy.engine.bytes import read_source
+from stepwhy.engine.formats import read_trace
+from stepwhy.engine.step_log import marks_of
+from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NoTracesError
+from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
+from stepwhy.trace.merge import concatenate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SCHEMA = "stepwhy.run/1"
+_TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json")
+
+
+class _RunFile(msgspec.Struct):
+    """run.json."""
+
+    schema: str
+    command: list[str] = []
+    ended_ns: int | None = None
+    exit_code: int | None = None
+
+
+class _ProcessFile(msgspec.Struct):
+    """process.json."""
+
+    framework: str = ""
+    framework_version: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+
+
+class _Message(msgspec.Struct):
+    """One line of messages.jsonl."""
+
+    text: str
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One observed process.
+
+    Args:
+        trace: Its windows joined, with the step log in `marks`.
+        format: Name of the format of its windows, or 'step-log'.
+        name: Name of the process directory.
+    """
+
+    trace: Trace
+    format: str
+    name: str
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether a folder is a run directory."""
+    return (path / "run.json").is_file()
+
+
+def read_run_directory(path: Path) -> list[Recording]:
+    """The observed processes of a run.
+
+    Raises:
+        CorruptInputError: `run.json` is damaged.
+        NewerFormatError: A later version of stepwhy wrote it.
+        NoTracesError: No training loop was seen in the run.
+    """
+    run = _run_file(path)
+    recordings = [_read_process(p, run) for p in sorted(path.glob("process-*")) if p.is_dir()]
+    recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
+    if not recordings:
+        raise NoTracesError(
+            f"{path.name} holds no observed training step" + _why(path),
+            "Check that the command runs a tf.compat.v1 session or a PyTorch optimizer, under a "
+            "Python that reads PYTHONPATH",
+        )
+    return recordings
+
+
+def _run_file(path: Path) -> _RunFile:
+    data = (path / "run.json").read_bytes()
+    try:
+        run = msgspec.json.decode(data, type=_RunFile)
+    except msgspec.DecodeError as error:
+        raise CorruptInputError(f"{path.name}/run.json is damaged ({error})", "Run again") from None
+    if run.schema != SCHEMA:
+        raise NewerFormatError(
+            f"{path.name} is a run directory of version {run.schema}", "Update stepwhy"
+        )
+    return run
+
+
+def _why(path: Path) -> str:
+    texts = [m.text for p in sorted(path.glob("**/messages.jsonl")) for m in _messages(p)]
+    return f" ({texts[-1]})" if texts else ""
+
+
+def _messages(path: Path) -> Iterator[_Message]:
+    for line in _lines(path):
+        try:
+            yield msgspec.json.decode(line, type=_Message)
+        except msgspec.DecodeError:
+            continue  # the torn last line of a process that was killed
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError:
+        return []
+
+
+def _read_process(path: Path, run: _RunFile) -> Recording:
+    process = _process_file(path)
+    traces: list[Trace] = []
+    notes = [m.text for m in _messages(path / "messages.jsonl") if m.level != "info"]
+    formats: list[str] = []
+    for window in sorted((path / "windows").glob("*")):
+        try:
+            found = _read_window(window)
+        except InputError as error:
+            notes.append(f"A traced window could not be read: {error}")
+            continue
+        if found is not None:
+            traces.append(found[0])
+            formats.append(found[1])
+    builder = TraceBuilder()
+    torn = marks_of(_lines(path / "steps.jsonl"), builder)
+    if torn:
+        notes.append("The step log ends in the middle of a line: the process was killed.")
+    if run.exit_code is None:
+        notes.append("The run has no recorded end: it was killed, or it is still going.")
+    log = builder.finish(Meta("step-log"))
+    trace = replace(concatenate(traces), marks=log.marks) if traces else log
+    meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
+    return Recording(replace(trace, meta=meta), formats[0] if formats else "step-log", path.name)
+
+
+def _process_file(path: Path) -> _ProcessFile:
+    try:
+        return msgspec.json.decode((path / "process.json").read_bytes(), type=_ProcessFile)
+    except (OSError, msgspec.DecodeError):
+        return _ProcessFile()
+
+
+def _read_window(path: Path) -> tuple[Trace, str] | None:
+    for name in _TRACE_NAMES:
+        if (path / name).is_file():
+            return read_trace(read_source(path / name))
+    return None
+
+
+def _meta(
+    meta: Meta, process: _ProcessFile, run: _RunFile, notes: list[str], *, marked: bool
+) -> Meta:
+    signals: set[Any] = set(meta.signals) | ({"step-log"} if marked else set())
+    return replace(
+        meta,
+        framework=process.framework or meta.framework,
+        framework_version=process.framework_version or meta.framework_version,
+        rank=meta.rank if process.rank is None else process.rank,
+        world_size=meta.world_size if process.world_size is None else process.world_size,
+        command=" ".join(run.command),
+        signals=frozenset(signals),
+        notes=(*meta.notes, *notes),
+    )
+
+
+__all__ = ["NULL", "Recording", "is_run_directory", "read_run_directory"]
