@@ -161,6 +161,13 @@ def test_without_streams_the_gpu_row_stands_in_and_says_so():
     assert trace.devices.kind.tolist() == [DeviceKind.GPU]
 
 
+def test_streams_lost_to_a_tear_do_not_make_launches_device_time():
+    trace = read(timeline({OLD_GPU: GPU_ROWS[OLD_GPU], "/gpu:0/stream:12": []}))
+    assert {t[0] for t in tracks(trace)} == {"HOST_THREAD"}
+    assert trace.meta.signals == {"host-ops"}
+    assert trace.meta.device_expected
+
+
 def test_servers_are_devices_of_their_own():
     rows = {
         f"/job:worker/replica:0/task:{i}/device:CPU:0": [(0, "x", "Relu", 0, 5)] for i in (0, 1)

@@ -68,9 +68,11 @@ def read(source: Source) -> Trace | None:
     builder = TraceBuilder()
     metadata = _parse(name, source, builder.health)
     stats = metadata if name == "StepStats" else metadata.step_stats
-    activities, observed = _observe(stats, builder.health)
+    rows = [parse_row(text(device.device)) for device in stats.dev_stats]
+    devices = {row for row in rows if row is not None}
+    activities, observed = _observe(stats, rows, builder.health)
     graphs = [] if name == "StepStats" else _partition_graphs(metadata)
-    signals = emit(builder, activities)
+    signals = emit(builder, activities, devices)
     requested = Requested(
         requested_graph(source, builder.health), op_sources(source, builder.health)
     )
@@ -84,7 +86,7 @@ def read(source: Source) -> Trace | None:
     if graphs:
         signals |= {"copies"}
     _add_step(builder, activities, source)
-    return builder.finish(meta_of("tf-run-metadata", activities, signals))
+    return builder.finish(meta_of("tf-run-metadata", devices, signals))
 
 
 def _message_name(head: bytes) -> str | None:
@@ -128,13 +130,14 @@ def _partition_graphs(metadata: Any) -> list[Any]:
     return [*metadata.partition_graphs, *inside_functions]
 
 
-def _observe(stats: Any, health: Health) -> tuple[list[Activity], Observed]:
+def _observe(
+    stats: Any, rows: Sequence[Row | None], health: Health
+) -> tuple[list[Activity], Observed]:
     """All entries with their lanes, and what they tell about placement."""
     observed = Observed()
     groups: dict[tuple[Row, bool], list[Activity]] = defaultdict(list)
     untimed = unknown = 0
-    for device in stats.dev_stats:
-        row = parse_row(text(device.device))
+    for row, device in zip(rows, stats.dev_stats, strict=True):
         health.events_read += len(device.node_stats)
         for node in device.node_stats:
             activity = _activity(row, node) if row is not None else None
@@ -145,15 +148,24 @@ def _observe(stats: Any, health: Health) -> tuple[list[Activity], Observed]:
             else:
                 groups[row, activity.is_transfer].append(activity)
                 _note(observed, activity, node)
+    activities = [a for group in groups.values() for a in _in_lanes(group)]
     count_untimed(health, untimed)
+    _count_unknown(health, unknown)
+    _count_replaced(health, activities)
+    return activities, observed
+
+
+def _count_unknown(health: Health, count: int) -> None:
     health.count(
         "event-without-device",
         "warning",
         "Entries of rows that are no device were left out.",
-        count=unknown,
+        count=count,
         dropped=True,
     )
-    activities = [a for group in groups.values() for a in _in_lanes(group)]
+
+
+def _count_replaced(health: Health, activities: Sequence[Activity]) -> None:
     health.count(
         "invalid-utf8",
         "warning",
@@ -161,7 +173,6 @@ def _observe(stats: Any, health: Health) -> tuple[list[Activity], Observed]:
         count=sum(_REPLACED in a.node for a in activities),
         dropped=False,
     )
-    return activities, observed
 
 
 def _in_lanes(group: Sequence[Activity]) -> list[Activity]:

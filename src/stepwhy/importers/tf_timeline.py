@@ -62,10 +62,10 @@ def read(source: Source) -> Trace | None:
             f"{source.origin} is a TensorFlow timeline without a single readable op",
             "Write the timeline again from the RunMetadata of a traced run",
         )
-    signals = emit(builder, activities)
+    signals = emit(builder, activities, rows.values())
     if _add_counters(builder, records):
         signals |= {"memory"}
-    return builder.finish(meta_of("tf-timeline", activities, signals))
+    return builder.finish(meta_of("tf-timeline", rows.values(), signals))
 
 
 def _rows(records: Timeline) -> dict[int | str | None, Row]:

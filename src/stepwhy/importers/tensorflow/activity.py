@@ -20,9 +20,11 @@ from stepwhy.importers.tensorflow.rows import Row, RowKind
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Phase, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from stepwhy.trace import Health, TraceBuilder
+
+_DEVICE_TIME = frozenset({RowKind.STREAM, RowKind.ALL_STREAMS, RowKind.COPIES})
 
 _REPEATS = "Rows like 'stream:all' and 'memcpy' repeat what lies on the numbered streams."
 _GUESSED = (
@@ -73,7 +75,9 @@ class _Look(NamedTuple):
     copy: Copy
 
 
-def emit(builder: TraceBuilder, activities: Sequence[Activity]) -> frozenset[str]:
+def emit(
+    builder: TraceBuilder, activities: Sequence[Activity], rows: Collection[Row]
+) -> frozenset[str]:
     """Append the slices of all activities, each once.
 
     Repetitions are counted as dropped, guesses as guessed, the rest as kept in `builder.health`.
@@ -81,12 +85,13 @@ def emit(builder: TraceBuilder, activities: Sequence[Activity]) -> frozenset[str
     Args:
         builder: The trace to append to.
         activities: Entries of all rows, in any order.
+        rows: All rows of the file, also those of which no entry could be read.
 
     Returns:
         Signals of `Meta.signals` that the activities are evidence for.
     """
     kept, copies = _without_repeats(activities, builder.health)
-    has_streams = any(a.row.kind is not RowKind.OPS for a in activities)
+    has_streams = any(row.kind in _DEVICE_TIME for row in rows)
     tracks = _Tracks(builder)
     for activity in kept:
         look = _look(activity, has_streams, _key(activity) in copies)
@@ -105,15 +110,14 @@ def emit(builder: TraceBuilder, activities: Sequence[Activity]) -> frozenset[str
     return _signals(kept, has_streams, builder.health)
 
 
-def meta_of(name: str, activities: Iterable[Activity], signals: frozenset[str]) -> Meta:
+def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
     """Facts about a run of a graph.
 
     Args:
         name: Name of the format.
-        activities: What was observed.
+        rows: All rows of the file.
         signals: What the profiler could see.
     """
-    rows = {a.row for a in activities}
     tasks = {row.device.rpartition(" ")[0] for row in rows}
     return Meta(
         format=name,
@@ -209,17 +213,19 @@ def _on_stream(activity: Activity, op: str, on_copies_row: bool) -> _Look:
 
 
 def _signals(kept: Sequence[Activity], has_streams: bool, health: Health) -> frozenset[str]:
-    """What could be seen; an accelerator without any stream was not looked at."""
+    """What could be seen; an accelerator without any device time was not looked at."""
     scheduled = [a for a in kept if a.row.kind is RowKind.OPS]
-    guessed = 0 if has_streams else sum(a.row.device_kind is not DeviceKind.CPU for a in scheduled)
+    on_accelerator = sum(a.row.device_kind is not DeviceKind.CPU for a in scheduled)
+    on_streams = any(a.row.kind in _DEVICE_TIME for a in kept)
+    guessed = 0 if has_streams else on_accelerator
     health.count("guessed-device-time", "warning", _GUESSED, count=guessed, dropped=False)
     found = {
         "host-ops": bool(scheduled),
-        "device-activity": bool(kept) and not guessed,
-        "copies": has_streams or any(a.is_transfer for a in kept),
+        "device-activity": on_streams or not (has_streams or on_accelerator),
+        "copies": on_streams or any(a.is_transfer for a in kept),
         "sync-calls": any(a.row.kind is RowKind.SYNC for a in kept),
     }
-    return frozenset(name for name, seen in found.items() if seen)
+    return frozenset(name for name, seen in found.items() if seen and kept)
 
 
 class _Tracks:
