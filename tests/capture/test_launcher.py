@@ -156,8 +156,14 @@ def test_a_process_that_never_trains_loads_next_to_nothing(
 ) -> None:
     code = "import sys; print(sorted(m for m in sys.modules if m.startswith('stepwhy')))"
     python(tmp_path, code)
-    loaded = "['stepwhy', 'stepwhy.capture', 'stepwhy.capture.attach', 'stepwhy.capture.imports']\n"
-    assert capfd.readouterr().out == loaded
+    loaded = [
+        "stepwhy",
+        "stepwhy.capture",
+        "stepwhy.capture.attach",
+        "stepwhy.capture.imports",
+        "stepwhy_bootstrap",
+    ]
+    assert capfd.readouterr().out == f"{loaded}\n"
 
 
 def test_a_directory_that_holds_a_run_is_refused(tmp_path: Path) -> None:
