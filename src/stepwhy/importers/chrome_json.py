@@ -36,8 +36,9 @@ Number = int | float | None
 # Below this, a double holds microseconds with an error under half a nanosecond, and trace files
 # write at most three decimals: the rounded nanosecond is the written one.
 _EXACT_AS_DOUBLE_US = 2.0**43
-# Beyond this (292 years) nanoseconds leave int64.
-_LARGEST_US = 2.0**63 / 1000
+# Beyond this (146 years) nanoseconds may leave int64 once a file's clock offset is added.
+LARGEST_NS = 2**62
+_LARGEST_US = LARGEST_NS / 1000
 # A torn file is worth a search for its next record, a file of another kind is not.
 _RESYNC_LIMIT = 1000
 
@@ -160,14 +161,16 @@ def _decode(
 ) -> tuple[list[Event[A]], dict[str, Any], bool]:
     is_list = data.lstrip(b" \t\r\n")[:1] == b"["
     header: dict[str, Any] = {}
+    complete = True
     try:
         if is_list:
-            return msgspec.json.decode(data, type=list[Event[args]]), {}, True  # type: ignore[valid-type]
-        document = msgspec.json.decode(data, type=_Events[args])  # type: ignore[valid-type]
-        return document.traceEvents, _header(data), True
+            events = msgspec.json.decode(data, type=list[Event[args]])  # type: ignore[valid-type]
+        else:
+            events = msgspec.json.decode(data, type=_Events[args]).traceEvents  # type: ignore[valid-type]
+            header = _header(data)
     except (msgspec.DecodeError, RecursionError):
         records, header, complete = _decode_forgiving(data, is_list, source, health)
-    events = _convert(records, args, health)
+        events = _convert(records, args, health)
     if not events:
         raise CorruptInputError(
             f"{source.origin} holds no complete trace event",
@@ -192,7 +195,7 @@ def _decode_forgiving(
         return _salvage(data.decode("utf-8"), is_list, health)
     if is_list:
         return document, {}, True
-    events = document.pop("traceEvents", None)
+    events = document.pop("traceEvents", None) if isinstance(document, dict) else None
     if not isinstance(events, list):
         raise CorruptInputError(
             f"{source.origin} is a JSON object without a list of traceEvents",
@@ -224,6 +227,8 @@ def _convert(records: list[Any], args: type[A], health: Health) -> list[Event[A]
 _EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*\[')
 _NEXT_RECORD = re.compile(r",\s*(?=\{)")
 _SEPARATOR = re.compile(r"[\s,]*")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_DECODER = json.JSONDecoder(strict=False)
 
 
 def _salvage(text: str, is_list: bool, health: Health) -> tuple[list[Any], dict[str, Any], bool]:
@@ -232,7 +237,7 @@ def _salvage(text: str, is_list: bool, health: Health) -> tuple[list[Any], dict[
     if not is_list and found is None:
         return [], {}, False
     position = text.index("[") + 1 if is_list or found is None else found.end()
-    decoder = json.JSONDecoder(strict=False)
+    clean = _encodable if _SURROGATE.search(text) else _as_it_is
     records: list[Any] = []
     broken = 0
     while True:
@@ -240,19 +245,46 @@ def _salvage(text: str, is_list: bool, health: Health) -> tuple[list[Any], dict[
         if position >= len(text) or text[position] == "]":
             break
         try:
-            record, position = decoder.raw_decode(text, position)
-            records.append(record)
+            record, end = _DECODER.raw_decode(text, position)
+            records.append(clean(record))
+            position = end
         except (ValueError, RecursionError):
             broken += 1
-            following = _NEXT_RECORD.search(text, position + 1)
-            if following is None or broken > _RESYNC_LIMIT:
-                position = len(text)
-                break
-            position = following.end()
+            position = _resync(text, position) if broken <= _RESYNC_LIMIT else len(text)
     complete = position < len(text)
     _count_damage(health, broken, complete)
     header = _head_of_object(text, found.start()) if found is not None else {}
     return records, header, complete
+
+
+def _resync(text: str, position: int) -> int:
+    """Where the next record begins after a damaged one, the end of the text if there is none.
+
+    Objects in the arguments of the damaged record come before it; they have no `ph`.
+    """
+    for attempt, found in enumerate(_NEXT_RECORD.finditer(text, position + 1)):
+        try:
+            candidate, _ = _DECODER.raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            candidate = None
+        if isinstance(candidate, dict) and "ph" in candidate:
+            return found.end()
+        if attempt > _RESYNC_LIMIT:
+            break
+    return len(text)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _encodable(value: Any) -> Any:
+    """Text without lone surrogates: JSON can spell them, but no file or terminal takes them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(k): _encodable(v) for k, v in value.items()}
+    return [_encodable(v) for v in value] if isinstance(value, list) else value
 
 
 def _skip(text: str, position: int) -> int:
@@ -286,7 +318,7 @@ def _head_of_object(text: str, events_at: int) -> dict[str, Any]:
         header = json.loads(text[:events_at].rstrip().rstrip(",") + "}")
     except ValueError:
         return {}
-    return header if isinstance(header, dict) else {}
+    return _encodable(header) if isinstance(header, dict) else {}
 
 
 def _times(
@@ -304,7 +336,10 @@ def _times(
 
 
 def _as_float(values: list[Number]) -> NDArray[np.float64]:
-    return np.asarray([np.nan if v is None else v for v in values], dtype=np.float64)
+    try:
+        return np.asarray([np.nan if v is None else v for v in values], dtype=np.float64)
+    except OverflowError:  # an integer of over 300 digits is as unusable as none at all
+        return np.asarray([np.nan if v is None or abs(v) > _LARGEST_US else v for v in values])
 
 
 def _to_ns(us: NDArray[np.float64], good: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.chrome_json import looks_like_chrome_json, read_records
+from stepwhy.importers.chrome_json import LARGEST_NS, looks_like_chrome_json, read_records
 from stepwhy.importers.kineto.records import KinetoArgs, add_records
 from stepwhy.importers.kineto.run import device_model, meta_of
 from stepwhy.trace import Health, TraceBuilder
@@ -59,6 +59,6 @@ def read(source: Source) -> Trace | None:
     if not any(event.ph == "X" for event in records.events):
         return None
     base_ns = records.header.get("baseTimeNanoseconds")
-    offset_ns = base_ns if isinstance(base_ns, int) else 0
+    offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
     facts = add_records(builder, records, offset_ns, device_model(records.header))
     return builder.finish(meta_of(FORMAT, records.header, facts))
