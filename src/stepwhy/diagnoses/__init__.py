@@ -1,1 +1,76 @@
-"""stepwhy.diagnoses"""
+"""The diagnoses: one file per failing pattern, from the facts of a run to findings.
+
+A diagnosis is one module, one literate test and one line in `TABLE`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from stepwhy.diagnoses._rule import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.diagnoses._rule import Diagnosis
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+TABLE: tuple[str, ...] = (
+    "input_bound",
+    "launch_bound",
+    "host_sync",
+    "misplaced_op",
+    "single_device_towers",
+    "soft_placement_fallback",
+    "exposed_transfer",
+    "dominant_op",
+    "allocator_pressure",
+    "exposed_communication",
+    "warmup_included",
+    "wall_device_gap",
+)
+"""Modules of the diagnoses by family, in the order of the documentation."""
+
+_VERDICTS = ("found", "error", "incomplete", "clear", "no_data", "not_applicable")
+
+
+def load(name: str) -> Diagnosis:
+    """The module of a diagnosis.
+
+    Args:
+        name: An entry of `TABLE`.
+    """
+    return cast("Diagnosis", import_module(f"{__name__}.{name}"))
+
+
+def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
+    """What every diagnosis says about a run, the costliest finding first. Never raises.
+
+    Args:
+        facts: Facts of the run.
+        table: The diagnoses to run.
+    """
+    return rank([examine(load(name), facts) for name in table])
+
+
+def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Found ones by falling cost, those without a cost behind them, then everything else.
+
+    Args:
+        findings: In any order; equals keep theirs.
+    """
+    return tuple(
+        sorted(
+            findings,
+            key=lambda f: (
+                _VERDICTS.index(f.verdict),
+                f.cost_ns_per_step is None,
+                -(f.cost_ns_per_step or 0),
+            ),
+        )
+    )
+
+
+__all__ = ["TABLE", "load", "rank", "run_all"]

@@ -1,0 +1,187 @@
+"""What the placement tables say: nodes, the devices they asked for and ran on, and their copies.
+
+Source: device names as `tf.DeviceSpec` writes them; '/job:worker/task:1 GPU:0' is the trace's one
+spelling of them, and a partial request names some of the same fields.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._look import Group, grouped
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepwhy.passes.facts import Facts
+
+_FIELD = re.compile(r"(?:(job|replica|task|device):)?([^:]+)(?::(\d+|\*))?")
+
+# Operations that hold, move or administer state: where variables live is the program's choice.
+_STATE = re.compile(
+    r"(Ref)?Variable(V2)?|VarHandleOp|ReadVariableOp|(Temporary|Destroy)\w*|VarIsInitialized\w*"
+    r"|Is\w*Initialized\w*|Assign\w*|\w*Assign\w*Op|Scatter\w*|(Resource)?(Sparse)?Apply\w+"
+    r"|Resource(Scatter|Gather)\w*|GatherV?2?|HashTable\w*|LookupTable\w*|Const|HostConst"
+    r"|Placeholder\w*|Identity(N)?|Snapshot|StopGradient|PreventGradient|NoOp|_SOURCE|_SINK"
+    r"|_?(Host)?(Send|Recv)|_Arg|_Retval|Print\w*|Assert|Shape(N)?|Size|Rank|Range|Fill"
+    r"|ExpandDims|Squeeze|Reshape|StridedSlice|Pack|Unpack|ConcatOffset|BroadcastGradientArgs"
+    r"|\w*Queue\w*|\w*Iterator\w*|\w*Dataset\w*|\w*Reader\w*|Save\w*|Restore\w*|\w*Summary\w*"
+    r"|Merge|Switch|Enter|Exit|NextIteration|LoopCond|ControlTrigger|(Eager)?PyFunc\w*"
+)
+_STATE_SCOPE = re.compile(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
+# What an accelerator is bought for; one of these in the wrong place matters by itself.
+_HEAVY = re.compile(
+    r"_?(Fused|Batch|Sparse|Quantized|Depthwise)*(MatMul|Conv\w*|Depthwise\w+|Einsum)\w*"
+    r"|\w*Backprop\w*|FusedBatchNorm\w*|CudnnRNN\w*|\w*LSTM\w*|\w*GRU\w*|LRN\w*|(Max|Avg)Pool\w*"
+    r"|BiasAdd\w*|Relu\w*|Elu|Selu|Softmax\w*|LogSoftmax|\w*SoftmaxCrossEntropy\w*"
+)
+_TOWER = re.compile(
+    r"(?:^|/)(?P<tower>(?:tower|replica|clone|gpu|worker|rank)_?\d+)/", re.IGNORECASE
+)
+_TOWER_ZERO = re.compile(r"(?:^|/)(?P<tower>(?:tower|replica|clone)(?:_\d+)?)/", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the graph that was placed.
+
+    Args:
+        row: Row of `nodes`.
+        name, op: Name with its scope; op type.
+        requested: Device asked for; '' where none was, or it is not known.
+        actual: Device it ran on, '' where it never ran.
+        outer: Device that an enclosing scope asked for before an inner one replaced it, or ''.
+        line: Source line of the scope that decided, or ''.
+        source: Source line that created it, or ''.
+        colocated: Node that it is bound to, or ''.
+    """
+
+    row: int
+    name: str
+    op: str
+    requested: str
+    actual: str
+    outer: str
+    line: str
+    source: str
+    colocated: str
+
+    @property
+    def is_compute(self) -> bool:
+        """Whether it computes, rather than holding, moving or administering state."""
+        return not _STATE.fullmatch(self.op) and not _STATE_SCOPE.search(self.name)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it is work that accelerators are used for."""
+        return is_heavy(self.op)
+
+    @property
+    def tower(self) -> str:
+        """The tower-like name scope that it is in, or ''."""
+        return tower_of(self.name)
+
+
+def placed_nodes(facts: Facts) -> list[Node]:
+    """All nodes of the table."""
+    trace, nodes = facts.trace, facts.trace.nodes
+    columns = (
+        nodes.name, nodes.op, nodes.requested, nodes.actual,
+        nodes.outer, nodes.scope_line, nodes.source, nodes.colocated,
+    )  # fmt: skip
+    rows = zip(*(c.tolist() for c in columns), strict=True)
+    return [Node(row, *(trace.string(c) for c in cells)) for row, cells in enumerate(rows)]
+
+
+def is_heavy(op: str) -> bool:
+    """Whether an op type is work that accelerators are used for."""
+    return _HEAVY.fullmatch(op) is not None
+
+
+def tower_of(name: str) -> str:
+    """The tower-like name scope in a node's name ('tower_0', 'replica_1', 'clone'), or ''."""
+    match = _TOWER.search(name) or _TOWER_ZERO.search(name)
+    return match["tower"] if match else ""
+
+
+def fields_of(device: str) -> dict[str, str]:
+    """The fields of a full or partial device name: job, task, type, index."""
+    found: dict[str, str] = {}
+    for part in filter(None, re.split(r"[/ ]+", device)):
+        match = _FIELD.fullmatch(part)
+        if match is None:
+            continue
+        key, value, index = match.groups()
+        if key in {"job", "replica", "task"}:
+            found[key] = value
+        else:
+            found["type"] = value.upper()
+            found["index"] = index or ""
+    return {key: value for key, value in found.items() if value not in {"", "*"}}
+
+
+def conflicts(one: str, other: str) -> bool:
+    """Whether two device names contradict each other in a field that both give."""
+    a, b = fields_of(one), fields_of(other)
+    return any(b.get(key, value) != value for key, value in a.items())
+
+
+def type_of(device: str) -> str:
+    """Device type in capitals ('GPU'), '' where the name gives none."""
+    return fields_of(device).get("type", "")
+
+
+def by_op(nodes: Iterable[Node]) -> list[Group]:
+    """Nodes counted by op type, most frequent first; the summed time is their number."""
+    return grouped((node.op, 1) for node in nodes)
+
+
+def listed(names: Iterable[str], most: int = 4) -> str:
+    """Distinct names in the order of their first mention, shortened to a few."""
+    distinct = [name for name in dict.fromkeys(names) if name]
+    more = len(distinct) - most
+    return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Copies between devices that some nodes cause, per run of the graph.
+
+    Args:
+        count: Number of copies.
+        bytes: Their size, None where none records it.
+        dur_ns: Their summed time, None where none records it.
+    """
+
+    count: float
+    bytes: int | None
+    dur_ns: int | None
+
+
+def crossings(facts: Facts, nodes: Iterable[Node]) -> Crossing:
+    """The copies to and from some nodes that cross devices."""
+    rows = {node.row for node in nodes}
+    copies = facts.trace.copies
+    table = zip(
+        *(c.tolist() for c in (copies.source, copies.target, copies.from_device,
+                               copies.to_device, copies.bytes, copies.dur_ns)), strict=True,
+    )  # fmt: skip
+    ours = [(size, dur) for source, target, sender, receiver, size, dur in table
+            if sender != receiver and (source in rows or target in rows)]  # fmt: skip
+    runs = _runs(facts)
+    return Crossing(
+        len(ours) / runs, _mean([s for s, _ in ours], runs), _mean([d for _, d in ours], runs)
+    )
+
+
+def _runs(facts: Facts) -> int:
+    """How many runs of the graph the table of copies stands for: every traced step adds its own."""
+    return len(facts.steps.starts) if facts.steps.source != "whole-trace" else 1
+
+
+def _mean(values: list[int], runs: int) -> int | None:
+    known = [v for v in values if v != NULL]
+    return round(sum(known) / runs) if known else None

@@ -1,0 +1,146 @@
+"""What all diagnoses share: their metadata, the findings they make of it, and when they may look.
+
+A diagnosis is a module with a `RULE` and a pure function `diagnose(facts) -> Finding`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from stepwhy.findings import Evidence, Finding, Fix, Saving
+from stepwhy.units import quantise
+
+if TYPE_CHECKING:
+    from stepwhy.passes.facts import Facts
+
+SIGNALS = {
+    "device-time": "device activity of the steps",
+    "device-activity": "activity of the accelerator",
+    "host-ops": "framework operations on the host",
+    "runtime-calls": "calls to the device API",
+    "sync-calls": "waits for the device",
+    "placement": "the device of every node of the graph",
+    "graph-ops": "operations with their name in the graph",
+    "steps": "steps with a length",
+}
+"""The signals that diagnoses need, in words; `Meta.signals` and what the facts themselves show."""
+
+
+class Diagnosis(Protocol):
+    """The module of a diagnosis."""
+
+    RULE: Rule
+
+    def diagnose(self, facts: Facts) -> Finding:
+        """Judge one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Metadata of a diagnosis, and the findings it can make.
+
+    Args:
+        id: Noun for the failing pattern; the module has the same name, with underscores.
+        family: Group in the documentation.
+        name: The pattern in words; title of the page and of an abstention.
+        found: Title when found, imperative.
+        clear: Title when clear, descriptive.
+        needs: Signals without which it cannot look; of each tuple one is enough.
+        accelerator_only: Whether the pattern needs an accelerator to occur.
+    """
+
+    id: str
+    family: str
+    name: str
+    found: str
+    clear: str
+    needs: tuple[tuple[str, ...], ...] = ()
+    accelerator_only: bool = False
+
+    def finding(
+        self,
+        cost_ns: int | None,
+        evidence: tuple[Evidence, ...],
+        fix: Fix,
+        saving: Saving | None = None,
+    ) -> Finding:
+        """The pattern is there.
+
+        Args:
+            cost_ns: Cost per mean steady step, None when it costs no time that can be told.
+            evidence: Most important fact first.
+            fix: What to do.
+            saving: What the fix would gain.
+        """
+        return Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
+
+    def nothing(self, evidence: tuple[Evidence, ...] = ()) -> Finding:
+        """Looked, and it is not there."""
+        return Finding(self.id, "clear", self.clear, evidence=evidence)
+
+    def no_data(self, reason: str) -> Finding:
+        """The signal is missing."""
+        return Finding(self.id, "no_data", self.name, reason=reason)
+
+    def incomplete(self, reason: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
+        """Part of the signal is missing."""
+        return Finding(self.id, "incomplete", self.name, evidence=evidence, reason=reason)
+
+    def not_applicable(self, reason: str) -> Finding:
+        """The pattern cannot occur in such a run."""
+        return Finding(self.id, "not_applicable", self.name, reason=reason)
+
+    def error(self, reason: str) -> Finding:
+        """The diagnosis itself failed."""
+        return Finding(self.id, "error", self.name, reason=reason)
+
+
+def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
+    """Run one diagnosis, or say why it cannot look. Never raises.
+
+    Args:
+        diagnosis: The module.
+        facts: Facts of the run.
+    """
+    rule = diagnosis.RULE
+    try:
+        return _abstain(rule, facts) or diagnosis.diagnose(facts)
+    except Exception as error:  # noqa: BLE001 - one failing diagnosis is one finding
+        return rule.error(f"The diagnosis failed: {type(error).__name__}: {error}.")
+
+
+def _abstain(rule: Rule, facts: Facts) -> Finding | None:
+    if rule.accelerator_only and not facts.has_accelerator:
+        if not facts.trace.meta.device_expected:
+            return rule.not_applicable("The run uses no accelerator.")
+        return rule.no_data(_missing("device-activity"))
+    seen = facts.trace.meta.signals | _seen(facts)
+    missing = [names[0] for names in rule.needs if not seen.intersection(names)]
+    return rule.no_data(_missing(missing[0])) if missing else None
+
+
+def _missing(signal: str) -> str:
+    return f"The trace does not record {SIGNALS[signal]} (signal '{signal}')."
+
+
+def _seen(facts: Facts) -> frozenset[str]:
+    """Signals that the facts show, whatever the profiler says about itself."""
+    scopes = facts.trace.slices.scope
+    shown = {
+        "device-time": bool(facts.leading),
+        "steps": facts.wall_ns > 0,
+        "graph-ops": bool(len(scopes) and (scopes >= 0).any()),
+    }
+    return frozenset(name for name, is_seen in shown.items() if is_seen)
+
+
+def saving(edit: str, low_ns: float, high_ns: float) -> Saving:
+    """A predicted saving, without false precision.
+
+    Args:
+        edit: The edit as data, e.g. 'remove input_wait'.
+        low_ns: Lower bound per step.
+        high_ns: Upper bound per step.
+    """
+    return Saving(quantise(low_ns), quantise(high_ns), edit)

@@ -1,0 +1,133 @@
+"""Device memory is allocated and freed inside the steps.
+
+## What it means
+The framework keeps freed device memory for reuse. When it still calls the device's own allocator
+in steady steps, its cache does not fit: memory is short, fragmented, or sizes change all the
+time.
+
+## Why it costs
+Allocating takes the driver up to milliseconds, freeing waits for the device to become idle, and a
+full cache is emptied and rebuilt again and again.
+
+## How it is measured
+Calls that allocate or free device memory in the steady steps, and the part of their time in which
+no device works. Samples of the allocator's totals, where recorded, stand beside it.
+
+## Fix
+Reduce what is alive (batch size, activation checkpointing, references kept by accident), keep
+sizes constant (pad, drop the last batch), or let segments grow.
+
+## Fix risk
+Other batch sizes change the training; checkpointing trades time for memory.
+
+## When it abstains
+Without recorded calls to the device API. It is incomplete without steps, where first allocations
+cannot be told from repeated ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import (
+    by_name,
+    idle,
+    mean_within,
+    name_of,
+    on_scale,
+    steady,
+    steady_rows,
+    time_of,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="allocator-pressure",
+    family="memory",
+    name="Device memory allocated in the loop",
+    found="Keep the device's allocator out of the loop",
+    clear="Steady steps reuse device memory",
+    needs=(("device-activity",), ("runtime-calls",), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.02  # of the step; a warm cache costs nothing at all, so that little is already telling
+OFTEN = 0.5  # of the steady steps must contain such calls; a single one is late warm-up
+LEAST_SAVED = 0.5  # of the exposed time; part of what is freed may be needed again at once
+
+# Host memory (cudaMallocHost, cudaHostAlloc) is another matter.
+_CALL = re.compile(
+    r"^(cuda|hip|cuMem)(Malloc|Free|Alloc)(?!Host)(Async|Managed|Pitch)?(_v2|_ptsz)*$"
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge device memory calls inside the steady steps."""
+    if facts.steps.source == "whole-trace":
+        return RULE.incomplete("Without steps, first allocations and repeated ones look the same.")
+    calls = _calls(facts)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, calls) & idle(facts)))
+    evidence = _evidence(facts, calls)
+    if cost < SHARE * facts.wall_ns or _steps_with(facts, calls) < OFTEN * facts.steady_count:
+        return RULE.nothing(evidence[:1])
+    gain = saving("remove device memory calls", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _calls(facts: Facts) -> NDArray[np.int64]:
+    rows = steady_rows(facts, Kind.RUNTIME, Kind.SYNC)
+    named = [bool(_CALL.match(name_of(facts, int(row)))) for row in rows]
+    calls: NDArray[np.int64] = rows[np.asarray(named, dtype=bool)]
+    return calls
+
+
+def _steps_with(facts: Facts, calls: NDArray[np.int64]) -> int:
+    steps = facts.steps
+    at = facts.trace.slices.start_ns[calls]
+    return len(np.unique(np.searchsorted(steps.starts, at, side="right")))
+
+
+def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
+    count = len(calls) / max(facts.steady_count, 1)
+    found = [Evidence("allocator calls per step", count, "count")]
+    found.extend(
+        Evidence("time in the call", facts.mean_ns(g.total_ns), "ns", g.name)
+        for g in by_name(facts, calls)[:3]
+    )
+    for what in ("memory allocated", "memory reserved"):
+        found.extend(_growth(facts, what))
+    return tuple(found)
+
+
+def _growth(facts: Facts, what: str) -> list[Evidence]:
+    """Peak and growth of a counter over the steady steps, where it was sampled."""
+    trace, window = facts.trace, steady(facts)
+    ours = np.isin(trace.counters.name, trace.strings_where([what]))
+    at = trace.counters.time_ns
+    values = trace.counters.value[ours & (at >= window.starts[0]) & (at < window.ends[-1])]
+    if not len(values):
+        return []
+    return [
+        Evidence(f"peak of {what}", int(values.max()), "bytes"),
+        Evidence(f"growth of {what} over the steady steps", int(values[-1] - values[0]), "bytes"),
+    ]
+
+
+_FIX = Fix(
+    "Reduce peak memory or keep tensor sizes constant, and let the allocator's segments grow "
+    "instead of being replaced.",
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py\n"
+    "# and: a smaller batch, torch.utils.checkpoint, DataLoader(..., drop_last=True)",
+    "changes-memory",
+)

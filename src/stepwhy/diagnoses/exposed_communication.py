@@ -1,0 +1,120 @@
+"""Ranks exchange data while nothing computes.
+
+## What it means
+A collective or peer exchange runs, or a graph waits for a tensor from another machine, and no
+computation hides it.
+
+## Why it costs
+Gradients can travel while the rest of the backward pass computes. What is not overlapped adds to
+every step, on every rank, and grows with their number.
+
+## How it is measured
+Time of the steady steps in which collectives or waits for other processes are the only activity,
+by name of the collective, beside the part of them that computation hides. A collective lasts
+until its slowest rank has arrived: **one rank's trace cannot tell waiting for others from a slow
+network.**
+
+## Fix
+First compare the ranks: if they do not arrive together, cure the late one. Then overlap: larger
+or smaller buckets, gradients exchanged only at the last micro-batch, fewer bytes (half precision,
+compression, sharding).
+
+## Fix risk
+Gradient accumulation and compression change what is computed when; bucket sizes change memory
+only.
+
+## When it abstains
+On a run of one rank without any exchange. It is incomplete when no computation was recorded: then
+nothing can be said about what hides what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._look import by_name, mean_within, on_scale, steady_rows
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.intervals import Intervals
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="exposed-communication",
+    family="ranks",
+    name="Communication that nothing hides",
+    found="Hide communication behind computation",
+    clear="Communication is hidden behind computation, or short",
+    needs=(("device-time",), ("steps",)),
+)
+
+SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping does not cure
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which only communication runs."""
+    cost = facts.breakdown["communication"]
+    if not cost and not len(steady_rows(facts, Kind.COLLECTIVE, Kind.WAIT)):
+        return RULE.not_applicable("No exchange with other devices or processes is recorded.")
+    evidence = _evidence(facts)
+    if facts.share("communication") < SHARE:
+        return RULE.nothing(evidence[:1])
+    if not facts.breakdown["compute"]:
+        return RULE.incomplete(
+            "Collectives are recorded but no computation that could hide them.", evidence
+        )
+    gain = saving("remove communication", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain)
+
+
+def _evidence(facts: Facts) -> tuple[Evidence, ...]:
+    found = [
+        Evidence(
+            "share of the step spent communicating alone", facts.share("communication"), "fraction"
+        ),
+        Evidence("communication hidden behind computation", _hidden_ns(facts), "ns"),
+    ]
+    rows = steady_rows(facts, Kind.COLLECTIVE, Kind.WAIT)
+    found.extend(
+        Evidence("time in the exchange, hidden or not", facts.mean_ns(g.total_ns), "ns", g.name)
+        for g in by_name(facts, rows)[:3]
+    )
+    world = facts.trace.meta.world_size
+    if world != NULL:
+        found.append(Evidence("ranks in the job", world, "count"))
+    found.append(
+        Evidence("waiting for others or moving bytes", "one rank cannot tell them apart", "")
+    )
+    return tuple(found)
+
+
+def _hidden_ns(facts: Facts) -> int:
+    communication, compute = Intervals.empty(), Intervals.empty()
+    for activity in facts.leading:
+        communication = communication | activity.communication
+        compute = compute | activity.compute
+    return on_scale(facts, mean_within(facts, communication & compute))
+
+
+def _fix(facts: Facts) -> Fix:
+    return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+
+
+_PYTORCH = Fix(
+    "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, hide "
+    "the exchange behind the backward pass and exchange less often.",
+    "model = DistributedDataParallel(model, bucket_cap_mb=50, gradient_as_bucket_view=True)\n"
+    "with model.no_sync():          # all micro-batches but the last\n"
+    "    loss.backward()",
+    "changes-numerics",
+)
+_TENSORFLOW = Fix(
+    "Keep operations that exchange large tensors on one task, send fewer bytes, and let the "
+    "towers work on their own variables' copies until the gradients are combined.",
+    "",
+    "unknown",
+)

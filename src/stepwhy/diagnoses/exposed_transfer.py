@@ -1,0 +1,131 @@
+"""Copies run while nothing computes.
+
+## What it means
+Data travels between host and device, or between devices, and no kernel runs meanwhile.
+
+## Why it costs
+Copy engines work beside the compute units. A copy that nothing overlaps adds its whole time to
+the step; from pageable memory it is slower as well, because it passes through a staging buffer.
+
+## How it is measured
+Time of the steady steps in which a copy is the only device activity, with the bytes and the
+achieved bandwidth of each direction. Copies within one device are listed, too, and labelled as
+such: they are the program's own memory traffic, not input.
+
+## Fix
+Pin host memory and copy without blocking, copy the next batch while this one computes, send
+smaller types (bytes instead of floats, normalised on the device), and leave on the device what
+stays the same.
+
+## Fix risk
+None for the result. Pinned memory cannot be swapped out; too much of it starves the rest.
+
+## When it abstains
+When device activity was not recorded, and on a run without copies to judge.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._look import steady_rows
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.devices import known_bytes
+from stepwhy.trace import Copy, Kind
+from stepwhy.units import NS_PER_S
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="exposed-transfer",
+    family="transfer",
+    name="Copies that nothing hides",
+    found="Hide copies behind computation",
+    clear="Copies are hidden behind computation, or short",
+    needs=(("device-activity",), ("device-time",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; copies are cheap to hide, so that less is worth naming than elsewhere
+LEAST_SAVED = (
+    0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
+)
+
+_DIRECTIONS = {
+    Copy.H2D: "host to device",
+    Copy.D2H: "device to host",
+    Copy.D2D: "within the device (no input or output)",
+    Copy.PEER: "between devices",
+    Copy.H2H: "within the host",
+    Copy.NONE: "in a direction that is not recorded",
+}
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which only copies run."""
+    rows = steady_rows(facts, Kind.MEMCPY)
+    if not len(rows):
+        if not facts.has_accelerator:
+            return RULE.not_applicable("The run copies nothing between devices.")
+        return RULE.nothing()
+    cost = facts.breakdown["transfer"]
+    evidence = _evidence(facts, rows)
+    if facts.share("transfer") < SHARE:
+        return RULE.nothing(evidence[:1])
+    gain = saving("remove transfer", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain)
+
+
+def _evidence(facts: Facts, rows: NDArray[np.int64]) -> tuple[Evidence, ...]:
+    found = [Evidence("share of the step spent copying alone", facts.share("transfer"), "fraction")]
+    slices = facts.trace.slices
+    directions = sorted(
+        {int(c) for c in slices.copy[rows]},
+        key=lambda c: -int(slices.dur_ns[rows[slices.copy[rows] == c]].sum()),
+    )
+    for direction in directions:
+        found.extend(_direction(facts, rows[slices.copy[rows] == direction], Copy(direction)))
+    return tuple(found)
+
+
+def _direction(facts: Facts, rows: NDArray[np.int64], direction: Copy) -> list[Evidence]:
+    slices, words = facts.trace.slices, _DIRECTIONS[direction]
+    total_ns = int(slices.dur_ns[rows].sum())
+    found = [Evidence(f"time of copies {words}", facts.mean_ns(total_ns), "ns")]
+    size = known_bytes(facts.trace, rows)
+    if size is not None:
+        found.append(Evidence(f"copied {words}", facts.mean_ns(size), "bytes"))
+        if total_ns:
+            found.append(
+                Evidence(f"bandwidth {words}", round(size * NS_PER_S / total_ns), "bytes/s")
+            )
+    known = rows[slices.pageable[rows] >= 0]
+    if len(known):
+        share = float(slices.dur_ns[known[slices.pageable[known] == 1]].sum()) / max(total_ns, 1)
+        found.append(
+            Evidence(f"share of it from or to pageable memory, {words}", share, "fraction")
+        )
+    return found
+
+
+def _fix(facts: Facts) -> Fix:
+    return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+
+
+_PYTORCH = Fix(
+    "Pin host memory, copy without blocking, and start the copy of the next batch before this "
+    "one computes.",
+    "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+    "none",
+)
+_TENSORFLOW = Fix(
+    "Prefetch batches to the device instead of feeding them, and keep on one device what works "
+    "together.",
+    'dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
+    "none",
+)

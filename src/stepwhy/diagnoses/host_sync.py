@@ -1,0 +1,145 @@
+"""The host waits for the device, and then the device waits for the host.
+
+## What it means
+The driving thread is inside a call that returns only when the device has caught up, while the
+device has nothing left to do.
+
+## Why it costs
+A launch queue lets the host run ahead, so that the device never waits for it. A synchronisation
+empties the queue: nothing is launched until the call returns, and then everything is late.
+
+## How it is measured
+Time of the steady steps in which no device works and the driving thread is inside a synchronising
+call, or inside a copy call that returned only after its copy had ended (pageable memory makes an
+asynchronous copy wait). The calls' whole time, most of which usually overlaps device work and
+costs nothing, stands beside it.
+
+## Fix
+Remove the reading of device values from the loop (`.item()`, `.cpu()`, `print(loss)`, conditions
+on tensors), read them every n steps, or copy from pinned memory with `non_blocking=True`.
+
+## Fix risk
+None, provided that nothing uses a value before its copy has arrived.
+
+## When it abstains
+Without an accelerator or without recorded calls to the device API. Without steps it is
+incomplete: in a slice of a longer run the host may wait for work that was launched before the
+record began.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import (
+    Group,
+    by_name,
+    enclosing,
+    grouped,
+    mean_within,
+    name_of,
+    source_line,
+    time_of,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="host-sync",
+    family="host",
+    name="Waiting for the device in the loop",
+    found="Keep the host from waiting for the device",
+    clear="Waits for the device do not leave it idle",
+    needs=(("device-activity",), ("runtime-calls", "sync-calls"), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+LEAST_SAVED = 0.0  # the awaited work may lie outside the record: the wait may only move elsewhere
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the host waits for an idle device."""
+    calls = facts.in_steady(_calls(facts))
+    cost = facts.breakdown["sync"]
+    evidence = _evidence(facts, calls)
+    if facts.share("sync") < SHARE:
+        return RULE.nothing(evidence[:2])
+    if facts.steps.source == "whole-trace":
+        return RULE.incomplete(
+            "The host waits for the device, but without steps it cannot be told whether it does so "
+            "in every step, or once for work from before the record.",
+            evidence,
+        )
+    gain = saving("remove sync", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _calls(facts: Facts) -> NDArray[np.int64]:
+    """Synchronising calls of the driving threads, ascending; (calls,)."""
+    rows = np.union1d(facts.trace.rows(Kind.SYNC), facts.launches.blocking_calls)
+    return rows[np.isin(facts.trace.slices.track[rows], facts.threads.all)]
+
+
+def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
+    whole = mean_within(facts, time_of(facts, calls))
+    found = [
+        Evidence(
+            "share of the step blocked while the device is idle", facts.share("sync"), "fraction"
+        ),
+        Evidence("time in synchronising calls, hidden or not", whole, "ns"),
+    ]
+    found.extend(
+        Evidence(f"time in {group.name}", facts.mean_ns(group.total_ns), "ns", where)
+        for group, where in _by_api(facts, calls)[:3]
+    )
+    found.append(
+        Evidence("synchronising calls per step", len(calls) / max(facts.steady_count, 1), "count")
+    )
+    found.extend(
+        Evidence("time blocked in this place", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in _places(facts, calls)[:3]
+    )
+    return tuple(found)
+
+
+def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
+    """Calls by name, each with the operation that made the longest of them."""
+    slices = facts.trace.slices
+    result = []
+    for group in by_name(facts, calls):
+        own = [int(r) for r in calls if name_of(facts, int(r)) == group.name]
+        longest = max(own, key=lambda r: int(slices.dur_ns[r]))
+        result.append((group, name_of(facts, enclosing(facts, longest, Kind.OP))))
+    return result
+
+
+def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
+    """Source lines that the calls come from, or the named ranges around them."""
+    durations = facts.trace.slices.dur_ns[calls].tolist()
+    names = [
+        source_line(facts, row) or name_of(facts, enclosing(facts, row, Kind.ANNOTATION))
+        for row in calls.tolist()
+    ]
+    pairs = zip(names, durations, strict=True)
+    return [g for g in grouped(pairs) if g.name]
+
+
+_FIX = Fix(
+    "Do not read device values inside the loop: keep sums on the device and read them every few "
+    "steps; copy to and from pinned memory without blocking.",
+    "running_loss += loss.detach()          # stays on the device\n"
+    "if step % 100 == 0:\n"
+    "    print(running_loss.item())         # waits once\n"
+    "batch = batch.to(device, non_blocking=True)   # with pin_memory=True in the DataLoader",
+    "none",
+)

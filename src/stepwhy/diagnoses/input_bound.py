@@ -1,0 +1,172 @@
+"""The step waits for its next batch.
+
+## What it means
+The device is idle because the driving thread waits for the next batch, or prepares it itself.
+
+## Why it costs
+An accelerator computes only what it has been given. Loading that does not run beside the previous
+step adds its whole time to every step.
+
+## How it is measured
+Time of the steady steps in which the device is idle and the driving thread is inside the fetch of
+a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or inside functions
+that prepare one. Time in which the device still computes is not counted.
+
+## Fix
+Prepare batches beside the step, in worker processes or a prefetching pipeline; then prepare them
+cheaper, once instead of every epoch. Where the driving thread itself does the work, workers cure
+it; where it waits for workers, more of them, or less work per sample.
+
+## Fix risk
+None for the result, apart from the order of random augmentation. Workers need memory, and on a
+machine with few cores they compete with the training itself; the low end of the saving allows for
+that.
+
+## When it abstains
+When no fetch of a batch is recorded: a loop without a loader that the profiler knows is not
+proven to be free of input waits. When the device was in use but not recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import (
+    Group,
+    by_name,
+    enclosing,
+    grouped,
+    mean_within,
+    name_of,
+    source_line,
+    steady_rows,
+    time_of,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="input-bound",
+    family="input",
+    name="Waiting for input",
+    found="Prepare batches beside the step, not in it",
+    clear="Batches are ready when the step asks for them",
+    needs=(("device-time",), ("steps",)),
+)
+
+SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
+LEAST_SAVED = 0.5  # of the wait; workers share cores and memory bandwidth with the training
+
+_WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the share of the step in which the device waits for input."""
+    fetches = _outermost(facts, steady_rows(facts, Kind.INPUT))
+    if not len(fetches) and not facts.breakdown["input_wait"]:
+        return RULE.no_data("No fetch of a batch is recorded (signal 'input').")
+    cost = facts.breakdown["input_wait"]
+    working = _works_itself(facts, fetches)
+    evidence = _evidence(facts, fetches, working)
+    if facts.share("input_wait") < SHARE:
+        return RULE.nothing(evidence[:1])
+    gain = saving("remove input_wait", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, fetches, working), gain)
+
+
+def _outermost(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Fetches that are not part of another fetch."""
+    return rows[[enclosing(facts, int(r), Kind.INPUT) < 0 for r in rows]] if len(rows) else rows
+
+
+def _works_itself(facts: Facts, fetches: NDArray[np.int64]) -> bool:
+    """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
+    if any("SingleProcess" in g.name for g in by_name(facts, fetches)):
+        return True
+    inside = facts.in_input.copy()
+    inside[fetches] = False
+    rows = steady_rows(facts, *_WORK)
+    busy = mean_within(facts, time_of(facts, rows[inside[rows]]))
+    return busy > WORKING_SHARE * max(mean_within(facts, time_of(facts, fetches)), 1)
+
+
+def _evidence(facts: Facts, fetches: NDArray[np.int64], working: bool) -> tuple[Evidence, ...]:
+    found = [
+        Evidence("share of the step spent waiting for input", facts.share("input_wait"), "fraction")
+    ]
+    if not len(fetches):
+        return tuple(found)
+    top = by_name(facts, fetches)[0]
+    durations = facts.trace.slices.dur_ns[fetches]
+    found.append(Evidence("median time of a fetch", int(np.median(durations)), "ns", top.name))
+    found.append(Evidence("longest fetch", int(durations.max()), "ns", top.name))
+    found.append(Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"))
+    who = "the driving thread prepares it itself" if working else "it waits for other threads"
+    found.append(Evidence("who prepares the batch", who, ""))
+    found.extend(
+        Evidence("time in the input code", facts.mean_ns(g.total_ns), "ns", g.name)
+        for g in _hottest(facts, fetches)[:3]
+    )
+    return tuple(found)
+
+
+def _hottest(facts: Facts, fetches: NDArray[np.int64]) -> list[Group]:
+    """Source lines, or operations where no line is known, that hold the fetches most."""
+    inside = facts.in_input.copy()
+    inside[fetches] = False
+    rows = steady_rows(facts, *_WORK, Kind.INPUT)
+    rows = rows[inside[rows]]
+    own = facts.nesting.self_ns[rows].tolist()
+    names = (source_line(facts, r) or name_of(facts, r) for r in rows.tolist())
+    return grouped(zip(names, own, strict=True))
+
+
+def _fix(facts: Facts, fetches: NDArray[np.int64], working: bool) -> Fix:
+    if facts.trace.meta.framework == "pytorch":
+        return _PYTORCH_WORKERS if working else _PYTORCH_MORE
+    if facts.trace.meta.framework == "tensorflow":
+        names = " ".join(g.name for g in by_name(facts, fetches))
+        return _TF_QUEUE if "Queue" in names else _TF_DATA
+    return _ANY
+
+
+_PYTORCH_WORKERS = Fix(
+    "Let worker processes prepare the batches: the DataLoader works in the training loop.",
+    "loader = DataLoader(dataset, batch_size=..., num_workers=4,\n"
+    "                    pin_memory=True, persistent_workers=True, prefetch_factor=2)",
+    "none",
+)
+_PYTORCH_MORE = Fix(
+    "The workers cannot keep up: use more of them if cores are free, or do less per sample "
+    "(decode smaller images, store preprocessed samples).",
+    "loader = DataLoader(dataset, batch_size=..., num_workers=8,\n"
+    "                    pin_memory=True, persistent_workers=True, prefetch_factor=4)",
+    "none",
+)
+_TF_DATA = Fix(
+    "Prepare batches in parallel and ahead of the step.",
+    "dataset = (dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
+    "none",
+)
+_TF_QUEUE = Fix(
+    "The queue runs dry: fill it with more threads, or replace it by a tf.data pipeline that "
+    "prefetches. Work in py_func holds Python's lock, so threads do not speed that up: "
+    "precompute it into TFRecords.",
+    "batch = tf.train.shuffle_batch(tensors, batch_size, capacity, min_after_dequeue,\n"
+    "                               num_threads=4)\n"
+    "# or\n"
+    "dataset = dataset.map(parse, num_parallel_calls=4).batch(batch_size).prefetch(2)",
+    "none",
+)
+_ANY = Fix("Prepare the next batch in the background while the step computes.", "", "none")

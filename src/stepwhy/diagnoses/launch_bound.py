@@ -1,0 +1,129 @@
+"""The device runs dry because the host cannot launch work fast enough.
+
+## What it means
+Between two pieces of device work the device is idle while the host is still on its way to the
+next launch: Python, the framework's dispatch and the launch call take longer than the kernel
+before.
+
+## Why it costs
+Each operation costs the host some microseconds, whatever its size. Where kernels are shorter than
+that, the step takes as long as the host needs, and a faster device gains nothing.
+
+## How it is measured
+Gaps between consecutive slices of device work in the steady steps, as far as the driving thread
+executes framework code, launch calls or Python in them (waits for input, synchronisation and
+compilation are not counted). One gap counts up to `ONE_LAUNCH_NS`: what lasts longer is not the
+cost of launching one operation but host work of another kind, and stands in the evidence only.
+
+## Fix
+Launch less: record the step once and replay it (CUDA graphs), let a compiler fuse operations, use
+a fused optimizer, or give each launch more to do with a larger batch.
+
+## Fix risk
+Graphs need static shapes and addresses; a compiler may round differently; a larger batch needs
+memory and changes the training.
+
+## When it abstains
+Without an accelerator, without host activity, or with fewer launches than `FEWEST_LAUNCHES`, from
+which nothing about a rate can be told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import on_scale, steady
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.intervals import Intervals
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="launch-bound",
+    family="host",
+    name="Launching slower than computing",
+    found="Launch less, or launch it faster",
+    clear="The host launches work as fast as the device takes it",
+    needs=(("device-activity",), ("host-ops", "runtime-calls"), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+ONE_LAUNCH_NS = 200_000  # ns; an eager operation takes the host 10 to 100 us, profiled up to twice
+FEWEST_LAUNCHES = 10  # device slices in all steady steps; fewer show no rate
+LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the gaps between device slices in which the host is busy launching."""
+    rows = _work(facts)
+    if len(rows) < FEWEST_LAUNCHES:
+        return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
+    gaps = _host_gaps(facts)
+    launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
+    cost = on_scale(facts, launching, "dispatch", "python")
+    evidence = _evidence(facts, rows, gaps, cost)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    fix = _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+    return RULE.finding(cost, evidence, fix, saving("remove dispatch", LEAST_SAVED * cost, cost))
+
+
+def _work(facts: Facts) -> NDArray[np.int64]:
+    return facts.in_steady(np.concatenate([a.rows for a in facts.leading]))
+
+
+def _host_gaps(facts: Facts) -> NDArray[np.int64]:
+    """Time of the host's own work in each gap between device slices, ns; (gaps,)."""
+    busy = Intervals.empty()
+    for activity in facts.leading:
+        busy = busy | activity.busy
+    sets = facts.partition.sets
+    working = (sets["dispatch"] | sets["python"]) & steady(facts)
+    gaps = working.within(busy.ends[:-1], busy.starts[1:])
+    return gaps[gaps > 0]
+
+
+def _evidence(
+    facts: Facts, rows: NDArray[np.int64], gaps: NDArray[np.int64], cost: int
+) -> tuple[Evidence, ...]:
+    slices = facts.trace.slices
+    kernels = rows[slices.kind[rows] == Kind.KERNEL]
+    idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
+    found = [
+        Evidence(
+            "share of the step the device waits for launches", cost / facts.wall_ns, "fraction"
+        ),
+        Evidence("launches per step", len(rows) / max(facts.steady_count, 1), "count"),
+    ]
+    if len(kernels):
+        median = int(np.median(slices.dur_ns[kernels]))
+        found.append(Evidence("median duration of a kernel", median, "ns"))
+    if len(gaps):
+        found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))
+    found.append(Evidence("time of the step in host work while the device is idle", idle, "ns"))
+    return tuple(found)
+
+
+_PYTORCH = Fix(
+    "Record the step as a CUDA graph or compile it, use a fused or foreach optimizer, or raise "
+    "the batch size.",
+    'model = torch.compile(model, mode="reduce-overhead")  # CUDA graphs\n'
+    "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+    "changes-numerics",
+)
+_TENSORFLOW = Fix(
+    "Let XLA fuse the graph into few kernels, run several steps per call, or raise the batch size.",
+    "@tf.function(jit_compile=True)\n"
+    "def train_step(batch): ...\n"
+    "# TF1: config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1",
+    "changes-numerics",
+)

@@ -1,0 +1,229 @@
+"""Operations run on another device than the scope around them asked for.
+
+## What it means
+The program asked for a worker or an accelerator, but a device scope inside that one, meant for
+the variables, caught the operations as well. They run where the variables live.
+
+## Why it costs
+The devices that were asked for do nothing meanwhile, all towers queue for one device, and every
+input and result of the operations crosses to it and back.
+
+## How it is measured
+A node is misplaced when an enclosing device scope asked for something that its actual device
+contradicts, and it computes: variables, their reads, initialisers, assignments and the
+optimizer's update belong where the variables are. Counted are the nodes, the copies that cross
+devices to or from them, their bytes, and the time in which they run while the devices that were
+asked for compute nothing. Without a placement record, heavy operations on the CPU of a run that
+has an accelerator are counted instead, which is weaker evidence.
+
+## Fix
+Close the inner scope before the operations, or place only the variables by a device function.
+
+## Fix risk
+None for the result.
+
+## When it abstains
+Without a record of the placement and without an accelerator. It is incomplete when device scopes
+were not recorded, because then what the program asked for is not known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._look import (
+    by_name,
+    mean_within,
+    on_scale,
+    scopes_among,
+    steady_rows,
+    time_of,
+)
+from stepwhy.diagnoses._placement import (
+    by_op,
+    conflicts,
+    crossings,
+    is_heavy,
+    listed,
+    placed_nodes,
+    type_of,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind, Role
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.diagnoses._look import Group
+    from stepwhy.diagnoses._placement import Crossing, Node
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="misplaced-op",
+    family="placement",
+    name="Operations on the wrong device",
+    found="Move the operations to the device that was asked for",
+    clear="Operations run where the program asked for them",
+)
+
+SHARE = 0.05  # of the step; heavy work on the CPU beside an accelerator, without placement record
+LEAST_SAVED = 0.3  # of the cost; the work has to be done on the other devices, which may be slower
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge every placed node against the scopes around it."""
+    if "placement" not in facts.trace.meta.signals:
+        return _by_timeline(facts)
+    nodes = placed_nodes(facts)
+    wrong = misplaced(nodes)
+    if any(node.is_heavy for node in wrong):
+        return _found(facts, wrong)
+    if not any(node.line or node.source or node.requested for node in nodes):
+        return RULE.incomplete("The devices that the program asked for are not recorded.")
+    ran = sum(bool(node.actual) for node in nodes)
+    return RULE.nothing((Evidence("placed operations", ran, "count"),))
+
+
+def misplaced(nodes: list[Node]) -> list[Node]:
+    """Nodes that compute on another device than an enclosing scope asked for."""
+    overruled = [n for n in nodes if n.actual and n.outer and conflicts(n.outer, n.actual)]
+    wrong = [n for n in overruled if n.is_compute and _is_worse(n, overruled)]
+    names = {n.name for n in wrong}
+    bound = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
+    return wrong + [n for n in bound if n.name not in names]
+
+
+def _is_worse(node: Node, overruled: list[Node]) -> bool:
+    """Whether the inner device is a step down, not a choice of another peer.
+
+    It is when the inner scope gave up an accelerator, left the job of the outer one, or gathered
+    on one device what several scopes had spread.
+    """
+    if type_of(node.outer) not in {"", "CPU"} and type_of(node.actual) == "CPU":
+        return True
+    if _job(node.outer) and _job(node.actual) and _job(node.outer) != _job(node.actual):
+        return True
+    gathered = {n.outer for n in overruled if n.actual == node.actual and n.line == node.line}
+    return len(gathered) > 1
+
+
+def _job(device: str) -> str:
+    return device.partition("/job:")[2].split("/")[0].split(" ")[0]
+
+
+def _found(facts: Facts, wrong: list[Node]) -> Finding:
+    crossing = crossings(facts, wrong)
+    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), frozenset(n.name for n in wrong))
+    alone = _alone_ns(facts, rows, wrong)
+    cost = _cost_ns(facts, alone, crossing)
+    gain = None
+    if cost:
+        edit = "move misplaced operations to the device asked for"
+        gain = saving(edit, LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, _evidence(facts, wrong, crossing, rows), _fix(wrong), gain)
+
+
+def _alone_ns(facts: Facts, rows: NDArray[np.int64], wrong: list[Node]) -> int | None:
+    """Time in which the nodes run while the devices that were asked for compute nothing."""
+    if not len(rows):
+        return None
+    time = time_of(facts, rows)
+    for activity in facts.activities:
+        if any(n.outer and not conflicts(n.outer, activity.name) for n in wrong):
+            time = time - activity.compute
+    return on_scale(facts, mean_within(facts, time), "compute")
+
+
+def _cost_ns(facts: Facts, alone: int | None, crossing: Crossing) -> int | None:
+    """That time, and of the copies what the step shows as exposed; None when neither is known."""
+    if alone is None and crossing.dur_ns is None:
+        return None
+    exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
+    return min((alone or 0) + min(crossing.dur_ns or 0, exposed), facts.wall_ns)
+
+
+def _evidence(
+    facts: Facts, wrong: list[Node], crossing: Crossing, rows: NDArray[np.int64]
+) -> tuple[Evidence, ...]:
+    lines = listed(n.line for n in wrong)
+    found = [
+        Evidence("operations on another device than asked for", len(wrong), "count"),
+        Evidence(
+            "device asked for by the enclosing scope", listed(n.outer for n in wrong), "", lines
+        ),
+        Evidence("device they ran on", listed(n.actual for n in wrong), "", lines),
+    ]
+    if crossing.bytes is not None:
+        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
+    if lines:
+        found.append(Evidence("device scope that decided", lines, ""))
+    found.append(Evidence("copies because of it in every step", crossing.count, "count"))
+    found.append(Evidence("their time", facts.mean_ns(time_of(facts, rows).total_ns), "ns"))
+    found.extend(
+        Evidence(f"{group.name} operations", group.count, "count", _example(wrong, group.name))
+        for group in _heaviest_first(wrong)[:4]
+    )
+    return tuple(found)
+
+
+def _heaviest_first(wrong: list[Node]) -> list[Group]:
+    return sorted(by_op(wrong), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
+
+
+def _example(wrong: list[Node], op: str) -> str:
+    node = next(n for n in wrong if n.op == op)
+    return f"{node.name} ({node.source})" if node.source else node.name
+
+
+def _fix(wrong: list[Node]) -> Fix:
+    asked = next((n.outer for n in wrong if n.outer), "/gpu:0")
+    keeps = next((n.requested or n.actual for n in wrong), "/cpu:0")
+    line = next((n.line for n in wrong if n.line), "")
+    where = f" at {line}" if line else ""
+    return Fix(
+        f"Close the inner device scope{where} right after the variables, so that the operations "
+        "stay on the device of the tower; or place only the variables by a device function.",
+        f'with tf.device("{keeps}"):\n'
+        "    weights = tf.get_variable(...)      # only variables in here\n"
+        "output = tf.matmul(inputs, weights)     # runs on the tower's device\n"
+        "# or\n"
+        "def place(op):\n"
+        f'    return "{keeps}" if op.type in ("VariableV2", "VarHandleOp") else "{asked}"\n'
+        "with tf.device(place):\n"
+        "    ...",
+        "none",
+    )
+
+
+def _by_timeline(facts: Facts) -> Finding:
+    """Without a placement record: heavy operations on the CPU beside an accelerator."""
+    unknown = RULE.no_data("The device of every node of the graph is not recorded.")
+    if not facts.has_accelerator:
+        return unknown
+    rows = _heavy_on_cpu(facts)
+    time = time_of(facts, rows)
+    for activity in facts.leading:
+        time = time - activity.busy
+    cost = on_scale(facts, mean_within(facts, time))
+    if not cost or cost < SHARE * facts.wall_ns:
+        return unknown
+    evidence = (
+        Evidence("heavy operations on the CPU beside an idle accelerator", len(rows), "count"),
+        Evidence("what the program asked for", "not recorded: it may have asked for the CPU", ""),
+        *(
+            Evidence("time on the CPU", facts.mean_ns(group.total_ns), "ns", group.name)
+            for group in by_name(facts, rows)[:4]
+        ),
+    )
+    gain = saving("move misplaced operations to the accelerator", 0, cost)
+    return RULE.finding(cost, evidence, _fix([]), gain)
+
+
+def _heavy_on_cpu(facts: Facts) -> NDArray[np.int64]:
+    """Heavy operations that a CPU's executor ran in the steady steps; (slices,)."""
+    slices = facts.trace.slices
+    rows = facts.in_steady(facts.trace.rows(Kind.KERNEL, role=Role.EXECUTOR))
+    return rows[[is_heavy(facts.trace.string(name)) for name in slices.name[rows].tolist()]]

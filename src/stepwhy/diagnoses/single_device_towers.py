@@ -1,0 +1,138 @@
+"""Towers that were built for several devices share one, or only one of them runs.
+
+## What it means
+The graph has several copies of the model, one per device, but all of them run on the same device;
+or only one is fetched, and the others never run.
+
+## Why it costs
+Towers on one device run one after the other: the step is as slow as without the other devices,
+plus what combining the towers takes. A tower that never runs adds nothing but confusion about
+what was measured.
+
+## How it is measured
+Name scopes such as `tower_0`, `replica_1`, `clone_2` or `gpu_3` with nodes that compute. All of
+them on one device, while another of its kind was present or asked for, is a finding; so is a
+tower none of whose nodes ran while another tower's did. The cost of sharing is the towers' time
+on the device, less the part that one device would still need for its own.
+
+## Fix
+Give each tower its own device, with the variables placed apart; fetch the combined result of all
+towers.
+
+## Fix risk
+None for the result.
+
+## When it abstains
+Without a record of the placement. It does not apply to graphs without tower-like scopes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
+from stepwhy.diagnoses._placement import fields_of, listed, placed_nodes, type_of
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses._placement import Node
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Towers = dict[str, list[Node]]
+
+RULE = Rule(
+    id="single-device-towers",
+    family="placement",
+    name="Towers on one device",
+    found="Spread the towers over their devices",
+    clear="Every tower runs on a device of its own",
+    needs=(("placement",),),
+)
+
+FEWEST_TOWERS = 2  # one tower has nothing to share
+LEAST_SAVED = 0.3  # of the cost; towers on separate devices still wait for their combination
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge where the towers of the graph run."""
+    nodes = placed_nodes(facts)
+    towers = _towers(nodes)
+    if len(towers) < FEWEST_TOWERS:
+        return RULE.not_applicable("The graph has no towers: no scopes such as 'tower_0'.")
+    ran = {name: own for name, own in towers.items() if any(n.actual for n in own)}
+    if not ran:
+        return RULE.no_data("None of the towers ran in the record.")
+    if len(ran) < len(towers) and len(ran) == 1:
+        return RULE.finding(None, _idle_evidence(towers, ran), _FETCH)
+    devices = {n.actual for own in ran.values() for n in own if n.actual}
+    if len(devices) > 1 or len(ran) < FEWEST_TOWERS or not _others(facts, nodes, devices):
+        return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
+    return _shared(facts, nodes, ran, devices)
+
+
+def _towers(nodes: list[Node]) -> Towers:
+    """Heavy nodes by tower; all computing ones where a tower has no heavy node."""
+    computing: Towers = defaultdict(list)
+    for node in nodes:
+        if node.is_compute and node.tower:
+            computing[node.tower].append(node)
+    return {name: [n for n in own if n.is_heavy] or own for name, own in sorted(computing.items())}
+
+
+def _others(facts: Facts, nodes: list[Node], devices: set[str]) -> list[str]:
+    """Further devices that were present, or that the program named, and towers could have used."""
+    kind = type_of(next(iter(devices)))
+    present = [facts.trace.string(int(name)) for name in facts.trace.devices.name]
+    named = [d for n in nodes for d in (n.requested, n.outer, n.actual) if d and n.tower]
+    of_kind = [d for d in (*present, *named) if type_of(d) in {kind, ""} and fields_of(d)]
+    return [d for d in dict.fromkeys(of_kind) if not any(_covers(d, used) for used in devices)]
+
+
+def _covers(request: str, device: str) -> bool:
+    actual = fields_of(device)
+    return all(actual.get(key) == value for key, value in fields_of(request).items())
+
+
+def _shared(facts: Facts, nodes: list[Node], ran: Towers, devices: set[str]) -> Finding:
+    names = frozenset(n.name for n in nodes if n.tower)
+    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
+    cost = None
+    if len(rows):
+        together = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+        cost = round(together * (1 - 1 / len(ran)))
+    evidence = (
+        Evidence("towers", len(ran), "count", listed(ran)),
+        Evidence("the device that runs all of them", next(iter(devices)), ""),
+        Evidence("devices that none of them uses", listed(_others(facts, nodes, devices)), ""),
+        Evidence("operations of the towers", sum(map(len, ran.values())), "count"),
+    )
+    gain = saving("spread towers over devices", LEAST_SAVED * cost, cost) if cost else None
+    return RULE.finding(cost, evidence, _SPREAD, gain)
+
+
+def _idle_evidence(towers: Towers, ran: Towers) -> tuple[Evidence, ...]:
+    idle = [name for name in towers if name not in ran]
+    return (
+        Evidence("tower that runs", listed(ran), ""),
+        Evidence("towers that were built but never run", len(idle), "count", listed(idle)),
+    )
+
+
+_SPREAD = Fix(
+    "Give each tower its own device and keep inner device scopes to the variables.",
+    "for i in range(towers):\n"
+    '    with tf.device(f"/gpu:{i}"), tf.name_scope(f"tower_{i}"):\n'
+    "        losses.append(tower(i))",
+    "none",
+)
+_FETCH = Fix(
+    "Fetch what combines all towers: what is not needed for the fetched result does not run.",
+    "losses = [tower(i) for i in range(towers)]\n"
+    "train_op = optimizer.minimize(tf.add_n(losses) / towers)\n"
+    "session.run(train_op)",
+    "none",
+)

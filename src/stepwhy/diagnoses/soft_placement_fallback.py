@@ -1,0 +1,110 @@
+"""Operations fall back to the CPU although the program asked for an accelerator.
+
+## What it means
+The program placed an operation on an accelerator by name, and soft placement ran it on the CPU
+without a word: there is no kernel for its type there, or no such device.
+
+## Why it costs
+The CPU is slower at it, and its inputs and results cross to the host and back.
+
+## How it is measured
+Nodes whose requested device names an accelerator and whose actual device is a CPU, without those
+that only hold or administer state, which the host does by design. The cost is the time in which
+they run on the CPU while no accelerator works.
+
+## Fix
+Use a data type or operation that has a kernel on the accelerator, install the build that has one,
+or turn soft placement off to see the error.
+
+## Fix risk
+Another data type changes numerics.
+
+## When it abstains
+Without a record of the placement; it does not apply where the program asked for no accelerator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
+from stepwhy.diagnoses._placement import by_op, crossings, is_heavy, listed, placed_nodes, type_of
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import DeviceKind, Kind
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses._placement import Node
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="soft-placement-fallback",
+    family="placement",
+    name="Fallback to the CPU",
+    found="Run on the accelerator what was placed there",
+    clear="What was placed on an accelerator runs there",
+    needs=(("placement",),),
+)
+
+LEAST_SAVED = 0.5  # of the cost; on the accelerator the operations take time, too
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the nodes that asked for an accelerator."""
+    nodes = [n for n in placed_nodes(facts) if n.actual]
+    asked = [n for n in nodes if type_of(n.requested) not in {"", "CPU"}]
+    if not any(n.requested for n in nodes):
+        return RULE.incomplete("The devices that the program asked for are not recorded.")
+    if not asked:
+        return RULE.not_applicable("The program asked for no accelerator.")
+    fallen = [n for n in asked if type_of(n.actual) == "CPU" and n.is_compute]
+    if not fallen:
+        return RULE.nothing((Evidence("operations placed on an accelerator", len(asked), "count"),))
+    cost = _cost_ns(facts, fallen)
+    gain = saving("run on the device asked for", LEAST_SAVED * cost, cost) if cost else None
+    return RULE.finding(cost, _evidence(facts, fallen, asked), _FIX, gain)
+
+
+def _cost_ns(facts: Facts, fallen: list[Node]) -> int | None:
+    names = frozenset(n.name for n in fallen)
+    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
+    if not len(rows):
+        return None
+    time = time_of(facts, rows)
+    for activity in facts.activities:
+        if activity.kind is not DeviceKind.CPU:
+            time = time - activity.busy
+    return on_scale(facts, mean_within(facts, time))
+
+
+def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evidence, ...]:
+    crossing = crossings(facts, fallen)
+    types = sorted(by_op(fallen), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
+    found = [
+        Evidence("operations that fell back", len(fallen), "count"),
+        Evidence("operations placed on an accelerator", len(asked), "count"),
+        Evidence("device asked for", listed(n.requested for n in fallen), ""),
+        Evidence("device they ran on", listed(n.actual for n in fallen), ""),
+    ]
+    found.extend(
+        Evidence(f"{g.name} operations", g.count, "count", _example(fallen, g.name))
+        for g in types[:4]
+    )
+    if crossing.bytes is not None:
+        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
+    return tuple(found)
+
+
+def _example(fallen: list[Node], op: str) -> str:
+    node = next(n for n in fallen if n.op == op)
+    return f"{node.name} ({node.source})" if node.source else node.name
+
+
+_FIX = Fix(
+    "Turn soft placement off once: the error names the reason for every operation. Then choose a "
+    "data type or operation that the accelerator has, or install a build that sees the device.",
+    "config = tf.ConfigProto(allow_soft_placement=False, log_device_placement=True)\n"
+    "# TF2: tf.config.set_soft_device_placement(False)",
+    "unknown",
+)

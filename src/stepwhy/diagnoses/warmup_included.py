@@ -1,0 +1,117 @@
+"""The first steps are slower, and a mean over all of them says nothing.
+
+## What it means
+The record contains the start of the run: loading of libraries, first allocations, compilation,
+autotuning, start of input workers.
+
+## Why it costs
+It costs the training little, as it happens once. It costs the measurement everything: averages
+over such a record are too slow, and comparisons of two of them are noise.
+
+## How it is measured
+Leading steps are warm-up while each takes over 1.8 times the median of all later ones. stepwhy
+leaves them out of all means, so that this finding has a cost only where they make up most of the
+recorded time: then their excess, spread over all recorded steps and limited to one step. Without
+any step found, the share of first-use work (context creation, library and module loading,
+compilation) decides.
+
+## Fix
+Record later: skip some steps before the profiler starts. Report steady steps only.
+
+## Fix risk
+None.
+
+## When it abstains
+It is incomplete with fewer than three steps, of which none is known to be steady.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import by_name, steady_rows
+from stepwhy.diagnoses._rule import Rule
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.evidence import FIRST_USE_NS
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="warmup-included",
+    family="measurement",
+    name="Warm-up in the record",
+    found="Measure after the warm-up",
+    clear="The recorded steps are alike from the first one on",
+    needs=(("device-time",), ("steps",)),
+)
+
+FEWEST_STEPS = 3  # of fewer, none is known to be usual
+MOSTLY = 0.5  # of the recorded time; beyond it the record is a record of the start
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge whether the record contains the start of the run."""
+    if facts.share("compile") >= MOSTLY:
+        return RULE.finding(facts.breakdown["compile"], _first_use(facts), _fix(facts))
+    steps = facts.steps
+    if len(steps.starts) < FEWEST_STEPS:
+        return RULE.incomplete("With fewer than three steps none is known to be steady.")
+    if not steps.warm_up:
+        return RULE.nothing()
+    return RULE.finding(_cost_ns(facts), _evidence(facts), _fix(facts))
+
+
+def _cost_ns(facts: Facts) -> int | None:
+    """Excess of the warm-up per recorded step, where the record is mostly warm-up."""
+    durations = facts.steps.durations_ns
+    warm = durations[: facts.steps.warm_up]
+    if warm.sum() < MOSTLY * durations.sum():
+        return None
+    excess = int(warm.sum()) - len(warm) * facts.wall_ns
+    return min(round(excess / len(durations)), facts.wall_ns)
+
+
+def _evidence(facts: Facts) -> tuple[Evidence, ...]:
+    durations = facts.steps.durations_ns
+    warm = durations[: facts.steps.warm_up]
+    return (
+        Evidence("steps left out as warm-up", len(warm), "count"),
+        Evidence("their mean duration", round(float(warm.mean())), "ns"),
+        Evidence("mean duration of the steady steps", facts.wall_ns, "ns"),
+        Evidence("share of the recorded time", float(warm.sum() / durations.sum()), "fraction"),
+    )
+
+
+def _first_use(facts: Facts) -> tuple[Evidence, ...]:
+    rows = steady_rows(facts, Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP)
+    long = rows[facts.trace.slices.dur_ns[rows] >= FIRST_USE_NS]
+    # Only the innermost: an operation that contains a long call is not a second cause.
+    parents = np.unique(facts.nesting.parent[long])
+    return (
+        Evidence("share of first-use work", facts.share("compile"), "fraction"),
+        *(
+            Evidence("time in first-use calls", facts.mean_ns(g.total_ns), "ns", g.name)
+            for g in by_name(facts, np.setdiff1d(long, parents))[:4]
+        ),
+    )
+
+
+def _fix(facts: Facts) -> Fix:
+    return _PYTORCH if facts.trace.meta.framework == "pytorch" else _ANY
+
+
+_PYTORCH = Fix(
+    "Let the profiler wait until the run is warm.",
+    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2, active=5)\n"
+    "with torch.profiler.profile(schedule=schedule, ...) as prof:\n"
+    "    for batch in loader:\n"
+    "        train_step(batch)\n"
+    "        prof.step()",
+    "none",
+)
+_ANY = Fix("Record later, after ten or more steps, and record several of them.", "", "none")
