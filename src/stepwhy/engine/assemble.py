@@ -127,7 +127,7 @@ def _phases(facts: Facts) -> dict[str, int]:
     for phase in np.unique(facts.phases[rows]):
         chosen = rows[facts.phases[rows] == phase]
         sums[Phase(int(phase)).name.lower()] = facts.mean_ns(
-            float(facts.trace.slices.dur_ns[chosen].sum())
+            float(facts.nesting.self_ns[chosen].sum())
         )
     return dict(sums)
 

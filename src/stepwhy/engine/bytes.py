@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's spelling of "gzip header expected, largest window"
-# Traces compress 10 to 40 times; a file that grows this much is a bomb, not a trace.
-_LARGEST_RATIO = 1000
+# Traces compress 10 to 40 times, and deflate ends at 1030; what grows this much is a bomb.
+_LARGEST_RATIO = 300
 _CHUNK = 1 << 24
 
 

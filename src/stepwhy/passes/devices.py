@@ -28,11 +28,10 @@ class Activity:
         index: Row of `devices`, or HOST_DEVICE.
         name: Its name.
         kind: What it is.
-        compute: Kernels and fills; on a CPU leaf operations outside the input region.
+        compute: Kernels and fills; on a CPU innermost operations outside the input region.
         communication: Collectives and peer exchanges.
         transfer: Copies.
         rows: The slices behind them, ascending; (slices,).
-        waits: Whether the executor itself shows waiting (used where no thread explains idle time).
     """
 
     index: int
@@ -108,22 +107,25 @@ def _sorted_by_kind(
 
 
 def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> Activity:
-    """The host as its own device: leaf operations compute, unless they prepare the next batch."""
+    """The host as its own device: operations compute, unless they prepare the next batch.
+
+    An operation computes while it is innermost: the kernel of `aten::mm` runs in `aten::mm`
+    itself, beside small operations that it calls.
+    """
     slices = trace.slices
-    ops = trace.rows(Kind.OP, role=Role.HOST_THREAD)
-    has_child = np.zeros(len(slices), dtype=bool)
-    parents = nesting.parent[ops]
-    has_child[parents[parents >= 0]] = True
-    leaves = ops[~has_child[ops] & ~in_input[ops]]
+    host = trace.tracks.role[slices.track] == Role.HOST_THREAD if len(slices) else in_input
+    computes = host & (slices.kind == Kind.OP) & ~in_input
+    inside = computes[nesting.segment_row]
+    compute = Intervals.of(nesting.segment_start_ns[inside], nesting.segment_end_ns[inside])
     collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)
     return Activity(
         HOST_DEVICE,
         "CPU",
         DeviceKind.CPU,
-        intervals_of(trace, leaves),
+        compute,
         intervals_of(trace, collectives),
         Intervals.empty(),
-        np.sort(np.concatenate([leaves, collectives])),
+        np.sort(np.concatenate([np.flatnonzero(computes), collectives])),
     )
 
 

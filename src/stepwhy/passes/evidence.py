@@ -44,7 +44,7 @@ def find_evidence(
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
     inner = _innermost(trace, threads, nesting)
-    dispatch = inner["dispatch"] | _autograd_silence(trace, threads)
+    dispatch = inner["dispatch"] | _autograd_silence(trace, threads) | _graph_runs(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
     python = inner["python"] | _executors(trace, Kind.PYTHON)
@@ -107,6 +107,20 @@ def _autograd_silence(trace: Trace, threads: Threads) -> Intervals:
         return Intervals.empty()
     rows = _rows(trace, threads.autograd, *_CALLS, Kind.SYNC)
     return intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
+
+
+def _graph_runs(trace: Trace) -> Intervals:
+    """When a run of a graph was under way: whatever nothing runs in it, the framework schedules."""
+    slices = trace.slices
+    graph_ops = np.flatnonzero(slices.scope != NULL)
+    if not len(graph_ops):
+        return Intervals.empty()
+    runs = trace.rows(Kind.STEP)
+    if len(runs):
+        return intervals_of(trace, runs)
+    return Intervals.single(
+        int(slices.start_ns[graph_ops].min()), int(trace.end_ns[graph_ops].max())
+    )
 
 
 def _short_silence(trace: Trace, threads: Threads) -> Intervals:

@@ -116,9 +116,10 @@ def _whole(trace: Trace) -> StepTable:
     """
     slices = trace.slices
     if not len(slices):
-        none = np.zeros(1, dtype=np.int64)
-        return StepTable(none, none, none, none, "whole-trace", 0.0, 0, False, "Nothing recorded.")
+        return _one_step(0, 0, 0.0, "Nothing was recorded.")
     start, end = int(slices.start_ns.min()), int(trace.end_ns.max())
+    if "whole-step" in trace.meta.signals:
+        return _one_step(start, end, 0.8, "The trace holds one run of the graph: it is the step.")
     note = "No step marker and nothing that repeats: the whole trace is treated as one step."
     device = trace.rows(*BUSY_KINDS, role=Role.STREAM)
     if len(device):
@@ -127,8 +128,12 @@ def _whole(trace: Trace) -> StepTable:
         if not _initialises(trace, start, first):
             start, end = first, last
             note += " Time before the first and after the last recorded device work is left out."
+    return _one_step(start, end, 0.0, note)
+
+
+def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
     starts, ends = np.asarray([start]), np.asarray([end])
-    return StepTable(starts, ends, starts, ends, "whole-trace", 0.0, 0, False, note)
+    return StepTable(starts, ends, starts, ends, "whole-trace", confidence, 0, False, note)
 
 
 def _initialises(trace: Trace, start: int, end: int) -> bool:

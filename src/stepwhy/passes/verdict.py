@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Verdict
-from stepwhy.trace import Kind, Role
+from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.units import format_fraction, format_ns
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _no_device_activity(facts: Facts) -> str:
 
 
 def _sampled(facts: Facts) -> str:
-    if facts.has_accelerator or facts.trace.nodes.__len__():
+    if facts.has_accelerator or len(facts.trace.nodes):
         return ""
     ops = facts.in_steady(facts.trace.rows(Kind.OP, role=Role.HOST_THREAD))
     kernels = facts.in_steady(facts.trace.rows(Kind.KERNEL, role=Role.EXECUTOR))
@@ -164,24 +164,24 @@ def _confidence(facts: Facts, share: float) -> float:
 
 
 _SENTENCES: dict[BoundBy, str] = {
-    "input": "The step waits for input: {what} idles {time} of every {step} ({share}) until the "
-    "next batch is there.",
-    "communication": "The step waits for communication: {time} of every {step} ({share}) is spent "
-    "exchanging data while nothing computes.",
-    "transfer": "The step waits for copies: {time} of every {step} ({share}) moves data while "
+    "input": "The step waits for input: for {time} of every {step} ({share}) {idle} because the "
+    "next batch is not there.",
+    "communication": "The step waits for communication: for {time} of every {step} ({share}) data "
+    "is exchanged while nothing computes.",
+    "transfer": "The step waits for copies: for {time} of every {step} ({share}) data moves while "
     "nothing computes.",
     "startup": "The step waits for set-up: {time} of every {step} ({share}) is tracing, compiling "
     "or first-run initialisation.",
     "storage": "The step waits for storage: {time} of every {step} ({share}) writes checkpoints, "
     "summaries or logs.",
-    "host": "The host holds the step up: {what} idles {time} of every {step} ({share}) while the "
+    "host": "The host holds the step up: for {time} of every {step} ({share}) {idle} while the "
     "host {doing}.",
-    "compute": "The step is bound by compute: {what} computes {time} of every {step} ({share}).",
+    "compute": "The step is bound by compute: {busy} for {time} of every {step} ({share}).",
 }
 _DOING = {
-    "sync": "is blocked in calls that wait for the device",
-    "dispatch": "executes framework code to launch the next work",
-    "python": "runs Python outside the framework",
+    "sync": "is mostly blocked in calls that wait for the device",
+    "dispatch": "mostly executes framework code to launch the next work",
+    "python": "mostly runs Python outside the framework",
 }
 _CATEGORY_OF: dict[BoundBy, tuple[str, ...]] = {
     "input": ("input_wait",),
@@ -194,10 +194,22 @@ _CATEGORY_OF: dict[BoundBy, tuple[str, ...]] = {
 }
 
 
+def _subject(facts: Facts) -> tuple[str, str]:
+    """The devices as a sentence has them: what idles, and what computes."""
+    if len(facts.leading) > 1:
+        count = len(facts.leading)
+        return f"all {count} devices idle", f"at least one of the {count} devices computes"
+    gpu = facts.has_accelerator and facts.leading[0].kind is DeviceKind.GPU
+    name = "the GPU" if gpu else "the accelerator" if facts.has_accelerator else "the CPU"
+    return f"{name} idles", f"{name} computes"
+
+
 def _sentence(facts: Facts, bound_by: BoundBy) -> str:
     time_ns = sum(facts.breakdown[c] for c in _CATEGORY_OF[bound_by])
+    idle, busy = _subject(facts)
     return _SENTENCES[bound_by].format(
-        what="the accelerator" if facts.has_accelerator else "the device (CPU)",
+        idle=idle,
+        busy=busy,
         time=format_ns(time_ns),
         step=format_ns(facts.wall_ns),
         share=format_fraction(time_ns / facts.wall_ns),

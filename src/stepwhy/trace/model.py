@@ -42,7 +42,8 @@ class Meta:
         command: The command that was run, redacted, or ''.
         signals: What the profiler could see. Passes abstain on what is missing here:
             'host-ops', 'device-activity' (an accelerator was observed or would have been),
-            'python-stacks', 'sync-calls', 'copies', 'placement', 'step-log', 'memory'.
+            'runtime-calls', 'copy-bytes', 'input', 'python-stacks', 'placement', 'step-log',
+            'memory', 'whole-step' (the record is exactly one run of a graph, from start to end).
         device_expected: The trace shows that an accelerator was in use, seen or not.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
     """
@@ -116,4 +117,13 @@ def empty_columns(table: Table) -> Columns:
     return Columns(**{c.name: np.empty(0, dtype=c.dtype) for c in columns_of(table)})
 
 
-__all__ = ["NULL", "TABLES", "Columns", "Meta", "SliceIndex", "StringIndex", "Trace", "empty_columns"]
+__all__ = [
+    "NULL",
+    "TABLES",
+    "Columns",
+    "Meta",
+    "SliceIndex",
+    "StringIndex",
+    "Trace",
+    "empty_columns",
+]

@@ -122,7 +122,8 @@ def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
     return Meta(
         format=name,
         framework="tensorflow",
-        signals=signals,
+        # The step statistics of one run hold that run and nothing else.
+        signals=signals | {"whole-step"},
         device_expected=any(row.device_kind is not DeviceKind.CPU for row in rows),
         notes=(_UNALIGNED,) if len(tasks) > 1 else (),
     )

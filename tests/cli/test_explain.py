@@ -1,0 +1,72 @@
+"""`stepwhy explain` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli
+from tests.engine.test_explain import kineto
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(kineto())
+    return path
+
+
+def invoke(*args):
+    return CliRunner().invoke(cli, [str(a) for a in args])
+
+
+def test_report(trace):
+    outcome = invoke("explain", trace)
+    assert outcome.exit_code == 0
+    assert "The host holds the step up" in outcome.stdout
+    assert "Where the step goes" in outcome.stdout
+
+
+def test_json_is_one_object(trace):
+    outcome = invoke("explain", trace, "--json")
+    result = json.loads(outcome.stdout)
+    assert result["schema"] == "stepwhy.result/1"
+    assert sum(result["breakdown"]["categories"].values()) == result["breakdown"]["wall_ns"]
+
+
+def test_html_is_one_file(trace, tmp_path):
+    page = tmp_path / "report.html"
+    assert invoke("explain", trace, "--html", page).exit_code == 0
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_html_that_cannot_be_written(trace, tmp_path):
+    outcome = invoke("explain", trace, "--html", tmp_path / "no" / "report.html")
+    assert outcome.exit_code == 4
+    assert outcome.stderr.startswith("stepwhy: ")
+    assert "[cannot-write]" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "slug"),
+    [
+        ("empty.json", b"", "input-empty"),
+        ("text.txt", b"hello", "unknown-format"),
+        ("db.sqlite", b"SQLite format 3\x00", "unsupported-format"),
+        ("torn.json.gz", b"\x1f\x8b\x08\x00", "corrupt-input"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_3(tmp_path, name, content, slug):
+    path = tmp_path / name
+    path.write_bytes(content)
+    outcome = invoke("explain", path)
+    assert outcome.exit_code == 3
+    assert outcome.stderr.count("\n") == 1
+    assert f"[{slug}]" in outcome.stderr
+    assert outcome.stdout == ""
+
+
+def test_unknown_option_is_exit_code_2(trace):
+    assert invoke("explain", trace, "--nonsense").exit_code == 2

@@ -1,0 +1,142 @@
+"""From paths to one result."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepwhy.engine import explain
+from stepwhy.errors import NotFoundError, NoTracesError, SeveralRunsError, UnsupportedFormatError
+from stepwhy.findings import CATEGORIES
+
+STEP_US = 1000
+
+
+def kineto(rank=None, steps=4, slow=1.0, world=2):
+    """A loop of `steps` steps: 100 us launch, then a kernel of 700 us, then a sync of 200 us."""
+    events = []
+    for i in range(steps):
+        start = int(i * STEP_US * slow)
+        length = int(STEP_US * slow)
+        host = {"ph": "X", "pid": 10, "tid": 10}
+        device = {"ph": "X", "pid": 0, "tid": 7}
+        events += [
+            {
+                **host,
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{i}",
+                "ts": start,
+                "dur": length,
+            },
+            {**host, "cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 100},
+            {
+                **host,
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "ts": start + 50,
+                "dur": 50,
+                "args": {"correlation": i + 1},
+            },
+            {
+                **device,
+                "cat": "kernel",
+                "name": "gemm",
+                "ts": start + 100,
+                "dur": length - 300,
+                "args": {"device": 0, "stream": 7, "correlation": i + 1},
+            },
+            {
+                **host,
+                "cat": "cuda_runtime",
+                "name": "cudaDeviceSynchronize",
+                "ts": start + 100,
+                "dur": length - 100,
+            },
+        ]
+    document = {"schemaVersion": 1, "traceEvents": events}
+    if rank is not None:
+        document["distributedInfo"] = {"rank": rank, "world_size": world}
+    return json.dumps(document)
+
+
+def test_hand_computed_breakdown(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(kineto())
+    result = explain([str(path)])
+    expected = dict.fromkeys(CATEGORIES, 0) | {
+        "compute": 700_000,
+        "sync": 200_000,
+        "dispatch": 100_000,
+    }
+    assert result.breakdown.categories == expected
+    assert result.breakdown.wall_ns == 1_000_000
+    assert (result.steps.count, result.steps.source, result.steps.median_ns) == (
+        4,
+        "marker",
+        1_000_000,
+    )
+    device = result.devices[0]
+    assert (device.name, device.kind, device.busy_ns, device.busy_fraction) == (
+        "GPU:0",
+        "gpu",
+        700_000,
+        0.7,
+    )
+    assert result.trace.devices[0].kernel_ns == 4 * 700_000
+    assert result.inputs[0].events_read == 20
+    assert result.verdict.bound_by == "host"
+
+
+def test_ranks_of_one_run(tmp_path):
+    for rank, slow in ((0, 1.0), (1, 2.0)):
+        (tmp_path / f"rank{rank}.json").write_text(kineto(rank, slow=slow))
+    result = explain([str(tmp_path)])
+    assert (result.run.ranks, result.run.world_size) == (2, 2)
+    assert [d.name for d in result.devices] == ["rank 0 GPU:0", "rank 1 GPU:0"]
+    assert result.breakdown.wall_ns == 2_000_000
+    assert "rank 1, the slowest of 2" in result.notes[0]
+
+
+def test_different_runs_are_not_mixed(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(kineto(rank=0))
+    with pytest.raises(SeveralRunsError, match="2 different runs"):
+        explain([str(tmp_path / "*.json")])
+
+
+def test_unreadable_neighbours_are_named(tmp_path):
+    (tmp_path / "good.json").write_text(kineto())
+    (tmp_path / "other.json").write_text("{}")
+    result = explain([str(tmp_path)])
+    assert result.notes[-1] == "Left out: other.json is no trace that stepwhy knows."
+
+
+def test_progress_is_told(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(kineto())
+    told = []
+    explain([str(path)], lambda text, done, total: told.append((text, done, total)))
+    assert told == [("reading trace.json", 0, 1), (f"analysing {path}", 0, 1)]
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(NotFoundError, match="does not exist"):
+        explain([str(tmp_path / "no.json")])
+
+
+def test_empty_folder(tmp_path):
+    with pytest.raises(NoTracesError, match="empty folder"):
+        explain([str(tmp_path)])
+
+
+def test_folder_without_traces(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "more.txt").write_text("hello")
+    with pytest.raises(NoTracesError, match="none of the 2 files"):
+        explain([str(tmp_path)])
+
+
+def test_addresses_are_refused():
+    with pytest.raises(UnsupportedFormatError, match="Download the trace"):
+        explain(["https://example.org/trace.json"])

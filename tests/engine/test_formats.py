@@ -1,0 +1,69 @@
+"""Formats are told by content, and what cannot be read is told apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepwhy.engine.formats import read_trace
+from stepwhy.errors import CorruptInputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.importers.source import Source
+
+KINETO = json.dumps(
+    {
+        "schemaVersion": 1,
+        "traceEvents": [
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5, "dur": 3}
+        ],
+    }
+).encode()
+TIMELINE = json.dumps(
+    {
+        "traceEvents": [
+            {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/cpu:0 Compute"}},
+            {
+                "ph": "X",
+                "cat": "Op",
+                "name": "MatMul",
+                "pid": 1,
+                "tid": 0,
+                "ts": 5,
+                "dur": 3,
+                "args": {"name": "a/MatMul", "op": "MatMul"},
+            },
+        ]
+    }
+).encode()
+
+
+@pytest.mark.parametrize(("data", "expected"), [(KINETO, "kineto"), (TIMELINE, "tf-timeline")])
+def test_format_by_content(data, expected):
+    trace, name = read_trace(Source(data, "misleading.xplane.pb"))
+    assert (name, len(trace.slices)) == (expected, 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "error", "words"),
+    [
+        (b"SQLite format 3\x00" + bytes(80), UnsupportedFormatError, "SQLite database"),
+        (b"NVIDIA Tegra Profiler Report 1.", UnsupportedFormatError, "Nsight Systems report"),
+        (b"PK\x03\x04whatever", UnsupportedFormatError, "zip archive"),
+        (b"\n\x0b\x12\x09/host:CPU" + bytes(9), UnsupportedFormatError, "XPlane profile"),
+        (b"\n\xef\xbf\xbd\x01\x12\xef\xbf\xbd\x02\x08" * 40, CorruptInputError, "saved as text"),
+        (b'[{"ph": "B", "name": "iteration"},', UnknownFormatError, "Chrome trace, but not"),
+        (b"hello", UnknownFormatError, "no trace that stepwhy knows"),
+        (b'{"a": 1}', UnknownFormatError, "no trace that stepwhy knows"),
+    ],
+)
+def test_what_cannot_be_read_is_told_apart(head, error, words):
+    with pytest.raises(error, match=words) as caught:
+        read_trace(Source(head, "file"))
+    assert caught.value.todo
+    assert str(caught.value).endswith(f"{caught.value.todo}.")
+
+
+def test_torn_archive_is_an_error_counter():
+    trace, _ = read_trace(Source(KINETO, "a.json.gz", truncated=True))
+    counter = trace.health.counters[0]
+    assert (counter.counter, counter.severity) == ("gzip-truncated", "error")

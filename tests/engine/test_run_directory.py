@@ -1,0 +1,124 @@
+"""Run directories: whole, killed, foreign."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepwhy.engine import explain
+from stepwhy.engine.run_directory import read_run_directory
+from stepwhy.errors import CorruptInputError, NewerFormatError, NoTracesError
+from tests.engine.test_explain import kineto
+
+MS = 1_000_000
+
+
+def write_run(folder, lines, *, window=None, schema="stepwhy.run/1", exit_code=0):
+    process = folder / "process-7"
+    (process / "windows" / "000").mkdir(parents=True)
+    run = {"schema": schema, "command": ["python", "train.py"], "exit_code": exit_code}
+    (folder / "run.json").write_text(json.dumps(run))
+    (process / "process.json").write_text(
+        json.dumps({"framework": "pytorch", "framework_version": "2.13.0", "rank": None})
+    )
+    (process / "steps.jsonl").write_text("".join(line + "\n" for line in lines))
+    if window is not None:
+        (process / "windows" / "000" / "trace.json").write_text(window)
+    return process
+
+
+def steps(count, length_ns, profiled=()):
+    return [
+        json.dumps(
+            {
+                "kind": "step",
+                "start_ns": i * length_ns,
+                "end_ns": (i + 1) * length_ns,
+                "profiled": int(i in profiled),
+            }
+        )
+        for i in range(count)
+    ]
+
+
+def test_wall_time_is_that_of_unprofiled_steps(tmp_path):
+    # Profiled steps take 1 ms in the trace, unprofiled ones 0.95 ms: the profiler's 50 us are
+    # taken from the host's part (100 us of dispatch), since the accelerator decides.
+    write_run(tmp_path, steps(10, 950_000, profiled=(4, 5)), window=kineto())
+    result = explain([str(tmp_path)])
+    assert result.breakdown.wall_ns == 950_000
+    assert sum(result.breakdown.categories.values()) == 950_000
+    assert result.breakdown.categories["compute"] == 700_000
+    assert result.breakdown.categories["dispatch"] == 50_000
+    assert (result.steps.source, result.steps.count) == ("hook", 8)
+    assert result.run.framework_version == "2.13.0"
+    assert result.run.command == "python train.py"
+
+
+def test_steps_without_a_window_divide_into_nothing(tmp_path):
+    write_run(tmp_path, steps(10, MS))
+    result = explain([str(tmp_path)])
+    assert result.verdict.bound_by == "unknown"
+    assert result.steps.count == 10
+    assert result.steps.median_ns == MS
+
+
+def test_session_runs_become_steps(tmp_path):
+    # An initialiser, then (train, loss) with a summary run after every second step.
+    runs = [{"kind": "run", "signature": 1, "start_ns": 0, "end_ns": 5 * MS}]
+    clock = 10 * MS
+    for i in range(6):
+        runs.append({"kind": "run", "signature": 2, "start_ns": clock, "end_ns": clock + 3 * MS})
+        if i % 2:
+            runs.append(
+                {
+                    "kind": "run",
+                    "signature": 3,
+                    "start_ns": clock + 3 * MS,
+                    "end_ns": clock + 4 * MS,
+                }
+            )
+        clock += 5 * MS
+    write_run(tmp_path, [json.dumps(r) for r in runs])
+    marks = read_run_directory(tmp_path)[0].trace.marks
+    assert marks.dur_ns.tolist() == [5 * MS] * 5
+    assert marks.graph_ns.tolist() == [3 * MS, 4 * MS, 3 * MS, 4 * MS, 3 * MS]
+
+
+def test_killed_run_says_so(tmp_path):
+    write_run(tmp_path, [*steps(5, MS), '{"kind": "st'], window=kineto(), exit_code=None)
+    result = explain([str(tmp_path)])
+    assert result.steps.count == 5
+    assert any("ends in the middle of a line" in note for note in result.notes)
+    assert any("no recorded end" in note for note in result.notes)
+
+
+def test_damaged_window_is_named_and_the_log_stays(tmp_path):
+    write_run(tmp_path, steps(5, MS), window="{")
+    result = explain([str(tmp_path)])
+    assert result.steps.count == 5
+    assert any("window could not be read" in note for note in result.notes)
+
+
+def test_run_without_training(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "stepwhy.run/1"}))
+    with pytest.raises(NoTracesError, match="no observed training step"):
+        explain([str(tmp_path)])
+
+
+def test_newer_run_directory(tmp_path):
+    write_run(tmp_path, [], schema="stepwhy.run/2")
+    with pytest.raises(NewerFormatError, match="Update stepwhy"):
+        explain([str(tmp_path)])
+
+
+def test_damaged_run_file(tmp_path):
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(CorruptInputError, match=r"run\.json is damaged"):
+        explain([str(tmp_path)])
+
+
+def test_folder_of_run_directories(tmp_path):
+    write_run(tmp_path / "one", steps(5, MS), window=kineto())
+    assert explain([str(tmp_path)]).inputs[0].path.endswith("one/process-7")
