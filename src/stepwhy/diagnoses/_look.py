@@ -72,26 +72,80 @@ def steady_rows(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
     return facts.in_steady(facts.trace.rows(*kinds))
 
 
+def by_key(facts: Facts, named_by: NDArray[np.int64], time_ns: NDArray[np.int64]) -> list[Group]:
+    """Times grouped by the name of a slice, longest first.
+
+    Args:
+        facts: Facts of the run.
+        named_by: The slice that names each time; (n,).
+        time_ns: The times; (n,).
+    """
+    keys, place, counts = np.unique(
+        facts.trace.slices.name[named_by], return_inverse=True, return_counts=True
+    )
+    sums = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(sums, place.reshape(-1), time_ns)
+    rows = zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True)
+    return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in rows])
+
+
+def by_name(facts: Facts, rows: NDArray[np.int64]) -> list[Group]:
+    """Some slices grouped by their name, longest first."""
+    return by_key(facts, rows, facts.trace.slices.dur_ns[rows])
+
+
 def grouped(names: Iterable[tuple[str, int]]) -> list[Group]:
     """Groups by name, longest first.
 
     Args:
         names: Name and duration in ns of every slice.
     """
-    sums: dict[str, list[int]] = {}
-    for name, dur_ns in names:
-        entry = sums.setdefault(name, [0, 0])
-        entry[0] += 1
-        entry[1] += dur_ns
-    groups = [Group(name, *entry) for name, entry in sums.items()]
+    return merged((name, Group(name, 1, dur_ns)) for name, dur_ns in names)
+
+
+def merged(groups: Iterable[tuple[str, Group]]) -> list[Group]:
+    """Groups under new names, longest first; those of one name become one.
+
+    Args:
+        groups: New name and group.
+    """
+    sums: dict[str, Group] = {}
+    for name, group in groups:
+        known = sums.get(name, Group(name, 0, 0))
+        sums[name] = Group(name, known.count + group.count, known.total_ns + group.total_ns)
+    return _longest_first(list(sums.values()))
+
+
+def _longest_first(groups: list[Group]) -> list[Group]:
     return sorted(groups, key=lambda g: (-g.total_ns, g.name))
 
 
-def by_name(facts: Facts, rows: NDArray[np.int64]) -> list[Group]:
-    """Some slices grouped by their name, longest first."""
+def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
+    """For every slice, itself or the nearest slice around it of some kinds; (slices,).
+
+    NOWHERE where there is none.
+    """
+    wanted = np.isin(facts.trace.slices.kind, [int(k) for k in kinds])
+    return _inherited(facts, np.where(wanted, np.arange(len(wanted)), NOWHERE))
+
+
+def _inherited(facts: Facts, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Every slice's own value, or that of the nearest slice around it that has one."""
+    nesting, values = facts.nesting, own.copy()
+    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
+        rows = np.flatnonzero((nesting.depth == level) & (values == NOWHERE))
+        values[rows] = values[nesting.parent[rows]]
+    return values
+
+
+def source_lines(facts: Facts) -> NDArray[np.int64]:
+    """For every slice, the string of its source line or that of the Python around it; (slices,).
+
+    The framework's own lines do not count. NULL where there is none.
+    """
     slices = facts.trace.slices
-    pairs = zip(slices.name[rows].tolist(), slices.dur_ns[rows].tolist(), strict=True)
-    return grouped((facts.trace.string(name), dur_ns) for name, dur_ns in pairs)
+    is_own = slices.kind != Kind.FRAMEWORK
+    return _inherited(facts, np.where(is_own, slices.source, NULL).astype(np.int64))
 
 
 def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:
@@ -105,18 +159,6 @@ def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:
 def name_of(facts: Facts, row: int) -> str:
     """Name of a slice, '' for NOWHERE."""
     return facts.trace.string(int(facts.trace.slices.name[row])) if row >= 0 else ""
-
-
-def source_line(facts: Facts, row: int) -> str:
-    """The source line that a slice was called from: its own, or that of the Python around it."""
-    at = row
-    while at >= 0:
-        source = int(facts.trace.slices.source[at])
-        is_framework = facts.trace.slices.kind[at] == Kind.FRAMEWORK
-        if source != NULL and not is_framework:
-            return facts.trace.string(source)
-        at = int(facts.nesting.parent[at])
-    return ""
 
 
 def time_of(facts: Facts, rows: NDArray[np.int64]) -> Intervals:

@@ -10,8 +10,8 @@ lets it be, so that this is the place where a change counts.
 ## How it is measured
 Durations of the kernels in the steady steps, grouped by what they do: by the framework operation
 that launched them, where it is known, else by the kernel's name; on a CPU by the operation. It
-has a cost only where computation is at least `COMPUTE_BOUND` of the step: then the group's share
-of that.
+has no cost of its own, because all of it may be needed: found causes with a cost stand before it,
+and where it comes first, computing is what the step does.
 
 ## Fix
 Lower precision for matrix products and convolutions, a layout that the hardware prefers, fused
@@ -30,15 +30,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import Group, enclosing, grouped, name_of
+import numpy as np
+
+from stepwhy.diagnoses._look import NOWHERE, by_key, merged, nearest
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.launches import NO_CALL
-from stepwhy.trace import Kind, Role
+from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from numpy.typing import NDArray
 
+    from stepwhy.diagnoses._look import Group
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -54,7 +56,6 @@ RULE = Rule(
 DOMINANT = 0.30  # of the summed compute time; a third in one place is worth a look of its own
 WORTH_A_LOOK = 0.30  # of the step in computation; below it something else is the step's problem
 FEWEST_SLICES = 10  # of computation; of fewer, one always dominates
-COMPUTE_BOUND = 0.80  # of the step in computation; from here on it is what the step costs
 
 # First match wins. Source: operator names of PyTorch and TensorFlow, kernel names of cuDNN, cuBLAS,
 # MIOpen, Tensile ('Cijk_*') and Triton.
@@ -84,20 +85,19 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 def diagnose(facts: Facts) -> Finding:
     """Judge how much of the computation one kind of operation holds."""
-    work = list(_work(facts))
-    if not work:
+    rows = _compute_rows(facts)
+    if not len(rows):
         return RULE.no_data("No computation is recorded in the steps (signal 'device-activity').")
-    if len(work) < FEWEST_SLICES:
+    if len(rows) < FEWEST_SLICES:
         return RULE.incomplete("Too little computation is recorded to tell what dominates it.")
-    families = grouped((family_of(name), dur_ns) for name, dur_ns in work)
+    ops = by_key(facts, _named_by(facts, rows), facts.trace.slices.dur_ns[rows])
+    families = merged((family_of(op.name), op) for op in ops)
     total_ns = sum(family.total_ns for family in families)
-    top, share = families[0], families[0].total_ns / max(total_ns, 1)
-    evidence = _evidence(facts, families, grouped(work), total_ns)
-    if share < DOMINANT or facts.share("compute") < WORTH_A_LOOK:
+    evidence = _evidence(facts, families, ops, total_ns)
+    is_dominant = families[0].total_ns >= DOMINANT * total_ns
+    if not is_dominant or facts.share("compute") < WORTH_A_LOOK:
         return RULE.nothing(evidence[:2])
-    is_bound = facts.share("compute") >= COMPUTE_BOUND
-    cost = round(share * facts.breakdown["compute"]) if is_bound else None
-    return RULE.finding(cost, evidence, _FIXES.get(top.name, _ANY))
+    return RULE.finding(None, evidence, _fix(facts, families[0].name))
 
 
 def family_of(name: str) -> str:
@@ -105,26 +105,22 @@ def family_of(name: str) -> str:
     return next((family for family, pattern in _FAMILIES if pattern.search(name)), name)
 
 
-def _work(facts: Facts) -> Iterator[tuple[str, int]]:
-    """Name and duration in ns of all compute slices of the steady steps."""
-    slices = facts.trace.slices
-    caller = dict(
-        zip(facts.launches.device_rows.tolist(), facts.launches.call_row.tolist(), strict=True)
-    )
-    for row in _rows(facts):
-        call = caller.get(row, NO_CALL)
-        op = enclosing(facts, call, Kind.OP) if call != NO_CALL else NO_CALL
-        yield name_of(facts, op) or name_of(facts, row), int(slices.dur_ns[row])
+def _compute_rows(facts: Facts) -> NDArray[np.int64]:
+    """Compute slices of the leading devices in the steady steps; (slices,)."""
+    rows = np.unique(np.concatenate([a.rows for a in facts.leading]))
+    kinds = [int(k) for k in (Kind.KERNEL, Kind.MEMSET, Kind.OP)]
+    return facts.in_steady(rows[np.isin(facts.trace.slices.kind[rows], kinds)])
 
 
-def _rows(facts: Facts) -> list[int]:
-    kinds, roles = facts.trace.slices.kind, facts.trace.tracks.role[facts.trace.slices.track]
-    rows = {int(r) for a in facts.leading for r in facts.in_steady(a.rows)}
-    compute = (Kind.KERNEL, Kind.MEMSET)
-    host = (Kind.OP,)
-    return sorted(
-        r for r in rows if kinds[r] in (host if roles[r] == Role.HOST_THREAD else compute)
-    )
+def _named_by(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The slice that names each: the framework operation that launched it, or itself; (rows,)."""
+    caller = np.full(len(facts.trace.slices), NOWHERE, dtype=np.int64)
+    caller[facts.launches.device_rows] = facts.launches.call_row
+    ops = nearest(facts, Kind.OP)
+    call = caller[rows]
+    op = np.where(call == NOWHERE, NOWHERE, ops[call])
+    named: NDArray[np.int64] = np.where(op == NOWHERE, rows, op)
+    return named
 
 
 def _evidence(
@@ -140,6 +136,12 @@ def _evidence(
         for g in ops[:5]
     )
     return tuple(found)
+
+
+def _fix(facts: Facts, family: str) -> Fix:
+    if facts.trace.meta.framework == "tensorflow":
+        return _TF_FIXES.get(family, _ANY)
+    return _FIXES.get(family, _ANY)
 
 
 _PRECISION = Fix(
@@ -181,4 +183,24 @@ _FIXES = {
     "softmax": _ATTENTION,
     "element-wise work": _FUSE,
     "normalisation": _FUSE,
+}
+_TF_PRECISION = Fix(
+    "Compute in lower precision where the hardware has units for it, and choose the layout that it "
+    "prefers: NCHW on most accelerators, NHWC on a CPU.",
+    "optimizer = tf.train.experimental.enable_mixed_precision_graph_rewrite(optimizer)\n"
+    '# TF2: tf.keras.mixed_precision.set_global_policy("mixed_float16")',
+    "changes-numerics",
+)
+_TF_FUSE = Fix(
+    "Let XLA fuse chains of element-wise work: they are bound by memory, not by arithmetic. Use "
+    "fused batch normalisation.",
+    "tf.layers.batch_normalization(inputs, fused=True)\n"
+    "config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1",
+    "changes-numerics",
+)
+_TF_FIXES = {
+    "convolution": _TF_PRECISION,
+    "matrix product": _TF_PRECISION,
+    "element-wise work": _TF_FUSE,
+    "normalisation": _TF_FUSE,
 }

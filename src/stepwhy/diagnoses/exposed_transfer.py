@@ -114,13 +114,22 @@ def _direction(facts: Facts, rows: NDArray[np.int64], direction: Copy) -> list[E
 
 
 def _fix(facts: Facts) -> Fix:
-    return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+    if facts.trace.meta.framework == "tensorflow":
+        return _TENSORFLOW if facts.has_accelerator else _TASKS
+    return _PYTORCH
 
 
 _PYTORCH = Fix(
     "Pin host memory, copy without blocking, and start the copy of the next batch before this "
     "one computes.",
     "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+    "none",
+)
+_TASKS = Fix(
+    "Keep on one task what works together: place an operation where its largest input is made, and "
+    "only the variables on the parameter host.",
+    "with tf.device(tf.train.replica_device_setter(worker_device=tower, ps_device=host)):\n"
+    "    loss = model(batch)      # variables on the host, operations on the tower",
     "none",
 )
 _TENSORFLOW = Fix(

@@ -36,11 +36,11 @@ import numpy as np
 from stepwhy.diagnoses._look import (
     Group,
     by_name,
-    enclosing,
     grouped,
     mean_within,
     name_of,
-    source_line,
+    nearest,
+    source_lines,
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
@@ -115,23 +115,23 @@ def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
 def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
     """Calls by name, each with the operation that made the longest of them."""
     slices = facts.trace.slices
-    result = []
-    for group in by_name(facts, calls):
-        own = [int(r) for r in calls if name_of(facts, int(r)) == group.name]
-        longest = max(own, key=lambda r: int(slices.dur_ns[r]))
-        result.append((group, name_of(facts, enclosing(facts, longest, Kind.OP))))
-    return result
+    falling = calls[np.argsort(-slices.dur_ns[calls], kind="stable")]
+    ops = nearest(facts, Kind.OP)
+    longest: dict[str, str] = {}
+    for row in falling.tolist():
+        longest.setdefault(name_of(facts, row), name_of(facts, int(ops[row])))
+    return [(group, longest[group.name]) for group in by_name(facts, calls)]
 
 
 def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
     """Source lines that the calls come from, or the named ranges around them."""
-    durations = facts.trace.slices.dur_ns[calls].tolist()
+    lines, around = source_lines(facts)[calls], nearest(facts, Kind.ANNOTATION)[calls]
     names = [
-        source_line(facts, row) or name_of(facts, enclosing(facts, row, Kind.ANNOTATION))
-        for row in calls.tolist()
+        facts.trace.string(line) or name_of(facts, range_)
+        for line, range_ in zip(lines.tolist(), around.tolist(), strict=True)
     ]
-    pairs = zip(names, durations, strict=True)
-    return [g for g in grouped(pairs) if g.name]
+    durations = facts.trace.slices.dur_ns[calls].tolist()
+    return [g for g in grouped(zip(names, durations, strict=True)) if g.name]
 
 
 _FIX = Fix(

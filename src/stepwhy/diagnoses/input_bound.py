@@ -39,14 +39,13 @@ from stepwhy.diagnoses._look import (
     enclosing,
     grouped,
     mean_within,
-    name_of,
-    source_line,
+    source_lines,
     steady_rows,
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
-from stepwhy.trace import Kind
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,9 +125,10 @@ def _hottest(facts: Facts, fetches: NDArray[np.int64]) -> list[Group]:
     inside[fetches] = False
     rows = steady_rows(facts, *_WORK, Kind.INPUT)
     rows = rows[inside[rows]]
+    lines, names = source_lines(facts)[rows], facts.trace.slices.name[rows]
+    best = np.where(lines == NULL, names, lines)
     own = facts.nesting.self_ns[rows].tolist()
-    names = (source_line(facts, r) or name_of(facts, r) for r in rows.tolist())
-    return grouped(zip(names, own, strict=True))
+    return grouped(zip(map(facts.trace.string, best.tolist()), own, strict=True))
 
 
 def _fix(facts: Facts, fetches: NDArray[np.int64], working: bool) -> Fix:

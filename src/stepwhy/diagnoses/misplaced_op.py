@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from stepwhy.diagnoses._look import Group
     from stepwhy.diagnoses._placement import Crossing, Node
-    from stepwhy.findings import Finding
+    from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(
@@ -117,12 +117,8 @@ def _job(device: str) -> str:
 def _found(facts: Facts, wrong: list[Node]) -> Finding:
     crossing = crossings(facts, wrong)
     rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), frozenset(n.name for n in wrong))
-    alone = _alone_ns(facts, rows, wrong)
-    cost = _cost_ns(facts, alone, crossing)
-    gain = None
-    if cost:
-        edit = "move misplaced operations to the device asked for"
-        gain = saving(edit, LEAST_SAVED * cost, cost)
+    cost = _cost_ns(facts, _alone_ns(facts, rows, wrong), crossing)
+    gain = _saving(facts, cost, rows, crossing) if cost else None
     return RULE.finding(cost, _evidence(facts, wrong, crossing, rows), _fix(wrong), gain)
 
 
@@ -143,6 +139,14 @@ def _cost_ns(facts: Facts, alone: int | None, crossing: Crossing) -> int | None:
         return None
     exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
     return min((alone or 0) + min(crossing.dur_ns or 0, exposed), facts.wall_ns)
+
+
+def _saving(facts: Facts, cost: int, rows: NDArray[np.int64], crossing: Crossing) -> Saving:
+    """At most all of their time: towers that no longer queue for one device overlap better."""
+    together = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    most = max(cost, _cost_ns(facts, together, crossing) or 0)
+    edit = "move misplaced operations to the device asked for"
+    return saving(edit, LEAST_SAVED * cost, most)
 
 
 def _evidence(
