@@ -45,6 +45,9 @@ def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
     """
     paths = resolve(names)
     opened, skipped = _open_all(paths, progress)
+    if len(paths) == 1 and paths[0].is_dir():
+        opened, others = _main_process(opened)
+        skipped += others
     if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
         raise SeveralRunsError(
             f"these are {len(opened)} different runs, not ranks of one",
@@ -79,9 +82,19 @@ def _open_all(paths: list[Path], progress: Progress | None) -> tuple[list[Opened
     return opened, skipped
 
 
+def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
+    """Of the processes of one run that are no ranks, the one that spent most time in steps."""
+    if len(opened) <= 1 or same_run([o.trace.meta for o in opened]):
+        return opened, []
+    main = max(opened, key=lambda o: int(o.trace.marks.dur_ns.sum()))
+    others = [o.path for o in opened if o is not main]
+    return [main], [f"Also observed, and explained on their own: {', '.join(others)}."]
+
+
 def _open(path: Path) -> list[Opened]:
     if path.is_dir():
         recordings = read_run_directory(path)
-        return [Opened(f"{path}/{r.name}", r.format, r.trace) for r in recordings]
+        folder = path if (path / "run.json").is_file() else path.parent
+        return [Opened(f"{folder}/{r.name}", r.format, r.trace) for r in recordings]
     trace, format_name = read_trace(read_source(path))
     return [Opened(str(path), format_name, trace)]

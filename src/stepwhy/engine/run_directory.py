@@ -68,20 +68,25 @@ class Recording:
 
 
 def is_run_directory(path: Path) -> bool:
-    """Whether a folder is a run directory."""
-    return (path / "run.json").is_file()
+    """Whether a folder is a run directory, or that of one process in it."""
+    return (path / "run.json").is_file() or (path / "process.json").is_file()
 
 
 def read_run_directory(path: Path) -> list[Recording]:
-    """The observed processes of a run.
+    """The observed processes of a run; of one process when that one's folder is given.
 
     Raises:
         CorruptInputError: `run.json` is damaged.
         NewerFormatError: A later version of stepwhy wrote it.
         NoTracesError: No training loop was seen in the run.
     """
-    run = _run_file(path)
-    recordings = [_read_process(p, run) for p in sorted(path.glob("process-*")) if p.is_dir()]
+    if (path / "process.json").is_file():
+        run = _run_file(path.parent) if (path.parent / "run.json").is_file() else _RunFile(SCHEMA)
+        folders = [path]
+    else:
+        run = _run_file(path)
+        folders = [p for p in sorted(path.glob("process-*")) if p.is_dir()]
+    recordings = [_read_process(p, run) for p in folders]
     recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
     if not recordings:
         raise NoTracesError(

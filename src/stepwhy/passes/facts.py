@@ -12,13 +12,13 @@ from stepwhy.passes import nesting as nesting_pass
 from stepwhy.passes.breakdown import Partition, mean_exact, partition
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
-from stepwhy.passes.launches import Launches, join_launches
+from stepwhy.passes.launches import NO_CALL, Launches, join_launches
 from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpRow, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.steps import StepTable, find_steps
 from stepwhy.passes.threads import Threads, find_threads
-from stepwhy.trace import DeviceKind, Kind
+from stepwhy.trace import DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,9 +73,27 @@ class Facts:
 
     @cached_property
     def leading(self) -> list[Activity]:
-        """The devices that decide the breakdown: the accelerators, or the CPUs where none ran."""
+        """The devices that decide the breakdown: the accelerators, or the CPUs where none ran.
+
+        In a file that several ranks were merged into, those of the driving process only.
+        """
         accelerators = [a for a in self.activities if a.kind is not DeviceKind.CPU]
+        if accelerators and self.merged_processes > 1:
+            return [a for a in accelerators if self._owned(a)]
         return accelerators or self.activities
+
+    @cached_property
+    def merged_processes(self) -> int:
+        """Number of processes with step markers of their own: over one, ranks were merged."""
+        rows = self.trace.rows(Kind.STEP, role=Role.HOST_THREAD)
+        return len(np.unique(self.trace.tracks.process[self.trace.slices.track[rows]]))
+
+    def _owned(self, activity: Activity) -> bool:
+        """Whether all that is known to be launched on a device was by the driving process."""
+        calls = self.launches.call_row[np.isin(self.launches.device_rows, activity.rows)]
+        tracks = self.trace.slices.track[calls[calls != NO_CALL]]
+        process = self.trace.tracks.process
+        return bool(len(tracks)) and bool((process[tracks] == process[self.threads.driving]).all())
 
     @cached_property
     def has_accelerator(self) -> bool:

@@ -39,11 +39,22 @@ def join_launches(trace: Trace) -> Launches:
     device_rows = trace.rows(*_DEVICE_KINDS, role=Role.STREAM)
     calls = trace.rows(Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME, role=Role.HOST_THREAD)
     calls = calls[slices.correlation[calls] > 0]
+    calls = calls[~_ambiguous(trace, calls)]
     call_row = _lookup(slices.correlation[calls], calls, slices.correlation[device_rows])
     return Launches(device_rows, call_row, _blocking(trace, device_rows, call_row))
 
 
 _DEVICE_KINDS = (Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET)
+
+
+def _ambiguous(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Calls whose correlation id another process uses, too: files of several ranks in one."""
+    process = trace.tracks.process[trace.slices.track[calls]]
+    if len(np.unique(process)) <= 1:
+        return np.zeros(len(calls), dtype=bool)
+    used = np.unique(np.stack([trace.slices.correlation[calls], process], axis=1), axis=0)
+    ids, processes = np.unique(used[:, 0], return_counts=True)
+    return np.isin(trace.slices.correlation[calls], ids[processes > 1])
 
 
 def _lookup(

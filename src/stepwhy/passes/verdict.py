@@ -71,7 +71,15 @@ def start_up_share(facts: Facts) -> float:
 
 def _cannot_tell(facts: Facts) -> str:
     """Why no verdict is possible, '' when one is."""
-    for check in (_nothing, _no_device_activity, _sampled, _too_little, _sliced, _no_evidence):
+    for check in (
+        _nothing,
+        _no_device_activity,
+        _mixed_up,
+        _sampled,
+        _too_little,
+        _sliced,
+        _no_evidence,
+    ):
         reason = check(facts)
         if reason:
             return reason
@@ -87,6 +95,15 @@ def _no_device_activity(facts: Facts) -> str:
         return (
             "Cannot tell: the run used an accelerator, but this file has no record of what the "
             "device did. Record again with device activity on."
+        )
+    return ""
+
+
+def _mixed_up(facts: Facts) -> str:
+    if facts.has_accelerator and facts.merged_processes > 1 and not facts.leading:
+        return (
+            f"Cannot tell: {facts.merged_processes} processes were merged into this file, and its "
+            "rows do not say which process used which device. Give the files of the single ranks."
         )
     return ""
 

@@ -98,9 +98,7 @@ class FlowKind(IntEnum):
     GRADIENT = 2  # from a forward operation to its backward operation
 
 
-Table = Literal[
-    "devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks"
-]
+Table = Literal["devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks"]
 Type = Literal["int8", "int32", "int64", "float64"]
 
 
@@ -128,16 +126,24 @@ class Column:
 _NO_STRING = "-1"
 
 COLUMNS: tuple[Column, ...] = (
-    Column("devices", "name", "int32", "string", "", "Name as the trace gives it, host part removed."),
+    Column(
+        "devices", "name", "int32", "string", "", "Name as the trace gives it, host part removed."
+    ),
     Column("devices", "kind", "int8", "DeviceKind", "", "CPU, GPU, TPU or another accelerator."),
     Column("devices", "model", "int32", "string", _NO_STRING, "Model name, e.g. 'NVIDIA A100'."),
     Column("tracks", "role", "int8", "Role", "", "What lies on the track."),
     Column("tracks", "name", "int32", "string", "", "Name for people, e.g. 'stream 7'."),
-    Column("tracks", "process", "int64", "", "-1", "Process id; an id, not a number to compute with."),
+    Column(
+        "tracks", "process", "int64", "", "-1", "Process id; an id, not a number to compute with."
+    ),
     Column("tracks", "thread", "int64", "", "-1", "Thread or stream id."),
     Column("tracks", "device", "int32", "row of devices", "-1", "Device of a stream or executor."),
     Column(
-        "slices", "start_ns", "int64", "ns", "",
+        "slices",
+        "start_ns",
+        "int64",
+        "ns",
+        "",
         "Start on the trace's clock. Rows are ordered by start, then longest first: "
         "on one track a parent comes before its children.",
     ),
@@ -145,33 +151,112 @@ COLUMNS: tuple[Column, ...] = (
     Column("slices", "track", "int32", "row of tracks", "", "Where it lies."),
     Column("slices", "kind", "int8", "Kind", "", "What it is."),
     Column("slices", "name", "int32", "string", "", "Name; for graph ops the op type."),
-    Column("slices", "scope", "int32", "string", _NO_STRING, "Node name with its name scope (graph ops)."),
-    Column("slices", "source", "int32", "string", _NO_STRING, "Source line 'file(line): function'."),
+    Column(
+        "slices",
+        "scope",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Node name with its name scope (graph ops).",
+    ),
+    Column(
+        "slices", "source", "int32", "string", _NO_STRING, "Source line 'file(line): function'."
+    ),
     Column("slices", "phase", "int8", "Phase", "0", "Phase where the importer knows it."),
-    Column("slices", "correlation", "int64", "", "-1", "Joins a LAUNCH/RUNTIME/SYNC call with its device slices."),
-    Column("slices", "sequence", "int64", "", "-1", "Autograd sequence number: equal in forward and backward."),
+    Column(
+        "slices",
+        "correlation",
+        "int64",
+        "",
+        "-1",
+        "Joins a LAUNCH/RUNTIME/SYNC call with its device slices.",
+    ),
+    Column(
+        "slices",
+        "sequence",
+        "int64",
+        "",
+        "-1",
+        "Autograd sequence number: equal in forward and backward.",
+    ),
     Column("slices", "copy", "int8", "Copy", "0", "Direction of a MEMCPY."),
-    Column("slices", "pageable", "int8", "0 or 1", "-1", "Whether the host side of a copy is pageable memory."),
-    Column("slices", "bytes", "int64", "bytes", "-1", "Bytes moved (copies, collectives) or produced (ops)."),
+    Column(
+        "slices",
+        "pageable",
+        "int8",
+        "0 or 1",
+        "-1",
+        "Whether the host side of a copy is pageable memory.",
+    ),
+    Column(
+        "slices",
+        "bytes",
+        "int64",
+        "bytes",
+        "-1",
+        "Bytes moved (copies, collectives) or produced (ops).",
+    ),
     Column("flows", "source", "int32", "row of slices", "", "Where the flow begins."),
     Column("flows", "target", "int32", "row of slices", "", "Where it ends."),
     Column("flows", "kind", "int8", "FlowKind", "", "What it says."),
     Column("counters", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
-    Column("counters", "name", "int32", "string", "", "What was sampled, e.g. 'device memory allocated'."),
+    Column(
+        "counters",
+        "name",
+        "int32",
+        "string",
+        "",
+        "What was sampled, e.g. 'device memory allocated'.",
+    ),
     Column("counters", "device", "int32", "row of devices", "-1", "Device it belongs to."),
     Column("counters", "value", "int64", "as named", "", "The sample."),
     Column("nodes", "name", "int32", "string", "", "Graph node, with its name scope."),
     Column("nodes", "op", "int32", "string", "", "Op type as the program wrote it."),
-    Column("nodes", "requested", "int32", "string", _NO_STRING, "Device the program asked for; '' when it asked for none."),
-    Column("nodes", "actual", "int32", "string", _NO_STRING, "Device it ran on; null when it never ran."),
-    Column("nodes", "outer", "int32", "string", _NO_STRING,
-           "Device that an enclosing device scope asked for before an inner scope replaced it."),
-    Column("nodes", "scope_line", "int32", "string", _NO_STRING,
-           "Source line of the device scope that decided `requested`."),
+    Column(
+        "nodes",
+        "requested",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Device the program asked for; '' when it asked for none.",
+    ),
+    Column(
+        "nodes",
+        "actual",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Device it ran on; null when it never ran.",
+    ),
+    Column(
+        "nodes",
+        "outer",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Device that an enclosing device scope asked for before an inner scope replaced it.",
+    ),
+    Column(
+        "nodes",
+        "scope_line",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Source line of the device scope that decided `requested`.",
+    ),
     Column("nodes", "source", "int32", "string", _NO_STRING, "Source line that created the node."),
-    Column("nodes", "colocated", "int32", "string", _NO_STRING, "Node that it is bound to by colocation."),
+    Column(
+        "nodes",
+        "colocated",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Node that it is bound to by colocation.",
+    ),
     Column("copies", "source", "int32", "row of nodes", "", "Node whose output travels."),
-    Column("copies", "target", "int32", "row of nodes", "-1", "A consumer of it on the other device."),
+    Column(
+        "copies", "target", "int32", "row of nodes", "-1", "A consumer of it on the other device."
+    ),
     Column("copies", "from_device", "int32", "string", "", "Sending device."),
     Column("copies", "to_device", "int32", "string", "", "Receiving device."),
     Column("copies", "bytes", "int64", "bytes", "-1", "Size of the tensor, per run of the graph."),
@@ -179,14 +264,36 @@ COLUMNS: tuple[Column, ...] = (
     Column("marks", "start_ns", "int64", "ns", "", "Start of an observed step; ordered."),
     Column("marks", "dur_ns", "int64", "ns", "", "Its wall time."),
     Column("marks", "profiled", "int8", "0 or 1", "", "Whether a profiler ran during it."),
-    Column("marks", "input_wait_ns", "int64", "ns", "-1", "Time in which its driving thread waited for a batch."),
-    Column("marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."),
-    Column("marks", "graph_ns", "int64", "ns", "-1",
-           "Time inside the framework's run call (TF1 `Session.run`)."),
+    Column(
+        "marks",
+        "input_wait_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time in which its driving thread waited for a batch.",
+    ),
+    Column(
+        "marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."
+    ),
+    Column(
+        "marks",
+        "graph_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Time inside the framework's run call (TF1 `Session.run`).",
+    ),
 )
 
 TABLES: tuple[Table, ...] = (
-    "devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks",
+    "devices",
+    "tracks",
+    "slices",
+    "flows",
+    "counters",
+    "nodes",
+    "copies",
+    "marks",
 )
 
 

@@ -216,6 +216,7 @@ def _phase_of_range(name: str) -> Phase:
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PYTHON_LINE = re.compile(r"^(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)$")
+_HOME = re.compile(r"^(/(home|Users)/[^/]+|/root)/")
 _FRAMEWORK_FILE = re.compile(
     r"(^|/)(torch|torchvision|functorch|triton|apex|lightning|accelerate)/"
 )
@@ -244,9 +245,9 @@ def without_addresses(name: str) -> str:
 def shorten_path(line: str) -> str:
     """A 'file(line): function' with at most the last three path components (no home folders)."""
     match = _PYTHON_LINE.match(line)
-    if match is None or "/" not in match["file"]:
+    if match is None:
         return line
-    tail = "/".join(match["file"].rsplit("/", 3)[-3:])
+    tail = "/".join(_HOME.sub("", match["file"]).split("/")[-3:])
     return f"{tail}({match['line']}): {match['function']}"
 
 

@@ -170,7 +170,7 @@ class _Rows:
             )
         }
         self._tracks: dict[tuple[Any, ...], int] = {}
-        self._devices: dict[int, int] = {}
+        self._devices: dict[tuple[int, int], int] = {}
         self._names: dict[tuple[str, str], tuple[Meaning, int, int]] = {}
         self._no_args = KinetoArgs()
 
@@ -306,7 +306,8 @@ class _Rows:
         return row
 
     def _stream(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
-        number = as_int(args.device, as_int(event.pid))
+        row = as_int(event.pid)
+        number = as_int(args.device, row)
         written = args.stream if args.stream is not None else event.tid
         stream = as_int(
             str(written).removeprefix("stream ").strip() if written is not None else None
@@ -314,9 +315,9 @@ class _Rows:
         return self.builder.track(
             Role.STREAM,
             f"stream {stream}",
-            process=number,
+            process=row,
             thread=stream,
-            device=self._device(number),
+            device=self._device(number, row),
         )
 
     def _thread(self, event: Event[KinetoArgs], _args: KinetoArgs) -> int:
@@ -325,9 +326,17 @@ class _Rows:
             Role.HOST_THREAD, f"thread {event.tid}", process=process, thread=thread
         )
 
-    def _device(self, number: int) -> int:
-        if number not in self._devices:
+    def _device(self, number: int, row: int) -> int:
+        """The device with this number on this process row of the file.
+
+        A GPU has one row, so a second row with the same number is another rank's GPU, in a file
+        that several ranks were merged into.
+        """
+        key = (number, row)
+        if key not in self._devices:
             kind = DeviceKind.GPU if self.facts.accelerator == "GPU" else DeviceKind.OTHER
             name = f"{self.facts.accelerator}:{max(number, 0)}"
-            self._devices[number] = self.builder.device(name, kind, self.model)
-        return self._devices[number]
+            if any(known == number for known, _ in self._devices):
+                name = f"{name} (row {row})"
+            self._devices[key] = self.builder.device(name, kind, self.model)
+        return self._devices[key]
