@@ -23,8 +23,8 @@ def convolution(inputs, kernel):
 def model(images):
     with tf.device(PARAMETER_HOST):  # the towers share their variables
         kernel1 = tf.get_variable("kernel1", [3, 3, 3, 32])
-        kernel2 = tf.get_variable("kernel2", [3, 3, 32, 64])
-        weights = tf.get_variable("weights", [64, CLASSES])
+        kernel2 = tf.get_variable("kernel2", [3, 3, 32, 32])
+        weights = tf.get_variable("weights", [32, CLASSES])
     net = convolution(images, kernel1)
     net = convolution(net, kernel2)
     net = tf.reduce_mean(net, axis=[1, 2])
