@@ -132,7 +132,7 @@ def test_a_byte_order_mark_and_bytes_that_are_not_utf8_are_no_obstacle():
 
 def test_a_lone_surrogate_is_replaced_because_nothing_could_write_it():
     for escape in ("\\ud83d", "\\uDE00"):
-        records = read('[{"ph": "X", "name": "a%s", "ts": 1, "dur": 1}]' % escape)
+        records = read(f'[{{"ph": "X", "name": "a{escape}", "ts": 1, "dur": 1}}]')
         assert records.events[0].name == "a?"
         assert records.events[0].name.encode() == b"a?"
 
@@ -175,7 +175,7 @@ def test_records_of_wrong_types_are_counted_and_left_out():
     ],
 )
 def test_microseconds_become_exact_nanoseconds(written, expected_ns):
-    assert times('[{"ph": "X", "ts": %s, "dur": 0.123}]' % written) == ([expected_ns], [123])
+    assert times(f'[{{"ph": "X", "ts": {written}, "dur": 0.123}}]') == ([expected_ns], [123])
 
 
 @FEW
@@ -209,7 +209,7 @@ def test_epoch_microseconds_with_a_fraction_are_exact(whole, thousandths, dur_ns
     ],
 )
 def test_unusable_times_are_marked_and_the_others_kept(times_written):
-    records = read('[{"ph": "X", %s}, {"ph": "X", "ts": 5, "dur": 1}]' % times_written)
+    records = read(f'[{{"ph": "X", {times_written}}}, {{"ph": "X", "ts": 5, "dur": 1}}]')
     assert records.timed.tolist() == [False, True]
     assert (records.start_ns.tolist(), records.dur_ns.tolist()) == ([0, 5000], [0, 1000])
 
