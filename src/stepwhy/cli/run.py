@@ -68,12 +68,14 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
 def _explain(launched: Launch) -> None:
     """Explain the run; a failure here never hides how the training ended."""
     from stepwhy.engine import explain
-    from stepwhy.errors import StepwhyError
+    from stepwhy.errors import NoTracesError, StepwhyError
 
     try:
         result = explain([str(launched.run_dir)])
         _show(result, launched.run_dir)
     except StepwhyError as error:
+        if isinstance(error, NoTracesError) and launched.messages:
+            return  # the messages have said why
         click.echo(f"stepwhy: {error} [{error.slug}]", err=True)
 
 
