@@ -136,10 +136,18 @@ def reorder(columns: Columns, order: Any) -> None:
 
 
 def order_slices(slices: Columns, flows: Columns) -> None:
-    """Order by start, then longest first; flows follow their slices."""
+    """Order by start, then longest first; flows follow their slices.
+
+    Raises:
+        ValueError: A flow begins or ends at a slice that is not there.
+    """
     order = np.lexsort((-slices.dur_ns, slices.start_ns))
     reorder(slices, order)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    flows.source = place[flows.source]
-    flows.target = place[flows.target]
+    for name in ("source", "target"):
+        rows = getattr(flows, name)
+        if ((rows < 0) | (rows >= len(place))).any():
+            # Indexing would take -1 for the last slice.
+            raise ValueError(f"flows.{name}: a row outside [0, {len(place)})")
+        setattr(flows, name, place[rows])
