@@ -1,0 +1,91 @@
+"""Every invariant of the schema is really checked."""
+
+import numpy as np
+import pytest
+
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+from stepwhy.trace.integrity import check
+from stepwhy.trace.schema import COLUMNS, TABLES
+
+
+@pytest.fixture
+def trace():
+    builder = TraceBuilder()
+    device = builder.device("GPU:0", 1)
+    host = builder.track(Role.HOST_THREAD, "main")
+    stream = builder.track(Role.STREAM, "stream 7", device=device)
+    builder.slice(host, Kind.OP, "a", 0, 9)
+    builder.slice(stream, Kind.KERNEL, "k", 1, 3)
+    builder.add("flows", source=0, target=1, kind=0)
+    builder.add("counters", time_ns=0, name=0, device=device, value=1)
+    node = builder.add("nodes", name=0, op=0)
+    builder.add("copies", source=node, target=node, from_device=0, to_device=0)
+    builder.add("marks", start_ns=0, dur_ns=9, profiled=1)
+    return builder.finish(Meta("test"))
+
+
+def test_a_sound_trace_passes(trace):
+    check(trace)
+
+
+def references():
+    return [c for c in COLUMNS if c.unit == "string" or c.unit.startswith("row of ")]
+
+
+@pytest.mark.parametrize("column", references(), ids=lambda c: f"{c.table}.{c.name}")
+@pytest.mark.parametrize("value", [-2, 1000])
+def test_a_reference_to_nothing_is_refused(trace, column, value):
+    getattr(trace.table(column.table), column.name)[0] = value
+    with pytest.raises(ValueError, match=rf"{column.table}.{column.name}: row 0 is {value}"):
+        check(trace)
+
+
+@pytest.mark.parametrize("column", references(), ids=lambda c: f"{c.table}.{c.name}")
+def test_null_is_allowed_only_where_the_schema_says_so(trace, column):
+    getattr(trace.table(column.table), column.name)[0] = -1
+    if column.null == "-1":
+        check(trace)
+    else:
+        with pytest.raises(ValueError, match=column.name):
+            check(trace)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("devices", "kind"), ("tracks", "role"), ("slices", "kind"), ("slices", "phase"),
+        ("slices", "copy"), ("flows", "kind"),
+    ],
+)  # fmt: skip
+def test_a_value_outside_its_enumeration_is_refused(trace, table, column):
+    getattr(trace.table(table), column)[0] = 99
+    with pytest.raises(ValueError, match=f"{table}.{column}: row 0 is 99"):
+        check(trace)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_of_different_length_are_refused(trace, table):
+    columns = trace.table(table)
+    last = list(vars(columns))[-1]
+    setattr(columns, last, np.append(getattr(columns, last), 0).astype(np.int8))
+    with pytest.raises(ValueError, match=f"{table}.{last}"):
+        check(trace)
+
+
+def test_slices_out_of_order_are_refused(trace):
+    trace.slices.start_ns = np.asarray([1, 0])
+    with pytest.raises(ValueError, match="row 1 is out of order"):
+        check(trace)
+
+
+def test_a_child_before_its_parent_is_refused(trace):
+    trace.slices.start_ns = np.asarray([0, 0])
+    trace.slices.dur_ns = np.asarray([3, 9])
+    with pytest.raises(ValueError, match="row 1 is out of order"):
+        check(trace)
+
+
+def test_a_record_neither_kept_nor_counted_is_refused(trace):
+    trace.health.events_read += 1
+    with pytest.raises(ValueError, match="read 1 events, but kept 0 and counted 0"):
+        check(trace)

@@ -1,0 +1,173 @@
+"""Stored traces: what is written is what is read, and damage is refused."""
+
+import io
+import json
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.trace.traces import traces
+
+from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
+from stepwhy.importers import store as importer
+from stepwhy.importers.source import Source
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+from stepwhy.trace.schema import SCHEMA_VERSION, TABLES
+from stepwhy.trace.store import is_store, load, save
+
+FEW = settings(
+    max_examples=25, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+
+
+def small():
+    builder = TraceBuilder()
+    track = builder.track(Role.HOST_THREAD, "main")
+    for i in range(3):
+        builder.slice(track, Kind.OP, f"op {i}", i, 1)
+    return builder.finish(Meta("test", signals=frozenset({"host-ops"}), notes=("A note.",)))
+
+
+def stored(trace, folder):
+    path = folder / "run.stepwhy"
+    save(trace, path)
+    return path.read_bytes()
+
+
+def rewritten(data, name, content):
+    """The archive with one member replaced, or left out when the content is None."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(target, "w") as new:
+        for member in old.namelist():
+            if member != name:
+                new.writestr(member, old.read(member))
+            elif content is not None:
+                new.writestr(member, content)
+    return target.getvalue()
+
+
+@FEW
+@given(trace=traces())
+def test_a_stored_trace_comes_back_equal(trace, tmp_path):
+    data = stored(trace, tmp_path)
+    assert is_store(data)
+    back = load(data, "run")
+    assert back.strings == trace.strings
+    assert back.meta == trace.meta
+    assert back.health == trace.health
+    for table in TABLES:
+        for name, values in vars(trace.table(table)).items():
+            other = getattr(back.table(table), name)
+            assert other.dtype == values.dtype
+            assert other.tolist() == values.tolist(), (table, name)
+
+
+def test_the_importer_reads_it(tmp_path):
+    source = Source(stored(small(), tmp_path), "run")
+    assert importer.recognise(source)
+    assert importer.read(source).slices.start_ns.tolist() == [0, 1, 2]
+    assert not importer.recognise(Source(b"PK\x03\x04" + bytes(100), "x"))
+    assert not importer.recognise(Source(b"[{}]", "x"))
+
+
+def test_a_newer_version_is_refused(tmp_path):
+    data = stored(small(), tmp_path)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        header = json.loads(archive.read("trace.json"))
+    assert header["version"] == SCHEMA_VERSION
+    header["version"] += 1
+    newer = rewritten(data, "trace.json", json.dumps(header))
+    with pytest.raises(NewerFormatError, match="Update stepwhy"):
+        load(newer, "run")
+
+
+@pytest.mark.parametrize("member", ["trace.json", "strings.parquet", "slices.parquet"])
+@pytest.mark.parametrize("content", [None, b"", b"[]", b"{}", b'"x"', b"PAR1PAR1", b"\xff\xfe"])
+def test_a_missing_or_wrong_member_is_damage(tmp_path, member, content):
+    data = rewritten(stored(small(), tmp_path), member, content)
+    with pytest.raises(CorruptInputError, match="damaged"):
+        load(data, "run")
+
+
+def test_a_header_of_wrong_types_is_damage(tmp_path):
+    data = stored(small(), tmp_path)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        good = json.loads(archive.read("trace.json"))
+    for change in (
+        {"version": "1"}, {"version": None}, {"meta": None}, {"meta": "x"}, {"meta": {"a": 1}},
+        {"health": 3}, {"health": [{}]}, {"events_read": 7}, {"events_read": "7"},
+    ):  # fmt: skip
+        bad = rewritten(data, "trace.json", json.dumps({**good, **change}))
+        with pytest.raises(CorruptInputError):
+            load(bad, "run")
+
+
+def test_cut_anywhere_it_is_refused(tmp_path):
+    data = stored(small(), tmp_path)
+    for cut in range(0, len(data), 97):
+        with pytest.raises(CorruptInputError):
+            load(data[:cut], "run")
+
+
+def test_damage_anywhere_is_refused_or_harmless(tmp_path):
+    data = stored(small(), tmp_path)
+
+    @settings(max_examples=150, deadline=None, derandomize=True)
+    @given(st.integers(0, len(data) - 1), st.integers(0, 255), st.integers(1, 4))
+    def mutate(position, value, length):
+        bad = data[:position] + bytes([value]) * length + data[position + length :]
+        try:
+            load(bad, "run")
+        except StepwhyError:
+            return
+
+    mutate()
+
+
+def test_writing_replaces_the_file_at_once_and_leaves_nothing_beside_it(tmp_path):
+    path = tmp_path / "run.stepwhy"
+    path.write_bytes(b"before")
+    save(small(), path)
+    assert is_store(path.read_bytes())
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "run.stepwhy"
+    path.write_bytes(b"before")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
+    with pytest.raises(OutputError, match="No space left on device"):
+        save(small(), path)
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_not_there_is_a_typed_error(tmp_path):
+    with pytest.raises(OutputError) as error:
+        save(small(), tmp_path / "absent" / "run.stepwhy")
+    assert str(tmp_path) not in str(error.value)
+    assert error.value.exit_code == 4
+
+
+def test_any_parquet_reader_opens_the_tables(tmp_path):
+    import pyarrow.parquet as pq
+
+    with zipfile.ZipFile(io.BytesIO(stored(small(), tmp_path))) as archive:
+        table = pq.read_table(io.BytesIO(archive.read("slices.parquet")))
+    assert table.column("start_ns").to_pylist() == [0, 1, 2]
+
+
+def test_a_stored_trace_is_as_readable_as_any_file(tmp_path):
+    path = tmp_path / "run.stepwhy"
+    save(small(), path)
+    plain = Path(tmp_path / "plain")
+    plain.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
