@@ -13,14 +13,15 @@ _BYTE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 def _three_digits(value: float) -> str:
     """Three significant digits without an exponent: 1234.5 -> '1234', 3.14159 -> '3.14'."""
     magnitude = abs(value)
-    decimals = 0 if magnitude >= 100 else 1 if magnitude >= 10 else 2
+    # What rounding lifts to the next power of ten loses a decimal: 9.996 -> '10.0'.
+    decimals = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2
     return f"{value:.{decimals}f}"
 
 
 def format_ns(ns: float) -> str:
     """A duration in the unit that leaves one to three digits before the point: '62.4 ms'."""
     for size, unit in _TIME_STEPS:
-        if abs(ns) >= size:
+        if abs(ns) >= 0.9995 * size:  # rounds to one of the unit
             return f"{_three_digits(ns / size)} {unit}"
     return f"{ns:.0f} ns"
 
@@ -38,7 +39,7 @@ def format_fraction(fraction: float) -> str:
     percent = 100 * fraction
     if 0 < abs(percent) < 0.1:
         return "<0.1 %"
-    return f"{percent:.0f} %" if abs(percent) >= 10 or percent == 0 else f"{percent:.1f} %"
+    return f"{percent:.0f} %" if abs(percent) >= 9.95 or percent == 0 else f"{percent:.1f} %"
 
 
 def format_count(count: float) -> str:
