@@ -61,12 +61,13 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def options(command: click.Command) -> Iterator[tuple[str, str]]:
-    """Spelling and help of every option of a command, --help included."""
-    context = click.Context(command, **cli.context_settings)
-    for parameter in command.get_params(context):
+    """Spelling and help of every option of a command, the one for help last."""
+    context = click.Context(command)
+    for parameter in command.params:
         record = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and record is not None:
             yield record
+    yield ", ".join(cli.context_settings["help_option_names"]), "Show this message and exit."
 
 
 def _command(name: str, command: click.Command) -> str:

@@ -79,6 +79,13 @@ def test_the_changelog_names_the_version():
     assert f"\n## {stepwhy.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.parametrize(("number", "program"), [(0, "faulty.py"), (1, "cured.py")])
+def test_the_tutorial_shows_the_programs_as_they_are(number, program):
+    page = (ROOT / "docs/tutorial.md").read_text()
+    shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[number]
+    assert shown in (ROOT / "lab/tf1/towers" / program).read_text()
+
+
 def anchors(text):
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
