@@ -79,4 +79,7 @@ def _blocking(
     copies = (slices.kind[device_rows] == Kind.MEMCPY) & (call_row != NO_CALL)
     copy_rows, calls = device_rows[copies], call_row[copies]
     waited = (ends[calls] >= ends[copy_rows]) & (slices.kind[calls] == Kind.LAUNCH)
-    return np.unique(calls[waited])
+    # A graph launch returns while its later nodes run, whatever its first copy did.
+    known = call_row != NO_CALL
+    returned_early = call_row[known][ends[device_rows[known]] > ends[call_row[known]]]
+    return np.setdiff1d(calls[waited], returned_early)

@@ -1,0 +1,52 @@
+"""Host calls joined with the device work that they caused."""
+
+from tests.passes.timeline import Timeline
+
+from stepwhy.passes.launches import NO_CALL, join_launches
+from stepwhy.trace import Copy, Kind
+
+
+def test_calls_and_work_are_joined_by_correlation():
+    line = Timeline()
+    line.launch((0, 1), (5, 9), 11)
+    line.launch((1, 2), (9, 12), 12)
+    line.add(line.stream(), Kind.KERNEL, 20, 21, correlation=99)
+    line.add(line.stream(), Kind.KERNEL, 21, 22)
+    trace = line.trace()
+    launches = join_launches(trace)
+    assert launches.device_rows.tolist() == [2, 3, 4, 5]
+    assert launches.call_row.tolist() == [0, 1, NO_CALL, NO_CALL]
+
+
+def test_a_graph_launch_causes_many_kernels():
+    line = Timeline()
+    line.add(line.thread(), Kind.LAUNCH, 0, 1, correlation=5)
+    for at in (2, 4, 6):
+        line.add(line.stream(), Kind.KERNEL, at, at + 1, correlation=5)
+    assert join_launches(line.trace()).call_row.tolist() == [0, 0, 0]
+
+
+def test_without_calls_nothing_is_joined():
+    line = Timeline()
+    line.add(line.stream(), Kind.KERNEL, 0, 1, correlation=5)
+    launches = join_launches(line.trace())
+    assert launches.call_row.tolist() == [NO_CALL]
+    assert launches.blocking_calls.tolist() == []
+
+
+def test_a_copy_call_that_outlasts_its_copy_blocks():
+    line = Timeline()
+    line.launch((0, 5), (1, 5), 1, kind=Kind.MEMCPY, copy=int(Copy.H2D))
+    line.launch((10, 12), (11, 15), 2, kind=Kind.MEMCPY, copy=int(Copy.H2D))
+    line.launch((20, 29), (21, 22), 3)
+    trace = line.trace()
+    blocking = join_launches(trace).blocking_calls
+    assert trace.slices.correlation[blocking].tolist() == [1]
+
+
+def test_a_graph_launch_whose_first_node_is_a_copy_does_not_block():
+    line = Timeline()
+    line.add(line.thread(), Kind.LAUNCH, 0, 5, correlation=1)
+    line.add(line.stream(), Kind.MEMCPY, 1, 2, correlation=1)
+    line.add(line.stream(), Kind.KERNEL, 2, 50, correlation=1)
+    assert join_launches(line.trace()).blocking_calls.tolist() == []

@@ -1,0 +1,79 @@
+"""Small traces drawn by hand: tracks at first use, times in one unit."""
+
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Role, TraceBuilder
+
+MS = 1_000_000
+STEP = "ProfilerStep#1"
+
+
+class Timeline:
+    """Collects slices [start, end) in multiples of `unit_ns`.
+
+    Args:
+        unit_ns: Length of one unit of time.
+    """
+
+    def __init__(self, unit_ns=MS):
+        self.builder = TraceBuilder()
+        self.unit_ns = unit_ns
+
+    def thread(self, name="main", process=1):
+        """A host thread."""
+        number = self.builder.intern(name)
+        return self.builder.track(Role.HOST_THREAD, name, process=process, thread=number)
+
+    def stream(self, device="GPU:0", number=7, kind=DeviceKind.GPU):
+        """A stream of an accelerator."""
+        row = self.builder.device(device, kind)
+        return self.builder.track(Role.STREAM, f"stream {number}", thread=number, device=row)
+
+    def executor(self, device="CPU:0", lane=0):
+        """A lane of the op executor of a CPU device."""
+        row = self.builder.device(device, DeviceKind.CPU)
+        return self.builder.track(Role.EXECUTOR, f"lane {lane}", thread=lane, device=row)
+
+    def add(self, track, kind, start, end, name="", **values):
+        """One slice; `scope` and `source` may be given as text."""
+        for text in ("scope", "source"):
+            if text in values:
+                values[text] = self.builder.intern(values[text])
+        at, dur = round(start * self.unit_ns), round((end - start) * self.unit_ns)
+        return self.builder.slice(track, kind, name or kind.name, at, dur, **values)
+
+    def steps(self, *bounds, track=None):
+        """Markers of consecutive steps."""
+        track = self.thread() if track is None else track
+        for start, end in zip(bounds, bounds[1:], strict=False):
+            self.add(track, Kind.STEP, start, end, STEP)
+        return self
+
+    def launch(self, call, work, correlation, kind=Kind.KERNEL, track=None, stream=None, **values):
+        """A host call [start, end) and the device slice that it caused."""
+        track = self.thread() if track is None else track
+        stream = self.stream() if stream is None else stream
+        self.add(track, Kind.LAUNCH, *call, correlation=correlation)
+        self.add(stream, kind, *work, correlation=correlation, **values)
+
+    def copy(self, start, end, direction=Copy.H2D, size=NULL, stream=None):
+        """A copy on a device stream."""
+        stream = self.stream() if stream is None else stream
+        self.add(stream, Kind.MEMCPY, start, end, copy=int(direction), bytes=size)
+
+    def mark(self, start, end, *, profiled=0, graph=None):
+        """A step of the log, with the time in the framework's run call."""
+        self.builder.add(
+            "marks",
+            start_ns=round(start * self.unit_ns),
+            dur_ns=round((end - start) * self.unit_ns),
+            profiled=profiled,
+            graph_ns=NULL if graph is None else round(graph * self.unit_ns),
+        )
+
+    def trace(self, **meta):
+        """The finished trace."""
+        return self.builder.finish(Meta("test", **meta))
+
+
+def in_units(times_ns, unit_ns=MS):
+    """Times as multiples of the unit."""
+    return [t / unit_ns for t in times_ns.tolist()]
