@@ -1,0 +1,91 @@
+"""Interval algebra against boolean arrays."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwhy.passes.intervals import Intervals
+
+FEW = settings(max_examples=150, deadline=None, derandomize=True)
+SPAN = 40
+spans = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)), max_size=8)
+
+
+def intervals(pairs):
+    array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    return Intervals.of(array[:, 0], array[:, 1])
+
+
+def cells(pairs):
+    """Which unit of time each pair covers; pairs that end before they begin cover nothing."""
+    covered = np.zeros(SPAN, dtype=bool)
+    for start, end in pairs:
+        covered[start:end] = True
+    return covered
+
+
+def of(one):
+    return cells(zip(one.starts, one.ends, strict=True))
+
+
+def assert_canonical(one):
+    assert (one.starts < one.ends).all()
+    assert (one.ends[:-1] < one.starts[1:]).all()
+
+
+@FEW
+@given(spans, spans)
+def test_set_operations(a, b):
+    one, other = intervals(a), intervals(b)
+    for result, expected in (
+        (one, cells(a)),
+        (one | other, cells(a) | cells(b)),
+        (one & other, cells(a) & cells(b)),
+        (one - other, cells(a) & ~cells(b)),
+    ):
+        assert_canonical(result)
+        assert of(result).tolist() == expected.tolist()
+        assert result.total_ns == expected.sum()
+
+
+@FEW
+@given(spans, st.lists(st.integers(-5, SPAN + 5), min_size=1, max_size=8))
+def test_before_and_within(pairs, times):
+    covered = cells(pairs)
+    expected = [int(covered[: max(t, 0)].sum()) for t in times]
+    at = np.asarray(times)
+    assert intervals(pairs).before(at).tolist() == expected
+    from_zero = intervals(pairs).within(np.zeros_like(at), at)
+    assert from_zero.tolist() == expected
+
+
+@FEW
+@given(spans, st.integers(0, 6))
+def test_short_gaps(pairs, longest):
+    gaps = intervals(pairs).gaps_up_to(longest)
+    covered = cells(pairs)
+    expected = np.zeros(SPAN, dtype=bool)
+    inside = np.flatnonzero(covered)
+    for before, after in zip(inside, inside[1:], strict=False):
+        if 1 < after - before <= longest + 1:
+            expected[before + 1 : after] = True
+    assert of(gaps).tolist() == expected.tolist()
+
+
+def test_touching_intervals_are_one():
+    one = intervals([(0, 3), (3, 5)])
+    assert (one.starts.tolist(), one.ends.tolist()) == ([0], [5])
+
+
+def test_the_empty_set():
+    empty = Intervals.empty()
+    assert len(empty) == len(Intervals.single(3, 3)) == len(Intervals.single(3, 2)) == 0
+    assert (empty | empty).total_ns == (empty & empty).total_ns == (empty - empty).total_ns == 0
+    assert empty.before(np.asarray([1, 2])).tolist() == [0, 0]
+
+
+def test_epoch_nanoseconds_stay_exact():
+    start = 1_712_345_678_901_234_567
+    one = Intervals.single(start, start + 1)
+    assert one.total_ns == 1
+    assert one.within(np.asarray([start]), np.asarray([start + 5])).tolist() == [1]

@@ -1,0 +1,58 @@
+"""The driving thread, and the threads that run backward operations for it."""
+
+from tests.passes.timeline import Timeline
+
+from stepwhy.passes.threads import find_threads
+from stepwhy.trace import Kind, Phase
+
+
+def test_a_marker_settles_it():
+    line = Timeline()
+    main, busy = line.thread("main"), line.thread("busy")
+    line.add(busy, Kind.OP, 0, 1000)
+    line.add(busy, Kind.INPUT, 0, 500)
+    line.steps(0, 1, track=main)
+    assert find_threads(line.trace()).driving == main
+
+
+def test_then_the_thread_that_fetches_batches():
+    line = Timeline()
+    main, busy = line.thread("main"), line.thread("busy")
+    line.add(busy, Kind.OP, 0, 1000)
+    line.add(main, Kind.INPUT, 0, 1)
+    assert find_threads(line.trace()).driving == main
+
+
+def test_then_the_thread_with_most_time_in_framework_calls():
+    line = Timeline()
+    main, other = line.thread("main"), line.thread("other")
+    line.add(main, Kind.OP, 0, 5)
+    line.add(other, Kind.OP, 0, 9)
+    assert find_threads(line.trace()).driving == other
+
+
+def test_device_streams_never_drive():
+    line = Timeline()
+    line.add(line.stream(), Kind.KERNEL, 0, 1000)
+    threads = find_threads(line.trace())
+    assert (threads.driving, threads.all) == (-1, ())
+
+
+def test_a_thread_that_only_names_ranges_does_not_drive():
+    line = Timeline()
+    line.add(line.thread(), Kind.ANNOTATION, 0, 1000)
+    assert find_threads(line.trace()).driving == -1
+
+
+def test_autograd_threads_run_backward_operations_in_the_same_process():
+    line = Timeline()
+    main, autograd = line.thread("main"), line.thread("autograd")
+    pool, stranger = line.thread("pool"), line.thread("autograd", process=2)
+    line.steps(0, 10, track=main)
+    for track in (main, autograd, stranger):
+        line.add(track, Kind.OP, 1, 2, phase=int(Phase.BACKWARD))
+    line.add(pool, Kind.OP, 1, 2)
+    threads = find_threads(line.trace())
+    assert threads.driving == main
+    assert threads.autograd == (autograd,)
+    assert threads.all == (main, autograd)
