@@ -102,6 +102,7 @@ def _steps(facts: Facts) -> Steps:
         note=table.note if observed is None else _observed_note(facts),
         durations_ns=tuple(int(d) for d in durations),
         profiler_cost=None if observed is None else observed.profiler_cost,
+        profiler_cost_interval=None if observed is None else observed.profiler_cost_interval,
     )
 
 

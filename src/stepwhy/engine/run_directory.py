@@ -16,7 +16,7 @@ from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.step_log import marks_of
 from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NoTracesError
-from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
+from stepwhy.trace import NULL, Kind, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = "stepwhy.run/1"
+# The log and the profiler read one clock, a moment apart.
+_CLOCKS_AGREE_NS = 1_000_000
 _TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json")
 
 
@@ -34,6 +36,12 @@ class _RunFile(msgspec.Struct):
     command: list[str] = []
     ended_ns: int | None = None
     exit_code: int | None = None
+
+
+class _Window(msgspec.Struct):
+    """window.json."""
+
+    end_ns: int
 
 
 class _ProcessFile(msgspec.Struct):
@@ -166,8 +174,23 @@ def _process_file(path: Path) -> _ProcessFile:
 def _read_window(path: Path) -> tuple[Trace, str] | None:
     for name in _TRACE_NAMES:
         if (path / name).is_file():
-            return read_trace(read_source(path / name))
+            trace, format_name = read_trace(read_source(path / name))
+            _drop_unfinished(trace, path / "window.json")
+            return trace, format_name
     return None
+
+
+def _drop_unfinished(trace: Trace, window: Path) -> None:
+    """A script that ends inside a window leaves the mark of a step that never finished."""
+    try:
+        end_ns = msgspec.json.decode(window.read_bytes(), type=_Window).end_ns
+    except (OSError, msgspec.DecodeError):
+        return
+    slices = trace.slices
+    late = (slices.kind == Kind.STEP) & (
+        slices.start_ns + slices.dur_ns > end_ns + _CLOCKS_AGREE_NS
+    )
+    slices.kind[late] = Kind.ANNOTATION
 
 
 def _meta(

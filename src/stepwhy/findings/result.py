@@ -80,6 +80,7 @@ class Steps:
         durations_ns: Every step's wall time, in order.
         profiler_cost: Relative cost of profiling a step (0.1 = 10 % longer), where unprofiled
             steps were observed as well.
+        profiler_cost_interval: Its 95 % interval.
     """
 
     count: int
@@ -94,6 +95,7 @@ class Steps:
     note: str = ""
     durations_ns: tuple[int, ...] = ()
     profiler_cost: float | None = None
+    profiler_cost_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Facts:
     @cached_property
     def observed(self) -> Observed | None:
         """The steps that ran without a profiler, where stepwhy captured the run."""
-        return find_observed(self.trace)
+        return find_observed(self.trace, self.steps)
 
     @cached_property
     def recorded(self) -> dict[str, int]:

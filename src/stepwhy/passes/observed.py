@@ -17,12 +17,15 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
 # Host-side categories: a tracer costs time on the host, where it records every call.
 _WATCHED = ("dispatch", "python", "unexplained")
 # With fewer profiled steps the cost of profiling is one sample of noise.
-_FEWEST_PROFILED = 2
+_FEWEST_PROFILED = 3
+_RESAMPLES = 400
+_MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,14 @@ class Observed:
         outside_ns: Median time of a steady step outside the framework's run call (TF1: the Python
             between runs), None where steps have no such call.
         profiler_cost: Relative cost of profiling a step, None where it cannot be told.
+        profiler_cost_interval: Its 95 % bootstrap interval.
     """
 
     durations_ns: NDArray[np.int64]
     warm_up: int
     outside_ns: int | None
     profiler_cost: float | None
+    profiler_cost_interval: tuple[float, float] | None
 
     @property
     def wall_ns(self) -> int:
@@ -48,36 +53,49 @@ class Observed:
         return round(float(np.median(self.durations_ns[self.warm_up :])))
 
 
-def find_observed(trace: Trace) -> Observed | None:
-    """The steps of the log, None when no step was observed without a profiler."""
+def find_observed(trace: Trace, recorded: StepTable) -> Observed | None:
+    """The steps of the log, None when no step was observed without a profiler.
+
+    Args:
+        trace: The trace, with `marks`.
+        recorded: The steps that were profiled.
+    """
     marks = trace.marks
     free = marks.profiled == 0
     durations = marks.dur_ns[free]
     if not len(durations):
         return None
     warm_up = count_warm_up(durations)
-    inside = marks.graph_ns[free][warm_up:]
-    outside = None
-    if len(inside) and (inside != NULL).all():
-        outside = round(float(np.median(durations[warm_up:] - inside)))
-    return Observed(durations, warm_up, outside, _cost(trace, durations[warm_up:]))
+    steady, calls = durations[warm_up:], marks.graph_ns[free][warm_up:]
+    in_call = bool(len(calls)) and bool((calls != NULL).all())
+    outside = round(float(np.median(steady - calls))) if in_call else None
+    cost = interval = None
+    if recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED:
+        # In TF1 what is profiled is the run call, not the Python between two of them.
+        cost, interval = _ratio(
+            recorded.durations_ns[recorded.steady], calls if in_call else steady
+        )
+    return Observed(durations, warm_up, outside, cost, interval)
 
 
-def _cost(trace: Trace, free: NDArray[np.int64]) -> float | None:
-    """Profiled against unprofiled; by the time in the run call, where there is one.
+def _ratio(
+    profiled: NDArray[np.int64], free: NDArray[np.int64]
+) -> tuple[float, tuple[float, float]]:
+    """Median profiled step over median unprofiled one, minus 1, with a bootstrap interval.
 
-    Around a profiled step the capture writes files, which is no part of profiling.
+    Resampled here in two lines: SciPy would cost every start a third of a second.
     """
-    marks = trace.marks
-    profiled = marks.profiled == 1
-    if profiled.sum() < _FEWEST_PROFILED or not len(free):
-        return None
-    watched, unwatched = marks.dur_ns[profiled], free
-    calls = marks.graph_ns
-    if (calls != NULL).all():
-        watched, unwatched = calls[profiled], calls[~profiled]
-    usual = float(np.median(unwatched))
-    return round(float(np.median(watched)) / usual - 1, 3) if usual else None
+    random = np.random.default_rng(0)
+
+    def medians(values: NDArray[np.int64]) -> NDArray[np.float64]:
+        chosen = values[-_MOST_RESAMPLED:]
+        drawn = random.integers(0, len(chosen), (_RESAMPLES, len(chosen)))
+        result: NDArray[np.float64] = np.median(chosen[drawn], axis=1)
+        return result
+
+    low, high = np.percentile(medians(profiled) / medians(free), [2.5, 97.5]) - 1
+    cost = float(np.median(profiled)) / float(np.median(free)) - 1
+    return round(cost, 3), (round(float(low), 3), round(float(high), 3))
 
 
 def rescale(

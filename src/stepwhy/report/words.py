@@ -204,6 +204,17 @@ def run_line(result: Result) -> str:
     return " · ".join(filter(None, parts))
 
 
+def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
+    """What profiling adds to a step; a cost that may be zero is not told as one."""
+    if interval is not None and interval[0] <= 0 <= interval[1]:
+        most = units.format_fraction(max(interval[1], 0.0))
+        return f"profiling adds nothing measurable (at most {most})"
+    if interval is None:
+        return f"profiling adds {units.format_fraction(cost)}"
+    low, high = (units.format_fraction(x) for x in interval)
+    return f"profiling adds {units.format_fraction(cost)} ({low} to {high})"
+
+
 def steps_sentence(steps: Steps) -> str:
     """How many steps there are, how they were found, how long they take."""
     if steps.source == "whole-trace":
@@ -219,7 +230,7 @@ def steps_sentence(steps: Steps) -> str:
         which = "first" if steps.warm_up == 1 else f"first {steps.warm_up}"
         parts.append(f"{which} left out as warm-up")
     if steps.profiler_cost is not None:
-        parts.append(f"profiling adds {units.format_fraction(steps.profiler_cost)}")
+        parts.append(_profiler_cost(steps.profiler_cost, steps.profiler_cost_interval))
     return " · ".join(parts)
 
 
