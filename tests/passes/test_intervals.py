@@ -1,5 +1,7 @@
 """Interval algebra against boolean arrays."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +68,7 @@ def test_short_gaps(pairs, longest):
     covered = cells(pairs)
     expected = np.zeros(SPAN, dtype=bool)
     inside = np.flatnonzero(covered)
-    for before, after in zip(inside, inside[1:], strict=False):
+    for before, after in pairwise(inside):
         if 1 < after - before <= longest + 1:
             expected[before + 1 : after] = True
     assert of(gaps).tolist() == expected.tolist()

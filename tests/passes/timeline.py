@@ -1,5 +1,7 @@
 """Small traces drawn by hand: tracks at first use, times in one unit."""
 
+from itertools import pairwise
+
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Role, TraceBuilder
 
 MS = 1_000_000
@@ -32,7 +34,7 @@ class Timeline:
         row = self.builder.device(device, DeviceKind.CPU)
         return self.builder.track(Role.EXECUTOR, f"lane {lane}", thread=lane, device=row)
 
-    def add(self, track, kind, start, end, name="", **values):
+    def add(self, track, kind, start, end, *, name="", **values):
         """One slice; `scope` and `source` may be given as text."""
         for text in ("scope", "source"):
             if text in values:
@@ -43,8 +45,8 @@ class Timeline:
     def steps(self, *bounds, track=None):
         """Markers of consecutive steps."""
         track = self.thread() if track is None else track
-        for start, end in zip(bounds, bounds[1:], strict=False):
-            self.add(track, Kind.STEP, start, end, STEP)
+        for start, end in pairwise(bounds):
+            self.add(track, Kind.STEP, start, end, name=STEP)
         return self
 
     def launch(self, call, work, correlation, kind=Kind.KERNEL, track=None, stream=None, **values):

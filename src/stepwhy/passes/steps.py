@@ -102,9 +102,11 @@ def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[
     if not len(rows):
         return None
     starts, ends = trace.slices.start_ns[rows], trace.end_ns[rows]
-    # A marker inside another one (a user's 'step 3' within the profiler's) is not a second step.
-    outer = np.append(True, starts[1:] >= np.maximum.accumulate(ends)[:-1])
-    return starts[outer], ends[outer]
+    # A marker inside another one (a user's 'step 3' within the profiler's) is not a second step;
+    # one that begins a rounding error before the last one's end is.
+    reached = np.append(starts[0], np.maximum.accumulate(ends)[:-1])
+    outer = starts + (ends - starts) // 2 >= reached
+    return np.maximum(starts, reached)[outer], ends[outer]
 
 
 def _whole(trace: Trace) -> StepTable:
@@ -205,7 +207,8 @@ def _device_bounds(
     new_starts = np.maximum(
         starts, np.concatenate([[_backlog_end(trace, launches, starts[0])], new_ends[:-1]])
     )
-    return new_starts, new_ends
+    # A backlog on another stream may outlast the first step.
+    return np.minimum(new_starts, new_ends), new_ends
 
 
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:

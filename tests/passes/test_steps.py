@@ -1,0 +1,263 @@
+"""Where the steps are: markers, what repeats, or the whole trace; on the host or on the device."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.passes.timeline import MS, Timeline, in_units
+
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.steps import count_warm_up
+from stepwhy.trace import Kind, Phase
+
+
+def steps_of(line, **meta):
+    return Facts(line.trace(**meta)).steps
+
+
+def bounds(steps):
+    return list(zip(in_units(steps.starts), in_units(steps.ends), strict=True))
+
+
+# --- markers -------------------------------------------------------------------------------------
+
+
+def test_markers_are_the_steps():
+    line = Timeline().steps(0, 10, 21, 30)
+    steps = steps_of(line)
+    assert bounds(steps) == [(0, 10), (10, 21), (21, 30)]
+    assert (steps.source, steps.confidence, steps.warm_up) == ("marker", 1.0, 0)
+    assert not steps.device_side
+
+
+def test_time_between_markers_belongs_to_no_step():
+    line = Timeline().steps(0, 10).steps(15, 25)
+    assert bounds(steps_of(line)) == [(0, 10), (15, 25)]
+
+
+def test_a_marker_inside_a_marker_is_no_second_step():
+    line = Timeline().steps(0, 10, 20)
+    line.steps(1, 10).steps(12, 18)
+    assert bounds(steps_of(line)) == [(0, 10), (10, 20)]
+
+
+def test_markers_that_overlap_by_rounding_are_still_consecutive_steps():
+    line = Timeline(unit_ns=1).steps(0, 1001).steps(1000, 2001).steps(2000, 3000)
+    steps = steps_of(line)
+    assert steps.durations_ns.tolist() == [1001, 1000, 999]
+    assert steps.starts.tolist() == [0, 1001, 2001]
+
+
+def test_markers_of_another_thread_and_without_length_are_none():
+    line = Timeline().steps(0, 10, 20, 30)
+    line.steps(3, 7, track=line.thread("other"))
+    line.steps(5, 5)
+    assert bounds(steps_of(line)) == [(0, 10), (10, 20), (20, 30)]
+
+
+# --- device work that lags -----------------------------------------------------------------------
+
+
+def run_ahead(host, device, count=4, lag=0):
+    """A loop that launches one kernel per step and never waits; both take their time."""
+    line = Timeline().steps(*range(0, host * count + 1, host))
+    end = lag
+    for i in range(count):
+        begin = max(host * i + 1, end)
+        end = begin + device
+        line.launch((host * i, host * i + 1), (begin, end), i + 1)
+    return line
+
+
+def test_steps_are_cut_at_the_device_when_it_falls_behind():
+    # Launched every 4 ms, computed in 10 ms: kernels at [1, 11), [11, 21), [21, 31), [31, 41).
+    steps = steps_of(run_ahead(host=4, device=10))
+    assert steps.device_side
+    assert bounds(steps) == [(0, 11), (11, 21), (21, 31), (31, 41)]
+    assert list(zip(in_units(steps.host_starts), in_units(steps.host_ends), strict=True)) == [
+        (0, 4), (4, 8), (8, 12), (12, 16),
+    ]  # fmt: skip
+    assert "where their device work ends" in steps.note
+
+
+def test_a_constant_lag_leaves_the_hosts_cuts():
+    # Every kernel ends 6 ms after its step did, and takes as long as the step.
+    steps = steps_of(run_ahead(host=10, device=10, lag=6))
+    assert not steps.device_side
+    assert in_units(steps.durations_ns) == [10, 10, 10, 10]
+
+
+def test_a_device_that_keeps_up_leaves_the_hosts_cuts():
+    steps = steps_of(run_ahead(host=10, device=5))
+    assert not steps.device_side
+    assert bounds(steps)[0] == (0, 10)
+
+
+def test_few_steps_are_cut_at_the_device_when_work_is_left_at_their_end():
+    steps = steps_of(run_ahead(host=4, device=10, count=1))
+    assert steps.device_side
+    assert bounds(steps) == [(0, 11)]
+
+
+def test_work_launched_before_the_first_step_is_not_its_own():
+    line = run_ahead(host=4, device=10)
+    other = line.thread("main")
+    line.add(other, Kind.LAUNCH, -3, -2, correlation=99)
+    line.add(line.stream(), Kind.KERNEL, -2, 1, correlation=99)
+    steps = steps_of(line)
+    assert bounds(steps) == [(1, 11), (11, 21), (21, 31), (31, 41)]
+
+
+def test_a_backlog_on_another_stream_never_makes_a_step_negative():
+    line = run_ahead(host=4, device=10)
+    line.add(line.stream(number=9), Kind.KERNEL, -5, 30)
+    steps = steps_of(line)
+    assert (steps.durations_ns >= 0).all()
+    assert in_units(steps.ends) == [11, 21, 31, 41]
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.data())
+def test_steps_are_ordered_disjoint_and_never_negative(data):
+    small = st.integers(0, 12)
+    line = Timeline()
+    at = 0
+    for _ in range(data.draw(st.integers(1, 6))):
+        at += data.draw(st.sampled_from([0, 0, 0, 2]))
+        length = 1 + data.draw(small)
+        line.steps(at, at + length)
+        at += length
+    for number in range(1, data.draw(st.integers(1, 8))):
+        call = data.draw(st.integers(-5, at))
+        begin = call + data.draw(small)
+        line.launch(
+            (call, call + 1), (begin, begin + data.draw(small)), number,
+            stream=line.stream(number=data.draw(st.integers(7, 9))),
+        )  # fmt: skip
+    facts = Facts(line.trace())
+    steps = facts.steps
+    assert (steps.durations_ns >= 0).all()
+    assert (steps.starts[1:] >= steps.ends[:-1]).all()
+    assert (facts.per_step.sum(axis=1) == steps.durations_ns).all()
+
+
+# --- warm-up -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("durations", "expected"),
+    [
+        ([10, 10, 10, 10], 0),
+        ([50, 10, 10, 10], 1),
+        ([90, 50, 10, 10, 11], 2),
+        ([17, 10, 10, 10], 0),
+        ([19, 10, 10, 10], 1),
+        ([10, 50, 10, 10], 0),
+        ([900, 10], 0),
+        ([900, 90, 10], 1),
+        ([], 0),
+    ],
+)
+def test_leading_slow_steps_are_warm_up(durations, expected):
+    assert count_warm_up(np.asarray(durations, dtype=np.int64) * MS) == expected
+
+
+def test_means_are_taken_over_the_steady_steps():
+    facts = Facts(Timeline().steps(0, 50, 60, 70, 80).trace())
+    assert (facts.steps.warm_up, facts.steady_count) == (1, 3)
+    assert facts.wall_ns == 10 * MS
+
+
+# --- what repeats --------------------------------------------------------------------------------
+
+
+def test_without_a_marker_steps_end_with_the_optimizers_step():
+    line = Timeline()
+    for at in (0, 10, 20):
+        line.add(line.thread(), Kind.OP, at, at + 7, name="aten::mm")
+        line.add(
+            line.thread(), Kind.FRAMEWORK, at + 7, at + 9,
+            name="Optimizer.step#SGD.step", phase=int(Phase.OPTIMIZER),
+        )  # fmt: skip
+        line.add(
+            line.thread(), Kind.FRAMEWORK, at + 9, at + 10,
+            name="Optimizer.zero_grad#SGD.zero_grad", phase=int(Phase.OPTIMIZER),
+        )  # fmt: skip
+    steps = steps_of(line)
+    assert (steps.source, steps.confidence) == ("periodicity", 0.9)
+    assert bounds(steps) == [(0, 9), (9, 19), (19, 29)]
+
+
+def test_then_they_begin_with_the_fetch_of_a_batch():
+    line = Timeline()
+    for at in (0, 10, 20):
+        line.add(line.thread(), Kind.INPUT, at, at + 3, name="DataLoader")
+        line.add(line.thread(), Kind.INPUT, at + 1, at + 2, name="collate")
+        line.add(line.thread(), Kind.OP, at + 3, at + 9, name="aten::mm")
+    steps = steps_of(line)
+    assert (steps.source, steps.confidence) == ("periodicity", 0.8)
+    assert bounds(steps) == [(0, 10), (10, 20), (20, 29)]
+
+
+def test_then_what_most_names_agree_on():
+    line = Timeline()
+    line.add(line.thread(), Kind.OP, 0, 1, name="aten::empty")
+    for at in (10, 20, 30):
+        line.add(line.thread(), Kind.OP, at, at + 4, name="aten::conv2d")
+        line.add(line.thread(), Kind.OP, at + 4, at + 8, name="aten::linear")
+    steps = steps_of(line)
+    assert steps.source == "periodicity"
+    assert bounds(steps) == [(10, 20), (20, 30), (30, 38)]
+    assert "3 times 'aten::conv2d'" in steps.note
+    assert steps.confidence == pytest.approx(0.4 + 0.3 * 2 / 3, abs=0.01)
+
+
+def test_twice_is_no_rhythm_and_neither_are_wild_intervals():
+    twice, wild = Timeline(), Timeline()
+    for at in (0, 10):
+        twice.add(twice.thread(), Kind.INPUT, at, at + 3, name="DataLoader")
+    for at in (0, 1, 50, 55, 300):
+        wild.add(wild.thread(), Kind.OP, at, at + 1, name="aten::mm")
+    assert steps_of(twice).source == "whole-trace"
+    assert steps_of(wild).source == "whole-trace"
+
+
+# --- the whole trace -----------------------------------------------------------------------------
+
+
+def test_otherwise_the_whole_trace_is_one_step():
+    line = Timeline()
+    line.add(line.thread(), Kind.OP, 3, 9)
+    steps = steps_of(line)
+    assert (steps.source, steps.confidence) == ("whole-trace", 0.0)
+    assert bounds(steps) == [(3, 9)]
+    assert "whole trace" in steps.note
+
+
+def test_idle_time_around_the_device_work_of_a_slice_is_nobodys():
+    line = Timeline()
+    line.add(line.thread(), Kind.OP, 0, 90)
+    line.add(line.stream(), Kind.KERNEL, 40, 60)
+    assert bounds(steps_of(line)) == [(40, 60)]
+
+
+def test_a_lead_in_that_initialises_counts():
+    line = Timeline()
+    line.add(line.thread(), Kind.RUNTIME, 2, 30, name="cudaMalloc")
+    line.add(line.stream(), Kind.KERNEL, 40, 60)
+    assert bounds(steps_of(line)) == [(2, 60)]
+
+
+def test_one_run_of_a_graph_is_the_step():
+    line = Timeline()
+    line.add(line.thread(), Kind.OP, 0, 90)
+    line.add(line.stream(), Kind.KERNEL, 40, 60)
+    steps = steps_of(line, signals=frozenset({"whole-step"}))
+    assert bounds(steps) == [(0, 90)]
+    assert steps.confidence > 0
+
+
+def test_nothing_recorded_is_one_step_without_length():
+    steps = steps_of(Timeline())
+    assert in_units(steps.durations_ns) == [0]
+    assert steps.confidence == 0.0
