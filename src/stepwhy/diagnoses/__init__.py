@@ -8,12 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from stepwhy.diagnoses._rule import examine
+from stepwhy.diagnoses._rule import Diagnosis, Rule, examine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.diagnoses._rule import Diagnosis
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -73,4 +72,4 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     )
 
 
-__all__ = ["TABLE", "load", "rank", "run_all"]
+__all__ = ["TABLE", "Diagnosis", "Rule", "load", "rank", "run_all"]

@@ -31,6 +31,11 @@ class Group:
     total_ns: int
 
 
+def tells_steps(facts: Facts) -> bool:
+    """Whether the steps are known, be it that the whole record is known to be one."""
+    return facts.steps.source != "whole-trace" or "whole-step" in facts.trace.meta.signals
+
+
 def steady(facts: Facts) -> Intervals:
     """The steady steps as a set of time."""
     steps = facts.steps

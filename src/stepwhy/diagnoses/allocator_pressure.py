@@ -40,6 +40,7 @@ from stepwhy.diagnoses._look import (
     on_scale,
     steady,
     steady_rows,
+    tells_steps,
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
@@ -74,7 +75,7 @@ _CALL = re.compile(
 
 def diagnose(facts: Facts) -> Finding:
     """Judge device memory calls inside the steady steps."""
-    if facts.steps.source == "whole-trace":
+    if not tells_steps(facts):
         return RULE.incomplete("Without steps, first allocations and repeated ones look the same.")
     calls = _calls(facts)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls) & idle(facts)))

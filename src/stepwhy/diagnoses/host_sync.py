@@ -41,6 +41,7 @@ from stepwhy.diagnoses._look import (
     name_of,
     nearest,
     source_lines,
+    tells_steps,
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
@@ -74,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, calls)
     if facts.share("sync") < SHARE:
         return RULE.nothing(evidence[:2])
-    if facts.steps.source == "whole-trace":
+    if not tells_steps(facts):
         return RULE.incomplete(
             "The host waits for the device, but without steps it cannot be told whether it does so "
             "in every step, or once for work from before the record.",

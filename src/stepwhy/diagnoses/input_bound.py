@@ -64,6 +64,7 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
 WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
+WORTH_NAMING = 0.05  # of the fetches' time, for a line of the input code
 LEAST_SAVED = 0.5  # of the wait; workers share cores and memory bandwidth with the training
 
 _WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
@@ -115,6 +116,7 @@ def _evidence(facts: Facts, fetches: NDArray[np.int64], working: bool) -> tuple[
     found.extend(
         Evidence("time in the input code", facts.mean_ns(g.total_ns), "ns", g.name)
         for g in _hottest(facts, fetches)[:3]
+        if g.total_ns > WORTH_NAMING * durations.sum()
     )
     return tuple(found)
 

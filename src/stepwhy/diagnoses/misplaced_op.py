@@ -81,6 +81,8 @@ def diagnose(facts: Facts) -> Finding:
     wrong = misplaced(nodes)
     if any(node.is_heavy for node in wrong):
         return _found(facts, wrong)
+    if len({node.actual for node in nodes if node.actual}) == 1:
+        return RULE.not_applicable("All operations run on one device; there is no other.")
     if not any(node.line or node.source or node.requested for node in nodes):
         return RULE.incomplete("The devices that the program asked for are not recorded.")
     ran = sum(bool(node.actual) for node in nodes)
