@@ -1,0 +1,121 @@
+"""Literate tests: a Markdown file whose cases are a drawn timeline and the finding expected of it.
+
+A case is a section ``## Fires: ...``, ``## Silent: ...`` or ``## Abstains: ...`` with one block
+``timeline`` (the notation of `stepwhy.trace.notation`) and one block ``finding``, whose lines are a
+subset of what the finding must say::
+
+    verdict: found
+    cost: 6 ms                         # 'none' for no cost; '6 ms ± 1 ms' allows a range
+    saving: 3 ms .. 6 ms
+    evidence: what = 0.6 ± 0.01        # '= text', and '@ where' behind it
+    reason: part of the reason
+    fix: part of its text or code
+"""
+
+import re
+from dataclasses import dataclass
+
+from stepwhy.trace.notation import parse_quantity
+
+KINDS = ("Fires", "Silent", "Abstains")
+_SECTION = re.compile(r"^## (?P<kind>\w+): (?P<title>.+)$", re.MULTILINE)
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Case:
+    diagnosis: str
+    kind: str
+    title: str
+    timeline: str
+    expected: tuple[tuple[str, str], ...]
+
+
+def read_cases(path):
+    text = path.read_text(encoding="utf-8")
+    starts = list(_SECTION.finditer(text))
+    ends = [match.start() for match in starts[1:]] + [len(text)]
+    return [
+        _case(path, match, text[match.end() : end]) for match, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _case(path, match, body):
+    blocks = {block["language"]: block["text"] for block in _BLOCK.finditer(body)}
+    assert blocks.keys() == {"timeline", "finding"}, f"{path.name}: {match['title']}"
+    lines = [line.partition(":") for line in blocks["finding"].splitlines() if line.strip()]
+    expected = tuple((key.strip(), value.strip()) for key, _, value in lines)
+    return Case(path.stem, match["kind"], match["title"], blocks["timeline"], expected)
+
+
+def mismatches(finding, expected):
+    """What the finding does not say of what is expected, one line each."""
+    return [line for key, value in expected for line in _CHECKS[key](finding, value)]
+
+
+def _is(attribute):
+    def check(finding, value):
+        actual = getattr(finding, attribute)
+        return [] if actual == value else [f"{attribute}: {actual!r}, not {value!r}"]
+
+    return check
+
+
+def _cost(finding, value):
+    actual = finding.cost_ns_per_step
+    if value == "none":
+        return [] if actual is None else [f"cost: {actual}, not none"]
+    return (
+        [] if actual is not None and _in_range(actual, value) else [f"cost: {actual}, not {value}"]
+    )
+
+
+def _saving(finding, value):
+    low, _, high = value.partition("..")
+    actual = finding.saving
+    wanted = (parse_quantity(low), parse_quantity(high))
+    is_met = actual is not None and (actual.low_ns, actual.high_ns) == wanted
+    return [] if is_met else [f"saving: {actual}, not {value}"]
+
+
+def _evidence(finding, value):
+    what, _, rest = value.partition(" = ")
+    measured, _, where = rest.partition(" @ ")
+    for fact in finding.evidence:
+        if fact.what == what and where in fact.where and _matches(fact.value, measured):
+            return []
+    seen = [(fact.what, fact.value, fact.where) for fact in finding.evidence]
+    return [f"evidence {value!r} is not among {seen}"]
+
+
+def _matches(actual, wanted):
+    if isinstance(actual, str):
+        return wanted in actual
+    return _in_range(actual, wanted)
+
+
+def _in_range(actual, wanted):
+    centre, _, width = wanted.partition("±")
+    if re.fullmatch(r"\d*\.\d+", centre.strip()):
+        return abs(actual - float(centre)) <= float(width or 1e-9)
+    return abs(actual - parse_quantity(centre)) <= parse_quantity(width or "0")
+
+
+def _reason(finding, value):
+    return [] if value in finding.reason else [f"reason: {finding.reason!r} lacks {value!r}"]
+
+
+def _fix(finding, value):
+    said = f"{finding.fix.text}\n{finding.fix.code}" if finding.fix else ""
+    return [] if value in said else [f"fix: {said!r} lacks {value!r}"]
+
+
+_CHECKS = {
+    "verdict": _is("verdict"),
+    "title": _is("title"),
+    "cost": _cost,
+    "saving": _saving,
+    "evidence": _evidence,
+    "reason": _reason,
+    "fix": _fix,
+}

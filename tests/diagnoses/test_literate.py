@@ -1,0 +1,33 @@
+"""Runs the literate tests: `tests/diagnoses/<id>.md`."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from stepwhy.diagnoses import load
+from stepwhy.diagnoses._rule import examine
+from stepwhy.passes.facts import Facts
+from stepwhy.trace.notation import parse
+
+HERE = Path(__file__).parent
+_spec = importlib.util.spec_from_file_location("literate", HERE / "literate.py")
+literate = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(literate)
+
+CASES = [case for path in sorted(HERE.glob("*.md")) for case in literate.read_cases(path)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.diagnosis}-{c.kind}-{c.title}")
+def test_finding_is_as_described(case):
+    diagnosis = load(case.diagnosis.replace("-", "_"))
+    finding = examine(diagnosis, Facts(parse(case.timeline)))
+    assert literate.mismatches(finding, case.expected) == []
+
+
+def test_mismatches_are_noticed():
+    case = next(c for c in CASES if c.kind == "Fires")
+    finding = examine(load(case.diagnosis.replace("-", "_")), Facts(parse(case.timeline)))
+    wrong = (("verdict", "clear"), ("cost", "1 ns"), ("saving", "1 ns .. 2 ns"), ("fix", "§"),
+             ("evidence", "nothing = 1"), ("reason", "§"), ("title", "§"))  # fmt: skip
+    assert len(literate.mismatches(finding, wrong)) == len(wrong)

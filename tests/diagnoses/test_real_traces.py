@@ -1,0 +1,96 @@
+"""The diagnoses on real traces, against a careful reading of each by hand."""
+
+import gzip
+import json
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from stepwhy.diagnoses import run_all
+from stepwhy.importers import kineto, tf_timeline
+from stepwhy.importers.source import Source
+from stepwhy.passes.facts import Facts
+
+TRACES = Path(os.environ.get("STEPWHY_TRACES", "no-traces"))
+FILES = sorted(p for f in ("kineto", "tf_timeline") for p in (TRACES / f).rglob("*.json*"))
+
+pytestmark = [
+    pytest.mark.traces,
+    pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no directory with traces"),
+]
+
+# The reading's primary cause -> what may come first. None: nothing at all may be found.
+FIRST = {
+    "host_bound": {"launch-bound"},
+    "host_bound_or_balanced": {"launch-bound", "dominant-op"},
+    "host_blocked_sync": {"host-sync"},
+    "input_pipeline": {"input-bound"},
+    "host_preprocessing": {"input-bound"},
+    "communication": {"exposed-communication"},
+    "gpu_compute": {"dominant-op"},
+    "cpu_compute": {"dominant-op"},
+    "launch_bound_small": {"launch-bound"},
+    "startup": {"warmup-included"},
+    "warmup_dominates": {"warmup-included"},
+    "cannot_tell": {None},
+    "cannot_tell_sliced": {None},
+    "no_gpu_events": {None},
+    "tiny": {None},
+}
+AGREEMENT = 0.9
+
+
+@cache
+def explained(path):
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    importer = tf_timeline if path.parent.name == "tf_timeline" else kineto
+    facts = Facts(importer.read(Source(data, path.name)))
+    return facts, run_all(facts)
+
+
+def name_of(path):
+    return path.relative_to(TRACES).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_diagnosis_fails(path):
+    _, findings = explained(path)
+    assert [f.reason for f in findings if f.verdict == "error"] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_costs_and_savings_fit_into_the_step(path):
+    facts, findings = explained(path)
+    for finding in findings:
+        assert 0 <= (finding.cost_ns_per_step or 0) <= facts.wall_ns, finding.id
+        if finding.saving:
+            assert 0 <= finding.saving.low_ns <= finding.saving.high_ns, finding.id
+            # Quantised to two digits, the bound can lie half a digit above the step.
+            assert finding.saving.high_ns <= 1.05 * facts.wall_ns, finding.id
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_what_is_found_has_evidence_and_a_fix(path):
+    _, findings = explained(path)
+    for finding in findings:
+        is_found = finding.verdict == "found"
+        assert bool(finding.fix) == is_found, finding.id
+        assert finding.evidence or not is_found, finding.id
+        assert bool(finding.reason) == (finding.verdict not in {"found", "clear"}), finding.id
+
+
+def test_first_finding_agrees_with_the_reading():
+    facts = json.loads((TRACES / "FACTS.json").read_text(encoding="utf-8"))
+    primary = {n: f["expert"].get("primary") for n, f in facts.items() if "expert" in f}
+    judged = [path for path in FILES if primary.get(name_of(path)) in FIRST]
+    wrong = {}
+    for path in judged:
+        found = [f.id for f in explained(path)[1] if f.verdict == "found"]
+        first = found[0] if found else None
+        if first not in FIRST[primary[name_of(path)]]:
+            wrong[name_of(path)] = (primary[name_of(path)], first)
+    assert len(judged) >= 25
+    assert len(wrong) <= (1 - AGREEMENT) * len(judged), wrong

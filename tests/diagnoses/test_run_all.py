@@ -1,0 +1,99 @@
+"""Running the table: order, abstention and failure."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from stepwhy.diagnoses import TABLE, load, rank, run_all
+from stepwhy.diagnoses._rule import Rule, examine, saving
+from stepwhy.findings import Fix
+from stepwhy.passes.facts import Facts
+from stepwhy.trace.notation import parse
+
+RULE = Rule("a-b", "input", "Name", "Do it", "It is done")
+ACCELERATOR = Rule("a-b", "host", "Name", "Do it", "It is done", accelerator_only=True)
+
+CPU_RUN = parse("main op |oooo|")
+UNSEEN_GPU = parse("expects: accelerator\nmain op |oooo|")
+LOADER_RUN = parse(
+    """
+    unit: 1 ms
+    framework: pytorch
+    main   step   |[--------][--------]|
+    main   input  |ddddd     ddddd     |  d=DataLoader
+    GPU:0/1 memcpy|     m         m    |  m=Memcpy HtoD {copy: h2d}
+    GPU:0  kernel |      kkkk      kkkk|  k=gemm
+    """
+)
+
+
+def diagnosis(rule, diagnose=None):
+    return SimpleNamespace(RULE=rule, diagnose=diagnose or (lambda _: rule.nothing()))
+
+
+def found(id_, cost):
+    return Rule(id_, "", "", "", "").finding(cost, (), Fix("", "", "none"))
+
+
+def test_costliest_finding_comes_first():
+    cheap, dear, free = found("cheap", 1), found("dear", 2), found("free", None)
+    clear, blind = RULE.nothing(), RULE.no_data("")
+    assert rank([blind, clear, free, cheap, dear]) == (dear, cheap, free, clear, blind)
+
+
+def test_findings_of_a_run():
+    findings = run_all(Facts(LOADER_RUN))
+    assert [(f.id, f.cost_ns_per_step) for f in findings if f.verdict == "found"] == [
+        ("input-bound", 5_000_000),
+        ("exposed-transfer", 1_000_000),
+    ]
+    assert {f.id for f in findings} == {name.replace("_", "-") for name in TABLE}
+
+
+def test_a_failing_diagnosis_is_one_error():
+    def fail(_):
+        raise KeyError("lost")
+
+    finding = examine(diagnosis(RULE, fail), Facts(CPU_RUN))
+    assert (finding.verdict, finding.reason) == ("error", "The diagnosis failed: KeyError: 'lost'.")
+
+
+def test_failing_facts_are_an_error_of_every_diagnosis():
+    findings = run_all(SimpleNamespace())
+    assert {f.verdict for f in findings} == {"error"}
+    assert len(findings) == len(TABLE)
+
+
+def test_accelerator_only():
+    assert examine(diagnosis(ACCELERATOR), Facts(CPU_RUN)).verdict == "not_applicable"
+    assert examine(diagnosis(ACCELERATOR), Facts(UNSEEN_GPU)).verdict == "no_data"
+    assert examine(diagnosis(ACCELERATOR), Facts(LOADER_RUN)).verdict == "clear"
+
+
+def test_missing_signal_is_named():
+    rule = Rule("a-b", "", "Name", "", "", needs=(("runtime-calls", "sync-calls"),))
+    finding = examine(diagnosis(rule), Facts(CPU_RUN))
+    assert finding.verdict == "no_data"
+    assert "'runtime-calls'" in finding.reason
+
+
+def test_one_of_several_signals_is_enough():
+    rule = Rule("a-b", "", "Name", "", "", needs=(("runtime-calls", "host-ops"),))
+    assert examine(diagnosis(rule), Facts(CPU_RUN)).verdict == "clear"
+
+
+def test_nothing_recorded_is_never_clear():
+    findings = run_all(Facts(parse("")))
+    assert {f.verdict for f in findings} <= {"no_data", "not_applicable", "incomplete"}
+
+
+def test_savings_have_two_digits():
+    assert saving("edit", 1234, 98765) == saving("edit", 1200, 99000)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_titles(name):
+    rule = load(name).RULE
+    for title in (rule.name, rule.found, rule.clear):
+        assert not any(c.isdigit() for c in title)
+        assert not title.endswith(".")
