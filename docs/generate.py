@@ -3,8 +3,8 @@
     python docs/generate.py            write what has changed
     python docs/generate.py --check    list what differs or is missing; exit code 1 if anything is
 
-Generated are the pages of `PAGES`. Prose is written by hand, but what it must mention is checked:
-every error has its paragraph, every dependency its reason.
+Generated are the pages of `PAGES` and those of the diagnoses. Prose is written by hand, but what it
+must mention is checked: every error has its paragraph, every dependency its reason.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import generate_diagnoses
 
 from stepwhy import errors
 from stepwhy.cli import cli
@@ -133,7 +134,14 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/trace-schema.md": trace_schema,
     "reference/result-schema.json": result_schema.render,
 }
-"""The generated pages, by their path in this folder."""
+"""The generated pages but for those of the diagnoses, by their path in this folder."""
+
+
+def pages() -> dict[str, str]:
+    """The text that every generated page should have, by its path in this folder."""
+    rendered = {name: render() for name, render in PAGES.items()}
+    of_diagnoses = generate_diagnoses.pages()
+    return rendered | {f"diagnoses/{name}": text for name, text in of_diagnoses.items()}
 
 
 # --- What prose must mention ---
@@ -183,21 +191,33 @@ def omissions() -> Iterator[str]:
 # --- Writing and checking ---
 
 
-def drifted() -> Iterator[tuple[Path, str]]:
-    """Pages that differ from what the code says, with the text that they should have."""
-    for name, render in PAGES.items():
-        path, text = DOCS / name, render()
-        if not path.is_file() or path.read_text() != text:
-            yield path, text
+def drifted() -> dict[Path, str | None]:
+    """Pages that are not what the code says, with the text they should have; None: not be there."""
+    wanted: dict[Path, str | None] = {DOCS / name: text for name, text in pages().items()}
+    left_over = set((DOCS / "diagnoses").glob("*.md")) - wanted.keys()
+    wanted |= dict.fromkeys(left_over)
+    return {path: text for path, text in wanted.items() if _current(path) != text}
+
+
+def _current(path: Path) -> str | None:
+    return path.read_text() if path.is_file() else None
+
+
+def _renew(path: Path, text: str | None) -> None:
+    if text is None:
+        path.unlink()
+    else:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    print(f"{'removed' if text is None else 'wrote'} {path.relative_to(ROOT)}")
 
 
 def main() -> int:
     """Write or check; returns the exit code."""
     if "--check" not in sys.argv[1:]:
-        for path, text in drifted():
-            path.write_text(text)
-            print(f"wrote {path.relative_to(ROOT)}")
-    problems = [f"{p.relative_to(ROOT)}: run python docs/generate.py" for p, _ in drifted()]
+        for path, text in drifted().items():
+            _renew(path, text)
+    problems = [f"{p.relative_to(ROOT)}: run python docs/generate.py" for p in drifted()]
     problems += omissions()
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
