@@ -49,7 +49,9 @@ class Timeline:
             self.add(track, Kind.STEP, start, end, name=STEP)
         return self
 
-    def launch(self, call, work, correlation, kind=Kind.KERNEL, track=None, stream=None, **values):
+    def launch(
+        self, call, work, correlation, *, kind=Kind.KERNEL, track=None, stream=None, **values
+    ):
         """A host call [start, end) and the device slice that it caused."""
         track = self.thread() if track is None else track
         stream = self.stream() if stream is None else stream

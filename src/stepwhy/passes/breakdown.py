@@ -92,6 +92,7 @@ def mean_exact(
     if not len(wall_ns):
         return 0, dict.fromkeys(CATEGORIES, 0)
     wall = round(int(wall_ns.sum()) / len(wall_ns))
-    means = [round(int(s) / len(wall_ns)) for s in per_step.sum(axis=0)]
-    means[int(np.argmax(means))] += wall - sum(means)
+    sums = per_step.sum(axis=0)
+    means = [round(int(s) / len(wall_ns)) for s in sums]
+    means[int(np.argmax(sums))] += wall - sum(means)
     return wall, dict(zip(CATEGORIES, means, strict=True))

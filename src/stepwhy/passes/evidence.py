@@ -48,12 +48,12 @@ def find_evidence(
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
     python = inner["python"] | _executors(trace, Kind.PYTHON)
-    waits = _executors(trace, Kind.WAIT)
+    collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)
     return {
-        "communication": waits,
+        "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
         "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches),
-        "sync": _of(trace, threads, Kind.SYNC) | intervals_of(trace, launches.blocking_calls),
+        "sync": _of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches),
         "dispatch": dispatch - storage,
         "python": (python | _short_silence(trace, threads)) - storage,
         "storage": storage,
@@ -71,6 +71,12 @@ def _of(trace: Trace, threads: Threads, *kinds: Kind) -> Intervals:
 
 def _executors(trace: Trace, *kinds: Kind) -> Intervals:
     return intervals_of(trace, trace.rows(*kinds, role=Role.EXECUTOR))
+
+
+def _blocked(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
+    """Copy calls that wait; on a thread that stages batches ahead they hold nobody up."""
+    calls = launches.blocking_calls
+    return intervals_of(trace, calls[np.isin(trace.slices.track[calls], threads.all)])
 
 
 def _first_use(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
