@@ -38,10 +38,12 @@ _HEAVY = re.compile(
     r"|\w*Backprop\w*|FusedBatchNorm\w*|CudnnRNN\w*|\w*LSTM\w*|\w*GRU\w*|LRN\w*|(Max|Avg)Pool\w*"
     r"|BiasAdd\w*|Relu\w*|Elu|Selu|Softmax\w*|LogSoftmax|\w*SoftmaxCrossEntropy\w*"
 )
+# Entered again, a scope gets one more number ('tower_0_1'); a loop that names all of its scopes
+# 'tower' makes 'tower', 'tower_1', ...
 _TOWER = re.compile(
-    r"(?:^|/)(?P<tower>(?:tower|replica|clone|gpu|worker|rank)_?\d+)/", re.IGNORECASE
+    r"(?:^|/)(?P<tower>(?:tower|replica|clone)(?:_?\d+)?|(?:gpu|worker|rank)_?\d+)(?:_\d+)*/",
+    re.IGNORECASE,
 )
-_TOWER_ZERO = re.compile(r"(?:^|/)(?P<tower>(?:tower|replica|clone)(?:_\d+)?)/", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def is_heavy(op: str) -> bool:
 
 def tower_of(name: str) -> str:
     """The tower-like name scope in a node's name ('tower_0', 'replica_1', 'clone'), or ''."""
-    match = _TOWER.search(name) or _TOWER_ZERO.search(name)
+    match = _TOWER.search(name)
     return match["tower"] if match else ""
 
 

@@ -114,13 +114,14 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     if rule.accelerator_only and not facts.has_accelerator:
         if not facts.trace.meta.device_expected:
             return rule.not_applicable("The run uses no accelerator.")
-        return rule.no_data(_missing("device-activity"))
+        return rule.no_data(missing("device-activity"))
     seen = facts.trace.meta.signals | _seen(facts)
-    missing = [names[0] for names in rule.needs if not seen.intersection(names)]
-    return rule.no_data(_missing(missing[0])) if missing else None
+    lacking = [names[0] for names in rule.needs if not seen.intersection(names)]
+    return rule.no_data(missing(lacking[0])) if lacking else None
 
 
-def _missing(signal: str) -> str:
+def missing(signal: str) -> str:
+    """The reason to abstain where a signal of `SIGNALS` is missing."""
     return f"The trace does not record {SIGNALS[signal]} (signal '{signal}')."
 
 

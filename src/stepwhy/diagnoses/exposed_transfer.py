@@ -102,7 +102,7 @@ def _direction(facts: Facts, rows: NDArray[np.int64], direction: Copy) -> list[E
         found.append(Evidence(f"copied {words}", facts.mean_ns(size), "bytes"))
         if total_ns:
             found.append(
-                Evidence(f"bandwidth {words}", round(size * NS_PER_S / total_ns), "bytes/s")
+                Evidence(f"copied per second {words}", round(size * NS_PER_S / total_ns), "bytes")
             )
     known = rows[slices.pageable[rows] >= 0]
     if len(known):

@@ -82,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
             evidence,
         )
     gain = saving("remove sync", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain)
 
 
 def _calls(facts: Facts) -> NDArray[np.int64]:
@@ -135,7 +135,16 @@ def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
     return [g for g in grouped(zip(names, durations, strict=True)) if g.name]
 
 
-_FIX = Fix(
+def _fix(facts: Facts) -> Fix:
+    return _PYTORCH if facts.trace.meta.framework == "pytorch" else _ANY
+
+
+_ANY = Fix(
+    "Do not read device values inside the loop: fetch them every few steps, all in one call.",
+    "",
+    "none",
+)
+_PYTORCH = Fix(
     "Do not read device values inside the loop: keep sums on the device and read them every few "
     "steps; copy to and from pinned memory without blocking.",
     "running_loss += loss.detach()          # stays on the device\n"

@@ -29,6 +29,7 @@ were not recorded, because then what the program asked for is not known.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses._look import (
@@ -48,7 +49,7 @@ from stepwhy.diagnoses._placement import (
     placed_nodes,
     type_of,
 )
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind, Role
 
@@ -92,24 +93,30 @@ def diagnose(facts: Facts) -> Finding:
 def misplaced(nodes: list[Node]) -> list[Node]:
     """Nodes that compute on another device than an enclosing scope asked for."""
     overruled = [n for n in nodes if n.actual and n.outer and conflicts(n.outer, n.actual)]
-    wrong = [n for n in overruled if n.is_compute and _is_worse(n, overruled)]
+    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for node in overruled:
+        asked[node.actual, node.line].add(node.outer)
+    wrong = [n for n in overruled if n.is_compute and _is_worse(n, len(asked[n.actual, n.line]))]
     names = {n.name for n in wrong}
     bound = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
     return wrong + [n for n in bound if n.name not in names]
 
 
-def _is_worse(node: Node, overruled: list[Node]) -> bool:
+def _is_worse(node: Node, gathered: int) -> bool:
     """Whether the inner device is a step down, not a choice of another peer.
 
     It is when the inner scope gave up an accelerator, left the job of the outer one, or gathered
     on one device what several scopes had spread.
+
+    Args:
+        node: A node whose outer scope was overruled.
+        gathered: How many outer devices the same line overruled in favour of the same device.
     """
     if type_of(node.outer) not in {"", "CPU"} and type_of(node.actual) == "CPU":
         return True
     if _job(node.outer) and _job(node.actual) and _job(node.outer) != _job(node.actual):
         return True
-    gathered = {n.outer for n in overruled if n.actual == node.actual and n.line == node.line}
-    return len(gathered) > 1
+    return gathered > 1
 
 
 def _job(device: str) -> str:
@@ -206,7 +213,7 @@ def _fix(wrong: list[Node]) -> Fix:
 
 def _by_timeline(facts: Facts) -> Finding:
     """Without a placement record: heavy operations on the CPU beside an accelerator."""
-    unknown = RULE.no_data("The device of every node of the graph is not recorded.")
+    unknown = RULE.no_data(missing("placement"))
     if not facts.has_accelerator:
         return unknown
     rows = _heavy_on_cpu(facts)

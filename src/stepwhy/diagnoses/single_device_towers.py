@@ -78,8 +78,9 @@ def _towers(nodes: list[Node]) -> Towers:
     """Heavy nodes by tower; all computing ones where a tower has no heavy node."""
     computing: Towers = defaultdict(list)
     for node in nodes:
-        if node.is_compute and node.tower:
-            computing[node.tower].append(node)
+        tower = node.tower
+        if tower and node.is_compute:
+            computing[tower].append(node)
     return {name: [n for n in own if n.is_heavy] or own for name, own in sorted(computing.items())}
 
 
