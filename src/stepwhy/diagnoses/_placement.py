@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses._look import Group, grouped
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from stepwhy.passes.facts import Facts
 
@@ -74,7 +76,7 @@ class Node:
     @property
     def is_compute(self) -> bool:
         """Whether it computes, rather than holding, moving or administering state."""
-        return not _STATE.fullmatch(self.op) and not _STATE_SCOPE.search(self.name)
+        return not _is_state(self.op) and not _STATE_SCOPE.search(self.name)
 
     @property
     def is_heavy(self) -> bool:
@@ -98,6 +100,12 @@ def placed_nodes(facts: Facts) -> list[Node]:
     return [Node(row, *(trace.string(c) for c in cells)) for row, cells in enumerate(rows)]
 
 
+@lru_cache(maxsize=4096)
+def _is_state(op: str) -> bool:
+    return _STATE.fullmatch(op) is not None
+
+
+@lru_cache(maxsize=4096)
 def is_heavy(op: str) -> bool:
     """Whether an op type is work that accelerators are used for."""
     return _HEAVY.fullmatch(op) is not None
@@ -109,7 +117,8 @@ def tower_of(name: str) -> str:
     return match["tower"] if match else ""
 
 
-def fields_of(device: str) -> dict[str, str]:
+@lru_cache(maxsize=4096)
+def fields_of(device: str) -> Mapping[str, str]:
     """The fields of a full or partial device name: job, task, type, index."""
     found: dict[str, str] = {}
     for part in filter(None, re.split(r"[/ ]+", device)):
@@ -122,9 +131,11 @@ def fields_of(device: str) -> dict[str, str]:
         else:
             found["type"] = value.upper()
             found["index"] = index or ""
-    return {key: value for key, value in found.items() if value not in {"", "*"}}
+    known = {key: value for key, value in found.items() if value not in {"", "*"}}
+    return MappingProxyType(known)
 
 
+@lru_cache(maxsize=4096)
 def conflicts(one: str, other: str) -> bool:
     """Whether two device names contradict each other in a field that both give."""
     a, b = fields_of(one), fields_of(other)

@@ -59,8 +59,7 @@ LEAST_SAVED = 0.3  # of the cost; towers on separate devices still wait for thei
 
 def diagnose(facts: Facts) -> Finding:
     """Judge where the towers of the graph run."""
-    nodes = placed_nodes(facts)
-    towers = _towers(nodes)
+    towers = _towers(placed_nodes(facts))
     if len(towers) < FEWEST_TOWERS:
         return RULE.not_applicable("The graph has no towers: no scopes such as 'tower_0'.")
     ran = {name: own for name, own in towers.items() if any(n.actual for n in own)}
@@ -69,9 +68,9 @@ def diagnose(facts: Facts) -> Finding:
     if len(ran) < len(towers) and len(ran) == 1:
         return RULE.finding(None, _idle_evidence(towers, ran), _FETCH)
     devices = {n.actual for own in ran.values() for n in own if n.actual}
-    if len(devices) > 1 or len(ran) < FEWEST_TOWERS or not _others(facts, nodes, devices):
+    if len(devices) > 1 or len(ran) < FEWEST_TOWERS or not _others(facts, towers, devices):
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
-    return _shared(facts, nodes, ran, devices)
+    return _shared(facts, ran, devices)
 
 
 def _towers(nodes: list[Node]) -> Towers:
@@ -84,13 +83,13 @@ def _towers(nodes: list[Node]) -> Towers:
     return {name: [n for n in own if n.is_heavy] or own for name, own in sorted(computing.items())}
 
 
-def _others(facts: Facts, nodes: list[Node], devices: set[str]) -> list[str]:
+def _others(facts: Facts, towers: Towers, devices: set[str]) -> list[str]:
     """Further devices that were present, or that the program named, and towers could have used."""
     kind = type_of(next(iter(devices)))
     present = [facts.trace.string(int(name)) for name in facts.trace.devices.name]
-    named = [d for n in nodes for d in (n.requested, n.outer, n.actual) if d and n.tower]
-    of_kind = [d for d in (*present, *named) if type_of(d) in {kind, ""} and fields_of(d)]
-    return [d for d in dict.fromkeys(of_kind) if not any(_covers(d, used) for used in devices)]
+    named = [d for own in towers.values() for n in own for d in (n.requested, n.outer)]
+    of_kind = [d for d in dict.fromkeys([*present, *named]) if type_of(d) in {kind, ""}]
+    return [d for d in of_kind if not any(_covers(d, used) for used in devices)]
 
 
 def _covers(request: str, device: str) -> bool:
@@ -98,8 +97,8 @@ def _covers(request: str, device: str) -> bool:
     return all(actual.get(key) == value for key, value in fields_of(request).items())
 
 
-def _shared(facts: Facts, nodes: list[Node], ran: Towers, devices: set[str]) -> Finding:
-    names = frozenset(n.name for n in nodes if n.tower)
+def _shared(facts: Facts, ran: Towers, devices: set[str]) -> Finding:
+    names = frozenset(n.name for own in ran.values() for n in own)
     rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
     cost = None
     if len(rows):
@@ -108,7 +107,7 @@ def _shared(facts: Facts, nodes: list[Node], ran: Towers, devices: set[str]) -> 
     evidence = (
         Evidence("towers", len(ran), "count", listed(ran)),
         Evidence("the device that runs all of them", next(iter(devices)), ""),
-        Evidence("devices that none of them uses", listed(_others(facts, nodes, devices)), ""),
+        Evidence("devices that none of them uses", listed(_others(facts, ran, devices)), ""),
         Evidence("operations of the towers", sum(map(len, ran.values())), "count"),
     )
     gain = saving("spread towers over devices", LEAST_SAVED * cost, cost) if cost else None
