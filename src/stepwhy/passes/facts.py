@@ -191,13 +191,7 @@ class Facts:
 
     def in_steady(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the rows whose slice starts inside a steady step."""
-        steps = self.steps
-        starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
-        if not len(starts):
-            return rows[:0]
-        at = self.trace.slices.start_ns[rows]
-        step = np.searchsorted(starts, at, side="right") - 1
-        inside: NDArray[np.int64] = rows[(step >= 0) & (at < ends[np.maximum(step, 0)])]
+        inside: NDArray[np.int64] = rows[self.steps.in_steady(self.trace.slices.start_ns[rows])]
         return inside
 
 

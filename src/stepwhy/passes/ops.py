@@ -50,10 +50,9 @@ def op_table(
     """Operations in the steady steps, largest self time first."""
     slices = trace.slices
     rows = trace.rows(*_LISTED)
-    if not len(rows) or not len(steps.starts[steps.steady]):
+    rows = rows[steps.in_steady(slices.start_ns[rows])]
+    if not len(rows):
         return []
-    start, end = steps.starts[steps.steady][0], steps.ends[steps.steady][-1]
-    rows = rows[(slices.start_ns[rows] >= start) & (slices.start_ns[rows] < end)]
     device = np.where(
         trace.tracks.role[slices.track] == Role.HOST_THREAD, NULL, trace.tracks.device[slices.track]
     )

@@ -75,6 +75,15 @@ class StepTable:
         """The steps that means are taken over."""
         return slice(self.warm_up, len(self.starts))
 
+    def in_steady(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each time lies in a steady step, not between two of them; (times,)."""
+        starts, ends = self.starts[self.steady], self.ends[self.steady]
+        if not len(starts):
+            return np.zeros(len(times_ns), dtype=bool)
+        step = np.searchsorted(starts, times_ns, side="right") - 1
+        inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
+        return inside
+
 
 def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launches) -> StepTable:
     """Find the steps by the best evidence that the trace has."""

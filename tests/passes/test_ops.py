@@ -1,0 +1,54 @@
+"""The op table over the steady steps."""
+
+from tests.passes.timeline import MS, Timeline
+
+from stepwhy.passes.facts import Facts
+from stepwhy.trace import Kind
+
+
+def rows_of(line):
+    return {(r.name, r.device): r for r in Facts(line.trace()).ops}
+
+
+def test_operations_are_summed_by_name_device_and_kind():
+    line = Timeline().steps(0, 100)
+    main = line.thread()
+    line.add(main, Kind.OP, 0, 10, name="linear")
+    line.add(main, Kind.OP, 2, 8, name="mm")
+    line.add(main, Kind.OP, 20, 30, name="linear", bytes=64)
+    line.add(line.stream("GPU:0"), Kind.KERNEL, 5, 25, name="gemm")
+    line.add(line.stream("GPU:1"), Kind.KERNEL, 5, 10, name="gemm")
+    table = rows_of(line)
+    linear = table["linear", "host"]
+    assert (linear.count, linear.total_ns, linear.self_ns) == (2, 20 * MS, 14 * MS)
+    assert linear.bytes == 64
+    assert table["mm", "host"].bytes is None
+    assert table["gemm", "GPU:0"].total_ns == 20 * MS
+    assert table["gemm", "GPU:1"].total_ns == 5 * MS
+
+
+def test_the_largest_self_time_comes_first():
+    line = Timeline().steps(0, 100)
+    line.add(line.thread(), Kind.OP, 0, 50, name="outer")
+    line.add(line.thread(), Kind.OP, 1, 49, name="inner")
+    assert [r.name for r in Facts(line.trace()).ops] == ["inner", "outer"]
+
+
+def test_warm_up_and_what_lies_between_steps_are_left_out():
+    line = Timeline().steps(0, 90, 100, 110).steps(200, 210)
+    main = line.thread()
+    line.add(main, Kind.OP, 10, 20, name="op of the warm-up")
+    line.add(main, Kind.OP, 91, 92, name="op of a step")
+    line.add(main, Kind.OP, 120, 190, name="op of the evaluation")
+    line.add(main, Kind.OP, 201, 202, name="op of a step")
+    line.add(main, Kind.OP, 211, 212, name="op after the last step")
+    facts = Facts(line.trace())
+    assert facts.steps.warm_up == 1
+    assert [(r.name, r.count) for r in facts.ops] == [("op of a step", 2)]
+
+
+def test_annotations_and_markers_are_no_operations():
+    line = Timeline().steps(0, 100)
+    line.add(line.thread(), Kind.ANNOTATION, 0, 5)
+    assert Facts(line.trace()).ops == []
+    assert Facts(Timeline().trace()).ops == []
