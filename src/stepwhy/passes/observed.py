@@ -70,11 +70,14 @@ def find_observed(trace: Trace, recorded: StepTable) -> Observed | None:
     in_call = bool(len(calls)) and bool((calls != NULL).all())
     outside = round(float(np.median(steady - calls))) if in_call else None
     cost = interval = None
-    if recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED:
-        # In TF1 what is profiled is the run call, not the Python between two of them.
-        cost, interval = _ratio(
-            recorded.durations_ns[recorded.steady], calls if in_call else steady
-        )
+    # In TF1 what is profiled is the run call, not the Python between two of them.
+    free_ns = calls if in_call else steady
+    if (
+        recorded.source == "marker"
+        and len(recorded.starts) >= _FEWEST_PROFILED
+        and free_ns.min() > 0
+    ):
+        cost, interval = _ratio(recorded.durations_ns[recorded.steady], free_ns)
     return Observed(durations, warm_up, outside, cost, interval)
 
 
@@ -121,6 +124,8 @@ def rescale(
 
 def _shrink(breakdown: dict[str, int], wall_ns: int, *, on_accelerator: bool) -> dict[str, int]:
     recorded = sum(breakdown.values())
+    if not recorded:
+        return {**breakdown, "unexplained": wall_ns}
     watched = sum(breakdown[c] for c in _WATCHED)
     excess = recorded - wall_ns
     if on_accelerator and 0 < excess < watched:
@@ -128,7 +133,7 @@ def _shrink(breakdown: dict[str, int], wall_ns: int, *, on_accelerator: bool) ->
             c: v * (1 - excess / watched) if c in _WATCHED else v for c, v in breakdown.items()
         }
     else:
-        parts = {c: v * wall_ns / recorded if recorded else 0 for c, v in breakdown.items()}
+        parts = {c: v * wall_ns / recorded for c, v in breakdown.items()}
     whole = {c: round(v) for c, v in parts.items()}
     largest = max(whole, key=lambda c: whole[c])
     whole[largest] += wall_ns - sum(whole.values())

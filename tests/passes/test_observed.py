@@ -1,0 +1,130 @@
+"""Steps that ran without a profiler, and the breakdown on their time scale."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.passes.timeline import MS, Timeline
+
+from stepwhy.findings import CATEGORIES
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.observed import Observed, rescale
+from stepwhy.trace import Kind
+
+FEW = settings(max_examples=150, deadline=None, derandomize=True)
+
+
+def observed(wall, outside=None):
+    return Observed(np.asarray([wall]), 0, outside, None, None)
+
+
+def categories(**given_ns):
+    return {**dict.fromkeys(CATEGORIES, 0), **given_ns}
+
+
+def test_without_a_log_nothing_was_observed():
+    assert Facts(Timeline().steps(0, 10).trace()).observed is None
+    line = Timeline().steps(0, 10)
+    line.mark(0, 10, profiled=1)
+    assert Facts(line.trace()).observed is None
+
+
+def test_the_wall_is_the_median_of_steady_unprofiled_steps():
+    line = Timeline().steps(0, 1)
+    at = 0
+    for length in (90, 10, 12, 11):
+        line.mark(at, at + length)
+        at += length
+    line.mark(at, at + 40, profiled=1)
+    seen = Facts(line.trace()).observed
+    assert (seen.warm_up, seen.wall_ns) == (1, 11 * MS)
+    assert (seen.outside_ns, seen.profiler_cost) == (None, None)
+
+
+def test_time_outside_the_run_call_is_measured():
+    line = Timeline().steps(0, 1)
+    for i, graph in enumerate((8, 7, 9)):
+        line.mark(10 * i, 10 * i + 10, graph=graph)
+    assert Facts(line.trace()).observed.outside_ns == 2 * MS
+    line.mark(30, 40)
+    assert Facts(line.trace()).observed.outside_ns is None
+
+
+def test_the_profilers_cost_is_a_ratio_of_medians_with_an_interval():
+    line = Timeline().steps(0, 12, 24, 36, 48)
+    for i in range(6):
+        line.mark(100 + 10 * i, 110 + 10 * i)
+    seen = Facts(line.trace()).observed
+    assert seen.profiler_cost == pytest.approx(0.2)
+    assert seen.profiler_cost_interval == (0.2, 0.2)
+
+
+def test_a_log_without_durations_tells_no_cost():
+    line = Timeline().steps(0, 12, 24, 36)
+    line.mark(100, 110, graph=0)
+    seen = Facts(line.trace()).observed
+    assert (seen.profiler_cost, seen.profiler_cost_interval) == (None, None)
+
+
+def test_few_profiled_steps_tell_no_cost():
+    line = Timeline().steps(0, 12, 24)
+    line.mark(100, 110)
+    assert Facts(line.trace()).observed.profiler_cost is None
+
+
+def test_on_an_accelerator_the_profiler_cost_the_host_time():
+    recorded = categories(compute=60, sync=10, dispatch=20, python=10)
+    assert rescale(recorded, observed(85), on_accelerator=True) == categories(
+        compute=60, sync=10, dispatch=10, python=5
+    )
+
+
+def test_on_a_cpu_everything_is_scaled():
+    recorded = categories(compute=60, input_wait=40)
+    assert rescale(recorded, observed(50), on_accelerator=False) == categories(
+        compute=30, input_wait=20
+    )
+
+
+def test_time_outside_the_run_call_is_python():
+    recorded = categories(compute=60, dispatch=40)
+    assert rescale(recorded, observed(100, outside=50), on_accelerator=False) == categories(
+        compute=30, dispatch=20, python=50
+    )
+
+
+def test_a_step_of_which_nothing_was_recorded_is_not_explained():
+    assert rescale(categories(), observed(100, outside=30), on_accelerator=True) == categories(
+        unexplained=70, python=30
+    )
+
+
+times = st.integers(0, 10**12)
+
+
+@FEW
+@given(
+    st.fixed_dictionaries(dict.fromkeys(CATEGORIES, times)), times, st.none() | times, st.booleans()
+)
+def test_rescaled_categories_sum_to_the_wall_and_are_never_negative(
+    recorded, wall, outside, on_accelerator
+):
+    outside = None if outside is None else min(outside, wall)
+    scaled = rescale(recorded, observed(wall, outside), on_accelerator=on_accelerator)
+    assert sum(scaled.values()) == wall
+    assert min(scaled.values()) >= 0
+    assert set(scaled) == set(CATEGORIES)
+
+
+def test_the_breakdown_of_a_captured_run_is_on_the_unprofiled_scale():
+    line = Timeline().steps(0, 20, 40, 60)
+    for at in (0, 20, 40):
+        line.add(line.stream(), Kind.KERNEL, at, at + 10)
+        line.add(line.thread(), Kind.OP, at + 10, at + 20)
+    for i in range(4):
+        line.mark(100 + 15 * i, 115 + 15 * i)
+    facts = Facts(line.trace())
+    assert facts.recorded["dispatch"] == 10 * MS
+    assert facts.breakdown["compute"] == 10 * MS
+    assert facts.breakdown["dispatch"] == 5 * MS
+    assert facts.wall_ns == 15 * MS
