@@ -1,0 +1,98 @@
+"""What each device did: totals over the whole file, and the host as its own device."""
+
+from tests.passes.timeline import MS, Timeline
+
+from stepwhy.passes.facts import Facts
+from stepwhy.trace import Copy, DeviceKind, Kind
+
+
+def test_totals_are_unions_and_kernel_time_is_a_sum():
+    line = Timeline()
+    line.add(line.stream(), Kind.KERNEL, 0, 10)
+    line.add(line.stream(number=8), Kind.KERNEL, 5, 15)
+    line.add(line.stream(number=9), Kind.COLLECTIVE, 12, 20)
+    line.add(line.stream(), Kind.MEMSET, 30, 31)
+    line.copy(40, 44, size=100)
+    line.copy(42, 46, size=50, stream=line.stream(number=8))
+    line.copy(50, 51, Copy.D2H, size=7)
+    line.add(line.stream(), Kind.DEVICE_WAIT, 60, 90)
+    (gpu,) = Facts(line.trace()).totals
+    assert gpu.busy_ns == (20 + 1 + 6 + 1) * MS
+    assert gpu.kernel_ns == (10 + 10 + 8) * MS
+    assert gpu.kernels == 3
+    assert (gpu.communication_ns, gpu.exposed_communication_ns) == (8 * MS, 5 * MS)
+    assert (gpu.h2d_ns, gpu.h2d_bytes) == (6 * MS, 150)
+    assert (gpu.d2h_ns, gpu.d2h_bytes) == (1 * MS, 7)
+
+
+def test_sizes_that_are_not_recorded_are_not_zero():
+    line = Timeline()
+    line.copy(0, 1)
+    (gpu,) = Facts(line.trace()).totals
+    assert gpu.h2d_bytes is None
+    assert gpu.d2h_bytes == 0
+
+
+def test_sizes_that_are_recorded_in_part_are_summed():
+    line = Timeline()
+    line.copy(0, 1)
+    line.copy(1, 2, size=5)
+    assert Facts(line.trace()).totals[0].h2d_bytes == 5
+
+
+def test_accelerators_come_first_and_lead():
+    line = Timeline()
+    line.add(line.executor("CPU:0"), Kind.KERNEL, 0, 9)
+    line.add(line.stream("GPU:0"), Kind.KERNEL, 0, 1)
+    facts = Facts(line.trace())
+    assert [a.name for a in facts.activities] == ["GPU:0", "CPU:0"]
+    assert [a.name for a in facts.leading] == ["GPU:0"]
+
+
+def test_a_device_without_work_is_not_listed():
+    line = Timeline()
+    line.stream("GPU:1")
+    line.add(line.stream("GPU:0"), Kind.KERNEL, 0, 1)
+    line.add(line.stream("GPU:2"), Kind.DEVICE_ANNOTATION, 0, 1)
+    assert [t.name for t in Facts(line.trace()).totals] == ["GPU:0"]
+
+
+def test_without_devices_the_host_is_the_device():
+    line = Timeline()
+    main = line.thread()
+    line.add(main, Kind.OP, 0, 10, name="aten::linear")
+    line.add(main, Kind.OP, 2, 8, name="aten::mm")
+    line.add(main, Kind.INPUT, 20, 30)
+    line.add(main, Kind.OP, 21, 29, name="aten::stack")
+    line.add(line.thread("gloo"), Kind.COLLECTIVE, 5, 15)
+    facts = Facts(line.trace())
+    (cpu,) = facts.activities
+    assert (cpu.name, cpu.kind) == ("CPU", DeviceKind.CPU)
+    assert cpu.compute.total_ns == 10 * MS
+    assert cpu.communication.total_ns == 10 * MS
+    assert not facts.has_accelerator
+
+
+def test_python_and_waits_inside_an_operation_are_not_its_computation():
+    line = Timeline()
+    main = line.thread()
+    line.add(main, Kind.OP, 0, 10, name="MyFunctionBackward")
+    line.add(main, Kind.PYTHON, 1, 5)
+    line.add(main, Kind.OP, 2, 3, name="aten::mm")
+    line.add(main, Kind.WAIT, 6, 9)
+    (cpu,) = Facts(line.trace()).activities
+    assert cpu.compute.total_ns == (1 + 1 + 1 + 1) * MS
+
+
+def test_merged_ranks_show_the_devices_of_the_driving_process_only():
+    line = Timeline()
+    for process, device in ((1, "GPU:0"), (2, "GPU:1")):
+        thread = line.thread(f"main of {process}", process=process)
+        line.steps(0, 100, track=thread)
+        line.launch(
+            (1, 2), (2, 50), 10 * process, track=thread, stream=line.stream(device, process)
+        )
+    facts = Facts(line.trace())
+    assert facts.merged_processes == 2
+    assert [a.name for a in facts.activities] == ["GPU:0", "GPU:1"]
+    assert [a.name for a in facts.leading] == ["GPU:0"]

@@ -1,0 +1,236 @@
+"""What bounds the step, and when one cannot tell: every branch on a step of 100 ms."""
+
+import pytest
+from tests.passes.timeline import Timeline
+
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.verdict import decide, start_up_share
+from stepwhy.trace import Copy, Kind
+
+HOST = {
+    "input_wait": Kind.INPUT, "compile": Kind.COMPILE, "sync": Kind.SYNC, "dispatch": Kind.OP,
+    "python": Kind.PYTHON, "storage": Kind.STORAGE,
+}  # fmt: skip
+DEVICE = {"compute": Kind.KERNEL, "communication": Kind.COLLECTIVE, "transfer": Kind.MEMCPY}
+
+
+def fill(line, at=0, **shares):
+    """Lay categories one after the other; each takes as many ms as its share has percent."""
+    for category, length in shares.items():
+        if category in DEVICE:
+            copy = {"copy": int(Copy.H2D)} if category == "transfer" else {}
+            line.add(line.stream(), DEVICE[category], at, at + length, **copy)
+        elif category in HOST:
+            line.add(line.thread(), HOST[category], at, at + length)
+        at += length
+    return line
+
+
+def step(**shares):
+    """A marked step of 100 ms that is divided like this; what is left over is unexplained."""
+    return fill(Timeline().steps(0, 100), **shares)
+
+
+def verdict(line, **meta):
+    return decide(Facts(line.trace(**meta)))
+
+
+# --- one cannot tell -----------------------------------------------------------------------------
+
+
+def unknown(line, **meta):
+    result = verdict(line, **meta)
+    assert (result.bound_by, result.confidence) == ("unknown", 0.0)
+    return result.sentence
+
+
+def test_nothing_recorded():
+    assert unknown(Timeline()) == "The file records no timed event."
+
+
+def test_only_instants_recorded():
+    line = Timeline()
+    line.add(line.thread(), Kind.OP, 5, 5)
+    assert unknown(line) == "The file records no timed event."
+
+
+def test_an_accelerator_that_was_used_but_not_recorded():
+    line = Timeline().steps(0, 100)
+    for i in range(90):
+        line.add(line.thread(), Kind.OP, i, i + 1)
+    assert "no record of what the device did" in unknown(line, device_expected=True)
+
+
+def test_an_accelerator_beside_recorded_cpu_executors():
+    line = Timeline().steps(0, 100)
+    for i in range(90):
+        line.add(line.executor(), Kind.KERNEL, i, i + 1)
+    assert "no record of what the device did" in unknown(line, device_expected=True)
+
+
+def test_ranks_merged_into_one_file():
+    line = Timeline()
+    for process in (1, 2):
+        thread = line.thread(f"main of {process}", process=process)
+        line.steps(0, 100, track=thread)
+        for i in range(20):
+            line.launch((i, i + 1), (i + 1, i + 2), i + 1, track=thread)
+    assert "2 processes were merged" in unknown(line)
+
+
+def test_a_record_that_was_sampled():
+    line = Timeline().steps(0, 100)
+    for i in range(9):
+        line.add(line.thread(), Kind.OP, 10 * i, 10 * i + 10)
+    assert "only 9 operations per step" in unknown(line)
+    line.add(line.thread(), Kind.OP, 90, 100)
+    assert verdict(line).bound_by == "compute"
+
+
+def test_a_record_of_single_calls():
+    line = Timeline()
+    for i in range(9):
+        line.add(line.stream(), Kind.KERNEL, 10 * i, 10 * i + 10)
+    assert "only 9 pieces of device work" in unknown(line)
+    line.add(line.stream(), Kind.KERNEL, 90, 100)
+    assert verdict(line).bound_by == "compute"
+
+
+def test_a_slice_of_a_longer_run():
+    line = Timeline()
+    for i in range(10):
+        line.add(line.stream(), Kind.KERNEL, i, i + 1)
+    line.add(line.stream(), Kind.KERNEL, 99, 100)
+    line.add(line.thread(), Kind.SYNC, 0, 99)
+    sentence = unknown(line)
+    assert "for 89 % of the record the host waits" in sentence
+    assert "98 %" not in sentence
+
+
+def test_the_same_wait_in_a_marked_step_is_the_hosts():
+    assert verdict(step(compute=11, sync=89)).bound_by == "host"
+
+
+def test_too_little_evidence():
+    assert "51 % of the step has no evidence" in unknown(step(compute=20, dispatch=29))
+    assert verdict(step(compute=21, dispatch=29)).bound_by == "host"
+
+
+# --- start-up ------------------------------------------------------------------------------------
+
+
+def test_a_record_that_is_mostly_warm_up():
+    line = Timeline().steps(0, 400, 500, 600, 700)
+    for at in (0, 400, 500, 600):
+        fill(line, at, compute=90)
+    facts = Facts(line.trace())
+    assert start_up_share(facts) == pytest.approx(300 / 700)
+    assert decide(facts).bound_by == "compute"
+
+    line = Timeline().steps(0, 900, 1000, 1100, 1200)
+    for at in (0, 900, 1000, 1100):
+        fill(line, at, compute=90)
+    facts = Facts(line.trace())
+    assert start_up_share(facts) == pytest.approx(800 / 1200)
+    result = decide(facts)
+    assert result.bound_by == "startup"
+    assert "67 % of what was recorded" in result.sentence
+
+
+def test_a_step_that_is_mostly_compilation():
+    result = verdict(step(compute=20, compile=60, dispatch=20))
+    assert result.bound_by == "startup"
+    assert "60 % of what was recorded" in result.sentence
+
+
+def test_a_trace_without_length_has_no_start_up():
+    assert start_up_share(Facts(Timeline().trace())) == 0.0
+
+
+# --- what bounds it ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ({"compute": 80, "input_wait": 20}, "compute"),
+        ({"compute": 79, "input_wait": 21}, "input"),
+        ({"compute": 50, "communication": 40, "dispatch": 10}, "communication"),
+        ({"compute": 50, "transfer": 40, "dispatch": 10}, "transfer"),
+        ({"compute": 50, "storage": 40, "dispatch": 10}, "storage"),
+        ({"compute": 50, "compile": 40, "dispatch": 10}, "startup"),
+        ({"compute": 50, "sync": 50}, "host"),
+        ({"compute": 50, "dispatch": 50}, "host"),
+        ({"compute": 50, "python": 50}, "host"),
+        # No single host category is the largest cause, but together they are.
+        ({"compute": 40, "input_wait": 15, "sync": 15, "dispatch": 15, "python": 15}, "host"),
+        # A specific cause is the better answer when it comes close.
+        ({"compute": 40, "input_wait": 25, "dispatch": 35}, "input"),
+        ({"compute": 40, "input_wait": 24, "dispatch": 36}, "host"),
+        # A tenth of the step is no bound.
+        ({"compute": 75, "input_wait": 9, "dispatch": 9}, "compute"),
+        ({"compute": 75, "input_wait": 10, "dispatch": 9}, "input"),
+    ],
+)
+def test_bound(shares, expected):
+    assert verdict(step(**shares)).bound_by == expected
+
+
+@pytest.mark.parametrize(
+    ("shares", "fragments"),
+    [
+        ({"compute": 60, "input_wait": 40}, ["input", "40.0 ms of every 100 ms (40 %)", "the GPU"]),
+        ({"compute": 20, "sync": 60, "python": 20}, ["80.0 ms", "blocked in calls that wait"]),
+        ({"compute": 20, "dispatch": 80}, ["launch the next work"]),
+        ({"compute": 20, "python": 80}, ["runs Python outside the framework"]),
+        ({"compute": 90, "python": 10}, ["the GPU computes for 90.0 ms of every 100 ms (90 %)"]),
+    ],
+)
+def test_the_sentence_carries_the_numbers(shares, fragments):
+    sentence = verdict(step(**shares)).sentence
+    assert [f for f in fragments if f not in sentence] == []
+
+
+def test_the_sentence_names_who_idles():
+    several = step(compute=60, input_wait=40)
+    several.add(several.stream("GPU:1"), Kind.KERNEL, 0, 1)
+    assert "all 2 devices idle" in verdict(several).sentence
+    cpu = Timeline().steps(0, 100)
+    for i in range(60):
+        cpu.add(cpu.thread(), Kind.OP, i, i + 1)
+    cpu.add(cpu.thread(), Kind.INPUT, 60, 100)
+    assert "the CPU idles" in verdict(cpu).sentence
+
+
+# --- confidence ----------------------------------------------------------------------------------
+
+
+def test_confidence_of_a_clear_case_is_full():
+    assert verdict(step(compute=50, input_wait=50)).confidence == 1.0
+
+
+def test_confidence_falls_with_what_is_unexplained():
+    assert verdict(step(compute=40, input_wait=40)).confidence == 0.8
+
+
+def test_confidence_falls_with_a_close_call():
+    assert verdict(step(compute=70, input_wait=20, dispatch=10)).confidence == 0.8
+
+
+def test_confidence_halves_when_data_was_lost():
+    line = step(compute=50, input_wait=50)
+    line.builder.health.count("json-truncated", "error", "", dropped=False)
+    assert verdict(line).confidence == 0.5
+
+
+def test_confidence_falls_when_the_steps_are_guessed():
+    line = Timeline()
+    for i in range(10):
+        line.add(line.stream(), Kind.KERNEL, 10 * i, 10 * i + 10)
+    assert verdict(line).confidence == 0.8
+    assert verdict(line, signals=frozenset({"whole-step"})).confidence == 1.0
+    line = Timeline()
+    for at in (0, 100, 200):
+        fill(line, at, input_wait=50, compute=50)
+    line.add(line.thread(), Kind.OP, 299, 300)
+    assert verdict(line).confidence == pytest.approx(0.9, abs=0.01)
