@@ -161,23 +161,26 @@ def _saving(facts: Facts, cost: int, rows: NDArray[np.int64], crossing: Crossing
 def _evidence(
     facts: Facts, wrong: list[Node], crossing: Crossing, rows: NDArray[np.int64]
 ) -> tuple[Evidence, ...]:
+    types = _heaviest_first(wrong)
+    named = listed(f"{group.count} {group.name}" for group in types)
     lines = listed(n.line for n in wrong)
+    asked, ran = listed(n.outer for n in wrong), listed(n.actual for n in wrong)
     found = [
-        Evidence("operations on another device than asked for", len(wrong), "count"),
-        Evidence(
-            "device asked for by the enclosing scope", listed(n.outer for n in wrong), "", lines
-        ),
-        Evidence("device they ran on", listed(n.actual for n in wrong), "", lines),
+        Evidence("operations on another device than asked for", len(wrong), "count", named),
+        Evidence("device asked for by the enclosing scope", asked, ""),
+        Evidence("device they ran on", ran, ""),
     ]
-    if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
     if lines:
         found.append(Evidence("device scope that decided", lines, ""))
-    found.append(Evidence("copies because of it in every step", crossing.count, "count"))
-    found.append(Evidence("their time", facts.mean_ns(time_of(facts, rows).total_ns), "ns"))
+    if crossing.bytes is not None:
+        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
+    found.append(Evidence("copies to and from them in every step", crossing.count, "count"))
+    if len(rows):
+        running = facts.mean_ns(time_of(facts, rows).total_ns)
+        found.append(Evidence("time in which they run", running, "ns"))
     found.extend(
         Evidence(f"{group.name} operations", group.count, "count", _example(wrong, group.name))
-        for group in _heaviest_first(wrong)[:4]
+        for group in types[:4]
     )
     return tuple(found)
 
@@ -204,7 +207,8 @@ def _fix(wrong: list[Node]) -> Fix:
         "output = tf.matmul(inputs, weights)     # runs on the tower's device\n"
         "# or\n"
         "def place(op):\n"
-        f'    return "{keeps}" if op.type in ("VariableV2", "VarHandleOp") else "{asked}"\n'
+        '    is_variable = op.type in ("VariableV2", "VarHandleOp")\n'
+        f'    return "{keeps}" if is_variable else "{asked}"\n'
         "with tf.device(place):\n"
         "    ...",
         "none",
