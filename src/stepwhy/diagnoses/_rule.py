@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from stepwhy.findings import Evidence, Finding, Fix, Saving
+from stepwhy.passes.verdict import unusable
 from stepwhy.units import quantise
 
 if TYPE_CHECKING:
@@ -117,7 +118,11 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
         return rule.no_data(missing("device-activity"))
     seen = facts.trace.meta.signals | _seen(facts)
     lacking = [names[0] for names in rule.needs if not seen.intersection(names)]
-    return rule.no_data(missing(lacking[0])) if lacking else None
+    if lacking:
+        return rule.no_data(missing(lacking[0]))
+    # Where an op was placed is true of any record; where time goes is not.
+    reason = "" if rule.family == "placement" else unusable(facts)
+    return rule.incomplete(reason.removeprefix("Cannot tell: ")) if reason else None
 
 
 def missing(signal: str) -> str:

@@ -162,7 +162,8 @@ def _evidence(
     facts: Facts, wrong: list[Node], crossing: Crossing, rows: NDArray[np.int64]
 ) -> tuple[Evidence, ...]:
     types = _heaviest_first(wrong)
-    named = listed(f"{group.count} {group.name}" for group in types)
+    order = {group.name: place for place, group in enumerate(types)}
+    named = listed(n.name for n in sorted(wrong, key=lambda n: order[n.op]))
     lines = listed(n.line for n in wrong)
     asked, ran = listed(n.outer for n in wrong), listed(n.actual for n in wrong)
     found = [

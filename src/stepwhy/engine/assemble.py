@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from stepwhy.findings import (
     Breakdown,
     Device,
     DeviceTotal,
+    Finding,
     HealthEntry,
     Input,
     Op,
@@ -20,6 +22,7 @@ from stepwhy.findings import (
     Run,
     Steps,
     TraceTotals,
+    Verdict,
 )
 from stepwhy.passes.devices import Totals, copies_of, known_bytes
 from stepwhy.passes.verdict import decide
@@ -43,8 +46,9 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         path: Where it came from, as the user named it.
         format_name: Name of its format.
     """
+    findings = run_all(facts)
     return Result(
-        verdict=decide(facts),
+        verdict=_with_cause(decide(facts), findings),
         inputs=(_input(facts.trace, path, format_name),),
         run=_run(facts.trace),
         steps=_steps(facts),
@@ -55,10 +59,22 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         ),
         trace=_totals(facts),
         ops=_ops(facts),
-        findings=run_all(facts),
+        findings=findings,
         stepwhy=__version__,
         notes=_notes(facts),
     )
+
+
+def _with_cause(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
+    """A busy device is no fault by itself: where one was found, the verdict names it."""
+    first = findings[0]
+    if verdict.bound_by != "compute" or first.verdict != "found" or not first.cost_ns_per_step:
+        return verdict
+    return replace(verdict, sentence=f"{verdict.sentence} To change first: {_lower(first.title)}.")
+
+
+def _lower(title: str) -> str:
+    return title[:1].lower() + title[1:]
 
 
 def _input(trace: Trace, path: str, format_name: str) -> Input:

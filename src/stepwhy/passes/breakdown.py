@@ -71,6 +71,12 @@ def partition(
     return Partition(sets)
 
 
+def unexplained(start_ns: int, end_ns: int) -> Partition:
+    """The partition of [start, end) of which nothing is known."""
+    sets = dict.fromkeys(CATEGORIES, Intervals.empty())
+    return Partition(sets | {"unexplained": Intervals.single(start_ns, end_ns)})
+
+
 def _union(sets: list[Intervals]) -> Intervals:
     result = Intervals.empty()
     for one in sets:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes import nesting as nesting_pass
-from stepwhy.passes.breakdown import Partition, mean_exact, partition
+from stepwhy.passes.breakdown import Partition, mean_exact, partition, unexplained
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import NO_CALL, Launches, join_launches
@@ -121,7 +121,13 @@ class Facts:
 
     @cached_property
     def partition(self) -> Partition:
-        """The breakdown of the leading devices together, over the whole trace."""
+        """The breakdown of the leading devices together, over the whole trace.
+
+        Without a record of the device that was used, nothing is known to be idle time, so what
+        the host did explains none of it.
+        """
+        if self.trace.meta.device_expected and not self.leading:
+            return unexplained(*self.span)
         return partition(self.leading, self.evidence, *self.span)
 
     @cached_property

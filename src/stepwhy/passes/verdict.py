@@ -71,19 +71,13 @@ def start_up_share(facts: Facts) -> float:
 
 def _cannot_tell(facts: Facts) -> str:
     """Why no verdict is possible, '' when one is."""
-    for check in (
-        _nothing,
-        _no_device_activity,
-        _mixed_up,
-        _sampled,
-        _too_little,
-        _sliced,
-        _no_evidence,
-    ):
-        reason = check(facts)
-        if reason:
-            return reason
-    return ""
+    return unusable(facts) or _no_evidence(facts)
+
+
+def unusable(facts: Facts) -> str:
+    """Why the record cannot show where a step's time goes, whatever it contains; else ''."""
+    checks = (_nothing, _no_device_activity, _mixed_up, _sampled, _too_little, _sliced)
+    return next((reason for reason in (check(facts) for check in checks) if reason), "")
 
 
 def _nothing(facts: Facts) -> str:
