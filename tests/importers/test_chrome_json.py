@@ -214,6 +214,15 @@ def test_unusable_times_are_marked_and_the_others_kept(times_written):
     assert (records.start_ns.tolist(), records.dur_ns.tolist()) == ([0, 5000], [0, 1000])
 
 
+def test_rounding_in_a_damaged_file_is_counted():
+    records = '{"ph": "X", "ts": 1712345678901234.567, "dur": 1}, {"ph": "X", "ts": 5, "dur": 1}'
+    for text in (f"[{records},]", f'[{records}, {{"ph": 7}}]'):
+        health = Health()
+        found = read(text, health)
+        assert abs(found.start_ns[0] - 1_712_345_678_901_234_567) < 250
+        assert {c.counter: c.count for c in health.counters}["rounded-time"] == 1
+
+
 def test_a_record_without_a_duration_has_none():
     records = read('[{"ph": "i", "ts": 5}]')
     assert (records.timed.tolist(), records.dur_ns.tolist()) == ([True], [0])

@@ -115,7 +115,7 @@ def read_records(source: Source, args: type[A], health: Health) -> Records[A]:
         data = _valid_utf8(source.data.removeprefix(b"\xef\xbb\xbf"), health)
         events, header, complete = _decode(data, args, source, health)
         health.events_read += len(events)
-        start_ns, dur_ns, timed = _times(events, data)
+        start_ns, dur_ns, timed = _times(events, data, health)
     return Records(events, header, start_ns, dur_ns, timed, complete)
 
 
@@ -322,7 +322,7 @@ def _head_of_object(text: str, events_at: int) -> dict[str, Any]:
 
 
 def _times(
-    events: Sequence[Event[A]], data: bytes
+    events: Sequence[Event[A]], data: bytes, health: Health
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     starts = _as_float([e.ts for e in events])
     durations = _as_float([0 if e.dur is None else e.dur for e in events])
@@ -330,8 +330,14 @@ def _times(
     good = usable & (durations >= 0) & (starts + durations < _LARGEST_US)
     start_ns, dur_ns = _to_ns(starts, good), _to_ns(durations, good)
     large = good & (np.abs(starts) >= _EXACT_AS_DOUBLE_US)
-    if large.any():
-        _refine(events, data, np.flatnonzero(large), start_ns, dur_ns)
+    rounded = _refine(events, data, np.flatnonzero(large), start_ns, dur_ns)
+    health.count(
+        "rounded-time",
+        "info",
+        "Fractions of large times were rounded, by under a microsecond, since the file is damaged.",
+        count=rounded,
+        dropped=False,
+    )
     return start_ns, dur_ns, good
 
 
@@ -355,19 +361,20 @@ def _refine(
     rows: NDArray[np.int64],
     start_ns: NDArray[np.int64],
     dur_ns: NDArray[np.int64],
-) -> None:
-    """Exact times for records whose time is too large for a double."""
-    integers = np.asarray([isinstance(events[r].ts, int) for r in rows])
+) -> int:
+    """Exact times for records whose time is too large for a double; how many are not exact."""
+    integers = np.asarray([isinstance(events[r].ts, int) for r in rows], dtype=bool)
     for row in rows[integers]:
         start_ns[row] = int(events[row].ts or 0) * 1000
     if integers.all():
-        return
+        return 0
     exact = _exact_times(data)
     if exact is None or len(exact) != len(events):
-        return  # damaged text: the nearest double is the best there is
+        return int((~integers).sum())  # damaged text: the nearest double is the best there is
     for row in rows[~integers]:
         start_ns[row] = _decimal_ns(exact[row].ts, int(start_ns[row]))
         dur_ns[row] = _decimal_ns(exact[row].dur, int(dur_ns[row]))
+    return 0
 
 
 def _exact_times(data: bytes) -> list[_ExactTimes] | None:
