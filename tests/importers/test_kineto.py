@@ -387,6 +387,9 @@ def test_kernels(name, kind):
         ("user_annotation", "nccl:all_reduce", Kind.FRAMEWORK),
         ("user_annotation", "gloo:all_reduce", Kind.COLLECTIVE),
         ("user_annotation", "## forward ##", Kind.ANNOTATION),
+        ("user_annotation", "checkpoint:save", Kind.STORAGE),
+        ("user_annotation", "compile_fx (dynamo_timed)", Kind.COMPILE),
+        ("collective_comm", "hcclAllReduce", Kind.COLLECTIVE),
         ("overhead", "Activity Buffer Request", Kind.PROFILER),
         ("overhead", "Lazy Function Loading", Kind.COMPILE),
         ("gpu_memset", "Memset (Device)", Kind.MEMSET),
@@ -452,6 +455,16 @@ def test_chrome_traces_of_others_are_not_recognised():
     record = {"ph": "X", "cat": "Op", "name": "MatMul", "ts": 1, "dur": 1}
     assert not kineto.recognise(Source(dump([record], {}), "x"))
     assert not kineto.recognise(Source(b'"cat": "cpu_op"', "x"))
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [(7, 7), ("7", 7), (7.9, 7), ("seven", NULL), (2**63, NULL), ("1e99", NULL), (None, NULL)],
+)
+def test_numbers_are_read_loosely(written, read_as):
+    args = {"correlation": written}
+    trace = read_records(x("cpu_op", "a", 0, 1, pid=1, tid=1, args=args))
+    assert trace.slices.correlation.tolist() == [read_as]
 
 
 # --- damage --------------------------------------------------------------------------------------

@@ -159,10 +159,25 @@ def test_several_devices_have_one_breakdown_each_and_one_together():
     assert [(b["compute"], b["sync"]) for b in own] == [(4 * MS, 6 * MS), (5 * MS, 5 * MS)]
 
 
-def test_an_unseen_accelerator_leaves_no_compute():
+def test_beside_an_unseen_accelerator_nothing_is_known_to_be_idle_time():
     line = Timeline().steps(0, 10)
     line.add(line.thread(), Kind.OP, 0, 10)
-    assert breakdown(line, device_expected=True) == {"dispatch": 10}
+    assert breakdown(line, device_expected=True) == {"unexplained": 10}
+
+
+def test_a_run_of_a_graph_schedules_whatever_does_not_run_in_it():
+    line = Timeline().steps(0, 20)
+    line.add(line.executor(), Kind.KERNEL, 2, 6, scope="a/MatMul")
+    line.add(line.executor(), Kind.KERNEL, 9, 12, scope="b/MatMul")
+    assert breakdown(line) == {"compute": 7, "dispatch": 13}
+
+
+def test_without_a_marker_a_run_of_a_graph_lasts_from_its_first_operation_to_its_last():
+    line = Timeline()
+    line.add(line.executor(), Kind.KERNEL, 2, 6, scope="a/MatMul")
+    line.add(line.executor(), Kind.KERNEL, 9, 12, scope="b/MatMul")
+    line.add(line.thread(), Kind.ANNOTATION, 0, 20)
+    assert breakdown(line) == {"compute": 7, "dispatch": 3, "unexplained": 10}
 
 
 # --- against unit cells --------------------------------------------------------------------------

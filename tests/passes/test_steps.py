@@ -222,6 +222,24 @@ def test_twice_is_no_rhythm_and_neither_are_wild_intervals():
     assert steps_of(wild).source == "whole-trace"
 
 
+def test_a_rhythm_of_few_names_among_many_is_none():
+    line = Timeline()
+    for at in (0, 10, 20):
+        line.add(line.thread(), Kind.OP, at, at + 1, name="aten::mm")
+    for i in range(9):
+        line.add(line.thread(), Kind.OP, 30 + i, 31 + i, name=f"op {i}")
+    assert steps_of(line).source == "whole-trace"
+
+
+def test_only_the_outermost_of_nested_calls_sets_the_rhythm():
+    line = Timeline()
+    for at in (0, 10, 20):
+        line.add(line.thread(), Kind.INPUT, at, at + 5, name="DataLoader")
+        line.add(line.thread(), Kind.PYTHON, at + 1, at + 4)
+        line.add(line.thread(), Kind.INPUT, at + 2, at + 3, name="DataLoader")
+    assert bounds(steps_of(line)) == [(0, 10), (10, 20), (20, 25)]
+
+
 # --- the whole trace -----------------------------------------------------------------------------
 
 
