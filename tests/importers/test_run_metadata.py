@@ -85,7 +85,13 @@ def test_ops_of_one_device_with_their_bytes():
         ("executor 1", "KERNEL", "MaxPool", "pool", "FORWARD", 300, 20),
     ]
     assert trace.slices.bytes.tolist() == [NULL, 98304, 524288, NULL]
-    assert trace.meta.signals == {"host-ops", "device-activity", "placement"}
+    assert trace.meta.signals == {
+        "whole-step",
+        "host-ops",
+        "device-activity",
+        "placement",
+        "whole-step",
+    }
     assert (trace.health.events_read, trace.health.events_kept) == (4, 4)
 
 
@@ -163,7 +169,7 @@ def test_a_control_edge_moves_no_bytes():
 def test_partition_graphs_alone_tell_the_placement():
     trace = read(run_metadata([], PARTITIONS))
     assert len(trace.slices) == 0
-    assert trace.meta.signals == {"placement", "copies"}
+    assert trace.meta.signals == {"placement", "copies", "whole-step"}
     assert len(copies(trace)) == 1
 
 
@@ -269,6 +275,7 @@ def test_device_rows_of_a_gpu():
     assert trace.slices.bytes[trace.rows(Kind.MEMCPY)].tolist() == [4096]
     assert counters(trace) == {"repeated-row": 2}
     assert trace.meta.signals == {
+        "whole-step",
         "host-ops",
         "device-activity",
         "copies",

@@ -105,7 +105,7 @@ def test_ops_of_a_cpu_are_the_time_of_that_device():
         ("EXECUTOR", "executor 0", "CPU:0"),
         ("EXECUTOR", "executor 1", "CPU:0"),
     ]
-    assert trace.meta.signals == {"host-ops", "device-activity"}
+    assert trace.meta.signals == {"host-ops", "device-activity", "whole-step"}
     assert not trace.meta.device_expected
 
 
@@ -129,7 +129,7 @@ def test_streams_are_device_time_and_the_gpu_row_is_launch_time():
     ]
     assert directions(trace) == ["H2D", "NONE", "D2H"]
     assert trace.meta.device_expected
-    assert trace.meta.signals == {"host-ops", "device-activity", "copies"}
+    assert trace.meta.signals == {"host-ops", "device-activity", "copies", "whole-step"}
 
 
 def test_repeating_rows_are_counted_and_never_added():
@@ -164,7 +164,7 @@ def test_without_streams_the_gpu_row_stands_in_and_says_so():
 def test_streams_lost_to_a_tear_do_not_make_launches_device_time():
     trace = read(timeline({OLD_GPU: GPU_ROWS[OLD_GPU], "/gpu:0/stream:12": []}))
     assert {t[0] for t in tracks(trace)} == {"HOST_THREAD"}
-    assert trace.meta.signals == {"host-ops"}
+    assert trace.meta.signals == {"host-ops", "whole-step"}
     assert trace.meta.device_expected
 
 

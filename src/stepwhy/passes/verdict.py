@@ -71,12 +71,13 @@ def start_up_share(facts: Facts) -> float:
 
 def _cannot_tell(facts: Facts) -> str:
     """Why no verdict is possible, '' when one is."""
-    return unusable(facts) or _no_evidence(facts)
+    checks = (unusable, _sampled, _too_little, _sliced, _no_evidence)
+    return next((reason for reason in (check(facts) for check in checks) if reason), "")
 
 
 def unusable(facts: Facts) -> str:
     """Why the record cannot show where a step's time goes, whatever it contains; else ''."""
-    checks = (_nothing, _no_device_activity, _mixed_up, _sampled, _too_little, _sliced)
+    checks = (_nothing, _no_device_activity, _mixed_up)
     return next((reason for reason in (check(facts) for check in checks) if reason), "")
 
 
