@@ -128,6 +128,15 @@ def test_the_engine_runs_between_two_backward_operations():
     assert breakdown(line) == {"compute": 1, "dispatch": 7, "unexplained": 2}
 
 
+def test_between_two_backward_passes_the_driving_thread_decides():
+    line = Timeline(MS // 1000).steps(0, 800, 1600, 2400)
+    for at in (0, 800, 1600):
+        line.add(line.stream(), Kind.KERNEL, at, at + 50)
+        line.add(line.thread("autograd"), Kind.OP, at + 50, at + 100, phase=int(Phase.BACKWARD))
+        line.add(line.thread(), Kind.PYTHON, at + 100, at + 800)
+    assert breakdown(line, MS // 1000) == {"compute": 50, "dispatch": 50, "python": 700}
+
+
 def test_a_first_call_that_takes_long_is_start_up():
     line = Timeline().steps(0, 40)
     line.add(line.stream(), Kind.KERNEL, 39, 40)

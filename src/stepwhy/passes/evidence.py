@@ -8,6 +8,7 @@ import numpy as np
 
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.threads import Threads
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.launches import Launches
     from stepwhy.passes.nesting import Nesting
-    from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
 # A call to the device API that neither waits nor copies returns in microseconds; one that takes
@@ -44,7 +44,7 @@ def find_evidence(
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
     inner = _innermost(trace, threads, nesting)
-    dispatch = inner["dispatch"] | _autograd_silence(trace, threads) | _graph_runs(trace)
+    dispatch = inner["dispatch"] | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
     python = inner["python"] | _executors(trace, Kind.PYTHON)
@@ -107,12 +107,18 @@ def _innermost(trace: Trace, threads: Threads, nesting: Nesting) -> Evidence:
     return {"dispatch": of(*_CALLS), "python": of(Kind.PYTHON)}
 
 
-def _autograd_silence(trace: Trace, threads: Threads) -> Intervals:
-    """Between two backward operations the engine itself runs: framework code."""
+def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
+    """Between two backward operations the engine itself runs: framework code.
+
+    Not between two backward passes: then the driving thread is at work, not blocked in one.
+    """
     if not threads.autograd:
         return Intervals.empty()
     rows = _rows(trace, threads.autograd, *_CALLS, Kind.SYNC)
-    return intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
+    gaps = intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
+    driving = _innermost(trace, Threads(threads.driving, ()), nesting)
+    at_work = (driving["dispatch"] | driving["python"]).within(gaps.starts, gaps.ends)
+    return Intervals(gaps.starts[at_work == 0], gaps.ends[at_work == 0])
 
 
 def _graph_runs(trace: Trace) -> Intervals:
