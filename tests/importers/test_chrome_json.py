@@ -214,6 +214,11 @@ def test_unusable_times_are_marked_and_the_others_kept(times_written):
     assert (records.start_ns.tolist(), records.dur_ns.tolist()) == ([0, 5000], [0, 1000])
 
 
+def test_an_exact_start_needs_no_duration():
+    text = '[{"ph": "i", "ts": 1712345678901234.567}]'
+    assert times(text) == ([1_712_345_678_901_234_567], [0])
+
+
 def test_rounding_in_a_damaged_file_is_counted():
     records = '{"ph": "X", "ts": 1712345678901234.567, "dur": 1}, {"ph": "X", "ts": 5, "dur": 1}'
     for text in (f"[{records},]", f'[{records}, {{"ph": 7}}]'):

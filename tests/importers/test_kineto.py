@@ -316,6 +316,16 @@ def test_another_accelerator_is_a_device_with_its_own_name():
     assert (device.kernels, device.kernel_ns, device.busy_ns) == (1, 20_000, 30_000)
 
 
+def test_ranks_merged_into_one_file_keep_their_own_device():
+    def kernel(row, at):
+        args = {"device": 0, "stream": 7, "correlation": at}
+        return x("kernel", "k", at, at + 5, pid=row, tid=7, args=args)
+
+    trace = read_records(kernel(0, 0), kernel(1, 2), kernel(0, 10))
+    totals = Facts(trace).totals
+    assert [(t.name, t.kernels) for t in totals] == [("GPU:0", 2), ("GPU:0 (row 1)", 1)]
+
+
 # --- what a record is ----------------------------------------------------------------------------
 
 
