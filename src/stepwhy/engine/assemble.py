@@ -65,10 +65,21 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     )
 
 
+# The findings that only repeat in detail what the verdict says.
+_SAME = {
+    "input": {"input-bound"},
+    "host": {"launch-bound", "host-sync", "wall-device-gap"},
+    "communication": {"exposed-communication"},
+    "transfer": {"exposed-transfer"},
+    "startup": {"warmup-included"},
+}
+
+
 def _with_cause(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
-    """A busy device is no fault by itself: where one was found, the verdict names it."""
+    """The breakdown shows the symptom; where the costliest finding is another, it is named."""
     first = findings[0]
-    if verdict.bound_by != "compute" or first.verdict != "found" or not first.cost_ns_per_step:
+    named = first.verdict == "found" and bool(first.cost_ns_per_step)
+    if verdict.bound_by == "unknown" or not named or first.id in _SAME.get(verdict.bound_by, ()):
         return verdict
     return replace(verdict, sentence=f"{verdict.sentence} To change first: {_lower(first.title)}.")
 
