@@ -326,6 +326,14 @@ def test_ranks_merged_into_one_file_keep_their_own_device():
     assert [(t.name, t.kernels) for t in totals] == [("GPU:0", 2), ("GPU:0 (row 1)", 1)]
 
 
+def test_threads_with_names_instead_of_numbers_are_told_apart():
+    trace = read_records(
+        x("cpu_op", "a", 0, 10, pid=1, tid="main"), x("cpu_op", "b", 5, 15, pid=1, tid="worker")
+    )
+    assert [trace.string(n) for n in trace.tracks.name] == ["thread main", "thread worker"]
+    assert Facts(trace).nesting.parent.tolist() == [NULL, NULL]
+
+
 # --- what a record is ----------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ class TraceBuilder:
         self._rows: dict[Table, dict[str, list[Any]]] = {
             table: {c.name: [] for c in columns_of(table)} for table in TABLES
         }
-        self._tracks: dict[tuple[int, int, int, int], int] = {}
+        self._tracks: dict[tuple[int, int, int, int, str], int] = {}
         self._devices: dict[str, int] = {}
 
     def intern(self, text: str) -> int:
@@ -74,8 +74,11 @@ class TraceBuilder:
     def track(
         self, role: Role, name: str, *, process: int = NULL, thread: int = NULL, device: int = NULL
     ) -> int:
-        """Row of the track with this role, process, thread and device, added at first sight."""
-        key = (int(role), process, thread, device)
+        """Row of the track with this role, process, thread and device, added at first sight.
+
+        Tracks without a thread id are told apart by their names.
+        """
+        key = (int(role), process, thread, device, name if thread == NULL else "")
         if key not in self._tracks:
             self._tracks[key] = self.add(
                 "tracks",
