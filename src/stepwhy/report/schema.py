@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from typing import Any
@@ -17,6 +18,9 @@ from stepwhy.findings import SCHEMA, Result
 def result_schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of what `report.json.render` returns."""
     schema = msgspec.json.schema(Result)
+    for definition in schema["$defs"].values():
+        # Python 3.13 strips the indentation of docstrings, earlier ones keep it.
+        definition["description"] = inspect.cleandoc(definition["description"])
     schema["$defs"]["Result"]["properties"]["schema"] = {"const": SCHEMA}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
