@@ -518,3 +518,13 @@ def test_mutated_files_are_read_or_refused_and_always_closed(data):
     assert (facts.per_step >= 0).all()
     assert decide(facts).sentence
     json.dumps(strings_of(trace)).encode()
+
+
+def test_an_odd_argument_loses_no_record():
+    data = json.loads(sample("2022 categories"))
+    for event in data["traceEvents"]:
+        if event.get("cat") == "kernel":
+            event["args"]["bytes"] = [1, 2]
+    trace = read(json.dumps(data).encode())
+    assert not trace.health.has("malformed-record")
+    assert len(trace.rows(Kind.KERNEL)) == len(read(sample("2022 categories")).rows(Kind.KERNEL))

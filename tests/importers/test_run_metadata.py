@@ -90,7 +90,6 @@ def test_ops_of_one_device_with_their_bytes():
         "host-ops",
         "device-activity",
         "placement",
-        "whole-step",
     }
     assert (trace.health.events_read, trace.health.events_kept) == (4, 4)
 

@@ -279,3 +279,18 @@ def test_nothing_recorded_is_one_step_without_length():
     steps = steps_of(Timeline())
     assert in_units(steps.durations_ns) == [0]
     assert steps.confidence == 0.0
+
+
+def test_two_optimizers_per_batch_are_one_step():
+    """A GAN: fetch, discriminator step, generator step; the fetches tell the steps."""
+    line = Timeline()
+    thread = line.thread()
+    for i in range(4):
+        line.add(thread, Kind.INPUT, 10 * i, 10 * i + 2, name="next")
+        for at in (5, 9):
+            line.add(
+                thread, Kind.FRAMEWORK, 10 * i + at - 1, 10 * i + at,
+                name="Optimizer.step#Adam.step", phase=int(Phase.OPTIMIZER),
+            )  # fmt: skip
+    steps = Facts(line.trace()).steps
+    assert (len(steps.starts), steps.source) == (4, "periodicity")

@@ -129,6 +129,7 @@ _FIX = Fix(
     "Reduce peak memory or keep tensor sizes constant, and let the allocator's segments grow "
     "instead of being replaced.",
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py\n"
-    "# and: a smaller batch, torch.utils.checkpoint, DataLoader(..., drop_last=True)",
+    "# and: a smaller batch, torch.utils.checkpoint,\n"
+    "# DataLoader(..., drop_last=True)",
     "changes-memory",
 )

@@ -187,7 +187,8 @@ _FIXES = {
 _TF_PRECISION = Fix(
     "Compute in lower precision where the hardware has units for it, and choose the layout that it "
     "prefers: NCHW on most accelerators, NHWC on a CPU.",
-    "optimizer = tf.train.experimental.enable_mixed_precision_graph_rewrite(optimizer)\n"
+    "mixed = tf.train.experimental.enable_mixed_precision_graph_rewrite\n"
+    "optimizer = mixed(optimizer)\n"
     '# TF2: tf.keras.mixed_precision.set_global_policy("mixed_float16")',
     "changes-numerics",
 )
@@ -195,7 +196,8 @@ _TF_FUSE = Fix(
     "Let XLA fuse chains of element-wise work: they are bound by memory, not by arithmetic. Use "
     "fused batch normalisation.",
     "tf.layers.batch_normalization(inputs, fused=True)\n"
-    "config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1",
+    "options = config.graph_options.optimizer_options\n"
+    "options.global_jit_level = tf.OptimizerOptions.ON_1",
     "changes-numerics",
 )
 _TF_FIXES = {

@@ -107,7 +107,8 @@ def _fix(facts: Facts) -> Fix:
 _PYTORCH = Fix(
     "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, hide "
     "the exchange behind the backward pass and exchange less often.",
-    "model = DistributedDataParallel(model, bucket_cap_mb=50, gradient_as_bucket_view=True)\n"
+    "model = DistributedDataParallel(model, bucket_cap_mb=50,\n"
+    "                                gradient_as_bucket_view=True)\n"
     "with model.no_sync():          # all micro-batches but the last\n"
     "    loss.backward()",
     "changes-numerics",

@@ -128,13 +128,15 @@ _PYTORCH = Fix(
 _TASKS = Fix(
     "Keep on one task what works together: place an operation where its largest input is made, and "
     "only the variables on the parameter host.",
-    "with tf.device(tf.train.replica_device_setter(worker_device=tower, ps_device=host)):\n"
-    "    loss = model(batch)      # variables on the host, operations on the tower",
+    "place = tf.train.replica_device_setter(worker_device=tower,\n"
+    "                                       ps_device=host)\n"
+    "with tf.device(place):   # variables on the host, operations on the tower\n"
+    "    loss = model(batch)",
     "none",
 )
 _TENSORFLOW = Fix(
     "Prefetch batches to the device instead of feeding them, and keep on one device what works "
     "together.",
-    'dataset = dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
+    'to_gpu = tf.data.experimental.prefetch_to_device("/GPU:0")\ndataset = dataset.apply(to_gpu)',
     "none",
 )

@@ -150,6 +150,7 @@ _PYTORCH = Fix(
     "running_loss += loss.detach()          # stays on the device\n"
     "if step % 100 == 0:\n"
     "    print(running_loss.item())         # waits once\n"
-    "batch = batch.to(device, non_blocking=True)   # with pin_memory=True in the DataLoader",
+    "batch = batch.to(device, non_blocking=True)\n"
+    "# with pin_memory=True in the DataLoader",
     "none",
 )

@@ -145,14 +145,16 @@ def _fix(facts: Facts, fetches: NDArray[np.int64], working: bool) -> Fix:
 _PYTORCH_WORKERS = Fix(
     "Let worker processes prepare the batches: the DataLoader works in the training loop.",
     "loader = DataLoader(dataset, batch_size=..., num_workers=4,\n"
-    "                    pin_memory=True, persistent_workers=True, prefetch_factor=2)",
+    "                    pin_memory=True, persistent_workers=True,\n"
+    "                    prefetch_factor=2)",
     "none",
 )
 _PYTORCH_MORE = Fix(
     "The workers cannot keep up: use more of them if cores are free, or do less per sample "
     "(decode smaller images, store preprocessed samples).",
     "loader = DataLoader(dataset, batch_size=..., num_workers=8,\n"
-    "                    pin_memory=True, persistent_workers=True, prefetch_factor=4)",
+    "                    pin_memory=True, persistent_workers=True,\n"
+    "                    prefetch_factor=4)",
     "none",
 )
 _TF_DATA = Fix(
@@ -165,10 +167,11 @@ _TF_QUEUE = Fix(
     "The queue runs dry: fill it with more threads, or replace it by a tf.data pipeline that "
     "prefetches. Work in py_func holds Python's lock, so threads do not speed that up: "
     "precompute it into TFRecords.",
-    "batch = tf.train.shuffle_batch(tensors, batch_size, capacity, min_after_dequeue,\n"
-    "                               num_threads=4)\n"
+    "batch = tf.train.shuffle_batch(tensors, batch_size, capacity,\n"
+    "                               min_after_dequeue, num_threads=4)\n"
     "# or\n"
-    "dataset = dataset.map(parse, num_parallel_calls=4).batch(batch_size).prefetch(2)",
+    "dataset = (dataset.map(parse, num_parallel_calls=4)\n"
+    "           .batch(batch_size).prefetch(2))",
     "none",
 )
 _ANY = Fix("Prepare the next batch in the background while the step computes.", "", "none")

@@ -124,6 +124,7 @@ _TENSORFLOW = Fix(
     "Let XLA fuse the graph into few kernels, run several steps per call, or raise the batch size.",
     "@tf.function(jit_compile=True)\n"
     "def train_step(batch): ...\n"
-    "# TF1: config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1",
+    "# TF1: options = config.graph_options.optimizer_options\n"
+    "#      options.global_jit_level = tf.OptimizerOptions.ON_1",
     "changes-numerics",
 )

@@ -104,7 +104,8 @@ def _example(fallen: list[Node], op: str) -> str:
 _FIX = Fix(
     "Turn soft placement off once: the error names the reason for every operation. Then choose a "
     "data type or operation that the accelerator has, or install a build that sees the device.",
-    "config = tf.ConfigProto(allow_soft_placement=False, log_device_placement=True)\n"
+    "config = tf.ConfigProto(allow_soft_placement=False,\n"
+    "                        log_device_placement=True)\n"
     "# TF2: tf.config.set_soft_device_placement(False)",
     "unknown",
 )

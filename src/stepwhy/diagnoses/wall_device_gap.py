@@ -115,15 +115,15 @@ def _fix(facts: Facts) -> Fix:
 
 _PYTORCH = Fix(
     "Record what the host does meanwhile: operations and Python stacks.",
-    "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],\n"
-    "                       with_stack=True)",
+    "activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]\n"
+    "torch.profiler.profile(activities=activities, with_stack=True)",
     "none",
 )
 _TENSORFLOW = Fix(
     "Feed and fetch less: what goes into and comes out of Session.run is converted and copied on "
     "the calling thread. Fetch only what is used, read input inside the graph, feed NumPy arrays "
     "of the placeholder's own type.",
-    "_, loss = session.run([train_op, loss_op])   # no large fetches, no feed_dict of lists",
+    "_, loss = session.run([train_op, loss_op])\n# no large fetches, no feed_dict of lists",
     "none",
 )
 _ANY = Fix("Record what the host does meanwhile.", "", "none")

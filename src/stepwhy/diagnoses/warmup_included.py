@@ -107,7 +107,8 @@ def _fix(facts: Facts) -> Fix:
 
 _PYTORCH = Fix(
     "Let the profiler wait until the run is warm.",
-    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2, active=5)\n"
+    "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
+    "                                   active=5)\n"
     "with torch.profiler.profile(schedule=schedule, ...) as prof:\n"
     "    for batch in loader:\n"
     "        train_step(batch)\n"

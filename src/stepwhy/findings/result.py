@@ -14,7 +14,14 @@ from typing import Literal
 SCHEMA = "stepwhy.result/1"
 
 BoundBy = Literal[
-    "input", "host", "compute", "communication", "transfer", "startup", "memory", "storage",
+    "input",
+    "host",
+    "compute",
+    "communication",
+    "transfer",
+    "startup",
+    "memory",
+    "storage",
     "unknown",
 ]
 StepSource = Literal["marker", "hook", "periodicity", "whole-trace"]
@@ -22,8 +29,16 @@ FindingVerdict = Literal["found", "clear", "not_applicable", "no_data", "incompl
 Risk = Literal["none", "changes-numerics", "changes-memory", "unknown"]
 
 CATEGORIES = (
-    "compute", "communication", "transfer", "input_wait", "compile", "sync", "dispatch", "python",
-    "storage", "unexplained",
+    "compute",
+    "communication",
+    "transfer",
+    "input_wait",
+    "compile",
+    "sync",
+    "dispatch",
+    "python",
+    "storage",
+    "unexplained",
 )
 """The categories of a breakdown, in the order in which they claim time."""
 

@@ -64,11 +64,20 @@ def _by_optimizer(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Pe
     kind = rows[(slices.kind[rows] == Kind.FRAMEWORK) & (slices.phase[rows] == Phase.OPTIMIZER)]
     steps = kind[[".step" in trace.string(slices.name[r]) for r in kind]] if len(kind) else kind
     steps = _outermost(steps, nesting)
-    if len(steps) < _FEWEST_REPEATS:
+    if len(steps) < _FEWEST_REPEATS or _several_per_batch(trace, rows, nesting, len(steps)):
         return None
     ends = trace.end_ns[steps]
     starts = np.concatenate([[slices.start_ns[rows].min()], ends[:-1]])
     return Period(starts, ends, 0.9, "Steps are told by the calls of the optimizer.")
+
+
+def _several_per_batch(trace: Trace, rows: NDArray[np.int64], nesting: Nesting, steps: int) -> bool:
+    """Whether every batch is stepped on several times: by the optimizers of a GAN, say.
+
+    Fewer optimizer steps than batches are accumulated gradients, and one of them is a step.
+    """
+    batches = len(_outermost(rows[trace.slices.kind[rows] == Kind.INPUT], nesting))
+    return batches >= _FEWEST_REPEATS and steps >= 2 * batches - 1
 
 
 def _by_input(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:

@@ -21,7 +21,9 @@ from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role, TraceBuilde
 if TYPE_CHECKING:
     from stepwhy.importers.chrome_json import Event, Records
 
-_Loose = int | float | str | None  # fields that one generation writes as text
+# One generation writes a field as a number, another as text, a third as a list: `as_int` decides,
+# so that no record is lost for the type of an argument.
+_Loose = Any
 
 
 class KinetoArgs(msgspec.Struct, gc=False):
@@ -75,7 +77,7 @@ def as_int(value: _Loose, default: int = NULL) -> int:
         return value if -(2**62) < value < 2**62 else default
     try:
         number = float(value)
-    except ValueError:
+    except (TypeError, ValueError):
         return default
     return int(number) if abs(number) < 2**62 else default
 
