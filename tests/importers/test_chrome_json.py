@@ -233,6 +233,11 @@ def test_a_record_without_a_duration_has_none():
     assert (records.timed.tolist(), records.dur_ns.tolist()) == ([True], [0])
 
 
+def test_a_slice_without_a_duration_is_not_one_of_length_zero():
+    records = read('[{"ph": "X", "ts": 5}, {"ph": "X", "ts": 5, "dur": 0}]')
+    assert records.timed.tolist() == [False, True]
+
+
 def test_untimed_slices_are_counted_as_dropped():
     health = Health(events_read=3)
     count_untimed(health, 0)

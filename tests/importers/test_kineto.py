@@ -528,3 +528,32 @@ def test_an_odd_argument_loses_no_record():
     trace = read(json.dumps(data).encode())
     assert not trace.health.has("malformed-record")
     assert len(trace.rows(Kind.KERNEL)) == len(read(sample("2022 categories")).rows(Kind.KERNEL))
+
+
+def test_a_list_for_a_stream_or_device_is_no_number():
+    data = json.loads(sample("2022 categories"))
+    for event in data["traceEvents"]:
+        if event.get("cat") == "kernel":
+            event["args"] |= {"stream": [7], "device": {"index": 0}}
+    trace = read(json.dumps(data).encode())
+    assert len(trace.rows(Kind.KERNEL)) == 3 * STEPS
+
+
+@pytest.mark.parametrize("filler", [{"ph": "s", "cat": "fwdbwd"}, {"ph": "M", "name": "x"}])
+def test_a_head_full_of_arrows_or_names_is_recognised(filler):
+    data = json.loads(sample("2022 categories"))
+    data["traceEvents"] = [filler] * 5000 + data["traceEvents"]
+    assert len(read(json.dumps(data).encode()).slices) > 0
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 1, "tid": 1, "ts": 1},
+        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 7, "args": {"name": "stream 7 7"}},
+    ],
+)
+def test_traces_of_a_device_whose_rows_are_gone_expect_one(hint):
+    record = x("cpu_op", "aten::mm", 0, 5, pid=1, tid=1)
+    assert read_records(record, hint).meta.device_expected
+    assert not read_records(record).meta.device_expected

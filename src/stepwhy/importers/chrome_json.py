@@ -79,8 +79,8 @@ class Records(msgspec.Struct, Generic[A]):
         header: The object's other keys ({} for a top-level list).
         start_ns: Exact start of every record, shape (events,), ns; 0 where `timed` is False.
         dur_ns: Exact duration, ns; 0 where none is written.
-        timed: Whether the record has a usable time and a duration that is not negative; count
-            the others with `count_untimed`.
+        timed: Whether the record has a usable time and, if it is a slice, a duration that is not
+            negative; count the others with `count_untimed`.
         complete: False when the file ended early: records after that point are unknown.
     """
 
@@ -124,7 +124,7 @@ def count_untimed(health: Health, count: int) -> None:
     health.count(
         "unusable-time",
         "warning",
-        "Slices without a time, or with a negative or absurd duration, were left out.",
+        "Slices without a time or duration, or with a negative or absurd one, were left out.",
         count=count,
         dropped=True,
     )
@@ -326,7 +326,9 @@ def _times(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     starts = _as_float([e.ts for e in events])
     durations = _as_float([0 if e.dur is None else e.dur for e in events])
-    usable = np.abs(starts) < _LARGEST_US  # False for NaN
+    # A slice without a duration is not one of length zero; anything else has none.
+    endless = np.asarray([e.ph == "X" and e.dur is None for e in events], dtype=bool)
+    usable = (np.abs(starts) < _LARGEST_US) & ~endless  # False for NaN
     good = usable & (durations >= 0) & (starts + durations < _LARGEST_US)
     start_ns, dur_ns = _to_ns(starts, good), _to_ns(durations, good)
     large = good & (np.abs(starts) >= _EXACT_AS_DOUBLE_US)

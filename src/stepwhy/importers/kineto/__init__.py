@@ -27,25 +27,24 @@ if TYPE_CHECKING:
 
 FORMAT = "kineto"
 
-_MARKS = re.compile(
+_CATEGORY = (
     rb'"cat"\s*:\s*"(cpu_op|Operator|kernel|Kernel|cuda_runtime|Runtime|gpu_memcpy|python_function'
     rb'|user_annotation|ac2g|async_gpu|mtia_\w+)"'
-    rb"|PyTorch Profiler|ProfilerStep#|libkineto|\"(cuda|hip|roctracer|cupti)_\w*version\""
+)
+_CATEGORIES = re.compile(_CATEGORY)
+_MARKS = re.compile(
+    _CATEGORY + rb"|PyTorch Profiler|ProfilerStep#|libkineto"
+    rb"|\"(cuda|hip|roctracer|cupti)_\w*version\""
 )
 
 
 def recognise(source: Source) -> bool:
     """Whether the file is a Chrome trace with Kineto's categories or header."""
-    if not looks_like_chrome_json(source.head) and not _torn_header(source.head):
-        return False
-    return _MARKS.search(source.head) is not None
-
-
-def _torn_header(head: bytes) -> bool:
-    """A long header (device properties of many devices) can fill the head before any record."""
-    return (
-        head.lstrip()[:1] == b"{" and b'"schemaVersion"' in head and b'"deviceProperties"' in head
-    )
+    if looks_like_chrome_json(source.head) and _MARKS.search(source.head):
+        return True
+    # Device properties, names of threads or arrows alone can fill the head.
+    text = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    return text[:1] in {b"{", b"["} and _CATEGORIES.search(source.data) is not None
 
 
 def read(source: Source) -> Trace | None:

@@ -68,6 +68,9 @@ class Facts:
 # Host calls that have no purpose without an accelerator.
 _DEVICE_HINT = re.compile(r"record_stream|pin_memory|cudnn|miopen|nccl:|cuda|_fused_adam")
 
+# Arrows from a launch to its device work, in newer and older traces.
+_LAUNCH_ARROWS = frozenset({"ac2g", "async_gpu"})
+
 
 def as_int(value: _Loose, default: int = NULL) -> int:
     """An integer from a loosely typed field; the default for anything that is none."""
@@ -80,6 +83,11 @@ def as_int(value: _Loose, default: int = NULL) -> int:
     except (TypeError, ValueError):
         return default
     return int(number) if abs(number) < 2**62 else default
+
+
+def _plain(value: _Loose) -> int | float | str | None:
+    """The value of an argument that should be a number, None for a list or an object."""
+    return value if isinstance(value, (int, float, str)) else None
 
 
 def add_records(
@@ -111,10 +119,19 @@ def add_records(
             rows.add_memory(event, starts[i])
         else:
             other[phase] = other.get(phase, 0) + 1
+            facts.device_hints |= _hints_at_device(event)
     count_untimed(builder.health, untimed)
     rows.finish()
     _count_others(builder, other, facts)
     return facts
+
+
+def _hints_at_device(event: Event[KinetoArgs]) -> bool:
+    """Arrows from launches to device work, and names of device streams, outlive both."""
+    if event.ph == "M":
+        name = event.args.name if event.args and event.name == "thread_name" else None
+        return isinstance(name, str) and name.startswith("stream ")
+    return event.cat in _LAUNCH_ARROWS
 
 
 def _count_others(builder: TraceBuilder, other: dict[str, int], facts: Facts) -> None:
@@ -292,15 +309,9 @@ class _Rows:
         )
 
     def _track(self, event: Event[KinetoArgs], args: KinetoArgs, on_device: bool) -> int:
-        key = (
-            (on_device, event.pid, event.tid, args.device, args.stream)
-            if on_device
-            else (
-                False,
-                event.pid,
-                event.tid,
-            )
-        )
+        key: tuple[Any, ...] = (False, event.pid, event.tid)
+        if on_device:
+            key = (True, event.pid, event.tid, _plain(args.device), _plain(args.stream))
         row = self._tracks.get(key)
         if row is None:
             make = self._stream if on_device else self._thread
