@@ -119,15 +119,44 @@ def test_every_run_is_logged_and_five_alternate_ones_are_traced(
     assert windows(tmp_path)[0]["start_ns"] == steps[traced[0]]["start_ns"]
 
 
-def test_only_the_heaviest_kind_of_run_is_traced(session: Session, tmp_path: Path) -> None:
-    def heavy() -> int:
-        return sum(range(20_000))
+def heavy() -> int:
+    return sum(range(20_000))
 
+
+def test_all_runs_of_a_traced_step_are_traced(session: Session, tmp_path: Path) -> None:
     for _ in range(30):
         session.run(heavy)
         session.run("light")
     steps = log(session, tmp_path)
-    assert {step["signature"] for step in steps if step["profiled"]} == {0}
+    pairs = [
+        (run["profiled"], after["profiled"])
+        for run, after in zip(steps[::2], steps[1::2], strict=True)
+    ]
+    assert pairs.count((1, 1)) == 5
+    assert pairs.count((0, 0)) == 25
+
+
+def test_of_runs_alike_always_the_same_one_begins_a_traced_step(
+    session: Session, tmp_path: Path
+) -> None:
+    for _ in range(30):
+        for name in ("train", "loss", "accuracy"):
+            session.run(name)
+    steps = log(session, tmp_path)
+    opened = [b["signature"] for a, b in pairwise(steps) if b["profiled"] and not a["profiled"]]
+    assert len(opened) == 5
+    assert len(set(opened)) == 1
+
+
+def test_an_evaluation_between_two_steps_is_not_traced_in_full(
+    session: Session, tmp_path: Path
+) -> None:
+    for _ in range(30):
+        session.run(heavy)
+        for _ in range(50):
+            session.run("evaluate")
+    traced = sum(step["profiled"] for step in log(session, tmp_path))
+    assert 8 <= traced <= 40
 
 
 def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) -> None:

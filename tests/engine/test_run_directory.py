@@ -122,3 +122,44 @@ def test_damaged_run_file(tmp_path):
 def test_folder_of_run_directories(tmp_path):
     write_run(tmp_path / "one", steps(5, MS), window=kineto())
     assert explain([str(tmp_path)]).inputs[0].path.endswith("one/process-7")
+
+
+def session_runs(*runs):
+    """Log lines of (signature, start, end, profiled), in ms."""
+    return [
+        json.dumps(
+            {
+                "kind": "run",
+                "signature": signature,
+                "start_ns": start * MS,
+                "end_ns": end * MS,
+                "profiled": profiled,
+            }
+        )
+        for signature, start, end, profiled in runs
+    ]
+
+
+def test_a_rare_long_run_makes_no_step(tmp_path):
+    # Forty training runs of 2 ms; a checkpoint of 50 ms after every tenth.
+    runs, clock = [], 0
+    for i in range(40):
+        runs.append((0, clock, clock + 2, 0))
+        clock += 3
+        if i % 10 == 9:
+            runs.append((1, clock, clock + 50, 0))
+            clock += 51
+    write_run(tmp_path, session_runs(*runs))
+    marks = read_run_directory(tmp_path)[0].trace.marks
+    assert len(marks) == 39
+    assert sorted(set(marks.dur_ns.tolist())) == [3 * MS, 54 * MS]
+
+
+def test_frequent_cheap_runs_make_no_step(tmp_path):
+    runs = []
+    for i in range(10):
+        runs.append((0, 1000 * i, 1000 * i + 900, 0))
+        runs += [(1, 1000 * i + 900 + k, 1000 * i + 901 + k, 0) for k in range(5)]
+    write_run(tmp_path, session_runs(*runs))
+    marks = read_run_directory(tmp_path)[0].trace.marks
+    assert marks.dur_ns.tolist() == [1000 * MS] * 9

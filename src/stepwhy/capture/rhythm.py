@@ -8,6 +8,16 @@ _EARLIEST = 3
 _PATIENCE = 8
 # Two steps in a row this close to each other count as settled: noise of a shared machine is less.
 _TOLERANCE = 0.25
+# Work with a smaller share of the time (polling a queue) drives no loop, however often it runs.
+_LEAST_SHARE = 0.05
+# Work that runs less often than this, relative to the most frequent, does not run in every step,
+# however long it takes (a checkpoint every tenth step).
+_LEAST_FREQUENCY = 0.5
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Rhythm:
@@ -41,3 +51,16 @@ class Rhythm:
             return True
         difference = abs(self._last_ns - self._previous_ns)
         return self.count >= _EARLIEST and difference <= _TOLERANCE * self._last_ns
+
+
+def leading(rhythms: Sequence[Rhythm]) -> Rhythm | None:
+    """The kind of work that makes the loop: of those that run in every step, the longest.
+
+    Args:
+        rhythms: All kinds of work of one process.
+    """
+    whole_ns = sum(rhythm.total_ns for rhythm in rhythms)
+    heavy = [r for r in rhythms if r.count > 1 and r.total_ns >= _LEAST_SHARE * whole_ns]
+    most = max((r.count for r in heavy), default=0)
+    steady = (r for r in heavy if r.count >= _LEAST_FREQUENCY * most)
+    return max(steady, key=lambda r: r.total_ns, default=None)

@@ -1,6 +1,7 @@
 """Observing TensorFlow 1-style sessions.
 
-Every `Session.run` of the driving thread is timed, and a few runs of the heaviest kind are traced.
+Every `Session.run` of the driving thread is timed, and a few steps are traced: from one run of the
+training fetches to the next, all runs.
 
 A traced run is the user's own run with a trace level and partition graphs added to its options.
 It is never repeated, whatever it raises: the update may have been applied already.
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.rhythm import Rhythm
+from stepwhy.capture.rhythm import Rhythm, leading
 from stepwhy.capture.signatures import Signatures
 from stepwhy.capture.tf1_window import WindowWriter
 
@@ -29,9 +30,13 @@ if TYPE_CHECKING:
     Run = Callable[..., Any]
 
 # Enough for a median, few enough to cost a training of minutes nothing.
-_TRACED_RUNS = 5
-# Over all kinds of runs: a program that keeps changing what it fetches is not traced for ever.
-_TRACED_RUNS_IN_ALL = 15
+_TRACED_STEPS = 5
+# An evaluation of many batches between two training runs is no step to trace in full.
+_TRACED_RUNS_PER_STEP = 8
+# Over all steps: a program that keeps changing what it fetches is not traced for ever.
+_TRACED_RUNS_IN_ALL = 40
+# Another kind of run begins the steps only when it takes this many times as long in all.
+_LEADS_BY = 2.0
 
 
 class _Pending:
@@ -73,10 +78,11 @@ class SessionObserver:
         """Begin as in a process that has run nothing yet (after a fork)."""
         self._signatures = Signatures()
         self._rhythms: list[Rhythm] = []
-        self._heaviest: Rhythm | None = None
         self._traced = 0
         self._runs = 0
-        self._last_traced = False
+        self._leader: Rhythm | None = None
+        self._traced_step: Rhythm | None = None
+        self._traced_in_step = 0
         self._inside = False
         self._driver = threading.main_thread().ident
         self._driver_ran = False
@@ -118,16 +124,38 @@ class SessionObserver:
         return True
 
     def _should_trace(self, rhythm: Rhythm, options: Any) -> bool:
-        """Whether this run is one to trace; every other one is not, for comparison."""
+        """Whether this run is one to trace: it opens a traced step, or belongs to one."""
+        if self._traced_step is None:
+            opens = self._opens_step(rhythm)
+            self._traced_step = rhythm if opens else None
+            self._traced_in_step = 0
+        elif rhythm is self._traced_step:
+            self._traced_step = None  # every other step is not traced, for comparison
         return (
-            rhythm is self._heaviest
-            and not self._last_traced
-            and rhythm.traced < _TRACED_RUNS
+            self._traced_step is not None
             and self._traced < _TRACED_RUNS_IN_ALL
-            and rhythm.settled()
+            and self._traced_in_step < _TRACED_RUNS_PER_STEP
             # MonitoredSession always passes options; a level above zero is the user's own tracing.
             and (options is None or options.trace_level == 0)
         )
+
+    def _opens_step(self, rhythm: Rhythm) -> bool:
+        """Whether a traced step may begin with a run of this kind."""
+        return (
+            rhythm.traced < _TRACED_STEPS
+            and self._traced < _TRACED_RUNS_IN_ALL
+            and rhythm.settled()
+            and rhythm is self._find_leader()
+        )
+
+    def _find_leader(self) -> Rhythm | None:
+        """The kind of run that begins a step; of several alike, always the same one."""
+        current = leading(self._rhythms)
+        if current is not None and (
+            self._leader is None or current.total_ns > _LEADS_BY * self._leader.total_ns
+        ):
+            self._leader = current
+        return self._leader
 
     def _add_tracing(self, pending: _Pending, session: Any, options: Any) -> None:
         """Give the run options that trace it, the user's own included."""
@@ -161,17 +189,14 @@ class SessionObserver:
             f'{{"kind":"run","signature":{pending.signature},"start_ns":{pending.start_ns},'
             f'"end_ns":{end_ns},"profiled":{int(traced)}}}'
         )
-        rhythm = pending.rhythm
-        rhythm.add(end_ns - pending.start_ns)
-        if self._heaviest is None or rhythm.total_ns > self._heaviest.total_ns:
-            self._heaviest = rhythm
-        self._last_traced = traced
+        pending.rhythm.add(end_ns - pending.start_ns)
         self._runs += 1
 
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
         """Write the window of a traced run; one that failed counts as an attempt."""
         pending.rhythm.traced += 1
         self._traced += 1
+        self._traced_in_step += 1
         if failed:
             return
         about = {

@@ -14,7 +14,8 @@ import msgspec
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
-from stepwhy.engine.step_log import marks_of
+from stepwhy.engine.session_windows import RunWindow, join_runs
+from stepwhy.engine.step_log import marks_of, read_lines, session_steps
 from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NoTracesError
 from stepwhy.trace import NULL, Kind, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
@@ -42,6 +43,8 @@ class _Window(msgspec.Struct):
     """window.json."""
 
     end_ns: int
+    start_ns: int = NULL
+    kind: str = ""
 
 
 class _ProcessFile(msgspec.Struct):
@@ -141,6 +144,7 @@ def _lines(path: Path) -> list[bytes]:
 def _read_process(path: Path, run: _RunFile) -> Recording:
     process = _process_file(path)
     traces: list[Trace] = []
+    runs: list[RunWindow] = []
     notes = [m.text for m in _messages(path / "messages.jsonl") if m.level != "info"]
     formats: list[str] = []
     for window in sorted((path / "windows").glob("*")):
@@ -149,11 +153,18 @@ def _read_process(path: Path, run: _RunFile) -> Recording:
         except InputError as error:
             notes.append(f"A traced window could not be read: {error}")
             continue
-        if found is not None:
+        if found is None:
+            continue
+        formats.append(found[1])
+        about = _window_file(window)
+        if about is not None and about.kind == "tf1-run":
+            runs.append(RunWindow(found[0], about.start_ns, about.end_ns))
+        else:
             traces.append(found[0])
-            formats.append(found[1])
     builder = TraceBuilder()
-    torn = marks_of(_lines(path / "steps.jsonl"), builder)
+    lines = _lines(path / "steps.jsonl")
+    torn = marks_of(lines, builder)
+    traces += join_runs(runs, session_steps(read_lines(lines)[0]))
     if torn:
         notes.append("The step log ends in the middle of a line: the process was killed.")
     if run.exit_code is None:
@@ -175,20 +186,25 @@ def _read_window(path: Path) -> tuple[Trace, str] | None:
     for name in _TRACE_NAMES:
         if (path / name).is_file():
             trace, format_name = read_trace(read_source(path / name))
-            _drop_unfinished(trace, path / "window.json")
+            _drop_unfinished(trace, _window_file(path))
             return trace, format_name
     return None
 
 
-def _drop_unfinished(trace: Trace, window: Path) -> None:
-    """A script that ends inside a window leaves the mark of a step that never finished."""
+def _window_file(path: Path) -> _Window | None:
     try:
-        end_ns = msgspec.json.decode(window.read_bytes(), type=_Window).end_ns
+        return msgspec.json.decode((path / "window.json").read_bytes(), type=_Window)
     except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _drop_unfinished(trace: Trace, window: _Window | None) -> None:
+    """A script that ends inside a window leaves the mark of a step that never finished."""
+    if window is None:
         return
     slices = trace.slices
     late = (slices.kind == Kind.STEP) & (
-        slices.start_ns + slices.dur_ns > end_ns + _CLOCKS_AGREE_NS
+        slices.start_ns + slices.dur_ns > window.end_ns + _CLOCKS_AGREE_NS
     )
     slices.kind[late] = Kind.ANNOTATION
 

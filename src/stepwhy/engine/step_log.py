@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 
 # A call that a program makes fewer times than this is set-up, not a training step.
 _FEWEST_RUNS = 3
+# A kind of run with a smaller share of the time (polling a queue) makes no step, however often.
+_LEAST_SHARE = 0.05
+# One that is rarer than this, relative to the most frequent kind, is not part of every step,
+# however long it takes (a checkpoint every tenth step).
+_LEAST_FREQUENCY = 0.5
 
 
-class _Line(msgspec.Struct):
+class Line(msgspec.Struct):
     """A step of a PyTorch loop (kind 'step'), or one `Session.run` (kind 'run')."""
 
     kind: str
@@ -37,7 +42,7 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
         lines: The lines of `steps.jsonl`.
         builder: Takes the rows.
     """
-    records, torn = _records(lines)
+    records, torn = read_lines(lines)
     for line in records:
         if line.kind == "step":
             builder.add(
@@ -47,43 +52,60 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
                 profiled=line.profiled,
                 input_wait_ns=NULL if line.input_wait_ns is None else line.input_wait_ns,
             )
-    _add_session_steps([line for line in records if line.kind == "run"], builder)
+    for runs, end_ns in session_steps(records):
+        builder.add(
+            "marks",
+            start_ns=runs[0].start_ns,
+            dur_ns=end_ns - runs[0].start_ns,
+            profiled=int(any(run.profiled for run in runs)),
+            graph_ns=sum(run.end_ns - run.start_ns for run in runs),
+        )
     return torn
 
 
-def _records(lines: Sequence[bytes]) -> tuple[list[_Line], bool]:
+def read_lines(lines: Sequence[bytes]) -> tuple[list[Line], bool]:
+    """The records of a log, and whether it is torn.
+
+    Args:
+        lines: The lines of `steps.jsonl`.
+    """
     records, torn = [], False
     for line in lines:
         try:
-            records.append(msgspec.json.decode(line, type=_Line))
+            records.append(msgspec.json.decode(line, type=Line))
         except msgspec.DecodeError:
             torn = True
     return records, torn
 
 
-def _add_session_steps(runs: list[_Line], builder: TraceBuilder) -> None:
-    """A step lasts from one run of the training fetches to the next.
+def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
+    """The `Session.run`s of every step in order, and when the step ends.
 
-    The training fetches are those that take most of the time. Runs of other fetches (metrics,
+    A step lasts from one run of the training fetches to the next. Runs of other fetches (metrics,
     summaries, queue sizes) and the Python between runs belong to the step they follow.
+
+    Args:
+        records: The records of a log.
+    """
+    runs = sorted((r for r in records if r.kind == "run"), key=lambda r: r.start_ns)
+    anchor = _training_signature(runs)
+    starts = [i for i, run in enumerate(runs) if run.signature == anchor]
+    return [(runs[i:after], runs[after].start_ns) for i, after in pairwise(starts)]
+
+
+def _training_signature(runs: Sequence[Line]) -> int | None:
+    """The training fetches: of those that run in every step, the ones that take longest.
+
+    Where several qualify, those with which the observer began the steps that it traced.
     """
     time: Counter[int] = Counter()
     count: Counter[int] = Counter()
     for run in runs:
         time[run.signature] += run.end_ns - run.start_ns
         count[run.signature] += 1
-    repeated = [s for s in time if count[s] >= _FEWEST_RUNS]
-    if not repeated:
-        return
-    anchor = max(repeated, key=lambda s: time[s])
-    runs = sorted(runs, key=lambda r: r.start_ns)
-    starts = [i for i, run in enumerate(runs) if run.signature == anchor]
-    for first, following in pairwise(starts):
-        inside = runs[first:following]
-        builder.add(
-            "marks",
-            start_ns=inside[0].start_ns,
-            dur_ns=runs[following].start_ns - inside[0].start_ns,
-            profiled=int(any(run.profiled for run in inside)),
-            graph_ns=sum(run.end_ns - run.start_ns for run in inside),
-        )
+    least = _LEAST_SHARE * time.total()
+    repeated = {s: n for s, n in count.items() if n >= _FEWEST_RUNS and time[s] >= least}
+    most = max(repeated.values(), default=0)
+    frequent = [s for s, n in repeated.items() if n >= _LEAST_FREQUENCY * most]
+    opened = Counter(b.signature for a, b in pairwise(runs) if b.profiled and not a.profiled)
+    return max(frequent, key=lambda s: (opened[s], time[s]), default=None)

@@ -1,0 +1,53 @@
+"""Traced runs of a TensorFlow 1 loop become traced steps."""
+
+from stepwhy.engine.session_windows import RunWindow, join_runs
+from stepwhy.engine.step_log import Line
+from stepwhy.passes.facts import Facts
+from stepwhy.trace import Kind
+from stepwhy.trace.merge import concatenate
+from tests.passes.timeline import MS, Timeline
+
+
+def run(signature, start, end):
+    return Line("run", start * MS, end * MS, signature=signature)
+
+
+def window(start, end, kind=Kind.KERNEL):
+    """A traced run whose executor works all the time but for its first and last unit."""
+    line = Timeline().steps(start, end)
+    line.add(line.executor(), kind, start + 1, end - 1, scope="node")
+    return RunWindow(line.trace(), start * MS, end * MS)
+
+
+def breakdown(windows, steps):
+    facts = Facts(concatenate(join_runs(windows, steps)))
+    ms = {name: ns // MS for name, ns in facts.recorded.items() if ns}
+    return facts.steps.durations_ns.tolist(), ms
+
+
+def test_all_runs_of_a_step_make_the_step():
+    # 10 ms of training, then 40 ms of which 38 are storage, with 5 ms of Python between them.
+    steps = [([run(0, 0, 10), run(1, 15, 55)], 60 * MS)]
+    windows = [window(0, 10), window(15, 55, Kind.STORAGE)]
+    assert breakdown(windows, steps) == (
+        [50 * MS],
+        {"compute": 8, "dispatch": 4, "storage": 38},
+    )
+
+
+def test_only_steps_traced_in_full_count():
+    steps = [
+        ([run(0, 0, 10), run(1, 15, 55)], 60 * MS),
+        ([run(0, 60, 70), run(1, 75, 95)], 100 * MS),
+    ]
+    windows = [window(0, 10), window(60, 70), window(75, 95, Kind.STORAGE)]
+    assert breakdown(windows, steps) == ([30 * MS], {"compute": 8, "dispatch": 4, "storage": 18})
+
+
+def test_without_such_a_step_the_runs_that_begin_one_stand_for_it():
+    steps = [([run(0, 0, 10), run(1, 15, 55)], 60 * MS)]
+    assert breakdown([window(0, 10)], steps)[0] == [10 * MS]
+
+
+def test_without_a_log_every_run_is_a_step():
+    assert breakdown([window(0, 10), window(15, 55)], [])[0] == [10 * MS, 40 * MS]
