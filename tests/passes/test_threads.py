@@ -56,3 +56,27 @@ def test_autograd_threads_run_backward_operations_in_the_same_process():
     assert threads.driving == main
     assert threads.autograd == (autograd,)
     assert threads.all == (main, autograd)
+
+
+def test_the_autograd_thread_does_not_drive_although_it_works_longest():
+    line = Timeline()
+    main, autograd = line.thread("main"), line.thread("autograd")
+    line.add(main, Kind.OP, 0, 5)
+    line.add(autograd, Kind.OP, 5, 20, phase=int(Phase.BACKWARD))
+    line.add(autograd, Kind.OP, 6, 19)
+    threads = find_threads(line.trace())
+    assert (threads.driving, threads.autograd) == (main, (autograd,))
+
+
+def test_a_lone_thread_of_backward_operations_drives():
+    line = Timeline()
+    line.add(line.thread(), Kind.OP, 0, 5, phase=int(Phase.BACKWARD))
+    assert find_threads(line.trace()).driving == line.thread()
+
+
+def test_a_thread_that_prepares_batches_ahead_does_not_drive():
+    line = Timeline()
+    main, loader = line.thread("main"), line.thread("loader")
+    line.launch((0, 1), (1, 3), 1, track=main)
+    line.add(loader, Kind.INPUT, 0, 500)
+    assert find_threads(line.trace()).driving == main

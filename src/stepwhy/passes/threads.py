@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.passes.devices import intervals_of
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # only the loop does, then the time spent in framework calls.
 _MARKS = {Kind.STEP: 10**18, Kind.INPUT: 10**15, Kind.FRAMEWORK: 10**3}
 _WORK = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC, Kind.FRAMEWORK, Kind.PYTHON)
+# A thread whose work is backward operations to at least this share is the engine's: the loop's
+# own thread runs forward and optimizer, too.
+_ENGINE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +47,56 @@ def find_threads(trace: Trace) -> Threads:
     hosts = np.flatnonzero(trace.tracks.role == Role.HOST_THREAD)
     if not len(hosts):
         return Threads(-1, ())
-    scores = {int(track): 0.0 for track in hosts}
+    scores = dict(zip(hosts.tolist(), (_work_ns(trace)[hosts] / 1e3).tolist(), strict=True))
+    for track in _engine(trace):
+        scores[track] = 0.0
+    loaders = _loaders(trace)
     for kind, weight in _MARKS.items():
         for track, count in _count_by_track(trace, kind).items():
-            if track in scores:
+            if track in scores and not (kind is Kind.INPUT and track in loaders):
                 scores[track] += float(weight) * count
-    work = np.isin(trace.slices.kind, [int(k) for k in _WORK])
-    for track in scores:
-        scores[track] += (
-            float(trace.slices.dur_ns[work & (trace.slices.track == track)].sum()) / 1e3
-        )
     driving = max(scores, key=lambda track: (scores[track], -track))
     if scores[driving] == 0:
         return Threads(-1, ())
     return Threads(driving, _autograd(trace, driving, hosts))
+
+
+def _work_ns(trace: Trace) -> NDArray[np.float64]:
+    """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
+    slices = trace.slices
+    work = np.isin(slices.kind, [int(k) for k in _WORK])
+    durations = slices.dur_ns[work].astype(np.float64)
+    return np.bincount(slices.track[work], weights=durations, minlength=len(trace.tracks)).astype(
+        np.float64
+    )
+
+
+def _engine(trace: Trace) -> list[int]:
+    """Threads that do nothing but run backward operations, unless every thread does."""
+    slices = trace.slices
+    work = np.isin(slices.kind, [int(k) for k in _WORK])
+    marked = work & (slices.phase == Phase.BACKWARD) & (slices.kind == Kind.OP)
+    busy = set(slices.track[work].tolist())
+    engine = [
+        int(track)
+        for track in np.unique(slices.track[marked])
+        if _covered_ns(trace, marked & (slices.track == track))
+        >= _ENGINE * _covered_ns(trace, work & (slices.track == track))
+    ]
+    return engine if busy - set(engine) else []
+
+
+def _covered_ns(trace: Trace, chosen: NDArray[np.bool_]) -> int:
+    return intervals_of(trace, np.flatnonzero(chosen)).total_ns
+
+
+def _loaders(trace: Trace) -> frozenset[int]:
+    """Threads that never launch device work, where others do: they prepare batches ahead."""
+    launches = trace.rows(Kind.LAUNCH, role=Role.HOST_THREAD)
+    launching = set(trace.slices.track[launches].tolist())
+    if not launching:
+        return frozenset()
+    return frozenset(set(range(len(trace.tracks))) - launching)
 
 
 def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
