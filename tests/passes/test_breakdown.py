@@ -146,6 +146,23 @@ def test_a_first_call_that_takes_long_is_start_up():
     assert breakdown(line) == {"compute": 1, "compile": 20, "dispatch": 19}
 
 
+def test_a_long_copy_call_is_no_start_up():
+    line = Timeline().steps(0, 40)
+    line.add(line.stream(), Kind.KERNEL, 39, 40)
+    line.add(line.thread(), Kind.LAUNCH, 5, 39, name="cudaMemcpyAsync")
+    assert "compile" not in breakdown(line)
+
+
+def test_a_long_call_in_every_step_is_no_start_up():
+    line = Timeline().steps(0, 20, 40, 60, 80)
+    line.add(line.thread(), Kind.LAUNCH, 1, 14, name="cudaLaunchKernel")
+    for at in (0, 20, 40, 60):
+        line.add(line.stream(), Kind.KERNEL, at + 19, at + 20)
+        line.add(line.thread(), Kind.RUNTIME, at + 4, at + 19, name="cudaHostAlloc")
+    sets = Facts(line.trace()).partition.sets
+    assert sets["compile"].total_ns == 13 * MS
+
+
 def test_storage_comes_before_the_code_that_runs_in_it():
     line = Timeline().steps(0, 10)
     line.add(line.stream(), Kind.KERNEL, 9, 10)

@@ -266,6 +266,13 @@ def test_a_lead_in_that_initialises_counts():
     assert bounds(steps_of(line)) == [(2, 60)]
 
 
+def test_a_lead_in_that_prepares_a_batch_counts():
+    line = Timeline()
+    line.add(line.thread(), Kind.INPUT, 2, 30)
+    line.add(line.stream(), Kind.KERNEL, 40, 60)
+    assert bounds(steps_of(line)) == [(2, 60)]
+
+
 def test_one_run_of_a_graph_is_the_step():
     line = Timeline()
     line.add(line.thread(), Kind.OP, 0, 90)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.launches import Launches
     from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
 # A call to the device API that neither waits nor copies returns in microseconds; one that takes
@@ -27,11 +28,20 @@ LONGEST_PYTHON_GAP_NS = 1_000_000
 
 Evidence = dict[str, Intervals]
 
+# Fewer steps than this do not show what every step does.
+_FEWEST_STEPS = 3
+
 _CALLS = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.FRAMEWORK)
 
 
 def find_evidence(
-    trace: Trace, threads: Threads, nesting: Nesting, launches: Launches, *, host_is_device: bool
+    trace: Trace,
+    threads: Threads,
+    nesting: Nesting,
+    launches: Launches,
+    steps: StepTable,
+    *,
+    host_is_device: bool,
 ) -> Evidence:
     """Sets of time per category of host activity; they may overlap, the breakdown's order decides.
 
@@ -40,6 +50,7 @@ def find_evidence(
         threads: Its driving threads.
         nesting: Its call trees.
         launches: Its launch join (copies that block are synchronisations).
+        steps: Its steps (what every step does is no first use).
         host_is_device: Whether the op executors are the device (a CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
@@ -52,7 +63,7 @@ def find_evidence(
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
-        "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches),
+        "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps),
         "sync": _of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches),
         "dispatch": dispatch - storage,
         "python": (python | _short_silence(trace, threads)) - storage,
@@ -79,7 +90,7 @@ def _blocked(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
     return intervals_of(trace, calls[np.isin(trace.slices.track[calls], threads.all)])
 
 
-def _first_use(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
+def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTable) -> Intervals:
     """Calls so long that they initialise something.
 
     Device API calls, and the host side of graph operations whose work is on an accelerator: their
@@ -90,8 +101,28 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
     )
     graph_ops = trace.rows(Kind.OP, role=Role.HOST_THREAD)
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
-    rows = np.concatenate([calls, graph_ops])
-    return intervals_of(trace, rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS])
+    rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
+    rows = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
+    return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
+
+
+def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Copy calls: a long one waits for the device or stages pageable memory, at any use."""
+    names, group = np.unique(trace.slices.name[calls], return_inverse=True)
+    copies = np.asarray(["memcpy" in trace.string(int(n)).lower() for n in names], dtype=bool)
+    result: NDArray[np.bool_] = copies[group]
+    return result
+
+
+def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> NDArray[np.bool_]:
+    """Whether calls of the same name take as long in most steps: then none is a first use."""
+    if len(steps.host_starts) < _FEWEST_STEPS:
+        return np.zeros(len(rows), dtype=bool)
+    names = trace.slices.name[rows]
+    step = np.searchsorted(steps.host_starts, trace.slices.start_ns[rows], side="right")
+    seen = np.unique(np.stack([names, step], axis=1), axis=0)
+    usual, count = np.unique(seen[:, 0], return_counts=True)
+    return np.isin(names, usual[count > len(steps.host_starts) / 2])
 
 
 def _innermost(trace: Trace, threads: Threads, nesting: Nesting) -> Evidence:

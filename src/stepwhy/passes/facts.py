@@ -108,6 +108,7 @@ class Facts:
             self.threads,
             self.nesting,
             self.launches,
+            self.steps,
             host_is_device=not self.has_accelerator,
         )
 
@@ -168,7 +169,7 @@ class Facts:
 
     def unprofiled(self, breakdown: dict[str, int]) -> dict[str, int]:
         """A breakdown of recorded steps on the time scale of unprofiled ones, if observed."""
-        if self.observed is None or not len(self.trace.slices):
+        if self.observed is None:
             return breakdown
         return rescale(breakdown, self.observed, on_accelerator=self.has_accelerator)
 

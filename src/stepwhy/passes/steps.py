@@ -101,7 +101,7 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
             confidence=period.confidence,
             note=period.note,
         )
-    return _whole(trace)
+    return _whole(trace, threads)
 
 
 def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -118,12 +118,12 @@ def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[
     return np.maximum(starts, reached)[outer], ends[outer]
 
 
-def _whole(trace: Trace) -> StepTable:
+def _whole(trace: Trace, threads: Threads) -> StepTable:
     """The whole trace as one step, less a lead-in that belongs to work outside the record.
 
     A slice cut out of a longer run begins with the host waiting for, or launching behind, device
     work that is not in it. Such idle time before the first recorded device work is nobody's; it
-    counts only where the host visibly initialises something in it.
+    counts only where the host visibly initialises something or prepares a batch in it.
     """
     slices = trace.slices
     if not len(slices):
@@ -136,7 +136,7 @@ def _whole(trace: Trace) -> StepTable:
     if len(device):
         first = int(slices.start_ns[device].min())
         last = int(trace.end_ns[device].max())
-        if not _initialises(trace, start, first):
+        if not _has_a_cause(trace, threads, start, first):
             start, end = first, last
             note += " Time before the first and after the last recorded device work is left out."
     return _one_step(start, end, 0.0, note)
@@ -147,12 +147,14 @@ def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
     return StepTable(starts, ends, starts, ends, "whole-trace", confidence, 0, False, note)
 
 
-def _initialises(trace: Trace, start: int, end: int) -> bool:
-    """Whether the host spends most of a span in device API calls that set something up."""
-    calls = trace.rows(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, role=Role.HOST_THREAD)
-    long = calls[trace.slices.dur_ns[calls] >= FIRST_USE_NS]
-    setting_up = intervals_of(trace, long) & Intervals.single(start, end)
-    return setting_up.total_ns > (end - start) / 2
+def _has_a_cause(trace: Trace, threads: Threads, start: int, end: int) -> bool:
+    """Whether the host spends most of a span in set-up calls or in fetching a batch."""
+    rows = trace.rows(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, role=Role.HOST_THREAD)
+    long = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
+    fetches = trace.rows(Kind.INPUT)
+    fetches = fetches[np.isin(trace.slices.track[fetches], threads.all)]
+    caused = intervals_of(trace, np.concatenate([long, fetches])) & Intervals.single(start, end)
+    return caused.total_ns > (end - start) / 2
 
 
 def _cut(
