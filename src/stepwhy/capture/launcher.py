@@ -17,6 +17,7 @@ from stepwhy.capture.attach import ATTACHED_FILE, RUN_DIR_VARIABLE
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import write_json
 from stepwhy.capture.redaction import redact
+from stepwhy.capture.sampler import Sampler
 from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def _run(command: Sequence[str], run_dir: Path) -> int:
                 "Check the command, or pass a Python script",
             ) from error
         forwarding.to(child)
-        code = child.wait()
+        with Sampler(run_dir, child.pid):
+            code = child.wait()
     return _SIGNAL_BASE - code if code < 0 else code
 
 

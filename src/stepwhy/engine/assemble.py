@@ -25,8 +25,10 @@ from stepwhy.findings import (
     Verdict,
 )
 from stepwhy.passes.devices import Totals, copies_of, known_bytes
+from stepwhy.passes.host_load import host_load
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase
+from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
     from stepwhy.passes.breakdown import Partition
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 # Rows of the op table per device: beyond these, an op takes no time worth reading.
 _OPS_PER_DEVICE = 100
+# Waiting for a core for more than this share of the time moves a median by as much.
+_CONTENDED = 0.15
 
 
 def assemble(facts: Facts, path: str, format_name: str) -> Result:
@@ -62,6 +66,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         findings=findings,
         stepwhy=__version__,
         notes=_notes(facts),
+        host=host_load(facts.trace),
     )
 
 
@@ -239,9 +244,25 @@ def _ops(facts: Facts) -> tuple[Op, ...]:
     return tuple(ops)
 
 
+def _contention(trace: Trace) -> tuple[str, ...]:
+    """A warning when the process had to wait for cores: its times say little about the program."""
+    load = host_load(trace)
+    if load is None or load.run_delay_share is None or load.run_delay_share < _CONTENDED:
+        return ()
+    others = ""
+    if load.background_cores and load.cores:
+        others = f", while other programs kept {load.background_cores:.1f} of {load.cores} busy"
+    share = format_fraction(load.run_delay_share)
+    note = (
+        f"The machine was contended: for {share} of the time it wanted to run, the process waited "
+        f"for a CPU core{others}. Step times are noisy."
+    )
+    return (note,)
+
+
 def _notes(facts: Facts) -> tuple[str, ...]:
     left_out = sum(r for r in Counter(r.device for r in facts.ops).values()) - len(_ops(facts))
-    notes = facts.trace.meta.notes
+    notes = (*facts.trace.meta.notes, *_contention(facts.trace))
     if left_out > 0:
         notes = (*notes, f"The op table leaves out {left_out} rows that take least time.")
     return notes

@@ -1,8 +1,9 @@
 """A run directory that `stepwhy run` wrote: the step log and the traced windows, as traces.
 
 Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
-`steps.jsonl`, `messages.jsonl` and `windows/<nnn>/`, which hold what the framework's own profiler
-wrote. A process that was killed leaves a log without an end; what was flushed is read.
+`steps.jsonl`, `counters.jsonl`, `messages.jsonl` and `windows/<nnn>/`, which hold what the
+framework's own profiler wrote. A process that was killed leaves a log without an end; what was
+flushed is read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepwhy.engine.bytes import read_source
+from stepwhy.engine.counter_log import add_counters
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.session_windows import RunWindow, join_runs
 from stepwhy.engine.step_log import marks_of, read_lines, session_steps
@@ -169,8 +171,9 @@ def _read_process(path: Path, run: _RunFile) -> Recording:
         notes.append("The step log ends in the middle of a line: the process was killed.")
     if run.exit_code is None:
         notes.append("The run has no recorded end: it was killed, or it is still going.")
+    add_counters(_lines(path / "counters.jsonl"), builder)
     log = builder.finish(Meta("step-log"))
-    trace = replace(concatenate(traces), marks=log.marks) if traces else log
+    trace = concatenate([*traces, log])
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
     return Recording(replace(trace, meta=meta), formats[0] if formats else "step-log", path.name)
 

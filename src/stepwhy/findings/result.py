@@ -78,6 +78,24 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class HostLoad:
+    """The machine while a captured run was observed; None where it was not recorded.
+
+    Args:
+        run_delay_share: Of the time in which the process wanted to run, the share it waited for
+            a CPU core.
+        background_cores: Cores that other programs kept busy on average.
+        cores: Cores of the machine.
+        peak_resident_bytes: Largest resident memory of the process.
+    """
+
+    run_delay_share: float | None
+    background_cores: float | None
+    cores: int | None
+    peak_resident_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """The steps: how they were found and how long they take.
 
@@ -278,3 +296,4 @@ class Result:
     schema: str = SCHEMA
     stepwhy: str = ""
     notes: tuple[str, ...] = ()
+    host: HostLoad | None = None

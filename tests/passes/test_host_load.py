@@ -1,0 +1,47 @@
+"""The machine during a run, from samples computed by hand."""
+
+from __future__ import annotations
+
+from stepwhy.findings import HostLoad
+from stepwhy.passes.host_load import host_load
+from stepwhy.trace import Meta, TraceBuilder
+
+S = 1_000_000_000
+
+
+def trace(**series):
+    builder = TraceBuilder()
+    for name, values in series.items():
+        for second, value in enumerate(values):
+            builder.add("counters", time_ns=second * S, name=builder.intern(name), value=value)
+    return builder.finish(Meta("step-log"))
+
+
+def test_shares_and_background():
+    # In 2 s the process ran 1.5 s and waited 0.5 s; of 2 cores 3 s were busy, 2 s by the job.
+    load = host_load(
+        trace(
+            cpu_ns=[5 * S, 6 * S, 13 * S // 2],
+            run_delay_ns=[S, S, 3 * S // 2],
+            machine_busy_ns=[100 * S, 102 * S, 103 * S],
+            job_cpu_ns=[10 * S, 11 * S, 12 * S],
+            cores=[2, 2, 2],
+            resident_bytes=[10, 30, 20],
+        )
+    )
+    assert load == HostLoad(
+        run_delay_share=0.25, background_cores=0.5, cores=2, peak_resident_bytes=30
+    )
+
+
+def test_nothing_sampled():
+    assert host_load(trace()) is None
+
+
+def test_one_sample_shows_no_growth():
+    load = host_load(trace(cpu_ns=[S], run_delay_ns=[S], resident_bytes=[7]))
+    assert load == HostLoad(None, None, None, 7)
+
+
+def test_an_idle_process_waits_for_nothing():
+    assert host_load(trace(cpu_ns=[S, S], run_delay_ns=[S, S])) == HostLoad(None, None, None, None)
