@@ -3,11 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from tests.passes.timeline import Timeline
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses._rule import Rule, examine, saving
 from stepwhy.findings import Fix
 from stepwhy.passes.facts import Facts
+from stepwhy.trace import Kind
 from stepwhy.trace.notation import parse
 
 RULE = Rule("a-b", "input", "Name", "Do it", "It is done")
@@ -97,3 +99,12 @@ def test_titles(name):
     for title in (rule.name, rule.found, rule.clear):
         assert not any(c.isdigit() for c in title)
         assert not title.endswith(".")
+
+
+def test_the_warm_up_of_a_watched_run_is_no_finding():
+    line = Timeline().steps(0, 10)
+    line.add(line.thread(), Kind.COMPILE, 0, 10)
+    line.add(line.stream(), Kind.KERNEL, 9, 10)
+    assert examine(load("warmup_included"), Facts(line.trace())).verdict == "found"
+    line.mark(100, 110)
+    assert examine(load("warmup_included"), Facts(line.trace())).verdict == "not_applicable"

@@ -393,6 +393,8 @@ def test_kernels(name, kind):
     ("category", "name", "kind"),
     [
         ("user_annotation", "ProfilerStep#12", Kind.STEP),
+        ("cpu_op", "_compile.compile_inner (dynamo_timed)", Kind.COMPILE),
+        ("cpu_op", "entire_frame_compile", Kind.COMPILE),
         ("Operator", "ProfilerStep#12", Kind.STEP),
         ("user_annotation", "train step 3", Kind.STEP),
         ("user_annotation", "iteration_7", Kind.STEP),

@@ -96,3 +96,15 @@ def test_merged_ranks_show_the_devices_of_the_driving_process_only():
     assert facts.merged_processes == 2
     assert [a.name for a in facts.activities] == ["GPU:0", "GPU:1"]
     assert [a.name for a in facts.leading] == ["GPU:0"]
+
+
+def test_operations_inside_compilation_and_storage_are_not_computation():
+    line = Timeline().steps(0, 40)
+    line.add(line.thread(), Kind.COMPILE, 0, 20)
+    line.add(line.thread(), Kind.OP, 5, 15)
+    line.add(line.thread(), Kind.STORAGE, 20, 30)
+    line.add(line.thread(), Kind.OP, 22, 25)
+    line.add(line.thread(), Kind.OP, 30, 40)
+    breakdown = Facts(line.trace()).breakdown
+    assert (breakdown["compile"], breakdown["storage"]) == (20 * MS, 10 * MS)
+    assert breakdown["compute"] == 10 * MS

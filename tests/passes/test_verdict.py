@@ -1,7 +1,7 @@
 """What bounds the step, and when one cannot tell: every branch on a step of 100 ms."""
 
 import pytest
-from tests.passes.timeline import Timeline
+from tests.passes.timeline import MS, Timeline
 
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide, start_up_share
@@ -141,6 +141,27 @@ def test_a_step_that_is_mostly_compilation():
     result = verdict(step(compute=20, compile=60, dispatch=20))
     assert result.bound_by == "startup"
     assert "60 % of what was recorded" in result.sentence
+
+
+def test_compilation_in_every_step_of_a_watched_run_is_no_start():
+    line = Timeline().steps(0, 100)
+    fill(line, compute=20, compile=60, dispatch=20)
+    for i in range(4):
+        line.mark(1000 + 100 * i, 1100 + 100 * i)
+    result = decide(Facts(line.trace()))
+    assert result.bound_by == "startup"
+    assert result.sentence.startswith("The step waits for set-up: 60.0 ms of every 100 ms")
+
+
+def test_steps_that_were_timed_but_not_traced():
+    line = Timeline()
+    for i in range(4):
+        line.mark(10 * i, 10 * i + 10)
+    facts = Facts(line.trace())
+    assert facts.breakdown["unexplained"] == facts.wall_ns == 10 * MS
+    result = decide(facts)
+    assert result.bound_by == "unknown"
+    assert "20 steps or more" in result.sentence
 
 
 def test_a_trace_without_length_has_no_start_up():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from stepwhy.report import advice
 
 
@@ -16,4 +18,13 @@ def test_missing_devices_are_asked_for(sample):
 
 
 def test_there_is_always_something_to_do(any_result):
-    assert "stepwhy run" in advice.next_steps(any_result)[-1]
+    steps = advice.next_steps(any_result)
+    assert steps
+    assert ("stepwhy run" in steps[-1]) == (any_result.steps.source != "hook")
+
+
+def test_a_run_that_stepwhy_watched_is_not_sent_to_it_again(sample):
+    watched = replace(sample("unknown"), steps=replace(sample("unknown").steps, source="hook"))
+    assert advice.next_steps(watched)[-1].startswith("Look at what the loop does between")
+    untraced = replace(watched, devices=())
+    assert advice.next_steps(untraced)[-1].startswith("Let it train for 20 steps")

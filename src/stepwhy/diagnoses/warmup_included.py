@@ -22,7 +22,8 @@ Record later: skip some steps before the profiler starts. Report steady steps on
 None.
 
 ## When it abstains
-It is incomplete with fewer than three steps, of which none is known to be steady.
+It is incomplete with fewer than three steps, of which none is known to be steady. It does not apply
+to a run that stepwhy watched itself: that one's first steps are neither traced nor counted.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ MOSTLY = 0.5  # of the recorded time; beyond it the record is a record of the st
 
 def diagnose(facts: Facts) -> Finding:
     """Judge whether the record contains the start of the run."""
+    if facts.observed is not None:
+        return RULE.not_applicable("The first steps of the watched run are left out.")
     if facts.share("compile") >= MOSTLY:
         return RULE.finding(facts.breakdown["compile"], _first_use(facts), _fix(facts))
     steps = facts.steps

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.nesting import under
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
@@ -109,12 +110,15 @@ def _sorted_by_kind(
 def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> Activity:
     """The host as its own device: operations compute, unless they prepare the next batch.
 
+    Operations inside compilation only propagate shapes, those inside a checkpoint copy for it.
+
     An operation computes while it is innermost: the kernel of `aten::mm` runs in `aten::mm`
     itself, beside small operations that it calls.
     """
     slices = trace.slices
     host = trace.tracks.role[slices.track] == Role.HOST_THREAD if len(slices) else in_input
     computes = host & (slices.kind == Kind.OP) & ~in_input
+    computes &= ~under(trace, nesting, Kind.COMPILE, Kind.STORAGE)
     inside = computes[nesting.segment_row]
     compute = Intervals.of(nesting.segment_start_ns[inside], nesting.segment_end_ns[inside])
     collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)

@@ -47,7 +47,8 @@ def decide(facts: Facts) -> Verdict:
     if reason:
         return Verdict("unknown", 0.0, reason)
     share = start_up_share(facts)
-    if share > MOSTLY_START_UP:
+    # Where stepwhy watched the run, set-up in steady steps is no start of it.
+    if share > MOSTLY_START_UP and facts.observed is None:
         return Verdict(
             "startup",
             _confidence(facts, share),
@@ -82,6 +83,11 @@ def unusable(facts: Facts) -> str:
 
 
 def _nothing(facts: Facts) -> str:
+    if facts.observed is not None and not len(facts.trace.slices):
+        return (
+            "Cannot tell: the steps were timed, but the run ended before one could be traced. Let "
+            "it train for 20 steps or more."
+        )
     return "" if len(facts.trace.slices) and facts.wall_ns else "The file records no timed event."
 
 

@@ -20,6 +20,12 @@ _RECORD_DEVICES = {
 }
 # A window that a mean and its spread can be taken over, once warm-up has been left out.
 _ENOUGH_STEPS = 5
+# Of a run that stepwhy watched: to run longer, and where to look for what was not traced.
+_RUN_LONGER = "Let it train for 20 steps or more: some warm up first, then a few are traced."
+_LOOK_BETWEEN = (
+    "Look at what the loop does between two framework calls: reading, writing, sleeping or waiting "
+    "there is not traced."
+)
 
 
 def next_steps(result: Result) -> list[str]:
@@ -28,6 +34,9 @@ def next_steps(result: Result) -> list[str]:
     advice = [
         entry.help for file in result.inputs for entry in file.health if entry.severity == "error"
     ]
+    if result.steps.source == "hook":
+        advice.append(_LOOK_BETWEEN if result.devices else _RUN_LONGER)
+        return list(dict.fromkeys(filter(None, advice)))
     if not result.devices:
         advice.append(_RECORD_DEVICES.get(framework, "Record what the devices do as well."))
     if result.steps.source == "whole-trace":

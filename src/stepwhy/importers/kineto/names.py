@@ -163,7 +163,8 @@ _FRAMEWORK_RANGE = re.compile(
     r"|Torch-Compiled|TorchDynamo|CompiledFunction|AOTDispatcher|autograd|Pregraph)"
 )
 _COMPILING = re.compile(
-    r"(_compile\b.*dynamo|compile_fx|Inductor.*[Cc]ompil|autotun|CudaGraph.*[Rr]ecord)"
+    r"(_compile\b.*dynamo|\(dynamo_timed\)$|^(dynamo|entire_frame_compile)$|compile_fx"
+    r"|Inductor.*[Cc]ompil|autotun|CudaGraph.*[Rr]ecord)"
 )
 
 
