@@ -77,9 +77,12 @@ def meaning_of(category: str, name: str) -> Meaning:
 
 COLLECTIVE = re.compile(
     r"nccl|rccl|oneccl|msccl|hccl|nvshmem|multimem_|all_?reduce|all_?gather|reduce_?scatter"
-    r"|all_?to_?all|cross_device_reduce|sendrecv",
+    r"|all_?to_?all|cross_device_reduce|sendrecv|deep_ep::(intra|inter)node",
     re.IGNORECASE,
 )
+# Inductor names a kernel after the operations around it, collectives included.
+_GENERATED = re.compile(r"^triton_[a-z]+_fused_")
+_ANONYMOUS = "(anonymous namespace)::"
 _DEVICE_WAIT = re.compile(r"event_wait|wait_?event|semaphore|barrier_wait", re.IGNORECASE)
 _DMA = re.compile(r"^(dma|copy|memcpy)", re.IGNORECASE)
 _DIRECTIONS = (
@@ -93,9 +96,7 @@ _DIRECTIONS = (
 
 def _device(category: str, name: str) -> Meaning:
     if category == "kernel":
-        # Template arguments may mention anything; the function's own name comes before them.
-        collective = COLLECTIVE.search(re.split(r"[<(]", name, maxsplit=1)[0])
-        return Meaning(Kind.COLLECTIVE if collective else Kind.KERNEL, on_device=True)
+        return Meaning(Kind.COLLECTIVE if _exchanges(name) else Kind.KERNEL, on_device=True)
     if category in {"gpu_memcpy", "memcpy"} or category.endswith("_memcpy"):
         return _copy(name)
     if category == "gpu_memset" or category.endswith("_memset"):
@@ -109,6 +110,12 @@ def _device(category: str, name: str) -> Meaning:
     if category.endswith(("_ccp_events", "_concurrent_kernel", "concurrent_kernel")):
         return _other_accelerator(name)
     return Meaning(Kind.OTHER)
+
+
+def _exchanges(kernel: str) -> bool:
+    """Whether a kernel's own name, which comes before its template arguments, is a collective."""
+    own = re.split(r"[<(]", kernel.replace(_ANONYMOUS, ""), maxsplit=1)[0]
+    return COLLECTIVE.search(own) is not None and not _GENERATED.match(own)
 
 
 def _copy(name: str) -> Meaning:
@@ -130,7 +137,7 @@ def _other_accelerator(name: str) -> Meaning:
 
 _SYNC = re.compile(
     r"Synchronize|^(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|HtoD|DtoH|DtoD|WithStream)?$"
-    r"|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|^synchronize"
+    r"|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|^synchronize|^(ur|pi)(QueueFinish|EventWait|EventsWait)$"
 )
 _LAUNCH = re.compile(r"Launch|Memcpy|Memset|enqueueCommand|runFunction")
 _LOADING = re.compile(r"Lazy Function Loading|Module Loading|Module Load", re.IGNORECASE)
@@ -152,8 +159,8 @@ _STEP = re.compile(
     r"^(profiler ?step|train(ing)?[ _]?step|step|iter(ation)?)[\s#_:=-]*\d+$", re.IGNORECASE
 )
 _INPUT = re.compile(
-    r"DataLoader|IterDataPipe|DataPipe#|IteratorGetNext|data_?loader|load_batch|next_batch"
-    r"|get_batch|copy_batch|host_to_dev",
+    r"DataLoader|IterDataPipe|DataPipe#|IteratorGetNext|data_?load|(load|fetch)_data"
+    r"|(load|next|get|fetch|copy)_batch(?!_?(norm|size|ind|idx|dim))|host_to_dev",
     re.IGNORECASE,
 )
 _HOST_COLLECTIVE = re.compile(r"^(gloo|mpi|ucc|xccl):")
