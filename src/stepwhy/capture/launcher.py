@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import write_json
 from stepwhy.capture.redaction import redact
 from stepwhy.capture.sampler import Sampler
+from stepwhy.capture.status import Status
 from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -63,12 +65,13 @@ class Launch:
     messages: tuple[str, ...]
 
 
-def launch(command: Sequence[str], out_dir: Path) -> Launch:
+def launch(command: Sequence[str], out_dir: Path, *, show_status: bool = False) -> Launch:
     """Run a command to its end, observed, with this process's standard streams.
 
     Args:
         command: Program and arguments.
         out_dir: The run directory to write; it must not hold a run yet.
+        show_status: Tell in the terminal's title how the training goes.
 
     Returns:
         How it ended and where the run directory is.
@@ -90,7 +93,7 @@ def launch(command: Sequence[str], out_dir: Path) -> Launch:
         "python": platform.python_version(),
     }
     _write_first(run_dir, about)
-    exit_code = _run(command, run_dir)
+    exit_code = _run(command, run_dir, show_status=show_status)
     messages = tuple(_messages(run_dir))
     _write_last(run_dir, {**about, "ended_ns": now_ns(), "exit_code": exit_code})
     return Launch(exit_code, run_dir, messages)
@@ -140,7 +143,7 @@ def _environment(run_dir: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir)}
 
 
-def _run(command: Sequence[str], run_dir: Path) -> int:
+def _run(command: Sequence[str], run_dir: Path, *, show_status: bool) -> int:
     """Start the command, forward signals, wait; its exit code as a shell would give it."""
     with _Forwarding() as forwarding:
         try:
@@ -153,7 +156,9 @@ def _run(command: Sequence[str], run_dir: Path) -> int:
                 "Check the command, or pass a Python script",
             ) from error
         forwarding.to(child)
-        with Sampler(run_dir, child.pid):
+        with Sampler(run_dir, child.pid), contextlib.ExitStack() as shown:
+            if show_status:
+                shown.enter_context(Status(run_dir))
             code = child.wait()
     return _SIGNAL_BASE - code if code < 0 else code
 

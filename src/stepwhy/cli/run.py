@@ -40,7 +40,7 @@ class _RunCommand(click.Command):
     metavar="DIR",
     help="Run directory to write; default stepwhy-runs/<time>-<name>.",
 )
-@click.option("--quiet", is_flag=True, help="Do not print the report at the end.")
+@click.option("--quiet", is_flag=True, help="No title while it runs, no report at the end.")
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]..."
 )
@@ -57,7 +57,8 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     words = list(command)
     if not ctx.meta.get(_IS_COMMAND):
         words = command_for_script(words[0], words[1:])
-    launched = launch(words, out or default_run_dir(words, datetime.now().astimezone()))
+    run_dir = out or default_run_dir(words, datetime.now().astimezone())
+    launched = launch(words, run_dir, show_status=not quiet)
     for message in launched.messages:
         click.echo(f"stepwhy: {message}", err=True)
     if not quiet:
