@@ -568,3 +568,10 @@ def test_traces_of_a_device_whose_rows_are_gone_expect_one(hint):
     record = x("cpu_op", "aten::mm", 0, 5, pid=1, tid=1)
     assert read_records(record, hint).meta.device_expected
     assert not read_records(record).meta.device_expected
+
+
+def test_processes_with_names_instead_of_numbers_are_told_apart():
+    trace = read_records(
+        x("cpu_op", "a", 0, 10, pid="rank 0", tid=1), x("cpu_op", "b", 5, 15, pid="rank 1", tid=1)
+    )
+    assert len(set(trace.tracks.process.tolist())) == len(trace.tracks) == 2

@@ -50,3 +50,20 @@ def test_a_graph_launch_whose_first_node_is_a_copy_does_not_block():
     line.add(line.stream(), Kind.MEMCPY, 1, 2, correlation=1)
     line.add(line.stream(), Kind.KERNEL, 2, 50, correlation=1)
     assert join_launches(line.trace()).blocking_calls.tolist() == []
+
+
+def test_ids_that_a_process_uses_again_join_nothing():
+    line = Timeline()
+    for rank in (0, 100):
+        for i in (1, 2, 3):
+            line.launch((rank + i, rank + i + 1), (rank + i + 1, rank + i + 2), i)
+    launches = join_launches(line.trace())
+    assert launches.reused
+    assert set(launches.call_row.tolist()) == {NO_CALL}
+
+
+def test_a_driver_call_inside_a_runtime_call_uses_no_id_again():
+    line = Timeline()
+    line.launch((0, 4), (5, 6), 1)
+    line.add(line.thread(), Kind.LAUNCH, 1, 3, correlation=1)
+    assert not join_launches(line.trace()).reused

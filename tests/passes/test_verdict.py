@@ -78,6 +78,15 @@ def test_ranks_merged_into_one_file():
     assert "2 processes were merged" in unknown(line)
 
 
+def test_ranks_merged_under_one_process_id():
+    line = Timeline().steps(0, 100)
+    for rank in (0, 30):
+        for i in range(1, 21):
+            at = rank + i
+            line.launch((at, at + 1), (at + 1, at + 2), i, stream=line.stream(f"GPU:{rank}"))
+    assert "several processes were merged" in unknown(line)
+
+
 def test_a_record_that_was_sampled():
     line = Timeline().steps(0, 100)
     for i in range(9):

@@ -78,6 +78,8 @@ class Facts:
         In a file that several ranks were merged into, those of the driving process only.
         """
         accelerators = [a for a in self.activities if a.kind is not DeviceKind.CPU]
+        if accelerators and self.launches.reused:
+            return []
         if accelerators and self.merged_processes > 1:
             return [a for a in accelerators if self._owned(a)]
         return accelerators or self.activities

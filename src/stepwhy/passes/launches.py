@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 NO_CALL = -1
+# A process numbers its calls once. More than this share of them with a number that another, later
+# call has, too, and the calls are of several processes with one id.
+_MOST_REUSED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,14 @@ class Launches:
         call_row: The host call that caused each of them, NO_CALL where none was recorded.
         blocking_calls: Copy calls that returned only after their copy had ended: the host waited
             for the device, whatever the call's name says; rows of slices, ascending.
+        reused: Whether calls under one process id share their correlation ids: ranks of a job were
+            merged into one file with nothing that tells them apart.
     """
 
     device_rows: NDArray[np.int64]
     call_row: NDArray[np.int64]
     blocking_calls: NDArray[np.int64]
+    reused: bool = False
 
 
 def join_launches(trace: Trace) -> Launches:
@@ -39,9 +45,11 @@ def join_launches(trace: Trace) -> Launches:
     device_rows = trace.rows(*_DEVICE_KINDS, role=Role.STREAM)
     calls = trace.rows(Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME, role=Role.HOST_THREAD)
     calls = calls[slices.correlation[calls] > 0]
-    calls = calls[~_ambiguous(trace, calls)]
+    again = _used_again(trace, calls)
+    calls = calls[~again & ~_ambiguous(trace, calls)]
     call_row = _lookup(slices.correlation[calls], calls, slices.correlation[device_rows])
-    return Launches(device_rows, call_row, _blocking(trace, device_rows, call_row))
+    reused = bool(again.sum() > _MOST_REUSED * len(again))
+    return Launches(device_rows, call_row, _blocking(trace, device_rows, call_row), reused)
 
 
 _DEVICE_KINDS = (Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET)
@@ -55,6 +63,23 @@ def _ambiguous(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     used = np.unique(np.stack([trace.slices.correlation[calls], process], axis=1), axis=0)
     ids, processes = np.unique(used[:, 0], return_counts=True)
     return np.isin(trace.slices.correlation[calls], ids[processes > 1])
+
+
+def _used_again(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Calls whose correlation id a call at another time of the same process has, too.
+
+    Calls that overlap are one: a runtime call and the driver call inside it, or a repeated record.
+    """
+    slices = trace.slices
+    ids, process = slices.correlation[calls], trace.tracks.process[slices.track[calls]]
+    order = np.lexsort((slices.start_ns[calls], process, ids))
+    ids, process, rows = ids[order], process[order], calls[order]
+    apart = slices.start_ns[rows[1:]] > trace.end_ns[rows[:-1]]
+    twice = (ids[1:] == ids[:-1]) & (process[1:] == process[:-1]) & apart
+    result = np.zeros(len(calls), dtype=bool)
+    result[order[1:]] |= twice
+    result[order[:-1]] |= twice
+    return result
 
 
 def _lookup(

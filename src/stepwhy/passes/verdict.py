@@ -101,9 +101,10 @@ def _no_device_activity(facts: Facts) -> str:
 
 
 def _mixed_up(facts: Facts) -> str:
-    if facts.has_accelerator and facts.merged_processes > 1 and not facts.leading:
+    if facts.has_accelerator and not facts.leading:
+        count = facts.merged_processes if facts.merged_processes > 1 else "several"
         return (
-            f"Cannot tell: {facts.merged_processes} processes were merged into this file, and its "
+            f"Cannot tell: {count} processes were merged into this file, and its "
             "rows do not say which process used which device. Give the files of the single ranks."
         )
     return ""

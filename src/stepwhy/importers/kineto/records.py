@@ -68,6 +68,8 @@ class Facts:
 # Host calls that have no purpose without an accelerator.
 _DEVICE_HINT = re.compile(r"record_stream|pin_memory|cudnn|miopen|nccl:|cuda|_fused_adam")
 
+# No operating system numbers its processes this high.
+_FIRST_NAMED_PROCESS = 2**48
 # Arrows from a launch to its device work, in newer and older traces.
 _LAUNCH_ARROWS = frozenset({"ac2g", "async_gpu"})
 
@@ -190,6 +192,7 @@ class _Rows:
         }
         self._tracks: dict[tuple[Any, ...], int] = {}
         self._devices: dict[tuple[int, int], int] = {}
+        self._named_processes: dict[str, int] = {}
         self._names: dict[tuple[str, str], tuple[Meaning, int, int]] = {}
         self._no_args = KinetoArgs()
 
@@ -319,8 +322,8 @@ class _Rows:
         return row
 
     def _stream(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
-        row = as_int(event.pid)
-        number = as_int(args.device, row)
+        row = self._process(event.pid)
+        number = as_int(args.device, as_int(event.pid))
         written = args.stream if args.stream is not None else event.tid
         stream = as_int(
             str(written).removeprefix("stream ").strip() if written is not None else None
@@ -330,16 +333,25 @@ class _Rows:
             f"stream {stream}",
             process=row,
             thread=stream,
-            device=self._device(number, row),
+            device=self._device(number, row, event.pid),
         )
 
+    def _process(self, pid: int | str | None) -> int:
+        """A process id; those that are names ('rank 3') get numbers beyond all process ids."""
+        number = as_int(pid)
+        if number == NULL and isinstance(pid, str):
+            return self._named_processes.setdefault(
+                pid, _FIRST_NAMED_PROCESS + len(self._named_processes)
+            )
+        return number
+
     def _thread(self, event: Event[KinetoArgs], _args: KinetoArgs) -> int:
-        process, thread = as_int(event.pid), as_int(event.tid)
+        process, thread = self._process(event.pid), as_int(event.tid)
         return self.builder.track(
             Role.HOST_THREAD, f"thread {event.tid}", process=process, thread=thread
         )
 
-    def _device(self, number: int, row: int) -> int:
+    def _device(self, number: int, row: int, label: int | str | None) -> int:
         """The device with this number on this process row of the file.
 
         A GPU has one row, so a second row with the same number is another rank's GPU, in a file
@@ -350,6 +362,6 @@ class _Rows:
             kind = DeviceKind.GPU if self.facts.accelerator == "GPU" else DeviceKind.OTHER
             name = f"{self.facts.accelerator}:{max(number, 0)}"
             if any(known == number for known, _ in self._devices):
-                name = f"{name} (row {row})"
+                name = f"{name} (row {label})"
             self._devices[key] = self.builder.device(name, kind, self.model)
         return self._devices[key]
