@@ -67,6 +67,11 @@ class _Finder:
 _finder = _Finder()
 
 
+def awaited() -> frozenset[str]:
+    """Full names of the modules that are waited for."""
+    return frozenset(_wanted)
+
+
 def after_import(name: str, hook: Hook) -> None:
     """Call `hook(module)` right after the module of that name has been imported.
 
