@@ -1,0 +1,210 @@
+"""What the kernel tells about a process, and how calm the machine is."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from stepwhy import units
+from stepwhy.capture.checks.item import Item
+
+if TYPE_CHECKING:
+    from stepwhy.capture.checks.machine import Machine
+
+# Work elsewhere on a third of the cores was enough to turn measured verdicts around.
+_NOISY_LOAD_PER_CORE = 0.3
+# The observer reads the clock a few times per step; a slow clock source would show in it.
+_SLOW_READ_NS = 1_000
+# What is written in the trace and what the observer logs are matched by time of day.
+_DRIFT_NS = 1_000_000
+_READS = 1_000
+_THREADS_VARIABLE = "OMP_NUM_THREADS"
+_CAP_SYS_PTRACE = 19
+
+
+# --- Noise ---
+
+
+def load(machine: Machine) -> Item:
+    """How busy the machine is, which no training can tell from its own slowness."""
+    text = machine.read("proc/loadavg")
+    if text is None:
+        return _untold("load", "how busy the machine is")
+    mean = float(text.split()[0])
+    found = f"{mean:.1f} threads want {machine.all_cores} cores (mean of the last minute)"
+    if mean > _NOISY_LOAD_PER_CORE * machine.all_cores:
+        return Item(
+            "load",
+            "limited",
+            found,
+            "other work makes steps longer, and not evenly: the numbers will be noisy",
+            "Wait until the machine is quiet",
+        )
+    return Item("load", "ok", found, "step times are the training's own")
+
+
+def cpu_limit(machine: Machine) -> Item:
+    """Whether fewer cores may be used than are visible, which misleads thread pools."""
+    limit = _quota(machine)
+    if limit is None or limit >= machine.cores:
+        found = f"{machine.cores} cores, all of them usable"
+        return Item("cpu-limit", "ok", found, "thread pools get the size that fits")
+    found = f"{machine.cores} cores are visible, but a cgroup allows {limit:.3g}"
+    threads = max(1, math.floor(limit))
+    wanted = machine.environ.get(_THREADS_VARIABLE, "")
+    if wanted.isdigit() and int(wanted) <= max(1, limit):
+        return Item("cpu-limit", "ok", found, f"{_THREADS_VARIABLE} keeps to the limit")
+    return Item(
+        "cpu-limit",
+        "limited",
+        found,
+        "frameworks start a thread per visible core, and the limit then stops all of them",
+        f"Set {_THREADS_VARIABLE}={threads}, and as many DataLoader workers at most",
+    )
+
+
+def _quota(machine: Machine) -> float | None:
+    """The tightest CPU limit of this process's control groups, in cores; None for none.
+
+    Source: Linux, Documentation/admin-guide/cgroup-v2.rst (cpu.max) and
+    scheduler/sched-bwc.rst (cpu.cfs_quota_us).
+    """
+    limits = [_version_2(machine, path) for path in _groups(machine)]
+    quota = machine.read("sys/fs/cgroup/cpu/cpu.cfs_quota_us") or ""
+    period = machine.read("sys/fs/cgroup/cpu/cpu.cfs_period_us") or ""
+    limits.append(_cores(quota.strip(), period.strip()))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _groups(machine: Machine) -> list[PurePosixPath]:
+    """The process's control group and those around it, as paths below the mount."""
+    lines = (machine.read("proc/self/cgroup") or "").splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    path = PurePosixPath(own.lstrip("/"))
+    return [path, *path.parents]
+
+
+def _version_2(machine: Machine, group: PurePosixPath) -> float | None:
+    words = (machine.read(f"sys/fs/cgroup/{group}/cpu.max") or "").split()
+    return _cores(*words) if len(words) == 2 else None
+
+
+def _cores(quota: str, period: str) -> float | None:
+    """Quota by period; 'max' and -1 mean no limit."""
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return None
+    return int(quota) / int(period)
+
+
+# --- What the kernel tells ---
+
+
+def run_delay(machine: Machine) -> Item:
+    """Whether the kernel tells how long a thread waited for a core.
+
+    Source: Linux, Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`.
+    """
+    text = machine.read("proc/self/schedstat")
+    words = (text or "").split()
+    if len(words) != 3 or words[:2] == ["0", "0"]:
+        return Item(
+            "run-delay",
+            "missing",
+            "the kernel does not tell it (/proc/self/schedstat)",
+            "waiting for a core cannot be told from computing",
+            "Use a kernel with CONFIG_SCHED_INFO, if the machine is shared",
+        )
+    return Item("run-delay", "ok", "/proc/self/schedstat", "waiting for a core can be told")
+
+
+def stack_access(machine: Machine) -> Item:
+    """Whether another process may read the Python stack of the training, as py-spy does.
+
+    Source: Linux, Documentation/admin-guide/LSM/Yama.rst.
+    """
+    if machine.read("proc/self/status") is None:
+        return _untold("stack-access", "who may read the stack of a process")
+    scope = (machine.read("proc/sys/kernel/yama/ptrace_scope") or "0").strip()
+    privileged = bool(machine.capabilities() & 1 << _CAP_SYS_PTRACE)
+    if scope == "0" or (privileged and scope != "3"):
+        found = "not restricted" if scope == "0" else "restricted, but this user may"
+        return Item("stack-access", "ok", found, "a second process may read the Python stack")
+    return Item(
+        "stack-access",
+        "missing" if scope == "3" else "limited",
+        f"restricted by the kernel (ptrace_scope {scope})",
+        "a second process, such as py-spy, may not read the Python stack",
+        "No process can, until the next boot"
+        if scope == "3"
+        else "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)",
+    )
+
+
+# --- Clocks ---
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Both clocks at one moment.
+
+    Args:
+        epoch_ns: The time of day.
+        monotonic_ns: The clock that only goes forward.
+    """
+
+    epoch_ns: int
+    monotonic_ns: int
+
+
+def read_clocks() -> Reading:
+    """Read both clocks, one right after the other."""
+    return Reading(time.time_ns(), time.perf_counter_ns())
+
+
+def read_cost_ns() -> float:
+    """What reading the monotonic clock costs; the best of three, as others may run."""
+    return min(_timed_reads() for _ in range(3))
+
+
+def _timed_reads() -> float:
+    start = time.perf_counter_ns()
+    for _ in range(_READS):
+        time.perf_counter_ns()
+    return (time.perf_counter_ns() - start) / _READS
+
+
+def clock(first: Reading, last: Reading, cost_ns: float) -> Item:
+    """Whether the clocks agree on how long the check took, and are quick to read.
+
+    Args:
+        first: At the start of the check.
+        last: At its end.
+        cost_ns: Of one reading.
+    """
+    passed = last.monotonic_ns - first.monotonic_ns
+    apart = abs(last.epoch_ns - first.epoch_ns - passed)
+    if apart > _DRIFT_NS:
+        return Item(
+            "clock",
+            "limited",
+            f"the time of day moved by {units.format_ns(apart)} within {units.format_ns(passed)}",
+            "what the profiler stamps may not lie beside the steps that it belongs to",
+            "Wait until the time has been set, or stop what sets it",
+        )
+    if cost_ns > _SLOW_READ_NS:
+        return Item(
+            "clock",
+            "limited",
+            f"a reading takes {units.format_ns(cost_ns)}",
+            "very short steps take visibly longer when they are timed",
+            "Use the clock source 'tsc' where the machine has it",
+        )
+    found = f"steady, {units.format_ns(cost_ns)} a reading"
+    return Item("clock", "ok", found, "steps and traces lie on one time line")
+
+
+def _untold(name: str, what: str) -> Item:
+    return Item(name, "limited", f"this system does not tell {what}", "it cannot be looked at")

@@ -1,0 +1,67 @@
+"""The surroundings of a check, so that a test can bring its own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _load_library(name: str) -> object:
+    """Load a shared library; OSError when there is none."""
+    import ctypes
+
+    return ctypes.CDLL(name)
+
+
+def _usable_cores() -> int:
+    """Cores that this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Files, environment and libraries as the checks see them.
+
+    Args:
+        root: Where `/proc`, `/sys` and `/dev` are found.
+        environ: The environment variables that a command would inherit.
+        cores: Number of cores that this process may run on.
+        all_cores: Number of cores of the machine.
+        file_system: As `os.statvfs`.
+        load_library: Loads a shared library by name; OSError when there is none.
+        is_accessible: Whether a path can be opened for reading and writing.
+    """
+
+    root: Path = Path("/")
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    cores: int = field(default_factory=_usable_cores)
+    all_cores: int = field(default_factory=lambda: os.cpu_count() or 1)
+    file_system: Callable[[Path], os.statvfs_result] = os.statvfs
+    load_library: Callable[[str], object] = _load_library
+    is_accessible: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK | os.W_OK)
+
+    def path(self, name: str) -> Path:
+        """The path of a file of the system, such as 'proc/loadavg'."""
+        return self.root / name
+
+    def read(self, name: str) -> str | None:
+        """The text of a file of the system; None where it cannot be read."""
+        try:
+            return self.path(name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    def capabilities(self) -> int:
+        """The effective Linux capabilities as a bit set; 0 where they cannot be read."""
+        for line in (self.read("proc/self/status") or "").splitlines():
+            if line.startswith("CapEff:"):
+                return int(line.split()[1], 16)
+        return 0
