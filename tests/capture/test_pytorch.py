@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,6 +105,22 @@ def test_the_wait_for_batches_belongs_to_the_step_in_which_it_fell(
     observer.stepped(optimizer)
     observer.stepped(optimizer)
     assert [step["input_wait_ns"] for step in log(recorder, tmp_path)] == [11, 0]
+
+
+def test_the_cpu_time_of_the_driving_thread_is_logged(
+    observer: pytorch.StepObserver, recorder: Recorder, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(3):
+        observer.stepped(optimizer)
+    sum(range(200_000))
+    observer.stepped(optimizer)
+    thread = threading.Thread(target=observer.stepped, args=(optimizer,))
+    thread.start()
+    thread.join()
+    *first, busy, elsewhere = [step["cpu_ns"] for step in log(recorder, tmp_path)]
+    assert busy > max(first) >= 0
+    assert elsewhere is None
 
 
 def test_a_failing_iterator_still_counts_and_still_fails() -> None:

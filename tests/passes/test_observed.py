@@ -14,8 +14,8 @@ from stepwhy.trace import Kind
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
 
 
-def observed(wall, outside=None):
-    return Observed(np.asarray([wall]), 0, outside, None, None)
+def observed(wall, outside=None, wait=None, cpu=None):
+    return Observed(np.asarray([wall]), 0, outside, None, None, wait, cpu)
 
 
 def categories(**given_ns):
@@ -99,18 +99,59 @@ def test_a_step_of_which_nothing_was_recorded_is_not_explained():
     )
 
 
+def test_on_a_cpu_the_wait_for_input_is_the_measured_one():
+    recorded = categories(compute=60, input_wait=20)
+    assert rescale(recorded, observed(100, wait=70), on_accelerator=False) == categories(
+        compute=30, input_wait=70
+    )
+    # On an accelerator part of the wait may pass while the device still computes.
+    assert rescale(recorded, observed(80, wait=70), on_accelerator=True) == recorded
+    # A loader inside a loader counts twice; no step waits longer than it lasts.
+    assert rescale(recorded, observed(50, wait=70), on_accelerator=False)["input_wait"] == 50
+
+
+def test_a_thread_that_used_its_core_was_not_blocked():
+    recorded = categories(compute=40, unexplained=60)
+    split = {cpu: rescale(recorded, observed(100, cpu=cpu), on_accelerator=False) for cpu in
+             (100, 70, 40, 0, 120)}  # fmt: skip
+    assert {cpu: (s["python"], s["unexplained"]) for cpu, s in split.items()} == {
+        100: (60, 0), 70: (30, 30), 40: (0, 60), 0: (0, 60), 120: (60, 0),
+    }  # fmt: skip
+
+
+def test_a_core_in_use_explains_nothing_where_nothing_was_recorded():
+    nothing = categories(unexplained=100)
+    assert rescale(nothing, observed(100, cpu=100), on_accelerator=False) == nothing
+
+
+def test_typical_times_leave_out_the_steps_that_the_median_leaves_out():
+    line = Timeline().steps(0, 1)
+    for i, length in enumerate((10, 10, 11, 11, 12, 30)):
+        line.mark(100 * i, 100 * i + length, wait=length - 9, cpu=9)
+    seen = Facts(line.trace()).observed
+    assert seen.cpu_ns == 9 * MS
+    assert seen.input_wait_ns == 2 * MS
+    line.mark(600, 611)
+    assert Facts(line.trace()).observed.cpu_ns is None
+
+
 times = st.integers(0, 10**12)
 
 
 @FEW
 @given(
-    st.fixed_dictionaries(dict.fromkeys(CATEGORIES, times)), times, st.none() | times, st.booleans()
+    st.fixed_dictionaries(dict.fromkeys(CATEGORIES, times)),
+    times,
+    st.lists(st.none() | times, min_size=3, max_size=3),
+    st.booleans(),
 )
 def test_rescaled_categories_sum_to_the_wall_and_are_never_negative(
-    recorded, wall, outside, on_accelerator
+    recorded, wall, measured, on_accelerator
 ):
+    outside, wait, cpu = measured
     outside = None if outside is None else min(outside, wall)
-    scaled = rescale(recorded, observed(wall, outside), on_accelerator=on_accelerator)
+    seen = observed(wall, outside, wait, cpu)
+    scaled = rescale(recorded, seen, on_accelerator=on_accelerator)
     assert sum(scaled.values()) == wall
     assert min(scaled.values()) >= 0
     assert set(scaled) == set(CATEGORIES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,21 @@ class _InputWait:
 _input_wait = _InputWait()
 
 
+class _ThreadClock:
+    """CPU time of the thread that drives the loop: what it does not use, it waits."""
+
+    def __init__(self) -> None:
+        self._thread = 0
+        self._last_ns = 0
+
+    def take(self) -> int | None:
+        """The calling thread's CPU time since the last call, in ns; None when that was another's."""
+        now, thread = time.thread_time_ns(), threading.get_ident()
+        used = now - self._last_ns if thread == self._thread else None
+        self._last_ns, self._thread = now, thread
+        return used
+
+
 class StepObserver:
     """Logs the steps and opens the profiler's window when the loop has settled.
 
@@ -70,6 +86,7 @@ class StepObserver:
         self._clock: weakref.ref[Any] | None = None
         self._others_steps = 0
         self._rhythm = Rhythm()
+        self._thread_clock = _ThreadClock()
         self._last_end_ns = 0
         self._steps = 0
 
@@ -101,14 +118,15 @@ class StepObserver:
     def _end_step(self) -> None:
         """Log the step that ends here, and let the profiler take its turn."""
         end_ns, start_ns = now_ns(), self._last_end_ns
-        wait_ns = _input_wait.take()
+        wait_ns, cpu_ns = _input_wait.take(), self._thread_clock.take()
         # The first step has no known start: whatever came before it was not the loop.
         if start_ns:
             profiled = self._window.touched
             self._recorder.step(
                 f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},'
                 f'"profiled":{int(profiled)},'
-                f'"input_wait_ns":{"null" if wait_ns is None else wait_ns}}}'
+                f'"input_wait_ns":{"null" if wait_ns is None else wait_ns},'
+                f'"cpu_ns":{"null" if cpu_ns is None else cpu_ns}}}'
             )
             self._steps += 1
             if not profiled:

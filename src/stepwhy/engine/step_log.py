@@ -33,6 +33,7 @@ class Line(msgspec.Struct):
     profiled: int = 0
     signature: int = 0
     input_wait_ns: int | None = None
+    cpu_ns: int | None = None
 
 
 def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
@@ -51,6 +52,7 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
                 dur_ns=max(line.end_ns - line.start_ns, 0),
                 profiled=line.profiled,
                 input_wait_ns=NULL if line.input_wait_ns is None else line.input_wait_ns,
+                cpu_ns=NULL if line.cpu_ns is None else line.cpu_ns,
             )
     for runs, end_ns in session_steps(records):
         builder.add(

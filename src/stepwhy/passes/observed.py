@@ -39,6 +39,9 @@ class Observed:
             between runs), None where steps have no such call.
         profiler_cost: Relative cost of profiling a step, None where it cannot be told.
         profiler_cost_interval: Its 95 % bootstrap interval.
+        input_wait_ns: Time that the driving thread of a typical step waited for batches, None
+            where no loader was watched.
+        cpu_ns: CPU time of the driving thread in a typical step, None where it was not measured.
     """
 
     durations_ns: NDArray[np.int64]
@@ -46,6 +49,8 @@ class Observed:
     outside_ns: int | None
     profiler_cost: float | None
     profiler_cost_interval: tuple[float, float] | None
+    input_wait_ns: int | None = None
+    cpu_ns: int | None = None
 
     @property
     def wall_ns(self) -> int:
@@ -78,7 +83,27 @@ def find_observed(trace: Trace, recorded: StepTable) -> Observed | None:
         and free_ns.min() > 0
     ):
         cost, interval = _ratio(recorded.durations_ns[recorded.steady], free_ns)
-    return Observed(durations, warm_up, outside, cost, interval)
+    return Observed(
+        durations,
+        warm_up,
+        outside,
+        cost,
+        interval,
+        _typical(steady, marks.input_wait_ns[free][warm_up:]),
+        _typical(steady, marks.cpu_ns[free][warm_up:]),
+    )
+
+
+def _typical(durations_ns: NDArray[np.int64], values_ns: NDArray[np.int64]) -> int | None:
+    """Mean of a value over the middle half of the steps by length; None where one is unknown.
+
+    The wall time is that of the median step, so what other steps wait must not count.
+    """
+    low, high = np.percentile(durations_ns, [25, 75])
+    values = values_ns[(durations_ns >= low) & (durations_ns <= high)]
+    if not len(values) or (values == NULL).any():
+        return None
+    return round(float(values.mean()))
 
 
 def _ratio(
@@ -107,8 +132,10 @@ def rescale(
     """The breakdown of profiled steps on the time scale of unprofiled ones; sums to their wall.
 
     What profiling added is taken from where it falls: on an accelerator from the host's
-    categories as far as they reach, else from all in proportion. Time outside the framework's
-    run call was measured, not profiled, and is Python.
+    categories as far as they reach, else from all in proportion. Three times were measured, not
+    profiled: that outside the framework's run call is Python; on a CPU, where no device computes
+    meanwhile, that in a loader is waiting for input; and of the time without evidence, that in
+    which the driving thread cannot have been blocked, for it used its core, is Python.
 
     Args:
         breakdown: ns per category of the mean profiled step.
@@ -117,9 +144,30 @@ def rescale(
     """
     outside = observed.outside_ns or 0
     inside = max(observed.wall_ns - outside, 0)
-    scaled = _shrink(breakdown, inside, on_accelerator=on_accelerator)
-    scaled["python"] += observed.wall_ns - inside
+    waited = None if on_accelerator else observed.input_wait_ns
+    if waited is None:
+        scaled = _shrink(breakdown, inside, on_accelerator=on_accelerator)
+    else:
+        waited = min(waited, inside)
+        rest = {**breakdown, "input_wait": 0}
+        scaled = _shrink(rest, inside - waited, on_accelerator=on_accelerator)
+        scaled["input_wait"] += waited
+    running = _running(breakdown, scaled["unexplained"], observed)
+    scaled["unexplained"] -= running
+    scaled["python"] += observed.wall_ns - inside + running
     return scaled
+
+
+def _running(breakdown: dict[str, int], unexplained_ns: int, observed: Observed) -> int:
+    """The part of the unexplained time in which the driving thread must have been running.
+
+    All the time in which it was not is taken to be unexplained: the least that can be claimed.
+    """
+    nothing_known = sum(breakdown.values()) == breakdown["unexplained"]
+    if observed.cpu_ns is None or nothing_known:
+        return 0
+    blocked = max(observed.wall_ns - observed.cpu_ns, 0)
+    return max(unexplained_ns - blocked, 0)
 
 
 def _shrink(breakdown: dict[str, int], wall_ns: int, *, on_accelerator: bool) -> dict[str, int]:

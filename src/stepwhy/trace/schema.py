@@ -272,6 +272,7 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "Time in which its driving thread waited for a batch.",
     ),
+    Column("marks", "cpu_ns", "int64", "ns", "-1", "CPU time of its driving thread."),
     Column(
         "marks", "compile_ns", "int64", "ns", "-1", "Time spent tracing or compiling inside it."
     ),
