@@ -101,3 +101,14 @@ def test_under():
 def test_nothing_to_nest():
     nesting = nest(Timeline().trace())
     assert len(nesting.parent) == len(nesting.segment_row) == 0
+
+
+def test_a_deep_tree_passes_its_value_down_every_level():
+    line = Timeline(unit_ns=1)
+    depth = 3000
+    for level in range(depth):
+        kind = Kind.INPUT if level == 1 else Kind.OP
+        line.add(line.thread(), kind, level, 2 * depth - level)
+    trace = line.trace()
+    inside = under(trace, nest(trace), Kind.INPUT)
+    assert inside.tolist() == [False] + [True] * (depth - 1)

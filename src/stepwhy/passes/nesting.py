@@ -49,11 +49,12 @@ def nest(trace: Trace) -> Nesting:
     self_ns = trace.slices.dur_ns.copy()
     segments: list[tuple[int, int, int]] = []
     roles = trace.tracks.role
-    for track in np.unique(trace.slices.track) if count else ():
-        if roles[track] == Role.STREAM:
-            continue
-        rows = np.flatnonzero(trace.slices.track == track)
-        _nest_track(trace, rows, parent, depth, segments)
+    # Sorted once: a search per track is quadratic where every iteration has threads of its own.
+    by_track = np.argsort(trace.slices.track, kind="stable")
+    tracks, first = np.unique(trace.slices.track[by_track], return_index=True)
+    for track, rows in zip(tracks, np.split(by_track, first)[1:], strict=True):
+        if roles[track] != Role.STREAM:
+            _nest_track(trace, rows, parent, depth, segments)
     shape = np.asarray(segments, dtype=np.int64).reshape(-1, 3)
     starts, ends, owners = shape[:, 0], shape[:, 1], shape[:, 2]
     called = roles[trace.slices.track] != Role.STREAM if count else np.empty(0, dtype=bool)
@@ -106,9 +107,11 @@ def inherit(nesting: Nesting, own: NDArray[np.int8], null: int = 0) -> NDArray[n
         null: The value that means 'none of its own'.
     """
     values = own.copy()
-    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
-        rows = np.flatnonzero((nesting.depth == level) & (values == null))
-        values[rows] = values[nesting.parent[rows]]
+    by_depth = np.argsort(nesting.depth, kind="stable")
+    _, first = np.unique(nesting.depth[by_depth], return_index=True)
+    for rows in np.split(by_depth, first[1:])[1:]:
+        heirs = rows[values[rows] == null]
+        values[heirs] = values[nesting.parent[heirs]]
     return values
 
 
