@@ -77,7 +77,7 @@ def test_the_observer_is_loaded_in_a_child(machine, bare_python):
     report = check([str(bare_python)], machine=machine())
     attach = named(report, "attach")
     assert attach.state == "ok"
-    assert attach.found.startswith("observer loaded in a child, ")
+    assert attach.found.startswith("observer loaded in a child after ")
 
 
 @pytest.mark.parametrize(
@@ -616,8 +616,8 @@ def test_a_reading_of_the_clock_costs_something():
 # --- The report ---
 
 
-def item(state, need="none"):
-    return Item("x", state, "", "", need=need)
+def item(state, need="none", found=""):
+    return Item("x", state, found, "", need=need)
 
 
 @pytest.mark.parametrize(
@@ -632,6 +632,18 @@ def item(state, need="none"):
 )
 def test_what_makes_a_training_observable(items, observable):
     assert Report((), tuple(items)).observable is observable
+
+
+@pytest.mark.parametrize(
+    ("items", "obstacle"),
+    [
+        ([item("missing", "any", "a"), item("missing", "must", "b"), item("missing")], "b"),
+        ([item("ok", "must", "a"), item("missing", "any", "b"), item("missing", "any", "c")], "b"),
+        ([item("ok", "any", "a"), item("missing", "none", "b")], ""),
+    ],
+)
+def test_the_first_thing_that_keeps_the_observer_out(items, obstacle):
+    assert Report((), tuple(items)).obstacle == obstacle
 
 
 def test_the_command_is_redacted(machine):

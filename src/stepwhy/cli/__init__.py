@@ -2,7 +2,7 @@
 
 Exit codes: 0 explained (also when the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot
 be explained; 4 a result that cannot be written; 5 a command that cannot be started. `stepwhy run`
-exits with the exit code of the training.
+exits with the exit code of the training, `stepwhy check` with 1 when none could be observed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import click
 
 from stepwhy import __version__
+from stepwhy.cli.check import check
 from stepwhy.cli.explain import explain
 from stepwhy.cli.run import run
 from stepwhy.errors import StepwhyError
@@ -35,11 +36,13 @@ def cli() -> None:
     """Why is my training step slow, what would each fix gain, and did it?
 
     \b
+    stepwhy check train.py     say what can be observed here, before a long run
     stepwhy run train.py       watch a training run, then explain it
     stepwhy explain PATH       explain a run directory or a trace of another profiler
     """  # noqa: D301 - click's mark against re-wrapping
 
 
+cli.add_command(check)
 cli.add_command(explain)
 cli.add_command(run)
 

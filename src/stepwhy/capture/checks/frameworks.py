@@ -82,7 +82,7 @@ def loop_items(frameworks: Frameworks, awaited: list[str] | None) -> Iterator[It
 def _loop(loop: Loop, found: str, awaited: list[str] | None) -> Item:
     """Whether one kind of loop is observed, its framework being installed."""
     if awaited is None:
-        meaning = f"{loop.loops} are not observed without the observer"
+        meaning = f"{loop.loops} need the observer"
         return Item(loop.name, "missing", found, meaning, need="any")
     if any(f"{name}.".startswith(f"{module}.") for name in awaited for module in loop.modules):
         return Item(loop.name, "ok", found, f"{loop.loops} are observed", need="any")
@@ -91,7 +91,7 @@ def _loop(loop: Loop, found: str, awaited: list[str] | None) -> Item:
         "missing",
         found,
         f"{loop.loops} are not observed by this version of stepwhy",
-        "Explain a trace of the framework's own profiler: stepwhy explain PATH",
+        "Look for a newer stepwhy, or explain a trace in a format that it reads",
         need="any",
     )
 

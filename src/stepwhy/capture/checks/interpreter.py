@@ -186,7 +186,7 @@ def _attach(target: Target, answer: Answer) -> Item:
     if answer.attached_ns is None or answer.about["awaited"] is None:
         found, todo = _reason(answer.about)
         return Item("attach", "missing", found, "the observer is never loaded", todo, need="must")
-    found = f"observer loaded in a child, {units.format_ns(answer.attached_ns)} after its start"
+    found = f"observer loaded in a child after {units.format_ns(answer.attached_ns)}"
     if target.wrapper:
         return Item(
             "attach",
@@ -196,7 +196,7 @@ def _attach(target: Target, answer: Answer) -> Item:
             "See that it passes PYTHONPATH and STEPWHY_RUN_DIR on",
             need="must",
         )
-    return Item("attach", "ok", found, "training processes can be observed", need="must")
+    return Item("attach", "ok", found, "so it will be in the training", need="must")
 
 
 def _reason(about: dict[str, Any]) -> tuple[str, str]:

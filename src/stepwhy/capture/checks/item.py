@@ -53,6 +53,16 @@ class Report:
         must = [item.state != "missing" for item in self.items if item.need == "must"]
         return any(there) and all(must)
 
+    @property
+    def obstacle(self) -> str:
+        """Why no training could be observed, the first reason; empty when one could."""
+        if self.observable:
+            return ""
+        gone = [item for item in self.items if item.state == "missing"]
+        return next(
+            (item.found for need in ("must", "any") for item in gone if item.need == need), ""
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON shows it (`stepwhy.check/1`)."""
         return {

@@ -1,0 +1,162 @@
+"""`stepwhy check` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.capture import checks
+from stepwhy.capture.checks import Item, Report
+from stepwhy.cli import cli
+
+OK = Item("attach", "ok", "observer loaded", "it can be observed", need="must")
+LOOP = Item("pytorch-loops", "ok", "PyTorch 9.8", "loops are observed", need="any")
+LIMITED = Item("load", "limited", "3 threads want 2 cores", "noisy", "Wait a little")
+MISSING = Item("gpu", "missing", "no device", "nothing to see", "Pass it in")
+CONFLICT = Item("other-profilers", "conflict", "Nsight Systems", "one at a time", "End it")
+
+
+def invoke(*args):
+    return CliRunner().invoke(cli, ["check", *map(str, args)])
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Have the checks find something; what they were asked is in the returned list."""
+
+    def plant(*items):
+        asked = []
+
+        def check(command, out_dir):
+            asked.append((list(command), out_dir))
+            return Report(tuple(command), items)
+
+        monkeypatch.setattr(checks, "check", check)
+        return asked
+
+    return plant
+
+
+def test_each_state_has_its_group_and_next_action(found):
+    found(OK, LOOP, LIMITED, MISSING)
+    outcome = invoke()
+    assert outcome.exit_code == 0
+    assert outcome.stdout == (
+        "\n"
+        "■ A training can be observed here.\n"
+        "\n"
+        "Can be observed\n"
+        "  attach         observer loaded · it can be observed\n"
+        "  pytorch-loops  PyTorch 9.8 · loops are observed\n"
+        "\n"
+        "Limited\n"
+        "  load           3 threads want 2 cores · noisy\n"
+        "                 Wait a little\n"
+        "\n"
+        "Missing\n"
+        "  gpu            no device · nothing to see\n"
+        "                 Pass it in\n"
+        "\n"
+    )
+
+
+def test_a_conflict_is_in_the_first_sentence(found):
+    found(OK, LOOP, CONFLICT)
+    outcome = invoke()
+    assert outcome.exit_code == 0
+    assert "\n■ A training can be observed here, but something is in the way.\n" in outcome.stdout
+    assert "\nIn the way\n  other-profilers  Nsight Systems" in outcome.stdout
+
+
+def test_exit_code_1_when_no_training_could_be_observed(found):
+    found(OK, replace(LOOP, state="missing", found="PyTorch not installed"), MISSING)
+    outcome = invoke()
+    assert outcome.exit_code == 1
+    sentence = "\n■ No training can be observed here: PyTorch not installed.\n"
+    assert sentence in outcome.stdout
+    assert invoke("--json").exit_code == 1
+
+
+def test_json_is_one_object(found):
+    found(OK, LOOP, LIMITED)
+    outcome = invoke("--json")
+    report = json.loads(outcome.stdout)
+    assert report["schema"] == "stepwhy.check/1"
+    assert report["observable"] is True
+    assert report["items"][2] == {
+        "name": "load",
+        "state": "limited",
+        "found": "3 threads want 2 cores",
+        "meaning": "noisy",
+        "todo": "Wait a little",
+        "need": "none",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ([], []),
+        (["train.py", "--json", "-x"], [sys.executable, "train.py", "--json", "-x"]),
+        (["--", "torchrun", "train.py"], ["torchrun", "train.py"]),
+        (["--json", "--out", "runs", "--", "python", "-I"], ["python", "-I"]),
+    ],
+)
+def test_the_command_is_read_as_by_run(found, arguments, command):
+    asked = found(OK, LOOP)
+    invoke(*arguments)
+    assert asked[0][0] == command
+
+
+# --- For real ---
+
+
+def run(*arguments, cwd, **environ):
+    return subprocess.run(
+        [sys.executable, "-m", "stepwhy", "check", *arguments],
+        env={**os.environ, **environ},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_isolated_python_cannot_be_observed(tmp_path):
+    done = run("--", sys.executable, "-I", "-c", "pass", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Python is started with -I (isolated)" in done.stdout
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_of_the_environment_are_not_shown(tmp_path):
+    environ = {"CUDA_INJECTION64_PATH": "/secret/tool.so", "API_TOKEN": "sesame"}
+    done = run(cwd=tmp_path, **environ)
+    assert "CUDA_INJECTION64_PATH" in done.stdout
+    assert "secret" not in done.stdout
+    assert "sesame" not in done.stdout
+
+
+def test_ascii_where_the_terminal_has_no_more(tmp_path):
+    done = run(cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert done.stdout.isascii()
+    assert "\n# " in done.stdout
+    assert "?" not in done.stdout
+
+
+def test_no_framework_is_imported(tmp_path):
+    code = (
+        "import sys\nfrom stepwhy.capture.checks import check\ncheck()\n"
+        "print({'torch', 'tensorflow', 'keras', 'jax', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
