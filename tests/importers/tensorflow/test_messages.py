@@ -24,6 +24,15 @@ THEIRS = {
     "ListValue": "attr_value_pb2.AttrValue.ListValue",
     "TensorShape": "tensor_shape_pb2.TensorShapeProto",
     "Dim": "tensor_shape_pb2.TensorShapeProto.Dim",
+    "XSpace": "xplane_pb2.XSpace",
+    "XPlane": "xplane_pb2.XPlane",
+    "XLine": "xplane_pb2.XLine",
+    "XEvent": "xplane_pb2.XEvent",
+    "XStat": "xplane_pb2.XStat",
+    "XEventMetadataEntry": "xplane_pb2.XPlane.EventMetadataEntry",
+    "XEventMetadata": "xplane_pb2.XEventMetadata",
+    "XStatMetadataEntry": "xplane_pb2.XPlane.StatMetadataEntry",
+    "XStatMetadata": "xplane_pb2.XStatMetadata",
 }
 
 SCRIPT = """
@@ -33,6 +42,7 @@ from tensorflow.core.framework import (
     tensor_description_pb2, tensor_shape_pb2,
 )
 from tensorflow.core.protobuf import config_pb2
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from stepwhy.importers.tensorflow.messages import message_class
 message_class("RunMetadata")
 fields = {

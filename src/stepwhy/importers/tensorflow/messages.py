@@ -1,10 +1,11 @@
-"""The messages of step statistics and graphs, built as data: no TensorFlow is needed to read them.
+"""TensorFlow's messages of statistics, graphs and profiles as data: none of it is needed to read.
 
 They live in a pool and package of their own, so that they never collide with TensorFlow's in the
 same process. Strings are declared as bytes: a damaged character must not refuse the whole file.
 
 Source: `step_stats.proto`, `config.proto`, `graph.proto`, `node_def.proto`, `attr_value.proto`,
-`tensor_description.proto`, `allocation_description.proto` and `tensor_shape.proto` of TensorFlow.
+`tensor_description.proto`, `allocation_description.proto` and `tensor_shape.proto` of TensorFlow;
+`xplane.proto` of its TSL, which JAX shares.
 """
 
 from __future__ import annotations
@@ -57,6 +58,44 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "ListValue": (("s", 2, "*bytes"), ("shape", 7, "*TensorShape")),
     "TensorShape": (("dim", 2, "*Dim"), ("unknown_rank", 3, "bool")),
     "Dim": (("size", 1, "int64"),),
+    # Host names (field 4 of the space) are left out: they are nobody's business.
+    "XSpace": (("planes", 1, "*XPlane"), ("errors", 2, "*bytes")),
+    "XPlane": (
+        ("name", 2, "bytes"),
+        ("lines", 3, "*XLine"),
+        ("event_metadata", 4, "*XEventMetadataEntry"),
+        ("stat_metadata", 5, "*XStatMetadataEntry"),
+        ("stats", 6, "*XStat"),
+    ),
+    "XLine": (
+        ("id", 1, "int64"),
+        ("name", 2, "bytes"),
+        ("timestamp_ns", 3, "int64"),
+        ("events", 4, "*XEvent"),
+        ("display_name", 11, "bytes"),
+    ),
+    "XEvent": (
+        ("metadata_id", 1, "int64"),
+        ("offset_ps", 2, "int64"),
+        ("duration_ps", 3, "int64"),
+        ("stats", 4, "*XStat"),
+        ("num_occurrences", 5, "int64"),
+    ),
+    "XStat": (
+        ("metadata_id", 1, "int64"),
+        ("uint64_value", 3, "uint64"),
+        ("int64_value", 4, "int64"),
+        ("str_value", 5, "bytes"),
+        ("ref_value", 7, "uint64"),
+    ),
+    "XEventMetadataEntry": (("key", 1, "int64"), ("value", 2, "XEventMetadata")),
+    "XEventMetadata": (
+        ("name", 2, "bytes"),
+        ("display_name", 4, "bytes"),
+        ("stats", 5, "*XStat"),
+    ),
+    "XStatMetadataEntry": (("key", 1, "int64"), ("value", 2, "XStatMetadata")),
+    "XStatMetadata": (("name", 2, "bytes"),),
 }
 
 
