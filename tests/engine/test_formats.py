@@ -49,7 +49,7 @@ def test_format_by_content(data, expected):
         (b"SQLite format 3\x00" + bytes(80), UnsupportedFormatError, "SQLite database"),
         (b"NVIDIA Tegra Profiler Report 1.", UnsupportedFormatError, "Nsight Systems report"),
         (b"PK\x03\x04whatever", UnsupportedFormatError, "zip archive"),
-        (b"\n\x0b\x12\x09/host:CPU" + bytes(9), UnsupportedFormatError, "XPlane profile"),
+        (b"\xff\x0b\x12\x09/host:CPU" + bytes(9), CorruptInputError, "damaged XPlane profile"),
         (b"\n\xef\xbf\xbd\x01\x12\xef\xbf\xbd\x02\x08" * 40, CorruptInputError, "saved as text"),
         (b'[{"ph": "B", "name": "iteration"},', UnknownFormatError, "Chrome trace, but not"),
         (b"hello", UnknownFormatError, "no trace that stepwhy knows"),

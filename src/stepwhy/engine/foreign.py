@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from stepwhy.importers.source import Source
 
 _READABLE = (
-    "Give a PyTorch Kineto trace, a TensorFlow timeline, a RunMetadata protobuf, or a run "
-    "directory that 'stepwhy run' wrote"
+    "Give a PyTorch Kineto trace, an XPlane profile, a TensorFlow timeline, a RunMetadata "
+    "protobuf, or a run directory that 'stepwhy run' wrote"
 )
 _SAME_RUN = "Record the run with 'stepwhy run', or give the framework's own trace of it"
 
@@ -30,12 +30,9 @@ _KNOWN = (
         "a TensorBoard event file",
         _SAME_RUN,
     ),
-    (
-        re.compile(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d"),
-        "an XPlane profile",
-        _SAME_RUN,
-    ),
 )
+# Plane names where no XSpace begins: the importer reads the whole ones.
+_XPLANE = re.compile(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
 # A byte that is no UTF-8, after a tool has 'repaired' a binary file as text.
 _REPLACED = b"\xef\xbf\xbd"
 _MANGLED_SHARE = 0.002
@@ -59,6 +56,11 @@ def refuse(source: Source) -> InputError:
             return UnsupportedFormatError(
                 f"{source.origin} is {what}, which this version does not read", todo
             )
+    if _XPLANE.search(head) and b"\x00" in head:
+        return CorruptInputError(
+            f"{source.origin} is a damaged XPlane profile",
+            "Copy the original file again, as binary",
+        )
     if head.lstrip()[:1] in {b"{", b"["} and b'"ph"' in head:
         return UnknownFormatError(
             f"{source.origin} is a Chrome trace, but not of a profiler that stepwhy knows",

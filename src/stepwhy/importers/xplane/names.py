@@ -1,0 +1,195 @@
+"""What an event is, from its name: the one place that knows the names.
+
+Source: the TraceMe annotations in TensorFlow's, XLA's and JAX's sources; CUDA and HIP runtime API
+references for which calls block; the HLO opcodes of `hlo_opcode.h`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from stepwhy.trace import NULL, Copy, Kind
+
+# --- host threads ------------------------------------------------------------------------------
+
+BOOKKEEPING = re.compile(r"ThreadpoolListener::|MemoryAllocation$|MemoryDeallocation$|end: ")
+"""Instants that carry no time: the profiler's own marks, and single allocations."""
+
+_TF_OP = re.compile(r"(?P<node>[^\s:$]+):(?P<op>_?[A-Z]\w*)")
+_EAGER_OP = re.compile(r"EagerLocalExecute: (?P<op>[A-Z_][A-Za-z]\w*)")
+_FUNCTION = re.compile(r"__(?:inference|forward|backward)_")
+EAGER_KERNEL = re.compile(r"KernelAndDevice(?:Func|Op)::Run(?:Async)?")
+"""Where an eager operation runs on the CPU; it runs under the name of its caller."""
+
+CONTROL_FLOW = re.compile(
+    r"(?:Stateful|Stateless)?(?:PartitionedCall|While|If|Case)|RemoteCall|(?:Ref)?(?:Enter|Exit|"
+    r"Switch|Merge|NextIteration)|SymbolicGradient"
+)
+"""Graph ops that only call others."""
+
+_API = re.compile(r"(?:cuda|cu|hip)[A-Z]\w+")
+_API_SYNC = re.compile(
+    r"Synchronize|^(?:cuda|hip)Memcpy(?:2D|3D|HtoD|DtoH|DtoD|WithStream)?$"
+    r"|^cuMemcpy(?:HtoD|DtoH|DtoD)?(?:_v2)?$"
+)
+_API_LAUNCH = re.compile(r"Launch|Memcpy|Memset")
+_API_LOAD = re.compile(r"ModuleLoad|LibraryLoad")
+
+_HOST_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    (
+        Kind.INPUT,
+        re.compile(
+            r"(?:EagerLocalExecute: )?\w*Iterator\w*GetNext\w*(?:Op::\w+)?$|DataIterator\w*"
+            r"|BlockingGetNext|\w*Infeed\w*Enqueue\w*"
+        ),
+    ),
+    (
+        Kind.COMPILE,
+        re.compile(
+            r"tf\.function-graph_building|backend_compile\w*|lower_\w+|trace_to_jaxpr\w*"
+            r"|compile_xla|XlaCompile\w*|\w*(?:Client|Compiler|Executable)\w*::Compile\w*"
+            r"|Compile(?:AndLoad)?$|XlaLocalLaunchBase::Compile\w*|\w*::Trac(?:e|ing)\b.*"
+            r"|autotun\w*|.*Autotun\w*"
+        ),
+    ),
+    (
+        Kind.SYNC,
+        re.compile(
+            r"(?:\w+::)*(?:BlockHostUntil\w+|Await\w*|SynchronizeAllActivity|BlockUntil\w*)"
+            r"|block_until_ready|TFE_TensorHandleResolve|EagerContext::Sync\w*"
+        ),
+    ),
+    (Kind.STORAGE, re.compile(r"EagerLocalExecute: (?:Save|Write|Flush)\w*|SaveV2|RestoreV2")),
+    (Kind.WAIT, re.compile(r"RecvTensor\w*|RendezvousMgr::Recv\w*|RpcRecvTensor\w*")),
+    (
+        Kind.FRAMEWORK,
+        re.compile(
+            r"\w+(?:<[^>]*>)?::.*|TFE_\w+|Eager\w+.*|PJRT_\w+.*|PjitFunction\(.*|FunctionRun|Executor\w+.*"
+            r"|ParseArguments|Validate\w+|convert_to_tensor|tf\.\w+.*|shard_args|DevicePut\w*"
+            r"|cpp_pjit_\w+|RecordUsage|Wait for \w+ holds|ComputeSemaphore\w+|Handle input\w*.*"
+            r"|Resolve constant globals|Build buffer allocations|MakeOutputBuffers|Prefetch\w+"
+            r"|ThenExecuteCallback|H2D Dispatch|D2H Dispatch|ParallelFor|\w+:XLA GPU module"
+            r"|\w+(?:Produce|Consume)|AllocateOutputBuffers\w*|MemCpyAsync|BaseCollective\w+.*"
+        ),
+    ),
+)
+
+
+@lru_cache(maxsize=1 << 16)
+def graph_op(name: str) -> tuple[str, str] | None:
+    """Node and op type of a graph op ('node:Op'), None for other events."""
+    match = _TF_OP.fullmatch(name)
+    return (match["node"], match["op"]) if match else None
+
+
+@lru_cache(maxsize=1 << 14)
+def eager_op(name: str) -> str:
+    """The op that an eager call executes, '' for other events and for calls of a graph."""
+    match = _EAGER_OP.fullmatch(name)
+    return match["op"] if match and not _FUNCTION.match(match["op"]) else ""
+
+
+def is_api_call(name: str) -> bool:
+    """Whether the name is a function of the device API."""
+    return _API.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def api_kind(name: str) -> Kind:
+    """What a call of the device API is; one that is named after its kernel launches it."""
+    if _API_SYNC.search(name):
+        return Kind.SYNC
+    if _API_LOAD.search(name):
+        return Kind.COMPILE
+    if _API_LAUNCH.search(name) or not is_api_call(name):
+        return Kind.LAUNCH
+    return Kind.RUNTIME
+
+
+@lru_cache(maxsize=1 << 16)
+def host_kind(name: str) -> Kind | None:
+    """What an annotation of the framework is, None for a name that it does not use."""
+    return next((kind for kind, pattern in _HOST_KINDS if pattern.fullmatch(name)), None)
+
+
+# --- devices -----------------------------------------------------------------------------------
+
+_COLLECTIVE_HLO = re.compile(
+    r"(?:ragged-)?(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute"
+    r"|collective-broadcast|cross-replica|send|recv)\b"
+)
+_COPY_HLO = re.compile(r"copy-(?:start|done)\b")
+_WAIT_HLO = re.compile(r"(?:infeed|outfeed)\b")
+_CALLING_HLO = re.compile(r"(?:while|conditional|call|async-(?:start|done))(?:[.\d]|$)")
+_COLLECTIVE_KERNEL = re.compile(
+    r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv",
+    re.IGNORECASE,
+)
+_COPY = re.compile(r"memcpy|copy(?:Host|Device|Buffer)|__amd_rocclr_copy", re.IGNORECASE)
+_FILL = re.compile(r"memset|__amd_rocclr_fill", re.IGNORECASE)
+_DIRECTIONS = (
+    (re.compile(r"HtoD|H2D|HostToDevice", re.IGNORECASE), Copy.H2D),
+    (re.compile(r"DtoH|D2H|DeviceToHost", re.IGNORECASE), Copy.D2H),
+    (re.compile(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
+    (re.compile(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
+    (re.compile(r"HtoH|H2H|HostToHost", re.IGNORECASE), Copy.H2H),
+)
+_DETAIL = re.compile(r"(\w+):(\S+)")
+
+
+@lru_cache(maxsize=1 << 16)
+def hlo_kind(name: str, category: str = "") -> Kind:
+    """What an HLO instruction is on the device that runs it.
+
+    Args:
+        name: E.g. 'all-reduce-start.3'.
+        category: Its category, where the compiler gave one.
+    """
+    if _COLLECTIVE_HLO.match(name) or _COLLECTIVE_HLO.match(category):
+        return Kind.COLLECTIVE
+    if _COPY_HLO.match(name):
+        return Kind.MEMCPY
+    if _WAIT_HLO.match(name):
+        return Kind.DEVICE_WAIT
+    # What it calls stands on the same line.
+    return Kind.DEVICE_ANNOTATION if _CALLING_HLO.match(name) else Kind.KERNEL
+
+
+@lru_cache(maxsize=1 << 16)
+def stream_kind(name: str) -> Kind:
+    """What an activity on a stream of a GPU is."""
+    if _FILL.match(name):
+        return Kind.MEMSET
+    if _COPY.match(name):
+        return Kind.MEMCPY
+    # Template arguments may mention anything; the function's own name comes before them.
+    own = re.split(r"[<(]", name, maxsplit=1)[0]
+    return Kind.COLLECTIVE if _COLLECTIVE_KERNEL.search(own) else Kind.KERNEL
+
+
+class CopyDetails(NamedTuple):
+    """A copy as its name and details tell it; see the columns of the same names."""
+
+    copy: Copy
+    bytes: int
+    pageable: int
+
+
+@lru_cache(maxsize=1 << 14)
+def copy_details(name: str, details: str) -> CopyDetails:
+    """Direction, size and host memory of a copy.
+
+    Args:
+        name: Of the activity, or of the API call that made it.
+        details: 'kind_src:pageable kind_dst:device size:65536 dest:0 async:1', older without the
+            first two; a size of 0 stands for 'not recorded'.
+    """
+    fields = dict(_DETAIL.findall(details))
+    size = fields.get("size", "")
+    ends = {fields.get("kind_src", ""), fields.get("kind_dst", "")}
+    pageable = 1 if "pageable" in ends else 0 if "pinned" in ends else NULL
+    copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
+    is_size = size.isdecimal() and len(size) < 18 and int(size) > 0
+    return CopyDetails(copy, int(size) if is_size else NULL, pageable)
