@@ -112,6 +112,13 @@ def test_unreadable_neighbours_are_named(tmp_path):
     assert result.notes[-1] == "Left out: other.json is no trace that stepwhy knows."
 
 
+def test_a_folder_without_a_readable_file_names_the_first(tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(NoTracesError, match=r"the first: a\.json is no trace that .* knows\. "):
+        explain([str(tmp_path)])
+
+
 def test_progress_is_told(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text(kineto())

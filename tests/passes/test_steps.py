@@ -35,6 +35,13 @@ def test_time_between_markers_belongs_to_no_step():
     assert bounds(steps_of(line)) == [(0, 10), (15, 25)]
 
 
+def test_markers_that_leave_out_part_of_the_loop_say_so():
+    line = Timeline().steps(0, 10, 20)
+    assert steps_of(line).note == ""
+    line.steps(60, 70)
+    assert "leave out 57 %" in steps_of(line).note
+
+
 def test_a_marker_inside_a_marker_is_no_second_step():
     line = Timeline().steps(0, 10, 20)
     line.steps(1, 10).steps(12, 18)

@@ -264,3 +264,10 @@ def test_confidence_falls_when_the_steps_are_guessed():
         fill(line, at, input_wait=50, compute=50)
     line.add(line.thread(), Kind.OP, 299, 300)
     assert verdict(line).confidence == pytest.approx(0.9, abs=0.01)
+
+
+def test_a_device_that_idles_without_a_record_of_the_host():
+    line = Timeline()
+    for i in range(20):
+        line.add(line.stream(), Kind.KERNEL, 10 * i, 10 * i + 7)
+    assert "nothing in this file says why" in unknown(line)

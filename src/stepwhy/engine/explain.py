@@ -73,13 +73,13 @@ def _open_all(paths: list[Path], progress: Progress | None) -> tuple[list[Opened
         except InputError as error:
             if len(paths) == 1:
                 raise
-            skipped.append(f"Left out: {error.what}.")
+            skipped.append(error.what)
     if not opened:
         raise NoTracesError(
             f"none of the {len(paths)} files is a readable trace; the first: {skipped[0]}",
             "Give the trace that the profiler wrote",
         )
-    return opened, skipped
+    return opened, [f"Left out: {what}." for what in skipped]
 
 
 def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:

@@ -19,6 +19,7 @@ from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.schema import BUSY_KINDS
+from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +39,9 @@ _LARGEST_WARM_UP = 0.5
 # Host and device steps that differ by more than this share mean that the host runs away from the
 # device: its step marks then say how fast it launches, not how fast it trains.
 MISLEADING_LAG = 0.05
+
+# Markers that leave out more than this share of the loop's time do not cover the loop.
+_MOST_BETWEEN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
     """Find the steps by the best evidence that the trace has."""
     markers = _marked(trace, threads)
     if markers is not None:
-        return _cut(trace, launches, *markers, source="marker", confidence=1.0)
+        note = _between(*markers)
+        return _cut(trace, launches, *markers, source="marker", confidence=1.0, note=note)
     period = find_period(trace, threads, nesting)
     if period is not None:
         return _cut(
@@ -102,6 +107,17 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
             note=period.note,
         )
     return _whole(trace, threads)
+
+
+def _between(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> str:
+    """What to know where markers leave out a part of the loop, the fetch of a batch for example."""
+    left_out = 1 - int((ends - starts).sum()) / int(ends[-1] - starts[0])
+    if left_out <= _MOST_BETWEEN:
+        return ""
+    return (
+        f"The step markers leave out {format_fraction(left_out)} of the time from the first step "
+        "to the last: what happens there is in no step."
+    )
 
 
 def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

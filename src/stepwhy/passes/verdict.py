@@ -153,6 +153,12 @@ def _no_evidence(facts: Facts) -> str:
             f"Cannot tell: {format_fraction(facts.share('unexplained'))} of the step has no "
             "evidence in this file. Record again with host operations and Python stacks."
         )
+    known = max(*(facts.share(c) for c in _SPECIFIC), sum(facts.share(c) for c in _HOST))
+    if known < SMALLEST_CAUSE and facts.share("unexplained") > 1 - COMPUTE_BOUND:
+        return (
+            f"Cannot tell: for {format_fraction(facts.share('unexplained'))} of the step the "
+            "device idles, and nothing in this file says why. Record again with host operations."
+        )
     return ""
 
 
