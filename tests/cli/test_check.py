@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -72,6 +73,14 @@ def test_a_conflict_is_in_the_first_sentence(found):
     assert outcome.exit_code == 0
     assert "\n■ A training can be observed here, but something is in the way.\n" in outcome.stdout
     assert "\nIn the way\n  other-profilers  Nsight Systems" in outcome.stdout
+
+
+def test_what_cannot_be_told_is_not_promised(found):
+    found(replace(OK, state="limited"), LOOP)
+    outcome = invoke()
+    assert outcome.exit_code == 0
+    sentence = "\n■ Whether it can be observed cannot be told before it runs.\n"
+    assert sentence in outcome.stdout
 
 
 def test_exit_code_1_when_no_training_could_be_observed(found):
@@ -149,6 +158,15 @@ def test_ascii_where_the_terminal_has_no_more(tmp_path):
     assert done.stdout.isascii()
     assert "\n# " in done.stdout
     assert "?" not in done.stdout
+
+
+def test_the_answer_is_there_within_two_seconds(tmp_path):
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        run(cwd=tmp_path)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 2  # the best of a few: what it takes when nothing else runs
 
 
 def test_no_framework_is_imported(tmp_path):

@@ -53,11 +53,17 @@ LOOPS = (
         "tf2-loops",
         "tensorflow",
         "TensorFlow",
-        "tf.function loops",
-        ("tensorflow.python.eager", "tensorflow.python.data"),
+        "TensorFlow 2 loops",
+        ("tensorflow.python.eager", "keras.src.optimizers", "tf_keras.src.optimizers"),
     ),
-    Loop("keras-fit", "keras", "Keras", "Keras fit loops", ("keras", "tf_keras")),
-    Loop("pytorch-loops", "torch", "PyTorch", "loops around a torch optimizer", ("torch.optim",)),
+    Loop(
+        "keras-fit",
+        "keras",
+        "Keras",
+        "Keras fit loops",
+        ("keras.src.callbacks", "keras.src.trainers", "tf_keras.src.callbacks"),
+    ),
+    Loop("pytorch-loops", "torch", "PyTorch", "loops around a PyTorch optimizer", ("torch.optim",)),
     Loop("jax-loops", "jax", "JAX", "JAX loops", ("jax",)),
 )
 

@@ -167,18 +167,20 @@ def _unanswered(shown: str, failure: str) -> Item:
 
 def _python(shown: str, version: list[int]) -> Item:
     """Whether the observer runs in this version."""
-    text = f"{'.'.join(map(str, version))}, {shown}"
+    number = ".".join(map(str, version))
     if tuple(version[:2]) < _OLDEST:
         wanted = ".".join(map(str, _OLDEST))
         return Item(
             "python",
             "missing",
-            text,
+            f"Python {number}, {shown}, is too old",
             f"the observer needs {wanted} or later and stays away",
             f"Train with Python {wanted} or later",
             need="must",
         )
-    return Item("python", "ok", text, "the observer runs in this version", need="must")
+    return Item(
+        "python", "ok", f"{number}, {shown}", "the observer runs in this version", need="must"
+    )
 
 
 def _attach(target: Target, answer: Answer) -> Item:

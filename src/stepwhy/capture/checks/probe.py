@@ -1,10 +1,9 @@
 """Runs in the interpreter that a command would start, and tells what it is like, as JSON.
 
 Started as a script by `interpreter`, with the observer's bootstrap on the path as in `stepwhy
-run`. Any Python 3 parses it. It imports no framework.
+run`. It imports no framework. Any Python from 3.6 on runs it, to be told from one that fails;
+before 3.8, the versions of frameworks stay unknown.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -31,20 +30,23 @@ _DISTRIBUTIONS = {
 }
 
 
-def _awaited() -> list[str] | None:
+def _awaited() -> "list[str] | None":
     """The modules for which the observer waits; None where it was not loaded."""
     imports = sys.modules.get("stepwhy.capture.imports")
     return None if imports is None else sorted(imports.awaited())
 
 
-def _file_of(name: str) -> str | None:
+def _file_of(name: str) -> "str | None":
     """Where a module that start-up loads comes from."""
     return getattr(sys.modules.get(name), "__file__", None)
 
 
 def _version(package: str) -> str:
     """The version of the first distribution of a package that is installed, or ''."""
-    from importlib.metadata import PackageNotFoundError, version
+    try:
+        from importlib.metadata import PackageNotFoundError, version
+    except ImportError:  # before Python 3.8
+        return ""
 
     for name in _DISTRIBUTIONS[package]:
         try:
@@ -54,7 +56,7 @@ def _version(package: str) -> str:
     return ""
 
 
-def _framework(package: str) -> dict[str, str] | None:
+def _framework(package: str) -> "dict[str, str] | None":
     """Folder and version of a framework, None where it is not installed."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:  # without: a folder that happens to have the name
@@ -62,7 +64,7 @@ def _framework(package: str) -> dict[str, str] | None:
     return {"folder": spec.origin.rpartition("/")[0], "version": _version(package)}
 
 
-def _about() -> dict[str, Any]:
+def _about() -> "dict[str, Any]":
     flags = sys.flags
     return {
         "version": list(sys.version_info[:3]),
