@@ -184,7 +184,8 @@ def test_a_script_that_is_not_there_is_told(machine):
 
 def test_a_program_that_is_not_there_is_told(machine):
     report = check(["no-such-program-xyz"], machine=machine())
-    assert named(report, "command").state == "missing"
+    assert report.obstacle == "there is no program no-such-program-xyz on the path"
+    assert "attach" not in states(report.items)
     assert not report.observable
 
 

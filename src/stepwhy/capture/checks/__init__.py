@@ -42,7 +42,7 @@ def check(
     first = host.read_clocks()
     target = target_of(command)
     if target.interpreter is None:
-        decisive = [*interpreter.command_items(target), interpreter.unknown_interpreter()]
+        decisive = list(interpreter.hidden_items(target))
         around = list(_around(machine, out_dir))
     else:
         with interpreter.Probe(target) as probe:

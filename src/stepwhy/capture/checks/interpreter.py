@@ -108,7 +108,7 @@ def command_items(target: Target) -> Iterator[Item]:
         yield Item(
             "command",
             "missing",
-            "the program is not on the path",
+            f"there is no program {shorten_path(target.command[0])} on the path",
             "nothing can be started",
             "Check its spelling, or activate the environment that holds it",
             need="must",
@@ -124,9 +124,12 @@ def command_items(target: Target) -> Iterator[Item]:
         )
 
 
-def unknown_interpreter() -> Item:
+def hidden_items(target: Target) -> Iterator[Item]:
     """The outcome where the command does not show which Python it starts."""
-    return Item(
+    yield from command_items(target)
+    if not target.exists:
+        return
+    yield Item(
         "attach",
         "limited",
         "the command does not show which Python it starts",
