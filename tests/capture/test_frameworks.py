@@ -70,6 +70,7 @@ for inputs, labels in DataLoader(data, batch_size=4):
     loss.backward()
     optimizer.step()
     schedule.step()
+    torch.save(model.state_dict(), sys.argv[0] + ".pt")
     if "profile" in sys.argv and not schedule.last_epoch % 6:
         with torch.autograd.profiler.profile() as own:
             model(inputs)
@@ -86,6 +87,13 @@ def observe(tmp_path: Path, code: str, *args: str) -> Launch:
 def steps_of(ended: Launch) -> list[dict[str, Any]]:
     (log,) = ended.run_dir.glob("process-*/steps.jsonl")
     return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def torch_state(path: Path) -> dict[str, Any]:
+    import torch
+
+    state: dict[str, Any] = torch.load(path)
+    return state
 
 
 @needs_tensorflow
@@ -139,6 +147,9 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     with gzip.open(window / "trace.json.gz") as file:
         names = [event.get("name", "") for event in json.load(file)["traceEvents"]]
     assert len({name for name in names if name.startswith("ProfilerStep#")}) == 4
+    assert names.count("torch.save") == 4
+    state = torch_state(tmp_path / "train.py.pt")
+    assert sorted(state) == ["0.bias", "0.weight", "2.bias", "2.weight"]
 
 
 @needs_torch

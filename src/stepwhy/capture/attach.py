@@ -39,10 +39,18 @@ def _observe_loaders(module: ModuleType) -> None:
     pytorch.install_loader(module)
 
 
+def _observe_checkpoints(module: ModuleType) -> None:
+    """`torch.serialization` has been imported."""
+    from stepwhy.capture import pytorch
+
+    pytorch.install_serialization(module)
+
+
 _HOOKS = {
     "tensorflow.python.client.session": _observe_sessions,
     "torch.optim.optimizer": _observe_optimizers,
     "torch.utils.data.dataloader": _observe_loaders,
+    "torch.serialization": _observe_checkpoints,
 }
 
 

@@ -61,7 +61,7 @@ class _ThreadClock:
         self._last_ns = 0
 
     def take(self) -> int | None:
-        """The calling thread's CPU time since the last call, in ns; None when that was another's."""
+        """The calling thread's CPU time since its last call, ns; None when another called last."""
         now, thread = time.thread_time_ns(), threading.get_ident()
         used = now - self._last_ns if thread == self._thread else None
         self._last_ns, self._thread = now, thread
@@ -215,3 +215,28 @@ def install_loader(module: ModuleType) -> None:
     iterator = module._BaseDataLoaderIter
     iterator.__next__ = _timed(iterator.__next__)
     module.DataLoader.__iter__ = _timed(module.DataLoader.__iter__)
+
+
+def _recorded(original: Call, name: str) -> Call:
+    """A function whose calls a running profiler records under this name."""
+
+    @functools.wraps(original)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        from torch import autograd
+
+        if not autograd._profiler_enabled():  # type: ignore[attr-defined]
+            return original(*args, **kwargs)
+        with autograd.profiler.record_function(name):
+            return original(*args, **kwargs)
+
+    return recorded
+
+
+def install_serialization(module: ModuleType) -> None:
+    """Have the window show the checkpoints that a fresh `torch.serialization` saves.
+
+    Args:
+        module: That module.
+    """
+    functions: Any = module
+    functions.save = _recorded(functions.save, "torch.save")
