@@ -238,6 +238,17 @@ def test_a_slice_without_a_duration_is_not_one_of_length_zero():
     assert records.timed.tolist() == [False, True]
 
 
+def test_times_beyond_all_numbers_are_unusable():
+    records = read('[{"ph": "X", "ts": 1e308, "dur": 1e308}, {"ph": "X", "ts": 1, "dur": 2}]')
+    assert records.timed.tolist() == [False, True]
+
+
+def test_a_header_nested_too_deep_loses_no_record():
+    deep = "[" * 100_000 + "]" * 100_000
+    records = read(f'{{"a": {deep}, "traceEvents": [{{"ph": "X", "ts": 1, "dur": 2}}]}}')
+    assert (records.header, records.timed.tolist()) == ({}, [True])
+
+
 def test_untimed_slices_are_counted_as_dropped():
     health = Health(events_read=3)
     count_untimed(health, 0)

@@ -271,3 +271,11 @@ def test_a_device_that_idles_without_a_record_of_the_host():
     for i in range(20):
         line.add(line.stream(), Kind.KERNEL, 10 * i, 10 * i + 7)
     assert "nothing in this file says why" in unknown(line)
+
+
+def test_confidence_halves_when_device_time_is_a_guess():
+    line = Timeline().steps(0, 100)
+    line.add(line.stream(), Kind.KERNEL, 0, 100)
+    certain = decide(Facts(line.trace())).confidence
+    line.builder.health.count("guessed-device-time", "warning", "", count=1, dropped=False)
+    assert decide(Facts(line.trace())).confidence == certain / 2

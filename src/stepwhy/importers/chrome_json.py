@@ -315,10 +315,10 @@ def _count_damage(health: Health, broken: int, complete: bool) -> None:
 def _head_of_object(text: str, events_at: int) -> dict[str, Any]:
     """The keys before the events, where a torn file still has them whole."""
     try:
-        header = json.loads(text[:events_at].rstrip().rstrip(",") + "}")
-    except ValueError:
+        header = _encodable(json.loads(text[:events_at].rstrip().rstrip(",") + "}"))
+    except (ValueError, RecursionError):
         return {}
-    return _encodable(header) if isinstance(header, dict) else {}
+    return header if isinstance(header, dict) else {}
 
 
 def _times(
@@ -329,7 +329,8 @@ def _times(
     # A slice without a duration is not one of length zero; anything else has none.
     endless = np.asarray([e.ph == "X" and e.dur is None for e in events], dtype=bool)
     usable = (np.abs(starts) < _LARGEST_US) & ~endless  # False for NaN
-    good = usable & (durations >= 0) & (starts + durations < _LARGEST_US)
+    with np.errstate(over="ignore"):
+        good = usable & (durations >= 0) & (starts + durations < _LARGEST_US)
     start_ns, dur_ns = _to_ns(starts, good), _to_ns(durations, good)
     large = good & (np.abs(starts) >= _EXACT_AS_DOUBLE_US)
     rounded = _refine(events, data, np.flatnonzero(large), start_ns, dur_ns)

@@ -177,13 +177,15 @@ def _largest(facts: Facts) -> tuple[BoundBy, str]:
 
 
 def _confidence(facts: Facts, share: float) -> float:
-    """Falls with what is unexplained, with guessed steps, with lost data and with close calls."""
+    """Falls with what is unexplained, with guesses, with lost data and with close calls."""
     base = 1.0 - facts.share("unexplained")
     if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
         base *= 0.8
     elif facts.steps.source == "periodicity":
         base *= 0.5 + 0.5 * facts.steps.confidence
     if any(c.severity == "error" for c in facts.trace.health.counters):
+        base *= 0.5
+    if facts.trace.health.has("guessed-device-time"):
         base *= 0.5
     return round(float(base * min(1.0, 0.6 + share)), 2)
 
