@@ -430,6 +430,8 @@ def test_kernels(name, kind):
         ("python_function", "torch/_dynamo/convert_frame.py(1): f", Kind.COMPILE),
         ("python_function", "torch/utils/data/dataloader.py(9): __next__", Kind.INPUT),
         ("python_function", "data/mine.py(9): collate_batch", Kind.INPUT),
+        ("python_function", "train.py(116): get_batch", Kind.INPUT),
+        ("python_function", "train.py(116): get_batch_size", Kind.PYTHON),
         ("python_function", "train.py(9): main", Kind.PYTHON),
         ("python_function", "nn.Module: Linear_0", Kind.FRAMEWORK),
         ("python_function", "<built-in method acquire of _thread.lock object>", Kind.WAIT),

@@ -230,7 +230,8 @@ _FRAMEWORK_FILE = re.compile(
 )
 _PREPROCESS = re.compile(
     r"^_?(pre_?process\w*|collate\w*|read_(video|image|audio)\w*|decode_(image|video|jpeg)\w*"
-    r"|load_(image|sample|batch)\w*|augment\w*)$",
+    r"|load_(image|sample|batch)\w*|augment\w*"
+    r"|(next|get|fetch)_batch(?!_?(norm|size|ind|idx|dim))\w*)$",
     re.IGNORECASE,
 )
 _DATALOADER_FILE = re.compile(r"(^|/)torch/utils/data/dataloader\.py$")
