@@ -23,7 +23,8 @@ towers.
 None for the result.
 
 ## When it abstains
-Without a record of the placement. It does not apply to graphs without tower-like scopes.
+Without a record of the placement. It does not apply to graphs without tower-like scopes, nor where
+no other device is known that a tower could use.
 """
 
 from __future__ import annotations
@@ -68,8 +69,10 @@ def diagnose(facts: Facts) -> Finding:
     if len(ran) < len(towers) and len(ran) == 1:
         return RULE.finding(None, _idle_evidence(towers, ran), _FETCH)
     devices = {n.actual for own in ran.values() for n in own if n.actual}
-    if len(devices) > 1 or len(ran) < FEWEST_TOWERS or not _others(facts, towers, devices):
+    if len(devices) > 1 or len(ran) < FEWEST_TOWERS:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
+    if not _others(facts, towers, devices):
+        return RULE.not_applicable("All towers run on one device, and the record names no other.")
     return _shared(facts, ran, devices)
 
 
