@@ -98,6 +98,18 @@ def test_ranks_of_one_run(tmp_path):
     assert "rank 1, the slowest of 2" in result.notes[0]
 
 
+def test_of_ranks_alike_the_one_that_the_others_wait_for_speaks(tmp_path):
+    waits = json.loads(kineto(0))
+    for event in waits["traceEvents"]:
+        if event.get("cat") == "kernel":
+            event["name"] = "ncclDevKernel_AllReduce_Sum_f32"
+    (tmp_path / "rank0.json").write_text(json.dumps(waits))
+    (tmp_path / "rank1.json").write_text(kineto(1, slow=0.97))
+    result = explain([str(tmp_path)])
+    assert result.breakdown.categories["communication"] == 0
+    assert "rank 1, which waits least for the others, of 2" in result.notes[0]
+
+
 def test_different_runs_are_not_mixed(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(kineto(rank=0))

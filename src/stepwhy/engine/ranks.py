@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", Device, DeviceTotal)
 
+# Ranks that synchronise every step take equally long up to noise; of steps that differ by less
+# than this share none is the slower one.
+_ALIKE = 0.05
+
 
 def same_run(metas: Sequence[Meta]) -> bool:
     """Whether several traces are ranks of one run: same job size, every rank once."""
@@ -32,20 +36,23 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
     """One result for all ranks.
 
     Ranks that synchronise every step take as long as the slowest, so all that is said about the
-    step is said of the slowest rank; inputs and devices are listed for every rank.
+    step is said of the slowest rank; where several are alike, of the one that waits least for the
+    others, as they wait for it. Inputs and devices are listed for every rank.
 
     Args:
         results: One result per rank, at least one.
         metas: Their facts about the run.
         notes: Further notes for the reader.
     """
-    slowest = max(range(len(results)), key=lambda i: results[i].breakdown.wall_ns)
+    alike = _slowest(results)
+    slowest = min(alike, key=lambda i: results[i].breakdown.categories["communication"])
     chosen = results[slowest]
     if len(results) == 1:
         return replace(chosen, notes=(*chosen.notes, *notes))
     walls = sorted(r.breakdown.wall_ns for r in results)
+    reason = "the slowest" if len(alike) == 1 else "which waits least for the others,"
     note = (
-        f"All but the devices is of rank {metas[slowest].rank}, the slowest of {len(results)}: "
+        f"All but the devices is of rank {metas[slowest].rank}, {reason} of {len(results)}: "
         f"{format_ns(walls[-1])} per step, the fastest {format_ns(walls[0])}."
     )
     return replace(
@@ -64,6 +71,12 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
         ),
         notes=(note, *chosen.notes, *notes),
     )
+
+
+def _slowest(results: Sequence[Result]) -> list[int]:
+    """The ranks with the longest step, several where they are alike."""
+    longest = max(r.breakdown.wall_ns for r in results)
+    return [i for i, r in enumerate(results) if r.breakdown.wall_ns >= (1 - _ALIKE) * longest]
 
 
 def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:
