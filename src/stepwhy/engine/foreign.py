@@ -31,7 +31,7 @@ _KNOWN = (
         _SAME_RUN,
     ),
 )
-# Plane names where no XSpace begins: the importer reads the whole ones.
+# Names of planes, each behind the tag of its field, in a file of which no event can be read.
 _XPLANE = re.compile(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
 # A byte that is no UTF-8, after a tool has 'repaired' a binary file as text.
 _REPLACED = b"\xef\xbf\xbd"
@@ -56,7 +56,7 @@ def refuse(source: Source) -> InputError:
             return UnsupportedFormatError(
                 f"{source.origin} is {what}, which this version does not read", todo
             )
-    if _XPLANE.search(head) and b"\x00" in head:
+    if _XPLANE.search(head) and b"\x12" in head:
         return CorruptInputError(
             f"{source.origin} is a damaged XPlane profile",
             "Copy the original file again, as binary",

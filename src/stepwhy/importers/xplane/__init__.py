@@ -20,8 +20,8 @@ from stepwhy.importers.xplane.planes import read_planes
 from stepwhy.importers.xplane.run import (
     count_missing,
     meta_of,
-    missing_devices,
     session_start_ns,
+    used_devices,
 )
 from stepwhy.importers.xplane.table import SliceTable
 from stepwhy.trace import Kind, Role, TraceBuilder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT = "xplane"
 
 _PLANE = re.compile(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")
-_HOST = re.compile(r"/host:(?:CPU|python-tracer|TFStreamz)\b|/host:CPU.*")
+_HOST = re.compile(r"/host:(?:CPU|python-tracer)\b.*")
 
 
 def recognise(source: Source) -> bool:
@@ -45,7 +45,7 @@ def recognise(source: Source) -> bool:
 
 
 def read(source: Source) -> Trace | None:
-    """Read an XPlane profile.
+    """Read an XPlane profile; None for one so damaged that not a single event is left.
 
     Raises:
         CorruptInputError: Nothing of the message can be read.
@@ -56,25 +56,24 @@ def read(source: Source) -> Trace | None:
     table = SliceTable(builder, session_start_ns(planes))
     devices = [p for p in planes if device_name(p.name)]
     ran = {device_name(p.name) for p in devices if add_device(table, p)}
+    used = used_devices(planes)
     hosts = [p for p in planes if _HOST.fullmatch(p.name)]
-    HostReader(table, hosts, has_accelerator=any(_ran(p) for p in devices)).add()
+    HostReader(table, hosts, has_accelerator=bool(used)).add()
     _leave_out(builder, [p for p in planes if p not in devices and p not in hosts])
     _device_steps(table, devices)
+    if not table.kinds and builder.health.has("protobuf-truncated"):
+        return None
     if not table.kinds:
         raise EmptyInputError(
             f"{source.origin} is an XPlane profile without an event",
             "Start the profiler before the training steps and stop it after them",
         )
-    missing = missing_devices(planes, ran)
+    missing = used - ran if ran else set()
     count_missing(builder.health, missing)
     table.sizes_from_calls()
-    meta = meta_of(FORMAT, planes, table, missing)
+    meta = meta_of(FORMAT, planes, table, used, missing)
     table.finish()
     return builder.finish(meta)
-
-
-def _ran(plane: Plane) -> bool:
-    return any(line.events for line in plane.lines)
 
 
 def _leave_out(builder: TraceBuilder, planes: Sequence[Plane]) -> None:

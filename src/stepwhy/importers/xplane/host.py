@@ -201,7 +201,7 @@ def _frame(name: str, outer: _Open) -> Look:
     kind = frame.kind
     if frame.of_caller and outer.kind in _OWNERS:
         kind = Kind.FRAMEWORK
-    return Look(kind, name=frame.source, source=frame.source)
+    return Look(kind, name=frame.source or name.removeprefix("$"), source=frame.source)
 
 
 def _loading(event: Event) -> Look:

@@ -41,17 +41,18 @@ _HOST_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         Kind.INPUT,
         re.compile(
-            r"(?:EagerLocalExecute: )?\w*Iterator\w*GetNext\w*(?:Op::\w+)?$|DataIterator\w*"
-            r"|BlockingGetNext|\w*Infeed\w*Enqueue\w*"
+            r"(?:EagerLocalExecute: )?\w*Iterator\w*GetNext\w*(?:Op::\w+)?|Iterator::.*"
+            r"|DataIterator\w*|BlockingGetNext|\w*Infeed\w*Enqueue\w*"
         ),
     ),
     (
         Kind.COMPILE,
         re.compile(
-            r"tf\.function-graph_building|backend_compile\w*|lower_\w+|trace_to_jaxpr\w*"
+            r"tf\.function-graph_building|backend_compile\w*|lower_(?:sharding|jaxpr)\w*"
+            r"|trace_to_jaxpr\w*"
             r"|compile_xla|XlaCompile\w*|\w*(?:Client|Compiler|Executable)\w*::Compile\w*"
-            r"|Compile(?:AndLoad)?$|XlaLocalLaunchBase::Compile\w*|\w*::Trac(?:e|ing)\b.*"
-            r"|autotun\w*|.*Autotun\w*"
+            r"|Compile(?:AndLoad)?$|XlaLocalLaunchBase::Compile\w*"
+            r"|(?:\w+::)*[Aa]utotun\w*"
         ),
     ),
     (

@@ -39,13 +39,8 @@ def session_start_ns(planes: Iterable[Plane]) -> int:
     return start if _EARLIEST_EPOCH_NS < start < _LATEST_EPOCH_NS and not on_epoch else 0
 
 
-def missing_devices(planes: Iterable[Plane], ran: set[str]) -> tuple[str, ...]:
-    """Devices that the run put data on without a record of one kernel, while others have some.
-
-    Args:
-        planes: All planes.
-        ran: Names of the devices with kernels.
-    """
+def used_devices(planes: Iterable[Plane]) -> set[str]:
+    """Devices that ran something or that memory was allocated on; a plane may also stand empty."""
     used = set()
     for plane in planes:
         name = device_name(plane.name)
@@ -55,11 +50,11 @@ def missing_devices(planes: Iterable[Plane], ran: set[str]) -> tuple[str, ...]:
             allocators = {e.text("allocator_name") for e in line.events}
             matches = [_ALLOCATOR.fullmatch(a) for a in allocators]
             used.update(f"{m['type']}:{m['number']}" for m in matches if m)
-    return tuple(sorted(used - ran)) if ran else ()
+    return used
 
 
 def meta_of(
-    name: str, planes: Sequence[Plane], table: SliceTable, missing: tuple[str, ...]
+    name: str, planes: Sequence[Plane], table: SliceTable, used: set[str], missing: set[str]
 ) -> Meta:
     """Facts about the run; of the session's own notes only versions and its start are looked at.
 
@@ -67,7 +62,8 @@ def meta_of(
         name: Name of the format.
         planes: All planes.
         table: The slices.
-        missing: The `missing_devices`.
+        used: The `used_devices`.
+        missing: Those of them without a kernel, while others have some.
     """
     version = next((str(p.stats["jax_version"]) for p in planes if "jax_version" in p.stats), "")
     is_jax = bool(version) or _mentions_jax(planes)
@@ -79,12 +75,12 @@ def meta_of(
         framework="jax" if is_jax else "tensorflow",
         framework_version=version if re.fullmatch(r"[\w.+-]{1,40}", version) else "",
         signals=frozenset(signals),
-        device_expected=any(device_name(p.name) for p in planes) or _calls_device(table),
+        device_expected=bool(used) or bool({Kind.LAUNCH, Kind.RUNTIME} & table.kinds),
         notes=_notes(missing),
     )
 
 
-def count_missing(health: Health, missing: tuple[str, ...]) -> None:
+def count_missing(health: Health, missing: set[str]) -> None:
     """Count devices without kernels."""
     health.count(
         "device-without-kernels",
@@ -96,18 +92,14 @@ def count_missing(health: Health, missing: tuple[str, ...]) -> None:
     )
 
 
-def _calls_device(table: SliceTable) -> bool:
-    return bool({Kind.LAUNCH, Kind.RUNTIME} & table.kinds)
-
-
 def _mentions_jax(planes: Iterable[Plane]) -> bool:
     events = (e for p in planes if p.name.startswith("/host") for ln in p.lines for e in ln.events)
     return any(_JAX.match(e.name) for e in events)
 
 
-def _notes(missing: tuple[str, ...]) -> tuple[str, ...]:
+def _notes(missing: set[str]) -> tuple[str, ...]:
     if not missing:
         return ()
-    names = ", ".join(missing)
+    names = ", ".join(sorted(missing))
     note = f"No kernel was recorded of devices that the run used ({names}): what is missing may be"
     return (f"{note} most of the step.",)

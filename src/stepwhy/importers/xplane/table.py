@@ -77,7 +77,7 @@ class SliceTable:
             intern(name or event.name),
             intern(source) if source else NULL,
             int(phase),
-            event.number("correlation_id") or NULL,
+            _correlation(event),
             int(copy),
             pageable,
             size,
@@ -118,3 +118,9 @@ class SliceTable:
         columns = self._columns
         rows = zip(columns["kind"], columns["bytes"], strict=True)
         return any(kind == Kind.MEMCPY and size != NULL for kind, size in rows)
+
+
+def _correlation(event: Event) -> int:
+    """The correlation id; 0 stands for none, and ids are 32 bits wide."""
+    number = event.number("correlation_id")
+    return number if number is not None and 0 < number < 1 << 62 else NULL

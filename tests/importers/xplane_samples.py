@@ -1,0 +1,107 @@
+"""Generator of XSpace samples, and how tests read them."""
+
+from stepwhy.importers.source import Source
+from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.xplane import read, recognise
+from stepwhy.trace import Copy, Kind, Phase, Role
+
+EPOCH_NS = 1_700_000_000_000_000_000
+
+
+def event(name, start_us, dur_us, **stats):
+    return (name, round(start_us * 1_000_000), round(dur_us * 1_000_000), stats)
+
+
+def line(name, *events, at_ns=0, number=None):
+    return (name, number if number is not None else abs(hash(name)) % 1000, at_ns, events)
+
+
+def plane(name, *lines, **stats):
+    """A plane of lines of events; references its strings as the profilers do."""
+    message = message_class("XPlane")(name=name.encode())
+    numbers = Numbers(message)
+    numbers.add_stats(message.stats, stats)
+    for line_name, number, at_ns, events in lines:
+        row = message.lines.add(name=line_name.encode(), id=number, timestamp_ns=at_ns)
+        for event_name, offset_ps, duration_ps, event_stats in events:
+            entry = row.events.add(
+                metadata_id=numbers.event(event_name), offset_ps=offset_ps, duration_ps=duration_ps
+            )
+            numbers.add_stats(entry.stats, event_stats)
+    return message
+
+
+class Numbers:
+    """Metadata ids by name."""
+
+    def __init__(self, message):
+        self.message = message
+        self.events = {}
+        self.stats = {}
+
+    def event(self, name):
+        return self._number(self.events, self.message.event_metadata, name)
+
+    def stat(self, name):
+        return self._number(self.stats, self.message.stat_metadata, name)
+
+    def add_stats(self, target, values):
+        for name, value in values.items():
+            if isinstance(value, int):
+                target.add(metadata_id=self.stat(name), int64_value=value)
+            elif name == "memcpy_details":
+                target.add(metadata_id=self.stat(name), str_value=value.encode())
+            else:
+                target.add(metadata_id=self.stat(name), ref_value=self.stat(value))
+
+    def _number(self, known, table, name):
+        if name not in known:
+            known[name] = len(known) + 1
+            table.add(key=known[name]).value.name = name.encode()
+        return known[name]
+
+
+def host(*lines):
+    return plane("/host:CPU", *lines)
+
+
+def xspace(*planes):
+    message = message_class("XSpace")()
+    message.planes.extend(planes)
+    return message.SerializeToString()
+
+
+def source_of(data):
+    return Source(data, "sample")
+
+
+def trace_of(*planes):
+    source = source_of(xspace(*planes))
+    assert recognise(source)
+    return read(source)
+
+
+def rows(trace, *columns):
+    """The slices as tuples of (name, kind, role) and the columns asked for, in order."""
+    found = []
+    for i in range(len(trace.slices)):
+        track = int(trace.slices.track[i])
+        row = [
+            trace.string(int(trace.slices.name[i])),
+            Kind(int(trace.slices.kind[i])),
+            Role(int(trace.tracks.role[track])),
+        ]
+        found.append((*row, *(value_of(trace, column, i) for column in columns)))
+    return found
+
+
+def value_of(trace, column, row):
+    value = int(getattr(trace.slices, column)[row])
+    if column == "source":
+        return trace.string(value)
+    enums = {"copy": Copy, "phase": Phase}
+    return enums[column](value) if column in enums else value
+
+
+def counters(trace):
+    return {c.counter: c.count for c in trace.health.counters}
