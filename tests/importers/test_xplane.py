@@ -444,6 +444,8 @@ def read_or_refuse(data):
         trace = importer.read(source)
     except StepwhyError:
         return
+    if trace is None:
+        return
     check(trace)
     health = trace.health
     assert health.events_read == health.events_kept + health.dropped
