@@ -46,11 +46,70 @@ def _observe_checkpoints(module: ModuleType) -> None:
     pytorch.install_serialization(module)
 
 
+def _observe_functions(module: ModuleType) -> None:
+    """`tensorflow.python.eager.polymorphic_function.polymorphic_function` has been imported."""
+    from stepwhy.capture import tf2
+
+    tf2.install_functions(module, os.environ[RUN_DIR_VARIABLE])
+
+
+def _observe_tracing(module: ModuleType) -> None:
+    """`tensorflow.python.eager.polymorphic_function.tracing_compilation` has been imported."""
+    from stepwhy.capture import tf2
+
+    tf2.install_tracing(module, os.environ[RUN_DIR_VARIABLE])
+
+
+def _observe_iterators(module: ModuleType) -> None:
+    """`tensorflow.python.data.ops.iterator_ops` has been imported."""
+    from stepwhy.capture import tf2
+
+    tf2.install_iterators(module, os.environ[RUN_DIR_VARIABLE])
+
+
+def _observe_updates(module: ModuleType) -> None:
+    """`keras.src.optimizers.base_optimizer`, or that of legacy Keras, has been imported."""
+    from stepwhy.capture import tf2
+
+    tf2.install_optimizers(module, os.environ[RUN_DIR_VARIABLE])
+
+
+def _observe_fit(module: ModuleType) -> None:
+    """`keras.src.callbacks.callback_list`, or that of legacy Keras, has been imported."""
+    from stepwhy.capture import keras
+
+    keras.install(module, os.environ[RUN_DIR_VARIABLE])
+
+
+def _observe_jit(module: ModuleType) -> None:
+    """`jax._src.api` has been imported."""
+    from stepwhy.capture import jax
+
+    jax.install_calls(module, os.environ[RUN_DIR_VARIABLE])
+
+
+def _observe_annotations(module: ModuleType) -> None:
+    """`jax._src.profiler` has been imported."""
+    from stepwhy.capture import jax
+
+    jax.install_annotations(module, os.environ[RUN_DIR_VARIABLE])
+
+
+_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function"
 _HOOKS = {
     "tensorflow.python.client.session": _observe_sessions,
     "torch.optim.optimizer": _observe_optimizers,
     "torch.utils.data.dataloader": _observe_loaders,
     "torch.serialization": _observe_checkpoints,
+    f"{_POLYMORPHIC}.polymorphic_function": _observe_functions,
+    f"{_POLYMORPHIC}.tracing_compilation": _observe_tracing,
+    "tensorflow.python.data.ops.iterator_ops": _observe_iterators,
+    "keras.src.optimizers.base_optimizer": _observe_updates,
+    "tf_keras.src.optimizers.optimizer": _observe_updates,
+    "keras.src.callbacks.callback_list": _observe_fit,
+    "tf_keras.src.callbacks": _observe_fit,
+    "jax._src.api": _observe_jit,
+    "jax._src.profiler": _observe_annotations,
 }
 
 

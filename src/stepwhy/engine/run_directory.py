@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCHEMA = "stepwhy.run/1"
 # The log and the profiler read one clock, a moment apart.
 _CLOCKS_AGREE_NS = 1_000_000
-_TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json")
+_TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json", "*.xplane.pb")
 
 
 class _RunFile(msgspec.Struct):
@@ -186,9 +186,9 @@ def _process_file(path: Path) -> _ProcessFile:
 
 
 def _read_window(path: Path) -> tuple[Trace, str] | None:
-    for name in _TRACE_NAMES:
-        if (path / name).is_file():
-            trace, format_name = read_trace(read_source(path / name))
+    for pattern in _TRACE_NAMES:
+        for file in sorted(path.glob(pattern)):
+            trace, format_name = read_trace(read_source(file))
             _drop_unfinished(trace, _window_file(path))
             return trace, format_name
     return None

@@ -25,7 +25,7 @@ _LEAST_FREQUENCY = 0.5
 
 
 class Line(msgspec.Struct):
-    """A step of a PyTorch loop (kind 'step'), or one `Session.run` (kind 'run')."""
+    """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call')."""
 
     kind: str
     start_ns: int
@@ -34,6 +34,7 @@ class Line(msgspec.Struct):
     signature: int = 0
     input_wait_ns: int | None = None
     cpu_ns: int | None = None
+    compile_ns: int | None = None
 
 
 def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
@@ -44,16 +45,8 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
         builder: Takes the rows.
     """
     records, torn = read_lines(lines)
-    for line in records:
-        if line.kind == "step":
-            builder.add(
-                "marks",
-                start_ns=line.start_ns,
-                dur_ns=max(line.end_ns - line.start_ns, 0),
-                profiled=line.profiled,
-                input_wait_ns=NULL if line.input_wait_ns is None else line.input_wait_ns,
-                cpu_ns=NULL if line.cpu_ns is None else line.cpu_ns,
-            )
+    for mark in _told_or_called(records):
+        builder.add("marks", **mark)
     for runs, end_ns in session_steps(records):
         builder.add(
             "marks",
@@ -63,6 +56,49 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
             graph_ns=sum(run.end_ns - run.start_ns for run in runs),
         )
     return torn
+
+
+def _told_or_called(records: Sequence[Line]) -> list[dict[str, int]]:
+    """The steps that the training told of, or those that its calls of compiled functions show.
+
+    Calls outside of told steps evaluate or predict, so that they count only without such steps.
+    """
+    told = [_told(line) for line in records if line.kind == "step"]
+    called = [_called(calls, after) for calls, after in _periods(records, "call")]
+    return called if called and len(told) < _FEWEST_RUNS else told
+
+
+def _told(line: Line) -> dict[str, int]:
+    """The row of a told step."""
+    return {
+        "start_ns": line.start_ns,
+        "dur_ns": max(line.end_ns - line.start_ns, 0),
+        "profiled": line.profiled,
+        "input_wait_ns": _known(line.input_wait_ns),
+        "compile_ns": _known(line.compile_ns),
+        "cpu_ns": _known(line.cpu_ns),
+    }
+
+
+def _called(calls: Sequence[Line], after: Line) -> dict[str, int]:
+    """The row of a step from its calls and the call after it.
+
+    A call's input wait lies before it, so that the first one's belongs to the step before.
+    """
+    waits = [c.input_wait_ns for c in (*calls[1:], after) if c.input_wait_ns is not None]
+    compiled = [c.compile_ns for c in calls if c.compile_ns is not None]
+    return {
+        "start_ns": calls[0].start_ns,
+        "dur_ns": after.start_ns - calls[0].start_ns,
+        "profiled": int(any(call.profiled for call in calls)),
+        "input_wait_ns": sum(waits) if waits else NULL,
+        "compile_ns": sum(compiled) if compiled else NULL,
+    }
+
+
+def _known(value: int | None) -> int:
+    """A column's value."""
+    return NULL if value is None else value
 
 
 def read_lines(lines: Sequence[bytes]) -> tuple[list[Line], bool]:
@@ -89,10 +125,15 @@ def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
     Args:
         records: The records of a log.
     """
-    runs = sorted((r for r in records if r.kind == "run"), key=lambda r: r.start_ns)
+    return [(runs, after.start_ns) for runs, after in _periods(records, "run")]
+
+
+def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]]:
+    """From one record of the training signature to the next: what lies between, and the next."""
+    runs = sorted((r for r in records if r.kind == kind), key=lambda r: r.start_ns)
     anchor = _training_signature(runs)
     starts = [i for i, run in enumerate(runs) if run.signature == anchor]
-    return [(runs[i:after], runs[after].start_ns) for i, after in pairwise(starts)]
+    return [(runs[i:after], runs[after]) for i, after in pairwise(starts)]
 
 
 def _training_signature(runs: Sequence[Line]) -> int | None:

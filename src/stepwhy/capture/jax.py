@@ -1,0 +1,226 @@
+"""Observing JAX loops: calls of jitted functions, and `StepTraceAnnotation`s where there are.
+
+A jitted function is an object of C++ that must stay what it is. JAX calls a hook of its own after
+each call that takes the short way through that object, and goes through Python for the others (the
+first call with new shapes). Both are observed, so that of most calls only the end is known; they
+count from the end of the call before. Functions that JAX jits for itself are left out: a loop that
+jits nothing is not seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.kinds import Kinds, unwrap
+from stepwhy.capture.loop import CallLog, Loop
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.xplane_window import XPlaneWindow, announce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    Call = Callable[..., Any]
+
+
+class JaxProfiler:
+    """The profiler of JAX: ops on the host and kernels on devices, without Python frames.
+
+    Attributes:
+        annotated: Whether the training marks its steps itself.
+    """
+
+    def __init__(self) -> None:
+        self.annotated = False
+        self._session: Any = None
+        self._restore: Callable[[], None] | None = None
+
+    def busy(self) -> bool:
+        """Whether the training runs a profiler of its own."""
+        from jax._src import profiler
+
+        return profiler._profile_state.profile_session is not None
+
+    def start(self, give_way: Callable[[], None]) -> None:
+        """Start; see `Profiler`."""
+        from jax._src import profiler
+
+        options = profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        # A second session starts without a complaint and sees nothing: `busy` was asked before.
+        self._session = profiler._profiler.ProfilerSession(options)
+        self._restore = announce(profiler._profiler, "ProfilerSession", give_way)
+
+    def stop(self) -> bytes:
+        """Stop; a serialised `XSpace`."""
+        session, self._session = self._session, None
+        if self._restore is not None:
+            self._restore()
+        return bytes(session.stop())
+
+    def discard(self) -> None:
+        """Stop and keep nothing."""
+        self.stop()
+
+    def mark(self, step: int) -> Callable[[], None]:
+        """Begin the mark of a step; what is returned ends it."""
+        from jax._src import profiler
+
+        if self.annotated:
+            return _nothing
+        mark = profiler._profiler.TraceMe("train", step_num=step, _r=1)
+        mark.__enter__()
+        return functools.partial(mark.__exit__, None, None, None)
+
+
+def _nothing() -> None:
+    """The end of a mark that the training makes itself."""
+
+
+@functools.cache
+def _profiler() -> JaxProfiler:
+    """The one of this process."""
+    return JaxProfiler()
+
+
+@functools.cache
+def loop_of(run_dir: str) -> Loop:
+    """What all observers of JAX in this process share."""
+    from jax.version import __version__
+
+    recorder = Recorder(run_dir, "jax", str(__version__), "jax-jit")
+    return Loop(recorder, XPlaneWindow(recorder, _profiler()))
+
+
+@functools.cache
+def calls_of(run_dir: str) -> CallLog:
+    """The one log of calls: annotations are around functions."""
+    return CallLog(loop_of(run_dir))
+
+
+class CallObserver:
+    """Logs the calls of the functions that the training has jitted.
+
+    Args:
+        calls: Where calls go.
+        own: Folder of JAX's own code, with a separator at its end.
+    """
+
+    def __init__(self, calls: CallLog, own: str) -> None:
+        self._calls = calls
+        self._own = own
+        self._kinds = Kinds(self._number)
+
+    def _number(self, code: object) -> int:
+        """The number of a function's code; below 0 for what JAX has jitted for itself."""
+        return -1 if code is None else self._calls.number(code)
+
+    def _code(self, function: Any) -> object:
+        """The code that a function, jitted or not, was made from; None when that is JAX's own."""
+        code = getattr(unwrap(getattr(function, "_fun", function)), "__code__", None)
+        return None if code is None or code.co_filename.startswith(self._own) else code
+
+    def called(self, function: Any) -> None:
+        """A call of a function, jitted or not, has ended; never raises."""
+        if self._calls.may_begin():
+            self._calls.loop.guard(lambda: self._ended(function))
+
+    def _ended(self, function: Any) -> None:
+        number = self._kinds.remembered(function, lambda: self._code(function))
+        if number >= 0:
+            self._calls.ended(number)
+
+
+def install_calls(module: ModuleType, run_dir: str) -> None:
+    """Observe the jitted functions of a freshly imported `jax._src.api`.
+
+    Args:
+        module: That module.
+        run_dir: The run directory, absolute.
+    """
+    from jax._src import core, monitoring, pjit
+
+    own = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
+    observer = CallObserver(calls_of(run_dir), own)
+    _hook_short_way(module._post_hook_state, observer)
+    _hook_long_way(pjit, core.trace_state_clean, observer)
+    loop = loop_of(run_dir)
+
+    def compiled(event: str, duration_s: float, **_: Any) -> None:
+        if "/compile/" in event and loop.driven_here():
+            end_ns = now_ns()
+            start_ns = end_ns - int(duration_s * 1e9)
+            loop.compile_time.add(event.rpartition("/")[2], start_ns, end_ns)
+
+    monitoring.register_event_duration_secs_listener(compiled)
+
+
+def _hook_short_way(state: Any, observer: CallObserver) -> None:
+    """Have the C++ path of jitted functions tell; it calls the state's hook after each call.
+
+    JAX itself sets this hook when the training searches for NaNs, and takes ours away with it.
+    """
+    theirs = state.get_global()
+
+    def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
+        if theirs is not None:
+            theirs(function, args, kwargs, output)
+        observer.called(function)
+
+    state.set_global(hook)
+
+
+def _hook_long_way(module: Any, outside: Callable[[], bool], observer: CallObserver) -> None:
+    """Have the Python path of jitted functions tell, unless it runs inside a trace."""
+    original = module._run_python_pjit
+
+    @functools.wraps(original)
+    def run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
+        result = original(p, args_flat, fun, args, kwargs)
+        if outside():
+            observer.called(fun)
+        return result
+
+    module._run_python_pjit = run
+
+
+def install_annotations(module: ModuleType, run_dir: str) -> None:
+    """Observe the step annotations of a freshly imported `jax._src.profiler`.
+
+    Args:
+        module: That module.
+        run_dir: The run directory, absolute.
+    """
+    calls = calls_of(run_dir)
+    annotation: Any = module.StepTraceAnnotation
+    make, enter, leave = annotation.__init__, annotation.__enter__, annotation.__exit__
+
+    def begin(name: str) -> int | None:
+        _profiler().annotated = True
+        number = calls.number(("annotation", name))
+        return number if calls.begin(number) else None
+
+    @functools.wraps(make)
+    def init(self: Any, name: str, **kwargs: Any) -> None:
+        make(self, name, **kwargs)
+        self._stepwhy_name = name
+
+    @functools.wraps(enter)
+    def observed_enter(self: Any) -> Any:
+        self._stepwhy_number = calls.loop.guard(lambda: begin(self._stepwhy_name))
+        return enter(self)
+
+    @functools.wraps(leave)
+    def observed_exit(self: Any, *args: Any) -> Any:
+        result = leave(self, *args)
+        if self._stepwhy_number is not None:
+            calls.end(self._stepwhy_number)
+        return result
+
+    annotation.__init__ = init
+    annotation.__enter__ = observed_enter
+    annotation.__exit__ = observed_exit
