@@ -40,6 +40,7 @@ def test_markers_that_leave_out_part_of_the_loop_say_so():
     assert steps_of(line).note == ""
     line.steps(60, 70)
     assert "leave out 57 %" in steps_of(line).note
+    assert steps_of(line).confidence == pytest.approx(30 / 70)
 
 
 def test_a_marker_inside_a_marker_is_no_second_step():

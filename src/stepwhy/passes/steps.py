@@ -93,8 +93,9 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
     """Find the steps by the best evidence that the trace has."""
     markers = _marked(trace, threads)
     if markers is not None:
-        note = _between(*markers)
-        return _cut(trace, launches, *markers, source="marker", confidence=1.0, note=note)
+        # Where the steps were logged, too, traced ones are samples of them and leave gaps.
+        sure, note = (1.0, "") if len(trace.marks) else _covering(*markers)
+        return _cut(trace, launches, *markers, source="marker", confidence=sure, note=note)
     period = find_period(trace, threads, nesting)
     if period is not None:
         return _cut(
@@ -109,12 +110,12 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
     return _whole(trace, threads)
 
 
-def _between(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> str:
-    """What to know where markers leave out a part of the loop, the fetch of a batch for example."""
+def _covering(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[float, str]:
+    """How sure markers are, and what to know where they leave out a part of the loop."""
     left_out = 1 - int((ends - starts).sum()) / int(ends[-1] - starts[0])
     if left_out <= _MOST_BETWEEN:
-        return ""
-    return (
+        return 1.0, ""
+    return 1 - left_out, (
         f"The step markers leave out {format_fraction(left_out)} of the time from the first step "
         "to the last: what happens there is in no step."
     )

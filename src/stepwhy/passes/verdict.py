@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Verdict
+from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.units import format_fraction, format_ns
 
@@ -78,7 +79,7 @@ def _cannot_tell(facts: Facts) -> str:
 
 def unusable(facts: Facts) -> str:
     """Why the record cannot show where a step's time goes, whatever it contains; else ''."""
-    checks = (_nothing, _no_device_activity, _mixed_up)
+    checks = (_nothing, _no_device_activity, _mixed_up, _two_clocks)
     return next((reason for reason in (check(facts) for check in checks) if reason), "")
 
 
@@ -106,6 +107,15 @@ def _mixed_up(facts: Facts) -> str:
         return (
             f"Cannot tell: {count} processes were merged into this file, and its "
             "rows do not say which process used which device. Give the files of the single ranks."
+        )
+    return ""
+
+
+def _two_clocks(facts: Facts) -> str:
+    if clocks_disagree(facts.trace, facts.launches, facts.steps, facts.activities):
+        return (
+            "Cannot tell: host and device were recorded by two clocks that disagree; device work "
+            "lies before its launch, or outside the steps that launched it. Record again."
         )
     return ""
 
@@ -181,7 +191,7 @@ def _confidence(facts: Facts, share: float) -> float:
     base = 1.0 - facts.share("unexplained")
     if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
         base *= 0.8
-    elif facts.steps.source == "periodicity":
+    elif facts.steps.source != "whole-trace":
         base *= 0.5 + 0.5 * facts.steps.confidence
     if any(c.severity == "error" for c in facts.trace.health.counters):
         base *= 0.5
