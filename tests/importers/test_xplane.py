@@ -259,8 +259,18 @@ def test_host_of_an_accelerator_only_schedules():
         ("cuStreamSynchronize", Kind.SYNC, Role.HOST_THREAD, NULL),
         ("cuMemAlloc_v2", Kind.RUNTIME, Role.HOST_THREAD, NULL),
         ("cuModuleLoadDataEx", Kind.COMPILE, Role.HOST_THREAD, NULL),
-        ("TransferToDevice", Kind.ANNOTATION, Role.HOST_THREAD, NULL),
+        ("TransferToDevice", Kind.FRAMEWORK, Role.HOST_THREAD, NULL),
     ]
+
+
+def test_calls_on_a_plane_of_their_own_belong_to_their_thread():
+    calls = plane("/host:CUPTI", line("python", event("cuLaunchKernel", 3, 1), number=5))
+    frames = plane("/host:python-tracer", line("5", event("$a.py:1 f", 1, 5), number=5))
+    trace = trace_of(
+        host(line("python", event("train", 0, 9, step_num=1), number=5)), calls, frames
+    )
+    assert [r[1] for r in rows(trace)] == [Kind.STEP, Kind.PYTHON, Kind.LAUNCH]
+    assert len(trace.tracks) == 1
 
 
 def test_meta_of_a_gpu():

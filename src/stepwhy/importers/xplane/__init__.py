@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 FORMAT = "xplane"
 
 _PLANE = re.compile(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")
-_HOST = re.compile(r"/host:(?:CPU|python-tracer)\b.*")
+# Calls of the device API and Python frames can stand on planes of their own; the lines' ids tell
+# which thread of '/host:CPU' they belong to.
+_HOST = re.compile(r"/host:(?:CPU|CUPTI|ROCTRACER|python-tracer|TPU-runtime)\b.*")
 
 
 def recognise(source: Source) -> bool:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _PLANE = re.compile(r"/device:(?P<type>[A-Z_]+):(?P<number>\d+)(?P<part>.*)", re.DOTALL)
 _STREAM = re.compile(r"Stream\s*#?(?P<number>\d+)(?:\((?P<what>[^)]*)\))?")
-# Lines that show what the device ran, best first; of those on one plane the others repeat it.
-_INSTRUCTIONS = ("XLA Ops", "Async XLA Ops")
+# Lines that show what a device without streams ran; the others on its plane repeat it.
+_INSTRUCTIONS = ("XLA Ops", "Async XLA Ops", "Sparse Core Ops")
 _MODULES = "XLA Modules"
 _STEPS = "Steps"
 _KINDS = {"GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}

@@ -73,6 +73,8 @@ _HOST_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
             r"|Resolve constant globals|Build buffer allocations|MakeOutputBuffers|Prefetch\w+"
             r"|ThenExecuteCallback|H2D Dispatch|D2H Dispatch|ParallelFor|\w+:XLA GPU module"
             r"|\w+(?:Produce|Consume)|AllocateOutputBuffers\w*|MemCpyAsync|BaseCollective\w+.*"
+            r"|TransferTo\w+|BufferFrom\w+|CopyTo\w+|[Bb]atched_?[Cc]opy\w+.*|RemoteCall\w*"
+            r"|Execute\w+(?:\.\w+)?"
         ),
     ),
 )
