@@ -158,6 +158,12 @@ def test_an_asynchronous_instruction_ends_where_its_mark_says():
     assert found["while.2"] == (Kind.FRAMEWORK, Role.EXECUTOR, 9_000)
 
 
+def test_each_part_of_a_divided_cpu_is_a_device():
+    ran = [event("dot", 9 * i, 5 + i, hlo_op="dot", device_ordinal=i) for i in range(2)]
+    totals = Facts(trace_of(host(line("tf_XLAEigen/9", *ran)))).totals
+    assert [(t.name, t.busy_ns) for t in totals] == [("CPU", 5_000), ("CPU:1", 6_000)]
+
+
 def test_frames_belong_to_the_user_or_the_framework():
     trace = trace_of(JAX_CPU)
     assert trace.meta.framework == "jax"

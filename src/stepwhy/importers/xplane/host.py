@@ -177,7 +177,7 @@ class HostReader:
             copy, size, pageable = copy_details(event.name, event.text("memcpy_details"))
         self._table.add(
             event,
-            self._track(line, look.role),
+            self._track(line, look.role, event.number("device_ordinal") or 0),
             look.kind,
             look.name,
             source=look.source,
@@ -189,11 +189,16 @@ class HostReader:
             end_ns=self._ends.get((event.name, event.number("_p")), NULL),
         )
 
-    def _track(self, line: Line, role: Role) -> int:
-        builder = self._table.builder
-        device = builder.device("CPU", DeviceKind.CPU) if role is Role.EXECUTOR else NULL
+    def _track(self, line: Line, role: Role, ordinal: int) -> int:
+        """The track of a thread; one that executes for several devices has one for each."""
+        device = self._cpu(ordinal) if role is Role.EXECUTOR else NULL
         name = line.name or f"thread {line.id}"
-        return builder.track(role, name, thread=line.id, device=device)
+        return self._table.builder.track(role, name, thread=line.id, device=device)
+
+    def _cpu(self, ordinal: int) -> int:
+        """JAX can divide the CPU into several devices."""
+        name = f"CPU:{ordinal}" if ordinal else "CPU"
+        return self._table.builder.device(name, DeviceKind.CPU)
 
 
 def _frame(name: str, outer: _Open) -> Look:

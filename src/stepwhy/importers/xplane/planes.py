@@ -31,6 +31,7 @@ _WANTED = frozenset(
         "_p",
         "allocator_name",
         "correlation_id",
+        "device_ordinal",
         "device_type_string",
         "gpu_device_name",
         "hlo_category",
