@@ -235,7 +235,8 @@ def _subject(facts: Facts) -> tuple[str, str]:
     """The devices as a sentence has them: what idles, and what computes."""
     if len(facts.leading) > 1:
         count = len(facts.leading)
-        return f"all {count} devices idle", f"at least one of the {count} devices computes"
+        all_of_them = "both devices" if count == 2 else f"all {count} devices"
+        return f"{all_of_them} idle", f"at least one of {count} devices computes"
     gpu = facts.has_accelerator and facts.leading[0].kind is DeviceKind.GPU
     name = "the GPU" if gpu else "the accelerator" if facts.has_accelerator else "the CPU"
     return f"{name} idles", f"{name} computes"
