@@ -224,7 +224,7 @@ def test_the_sentence_carries_the_numbers(shares, fragments):
 def test_the_sentence_names_who_idles():
     several = step(compute=60, input_wait=40)
     several.add(several.stream("GPU:1"), Kind.KERNEL, 0, 1)
-    assert "all 2 devices idle" in verdict(several).sentence
+    assert "both devices idle" in verdict(several).sentence
     cpu = Timeline().steps(0, 100)
     for i in range(60):
         cpu.add(cpu.thread(), Kind.OP, i, i + 1)
@@ -279,3 +279,20 @@ def test_confidence_halves_when_device_time_is_a_guess():
     certain = decide(Facts(line.trace())).confidence
     line.builder.health.count("guessed-device-time", "warning", "", count=1, dropped=False)
     assert decide(Facts(line.trace())).confidence == certain / 2
+
+
+def test_a_partial_capture_cannot_tell():
+    line = Timeline().steps(0, 10)
+    line.add(line.stream(), Kind.KERNEL, 0, 9)
+    trace = line.trace()
+    trace.health.count("device-without-kernels", "error", "", dropped=False)
+    decided = decide(Facts(trace))
+    assert decided.bound_by == "unknown"
+    assert "the capture is partial" in decided.sentence
+
+
+def test_few_fused_operations_are_a_step_of_jax():
+    line = Timeline().steps(0, 10)
+    line.add(line.thread(), Kind.OP, 0, 9)
+    assert decide(Facts(line.trace())).bound_by == "unknown"
+    assert decide(Facts(line.trace(framework="jax"))).bound_by == "compute"

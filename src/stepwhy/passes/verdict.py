@@ -79,7 +79,7 @@ def _cannot_tell(facts: Facts) -> str:
 
 def unusable(facts: Facts) -> str:
     """Why the record cannot show where a step's time goes, whatever it contains; else ''."""
-    checks = (_nothing, _no_device_activity, _mixed_up, _two_clocks)
+    checks = (_nothing, _no_device_activity, _partly_recorded, _mixed_up, _two_clocks)
     return next((reason for reason in (check(facts) for check in checks) if reason), "")
 
 
@@ -120,9 +120,18 @@ def _two_clocks(facts: Facts) -> str:
     return ""
 
 
+def _partly_recorded(facts: Facts) -> str:
+    if facts.trace.health.has("device-without-kernels"):
+        return (
+            "Cannot tell: the run launched work on accelerators of which this file has no kernel; "
+            "the capture is partial. Record again, with every device of the process."
+        )
+    return ""
+
+
 def _sampled(facts: Facts) -> str:
-    if facts.has_accelerator or len(facts.trace.nodes):
-        return ""
+    if facts.has_accelerator or len(facts.trace.nodes) or facts.trace.meta.framework == "jax":
+        return ""  # XLA fuses a whole step into a handful of operations
     ops = facts.in_steady(facts.trace.rows(Kind.OP, role=Role.HOST_THREAD))
     kernels = facts.in_steady(facts.trace.rows(Kind.KERNEL, role=Role.EXECUTOR))
     per_step = (len(ops) + len(kernels)) / max(facts.steady_count, 1)
