@@ -51,3 +51,11 @@ def test_without_such_a_step_the_runs_that_begin_one_stand_for_it():
 
 def test_without_a_log_every_run_is_a_step():
     assert breakdown([window(0, 10), window(15, 55)], [])[0] == [10 * MS, 40 * MS]
+
+
+def test_a_step_with_more_runs_than_most_is_left_out():
+    # Every tenth step saves a checkpoint; one such step was traced.
+    steps = [([run(0, at, at + 10)], at + 20) for at in range(0, 180, 20)]
+    steps.append(([run(0, 180, 190), run(1, 190, 290)], 300))
+    windows = [window(0, 10), window(180, 190), window(190, 290, Kind.STORAGE)]
+    assert breakdown(windows, steps) == ([10 * MS], {"compute": 8, "dispatch": 2})

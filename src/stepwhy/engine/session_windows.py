@@ -7,6 +7,7 @@ between them is known from the step log.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,9 @@ class RunWindow:
 def join_runs(windows: Sequence[RunWindow], steps: Sequence[tuple[list[Line], int]]) -> list[Trace]:
     """The windows of the steps of which every run was traced, each step's laid end to end.
 
-    Where no step was traced in full, the windows that begin one, as they are; else all.
+    The wall time of a run is that of its usual step, so a traced step with more or fewer runs than
+    most (one that saves a checkpoint) is left out, if it is not all there is. Where no step was
+    traced in full, the windows that begin one, as they are; else all.
 
     Args:
         windows: The traced runs.
@@ -47,7 +50,9 @@ def join_runs(windows: Sequence[RunWindow], steps: Sequence[tuple[list[Line], in
     traced = [[by_start.get(run.start_ns) for run in runs] for runs, _ in steps]
     whole = [[w for w in step if w is not None] for step in traced if None not in step]
     if whole:
-        return [trace for step in whole for trace in _end_to_end(step)]
+        usual = Counter(len(runs) for runs, _ in steps).most_common(1)[0][0]
+        chosen = [step for step in whole if len(step) == usual] or whole
+        return [trace for step in chosen for trace in _end_to_end(step)]
     first = [step[0].trace for step in traced if step[0] is not None]
     return first or [w.trace for w in windows]
 
