@@ -163,3 +163,12 @@ def test_frequent_cheap_runs_make_no_step(tmp_path):
     write_run(tmp_path, session_runs(*runs))
     marks = read_run_directory(tmp_path)[0].trace.marks
     assert marks.dur_ns.tolist() == [1000 * MS] * 9
+
+
+def test_the_hottest_line_comes_from_stack_samples(tmp_path):
+    process = write_run(tmp_path, steps(10, MS), window=kineto())
+    stacks = {"samples": [{"line": "train.py(12): augment", "leaf": "numpy", "count": 40}]}
+    (process / "stacks.json").write_text(json.dumps(stacks))
+    assert explain([str(tmp_path)]).breakdown.hottest_line == "train.py(12): augment"
+    (process / "stacks.json").write_text("{")
+    assert explain([str(tmp_path)]).breakdown.hottest_line == ""

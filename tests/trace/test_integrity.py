@@ -21,6 +21,7 @@ def trace():
     node = builder.add("nodes", name=0, op=0)
     builder.add("copies", source=node, target=node, from_device=0, to_device=0)
     builder.add("marks", start_ns=0, dur_ns=9, profiled=1)
+    builder.add("samples", line=0, leaf=0, count=3)
     return builder.finish(Meta("test"))
 
 

@@ -33,6 +33,7 @@ def traces(draw):
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):
         builder.add("counters", time_ns=time, name=builder.intern("memory"), value=time)
         builder.add("marks", start_ns=time, dur_ns=3, profiled=0)
+        builder.add("samples", line=builder.intern("a.py(1): f"), leaf=builder.intern(""), count=1)
     _fill_health(draw, builder.health, count)
     return builder.finish(
         Meta(

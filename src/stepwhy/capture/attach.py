@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from stepwhy.capture import imports
+from stepwhy.capture import imports, watchdog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,4 +129,5 @@ def attach() -> None:
         return
     for name, hook in _HOOKS.items():
         imports.after_import(name, hook)
+    watchdog.notice_claims()
     _sign_in(run_dir)

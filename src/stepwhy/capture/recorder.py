@@ -6,6 +6,7 @@
     DIR/process-<pid>/           one per process in which a training loop was seen
         process.json             stepwhy.process/1: framework, version, rank, observer
         steps.jsonl              one JSON object per step, appended in small batches
+        stacks.json              where the driving thread was, sampled for two seconds
         messages.jsonl           what the observer has to say: level, slug, text
         windows/<nnn>/           one traced stretch: window.json and the framework's own files
 
@@ -28,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
+
+    from stepwhy.capture.stacks import StackSampler
 
 PROCESS_SCHEMA = "stepwhy.process/1"
 WINDOW_SCHEMA = "stepwhy.window/1"
@@ -101,6 +104,7 @@ class Recorder:
         self._lines: list[str] = []
         self._flushed_s = time.monotonic()
         self._windows = 0
+        self._stacks: StackSampler | None = None
         self._opened = False
 
     def _open(self) -> None:
@@ -157,6 +161,22 @@ class Recorder:
         late = time.monotonic() - self._flushed_s > _BATCH_S
         if late or len(self._lines) >= _BATCH_LINES or not self._opened:
             self.guard(self._flush)
+        if self._windows:
+            self.guard(self._sample_stacks)
+
+    def _sample_stacks(self) -> None:
+        """Let the stack sampler take its turn; it watches after the profiler, never beside it."""
+        if self._stacks is None:
+            from stepwhy.capture.stacks import StackSampler
+
+            self._stacks = StackSampler()
+        self._stacks.stepped(self._windows)
+
+    def _keep_stacks(self) -> None:
+        """Write what the stack sampler saw."""
+        found = self._stacks.samples() if self._stacks is not None else None
+        if found is not None:
+            write_json(self._dir / "stacks.json", found)
 
     def _flush(self) -> None:
         """Write the steps that wait."""
@@ -171,6 +191,7 @@ class Recorder:
         """Write what waits; the process ends."""
         if self._lines:
             self.guard(self._flush)
+        self.guard(self._keep_stacks)
 
     def window(self, about: Mapping[str, Any], fill: Callable[[Path], None]) -> Path:
         """Add a traced window; it appears once `fill` has put its files into the given folder.

@@ -44,7 +44,7 @@ def shorten(path: str, root: str) -> str:
     return "/".join(PurePath(path).parts[-_KEPT_COMPONENTS:])
 
 
-class _Files:
+class UserFiles:
     """Answers per file name, remembered: a graph asks for the same few files over and over."""
 
     def __init__(self) -> None:
@@ -59,14 +59,19 @@ class _Files:
 
     def _judge(self, path: str) -> str | None:
         real = os.path.realpath(path)
-        inside = real.startswith(_LIBRARIES) or any(part in real for part in _PACKAGE_FOLDERS)
-        # A program that lives in an installed package is still the user's when it is the script's.
-        if path.startswith("<") or (inside and not real.startswith(self._root + os.sep)):
+        # A script that lives in an installed package is the user's with all that lies beside it;
+        # an environment that lies beside the script is not.
+        beside = _is_library(self._root + os.sep) and real.startswith(self._root + os.sep)
+        if path.startswith("<") or (_is_library(real) and not beside):
             return None
         return shorten(real, self._root)
 
 
-def _source(traceback: Iterable[Any], files: _Files) -> str | None:
+def _is_library(path: str) -> bool:
+    return path.startswith(_LIBRARIES) or any(part in path for part in _PACKAGE_FOLDERS)
+
+
+def _source(traceback: Iterable[Any], files: UserFiles) -> str | None:
     """The innermost frame of the user's code: 'train.py(41): tower'."""
     for frame in reversed(list(traceback)):
         name = files.user_name(frame[0])
@@ -83,7 +88,7 @@ def _device(scope: Any) -> str:
     return name if "<" not in name else name.partition("<")[0] + "()"
 
 
-def _scopes(operation: Any, files: _Files) -> Iterator[dict[str, str]]:
+def _scopes(operation: Any, files: UserFiles) -> Iterator[dict[str, str]]:
     """The device scopes around an op, outermost first."""
     for scope in reversed(operation._device_assignments):
         name = files.user_name(scope.filename or "<unknown>")
@@ -102,7 +107,7 @@ def sources_of(graph: Any) -> dict[str, dict[str, Any]]:
         `requested` ('' when no device was asked for) and `scopes`, outermost first, each with
         `device` as written in the program and `line` ('train.py(38)'; missing when unknown).
     """
-    files = _Files()
+    files = UserFiles()
     answers: dict[str, dict[str, Any]] = {}
     for operation in graph.get_operations():
         answer: dict[str, Any] = {"requested": operation.device}

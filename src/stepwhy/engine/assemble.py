@@ -26,6 +26,7 @@ from stepwhy.findings import (
 )
 from stepwhy.passes.devices import Totals, copies_of, known_bytes
 from stepwhy.passes.host_load import host_load
+from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase
 from stepwhy.units import format_fraction
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 # Rows of the op table per device: beyond these, an op takes no time worth reading.
 _OPS_PER_DEVICE = 100
+# A line with a smaller share of the samples is one of many.
+_HOT = 0.1
 # Waiting for a core for more than this share of the time moves a median by as much.
 _CONTENDED = 0.15
 
@@ -172,7 +175,8 @@ def _hottest_line(facts: Facts) -> str:
     rows = rows[np.isin(trace.slices.track[rows], facts.threads.all)]
     rows = rows[trace.slices.source[rows] != NULL]
     if not len(rows):
-        return ""
+        sampled = python_lines(trace)
+        return sampled[0][0] if sampled and sampled[0][1] >= _HOT else ""
     lines, group = np.unique(trace.slices.source[rows], return_inverse=True)
     weight = np.bincount(group, weights=facts.nesting.self_ns[rows].astype(np.float64))
     return trace.string(int(lines[weight.argmax()]))

@@ -17,6 +17,7 @@ from stepwhy.engine.bytes import read_source
 from stepwhy.engine.counter_log import add_counters
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.session_windows import RunWindow, join_runs
+from stepwhy.engine.stack_log import add_samples
 from stepwhy.engine.step_log import marks_of, read_lines, session_steps
 from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NoTracesError
 from stepwhy.trace import NULL, Kind, Meta, Trace, TraceBuilder
@@ -104,7 +105,7 @@ def read_run_directory(path: Path) -> list[Recording]:
     if not recordings:
         raise NoTracesError(
             f"{path.name} holds no observed training step" + _why(path),
-            "Check that the command runs a tf.compat.v1 session or a PyTorch optimizer, under a "
+            "Check that the command trains with TensorFlow, Keras, PyTorch or jitted JAX, under a "
             "Python that reads PYTHONPATH",
         )
     return recordings
@@ -172,6 +173,7 @@ def _read_process(path: Path, run: _RunFile) -> Recording:
     if run.exit_code is None:
         notes.append("The run has no recorded end: it was killed, or it is still going.")
     add_counters(_lines(path / "counters.jsonl"), builder)
+    add_samples(b"\n".join(_lines(path / "stacks.json")), builder)
     log = builder.finish(Meta("step-log"))
     trace = concatenate([*traces, log])
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)

@@ -80,6 +80,7 @@ class Trace:
     nodes: Columns
     copies: Columns
     marks: Columns
+    samples: Columns
     meta: Meta
     health: Health = field(repr=False)
 

@@ -98,7 +98,9 @@ class FlowKind(IntEnum):
     GRADIENT = 2  # from a forward operation to its backward operation
 
 
-Table = Literal["devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks"]
+Table = Literal[
+    "devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks", "samples"
+]
 Type = Literal["int8", "int32", "int64", "float64"]
 
 
@@ -284,6 +286,18 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "Time inside the framework's run call (TF1 `Session.run`).",
     ),
+    Column(
+        "samples",
+        "line",
+        "int32",
+        "string",
+        "",
+        "Innermost line of the program's own code, 'file(line): function'; '' without any.",
+    ),
+    Column(
+        "samples", "leaf", "int32", "string", "", "Package that ran; '' for the program itself."
+    ),
+    Column("samples", "count", "int64", "", "", "Stack samples of the driving thread taken there."),
 )
 
 TABLES: tuple[Table, ...] = (
@@ -295,6 +309,7 @@ TABLES: tuple[Table, ...] = (
     "nodes",
     "copies",
     "marks",
+    "samples",
 )
 
 
