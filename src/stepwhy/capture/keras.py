@@ -29,6 +29,7 @@ class NoWindow:
     """The window of a loop that is not profiled."""
 
     touched = False
+    running = False
 
     def forget(self) -> None:
         """Begin as in a process without a window."""
@@ -41,6 +42,9 @@ class NoWindow:
 
     def check_age(self) -> None:
         """No step may come for a while."""
+
+    def finish(self) -> None:
+        """No step comes."""
 
     def abandon(self) -> None:
         """Keep nothing."""
@@ -136,6 +140,10 @@ class FitObserver:
         loop.told = nobody
         self._steps.end()
 
+    def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
+        """No further step comes."""
+        loop.window.finish()
+
 
 def install(module: ModuleType, run_dir: str) -> None:
     """Observe the `fit` of a freshly imported Keras.
@@ -151,6 +159,7 @@ def install(module: ModuleType, run_dir: str) -> None:
     _observe(events, "on_train_batch_begin", before=functools.partial(tell, observer.batch_begins))
     _observe(events, "on_train_batch_end", after=functools.partial(tell, observer.batch_ends))
     _observe(events, "on_epoch_end", before=functools.partial(tell, observer.epoch_ends))
+    _observe(events, "on_train_end", before=functools.partial(tell, observer.fit_ends))
 
 
 def _ignore(_: Any, __: Any) -> None:

@@ -41,8 +41,9 @@ _NOT_ATTACHED = (
     "with -I, -E or -S. Start the training with an interpreter that reads PYTHONPATH"
 )
 _NO_LOOP = (
-    "no training loop was seen: no tf.compat.v1 session ran in the main thread and no torch "
-    "optimizer took a step. Check that the command trains with one of them"
+    "no training loop was seen: no torch optimizer took a step, and no session, Keras fit, "
+    "tf.function or jitted JAX function ran often enough. Check that the command trains with one "
+    "of them"
 )
 _VANISHED = (
     "the run directory vanished while the training ran, so nothing was kept. Name one with --out "

@@ -297,7 +297,7 @@ class CallLog:
 
     def _choose(self, number: int, rhythm: Rhythm) -> None:
         """Take this kind for the one that marks the steps if it outweighs the present one."""
-        if self.loop.window.touched or rhythm.count < _LEAST_FREQUENCY * self._most:
+        if self.loop.window.running or rhythm.count < _LEAST_FREQUENCY * self._most:
             return
         anchor = self._rhythms[self._anchor] if self._anchor != _NONE else None
         if (

@@ -36,6 +36,10 @@ class StepWindow(Protocol):
 
     touched: bool
 
+    @property
+    def running(self) -> bool:
+        """Whether the profiler runs."""
+
     def forget(self) -> None:
         """Begin as in a process without a window (after a fork)."""
 
@@ -47,6 +51,9 @@ class StepWindow(Protocol):
 
     def check_age(self) -> None:
         """No step may come for a while: close a window that has been open for long."""
+
+    def finish(self) -> None:
+        """No step comes: close the window."""
 
     def abandon(self) -> None:
         """Stop the profiler and keep nothing."""
@@ -91,7 +98,7 @@ class XPlaneWindow:
         self._recorder = recorder
         self._profiler = profiler
         self.forget()
-        atexit.register(self._finish_at_exit)
+        atexit.register(self.finish)
 
     def forget(self) -> None:
         """Begin as in a process without a window (after a fork)."""
@@ -156,17 +163,24 @@ class XPlaneWindow:
         except Exception as error:
             self._fail(error)
 
+    @property
+    def running(self) -> bool:
+        """Whether the profiler runs."""
+        return self._open
+
     def check_age(self) -> None:
         """No step may come for a while: close a window that has been open for long."""
         if self._open and self._overdue():
-            self._finish()
+            self.finish()
 
     def _overdue(self) -> bool:
         """Whether the window has been open for as long as it may."""
         return now_ns() - self._opened_ns > _LONGEST_NS
 
-    def _finish(self) -> None:
-        """Keep the window when it holds a complete step; never raises."""
+    def finish(self) -> None:
+        """No step comes: keep the window when it holds a complete one; never raises."""
+        if not self._open:
+            return
         try:
             self._close()
         except Exception as error:
@@ -224,11 +238,6 @@ class XPlaneWindow:
             "profiler-in-use",
             "the training started a profiler of its own, so no window of steps was kept",
         )
-
-    def _finish_at_exit(self) -> None:
-        """The script ends inside the window."""
-        if self._open:
-            self._finish()
 
 
 def announce(module: Any, name: str, give_way: Callable[[], None]) -> Callable[[], None]:

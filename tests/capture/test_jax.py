@@ -1,0 +1,135 @@
+"""JAX loops under observation: small training scripts, unchanged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import Launch, launch
+from stepwhy.engine.run_directory import read_run_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("jax")
+
+pytestmark = pytest.mark.framework
+
+_HEAD = """
+import sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+def loss_of(weights, batch):
+    return jnp.mean((batch @ weights - 1) ** 2)
+
+@jax.jit
+def augment(batch):
+    return batch + 0.5
+
+def update(weights, batch):
+    loss, gradient = jax.value_and_grad(loss_of)(weights, batch)
+    return weights - 0.01 * gradient, loss
+
+step = jax.jit(update, donate_argnums=0)
+generator = np.random.default_rng(0)
+weights = jnp.ones((8, 8))
+"""
+_LOOP = """
+for number in range(30):
+    batch = generator.random((12 if number == 20 else 16, 8), dtype=np.float32)
+    weights, loss = step(weights, augment(batch))
+    value = float(loss)
+print(value, type(step).__name__, step._cache_size(), sorted(vars(step)))
+sys.exit(3)
+"""
+_ANNOTATED = """
+for number in range(30):
+    with jax.profiler.StepTraceAnnotation("mine", step_num=number):
+        weights, loss = step(weights, generator.random((16, 8), dtype=np.float32))
+    jax.jit(lambda loss: loss * 2)(loss)
+print(float(loss))
+"""
+# After nine steps the window is open for certain, and not yet full.
+_OWN_PROFILER = """
+for number in range(9):
+    weights, loss = step(weights, jnp.ones((16, 8)))
+print(step._cache_size())
+with jax.profiler.trace(sys.argv[-1]):
+    weights, loss = step(weights, jnp.ones((16, 8)))
+    loss.block_until_ready()
+"""
+_EAGER = """
+for number in range(9):
+    weights, loss = update(weights, jnp.ones((16, 8)))
+print(float(loss))
+"""
+
+
+def observe(tmp_path: Path, code: str, *args: str) -> Launch:
+    (tmp_path / "train.py").write_text(_HEAD + code)
+    return launch([sys.executable, str(tmp_path / "train.py"), *args], tmp_path / "run")
+
+
+def lines_of(ended: Launch) -> list[dict[str, Any]]:
+    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = observe(tmp_path, _LOOP)
+    observed = capfd.readouterr().out
+    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False)
+    assert observed == capfd.readouterr().out
+    assert (ended.exit_code, ended.messages) == (3, ())
+    lines = lines_of(ended)
+    # What JAX jits for itself (a conversion, a fill) is not among them.
+    assert [line["signature"] for line in lines] == [0, 1] * 30
+    compiled = [i for i, line in enumerate(lines) if "compile_ns" in line]
+    assert compiled == [0, 1, 40, 41]
+    assert "backend_compile_duration" in lines[41]["compiled"]
+    assert all(line.get("compile_ns", 0) < line["end_ns"] - line["start_ns"] for line in lines[1:])
+
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    about = json.loads((window / "window.json").read_text())
+    profiled = {line["signature"] for line in lines if line["profiled"]}
+    assert (about["kind"], profiled) == ("xplane", {0, 1})
+    assert (window / "trace.xplane.pb").read_bytes().count(b"step_num") == 1
+
+    (recording,) = read_run_directory(ended.run_dir)
+    assert len(recording.trace.marks) == 29
+    # A step begins with `update`: the shorter batch is augmented at the end of the step before.
+    assert (recording.trace.marks.compile_ns > 0).nonzero()[0].tolist() == [0, 19, 20]
+
+
+def test_step_annotations_are_the_steps(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _ANNOTATED)
+    lines = lines_of(ended)
+    # The annotation is around the training's function; the other one follows it.
+    assert [line["signature"] for line in lines] == [0, 1] * 30
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    trace = (window / "trace.xplane.pb").read_bytes()
+    assert b"mine" in trace
+    assert b"train" not in trace.replace(b"train.py", b"")
+
+
+def test_the_trainings_own_profiler_comes_first(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = observe(tmp_path, _OWN_PROFILER, str(tmp_path / "own"))
+    assert (ended.exit_code, capfd.readouterr().out) == (0, "1\n")
+    (trace,) = (tmp_path / "own").glob("**/*.xplane.pb")
+    assert b"PjitFunction(update)" in trace.read_bytes()
+    (message,) = ended.messages
+    assert "a profiler of its own" in message
+    assert len(lines_of(ended)) == 10
+
+
+def test_a_loop_that_jits_nothing_is_said_to_be_unseen(tmp_path: Path) -> None:
+    (message,) = observe(tmp_path, _EAGER).messages
+    assert message.startswith("no training loop was seen")

@@ -1,0 +1,203 @@
+"""Which calls are logged, and which one marks the steps, with a window that only takes note."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture.loop import CallLog, CompileTime, Loop, StepLog
+from stepwhy.capture.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Window:
+    def __init__(self) -> None:
+        self.touched = False
+        self.running = False
+        self.ready: list[int] = []
+
+    def forget(self) -> None:
+        pass
+
+    def next_step(self, step: int, *, start: bool) -> None:
+        if start:
+            self.ready.append(step)
+
+    def begin_step(self) -> None:
+        pass
+
+    def check_age(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+
+@pytest.fixture
+def window() -> Window:
+    return Window()
+
+
+@pytest.fixture
+def loop(tmp_path: Path, window: Window) -> Loop:
+    return Loop(Recorder(str(tmp_path), "tensorflow", "2.0", "tf2-function"), window)
+
+
+@pytest.fixture
+def calls(loop: Loop) -> CallLog:
+    return CallLog(loop)
+
+
+def call(calls: CallLog, number: int, work: int = 10) -> bool:
+    logged = calls.begin(number)
+    sum(range(work))
+    if logged:
+        calls.end(number)
+    return logged
+
+
+def log(loop: Loop, tmp_path: Path) -> list[dict[str, Any]]:
+    loop.recorder.close()
+    path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_nested_pieces_of_compile_time_count_once() -> None:
+    time = CompileTime()
+    time.add("trace inner", 20, 30)
+    time.add("trace outer", 10, 50)
+    time.add("lower", 50, 60)
+    assert time.began_ns() == 10
+    found = json.loads("{" + time.take()[1:] + "}")
+    assert found == {"compile_ns": 50, "compiled": {"trace outer": 40, "lower": 10}}
+    assert time.take() == ""
+
+
+def test_calls_are_logged_from_the_first_once_one_repeats(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    calls.number("train")
+    for _ in range(2):
+        call(calls, 0)
+    assert log(loop, tmp_path) == []
+    call(calls, 0)
+    call(calls, 0)
+    assert [line["kind"] for line in log(loop, tmp_path)] == ["call"] * 4
+
+
+def test_calls_inside_calls_and_of_other_threads_are_not_logged(calls: CallLog) -> None:
+    calls.number("train")
+    assert calls.begin(0)
+    assert not calls.begin(0)
+    calls.end(0)
+    logged: list[bool] = []
+    thread = threading.Thread(target=lambda: logged.append(call(calls, 0)))
+    thread.start()
+    thread.join()
+    assert logged == [False]
+
+
+def test_a_loop_in_a_thread_is_seen_until_the_main_one_calls(calls: CallLog) -> None:
+    calls.number("train")
+    logged: list[bool] = []
+    main_called, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        logged.append(call(calls, 0))
+        done.set()
+        main_called.wait()
+        logged.append(call(calls, 0))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    done.wait()
+    assert call(calls, 0)
+    main_called.set()
+    thread.join()
+    assert logged == [True, False]
+
+
+def test_calls_of_told_steps_are_not_logged(calls: CallLog, loop: Loop) -> None:
+    calls.number("train")
+    loop.told = lambda: "fit"
+    assert not call(calls, 0)
+
+
+def test_the_heaviest_frequent_function_marks_the_steps(calls: CallLog, window: Window) -> None:
+    train, metric, evaluate = (calls.number(name) for name in ("train", "metric", "evaluate"))
+    for _ in range(12):
+        call(calls, train, 30_000)
+        call(calls, metric, 10)
+    call(calls, evaluate, 3_000_000)
+    for _ in range(4):
+        call(calls, train, 30_000)
+        call(calls, metric, 10)
+    # The line of a `train`: each is followed by one `metric`, the later ones by one more before.
+    assert window.ready
+    assert all(line % 2 == (0 if line < 24 else 1) for line in window.ready)
+
+
+def test_a_call_without_a_known_begin_starts_where_the_last_one_ended(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    train = calls.number("train")
+    for _ in range(5):
+        calls.ended(train)
+    lines = log(loop, tmp_path)
+    assert [b["start_ns"] for b in lines[1:]] == [a["end_ns"] for a in lines[:-1]]
+    assert lines[0]["start_ns"] == lines[0]["end_ns"]
+
+
+def test_waits_and_compile_time_go_to_the_line_under_way(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    train = calls.number("train")
+    loop.input_wait.add(5)
+    loop.compile_time.add("trace train", 10, 20)
+    for _ in range(3):
+        call(calls, train)
+    lines = log(loop, tmp_path)
+    assert [line["input_wait_ns"] for line in lines] == [5, None, None]
+    assert [line.get("compile_ns") for line in lines] == [10, None, None]
+
+
+def test_many_kinds_end_in_one(calls: CallLog) -> None:
+    assert max(calls.number(i) for i in range(2000)) == 512
+    assert calls.number(3) == 3
+
+
+def test_told_steps_follow_each_other_until_the_end(
+    loop: Loop, window: Window, tmp_path: Path
+) -> None:
+    steps = StepLog(loop)
+    for _ in range(2):
+        steps.begin()
+        for _ in range(5):
+            steps.begin_work()
+            steps.end_step(None)
+        steps.end()
+        steps.end_step(None)
+    lines = log(loop, tmp_path)
+    assert len(lines) == 10
+    gaps = [b["start_ns"] - a["end_ns"] for a, b in pairwise(lines)]
+    assert [i for i, gap in enumerate(gaps) if gap] == [4]
+    assert not any(step < 4 for step in window.ready)
+
+
+def test_an_internal_failure_does_not_show(calls: CallLog, tmp_path: Path) -> None:
+    (tmp_path / f"process-{os.getpid()}").write_text("in the way")
+    train = calls.number("train")
+    for _ in range(5):
+        call(calls, train)
+    assert not calls.may_begin()
+    assert not call(calls, train)

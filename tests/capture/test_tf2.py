@@ -1,0 +1,113 @@
+"""TensorFlow 2 loops under observation: small training scripts, unchanged."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import Launch, launch
+from stepwhy.engine.run_directory import read_run_directory
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.framework,
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+    ),
+]
+
+_HEAD = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+import keras
+keras.utils.set_random_seed(0)
+data = tf.random.stateless_uniform([200, 8], [1, 2])
+weights = tf.Variable(tf.ones([8, 8]))
+optimizer = keras.optimizers.SGD(0.01)
+
+def step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((batch @ weights - 1) ** 2)
+    optimizer.apply_gradients([(tape.gradient(loss, weights), weights)])
+    return loss
+"""
+_COMPILED = """
+compiled = tf.function(step)
+for batch in tf.data.Dataset.from_tensor_slices(data).batch(8):
+    loss = compiled(batch)
+for size in (3, 4):
+    loss = compiled(data[:size])
+print(f"{loss.numpy():.8f}", compiled.experimental_get_tracing_count())
+sys.exit(3)
+"""
+_EAGER = """
+for start in range(0, 160, 8):
+    loss = step(data[start:start + 8])
+    if "profile" in sys.argv and start == 80:
+        tf.profiler.experimental.start(sys.argv[-1])
+        step(data[start:start + 8])
+        tf.profiler.experimental.stop()
+print(f"{loss.numpy():.8f}")
+"""
+
+
+def observe(tmp_path: Path, code: str, *args: str) -> Launch:
+    (tmp_path / "train.py").write_text(_HEAD + code)
+    return launch([sys.executable, "-Wignore", str(tmp_path / "train.py"), *args], tmp_path / "run")
+
+
+def lines_of(ended: Launch) -> list[dict[str, Any]]:
+    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = observe(tmp_path, _COMPILED)
+    observed = capfd.readouterr().out
+    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False)
+    assert observed == capfd.readouterr().out
+    assert (ended.exit_code, ended.messages) == (3, ())
+    lines = lines_of(ended)
+    assert {line["signature"] for line in lines} == {0}
+    assert len(lines) == 27
+    # The optimizer's variables, its update and the input's fetch are all inside that call's step.
+    compiled = [i for i, line in enumerate(lines) if "compile_ns" in line]
+    assert compiled[0] == 0
+    assert compiled[1:] == [25, 26][: len(compiled) - 1]
+    assert "trace step" in lines[0]["compiled"]
+    assert all(line["input_wait_ns"] > 0 for line in lines[:25])
+
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    about = json.loads((window / "window.json").read_text())
+    first, last = about["first_step"], about["last_step"]
+    assert (about["kind"], last - first) == ("xplane", 3)
+    assert [i for i, s in enumerate(lines) if s["profiled"]] == list(range(first - 1, last + 2))
+    assert b"IteratorGetNext" in (window / "trace.xplane.pb").read_bytes()
+
+    (recording,) = read_run_directory(ended.run_dir)
+    assert len(recording.trace.marks) == 26
+    assert recording.trace.marks.compile_ns[0] > 0
+    assert (recording.trace.marks.input_wait_ns[:24] != NULL).all()
+
+
+def test_eager_updates_beside_the_trainings_own_profiler(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = observe(tmp_path, _EAGER, "profile", str(tmp_path / "own"))
+    observed = capfd.readouterr().out
+    subprocess.run(
+        [sys.executable, tmp_path / "train.py", "profile", tmp_path / "alone"], check=False
+    )
+    assert observed == capfd.readouterr().out
+    assert ended.exit_code == 0
+    assert len(lines_of(ended)) == 21
+    assert len(list((tmp_path / "own").glob("**/*.xplane.pb"))) == 1

@@ -1,0 +1,163 @@
+"""When a window opens, which steps it marks, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture import xplane_window
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.xplane_window import ProfilerInUseError, XPlaneWindow, without_host_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+# XSpace: planes (1) with one byte each, host names (4).
+PLANE, HOST = b"\x0a\x01p", b"\x22\x04host"
+
+
+class Profiler:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.used = False
+        self.conflict = False
+        self.give_way: Callable[[], None] = lambda: None
+
+    def busy(self) -> bool:
+        return self.used
+
+    def start(self, give_way: Callable[[], None]) -> None:
+        if self.conflict:
+            raise ProfilerInUseError
+        self.events.append("start")
+        self.give_way = give_way
+
+    def stop(self) -> bytes:
+        self.events.append("stop")
+        return PLANE + HOST
+
+    def discard(self) -> None:
+        self.events.append("discard")
+
+    def mark(self, step: int) -> Callable[[], None]:
+        self.events.append(f"begin {step}")
+        return lambda: self.events.append(f"end {step}")
+
+
+@pytest.fixture
+def profiler() -> Profiler:
+    return Profiler()
+
+
+@pytest.fixture
+def window(tmp_path: Path, profiler: Profiler) -> XPlaneWindow:
+    return XPlaneWindow(Recorder(str(tmp_path), "jax", "1.0", "jax-jit"), profiler)
+
+
+def run(window: XPlaneWindow, steps: range) -> list[int]:
+    """Steps that are ready for a window; which of them were touched by the profiler."""
+    touched = []
+    for step in steps:
+        window.next_step(step, start=True)
+        window.begin_step()
+        if window.touched:
+            touched.append(step)
+    return touched
+
+
+def kept(tmp_path: Path) -> list[dict[str, Any]]:
+    folders = (tmp_path / f"process-{os.getpid()}").glob("windows/*")
+    return [json.loads((folder / "window.json").read_text()) for folder in folders]
+
+
+def messages(tmp_path: Path) -> list[str]:
+    path = tmp_path / f"process-{os.getpid()}" / "messages.jsonl"
+    return [json.loads(line)["slug"] for line in path.read_text().splitlines()]
+
+
+def test_four_steps_after_one_of_warm_up_are_marked(
+    window: XPlaneWindow, profiler: Profiler, tmp_path: Path
+) -> None:
+    # The step before the marked ones pays for the start, the one after them for the export.
+    assert run(window, range(10, 30)) == [10, 11, 12, 13, 14, 15]
+    marks = [f"{what} {step}" for step in (11, 12, 13, 14) for what in ("begin", "end")]
+    assert profiler.events == ["start", *marks, "stop"]
+    (about,) = kept(tmp_path)
+    assert (about["kind"], about["first_step"], about["last_step"]) == ("xplane", 11, 14)
+    assert 0 < about["start_ns"] < about["end_ns"]
+    (trace,) = tmp_path.glob("process-*/windows/*/trace.xplane.pb")
+    assert trace.read_bytes() == PLANE
+
+
+def test_a_script_that_ends_inside_keeps_complete_steps(
+    window: XPlaneWindow, profiler: Profiler, tmp_path: Path
+) -> None:
+    run(window, range(4))
+    window.finish()
+    assert [about["last_step"] for about in kept(tmp_path)] == [2]
+    # The profiler stops before the mark of the unfinished step ends: the trace does not show it.
+    assert profiler.events[-2:] == ["begin 3", "stop"]
+
+
+def test_a_window_without_a_complete_step_is_not_kept(
+    window: XPlaneWindow, profiler: Profiler, tmp_path: Path
+) -> None:
+    run(window, range(2))
+    window.finish()
+    assert profiler.events == ["start", "begin 1", "discard"]
+    assert kept(tmp_path) == []
+
+
+def test_the_trainings_own_profiler_is_waited_for(window: XPlaneWindow, profiler: Profiler) -> None:
+    profiler.used = True
+    assert run(window, range(5)) == []
+    profiler.used = False
+    assert run(window, range(5, 7)) == [5, 6]
+
+
+def test_a_conflict_is_said_once(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
+    profiler.conflict = True
+    assert run(window, range(9)) == [0]
+    assert messages(tmp_path) == ["profiler-in-use"]
+
+
+def test_the_window_gives_way(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
+    run(window, range(3))
+    profiler.give_way()
+    assert profiler.events[-1] == "discard"
+    run(window, range(3, 9))
+    assert kept(tmp_path) == []
+    assert messages(tmp_path) == ["profiler-in-use"]
+
+
+def test_a_window_closes_after_its_longest_time(
+    window: XPlaneWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(window, range(3))
+    monkeypatch.setattr(xplane_window, "_LONGEST_NS", 0)
+    window.check_age()
+    assert not window.running
+    assert [about["last_step"] for about in kept(tmp_path)] == [1]
+
+
+def test_a_failing_profiler_costs_the_window_alone(
+    window: XPlaneWindow, profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError
+
+    monkeypatch.setattr(profiler, "mark", fail)
+    run(window, range(9))
+    assert profiler.events == ["start", "discard"]
+    assert messages(tmp_path) == ["window-lost"]
+
+
+def test_host_names_are_cut_out_and_nothing_else() -> None:
+    assert without_host_names(PLANE + HOST + PLANE) == PLANE + PLANE
+    large = b"\x0a\xac\x02" + bytes(300)
+    assert without_host_names(large + HOST) == large
+    assert without_host_names(b"\x08\x01" + HOST) == b"\x08\x01" + HOST

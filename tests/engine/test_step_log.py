@@ -1,0 +1,72 @@
+"""Steps from the calls of compiled functions."""
+
+from __future__ import annotations
+
+import json
+
+from stepwhy.engine.step_log import marks_of
+from stepwhy.trace import Meta, TraceBuilder
+
+
+def call(signature, start_ns, end_ns, **more):
+    return {
+        "kind": "call",
+        "signature": signature,
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        **more,
+    }
+
+
+def marks(*records):
+    builder = TraceBuilder()
+    marks_of([json.dumps(r).encode() for r in records], builder)
+    return builder.finish(Meta("step-log")).marks
+
+
+def test_a_step_lasts_from_one_call_of_the_heaviest_function_to_the_next():
+    log = []
+    for start in range(0, 500, 100):
+        log += [call(0, start, start + 60), call(1, start + 70, start + 80)]
+    found = marks(*log)
+    assert found.start_ns.tolist() == [0, 100, 200, 300]
+    assert found.dur_ns.tolist() == [100] * 4
+    # What a call of a compiled function takes is not what its graph takes: it may only launch it.
+    assert found.graph_ns.tolist() == [-1] * 4
+
+
+def test_the_wait_before_a_call_belongs_to_the_step_that_ends_with_it():
+    waits = [7, 1, 2, None, 4]
+    log = [call(0, i * 100, i * 100 + 60, input_wait_ns=wait) for i, wait in enumerate(waits)]
+    assert marks(*log).input_wait_ns.tolist() == [1, 2, -1, 4]
+
+
+def test_compile_time_is_summed_over_the_calls_of_a_step():
+    log = [
+        call(0, 0, 60, compile_ns=30),
+        call(1, 70, 80, compile_ns=5),
+        call(0, 100, 160),
+        call(1, 170, 180),
+        call(0, 200, 260),
+        call(1, 270, 280),
+        call(0, 300, 360),
+    ]
+    assert marks(*log).compile_ns.tolist() == [35, -1, -1]
+
+
+def test_a_step_that_was_partly_profiled_counts_as_profiled():
+    log = [call(0, i * 100, i * 100 + 60, profiled=int(i == 2)) for i in range(5)]
+    assert marks(*log).profiled.tolist() == [0, 0, 1, 0]
+
+
+def test_told_steps_come_before_calls():
+    step = {"kind": "step", "profiled": 0, "input_wait_ns": None}
+    told = [
+        {**step, "start_ns": i * 10, "end_ns": i * 10 + 9, "compile_ns": 4 if i == 0 else None}
+        for i in range(3)
+    ]
+    evaluated = [call(0, 100 + i * 100, 160 + i * 100) for i in range(9)]
+    found = marks(*told, *evaluated)
+    assert found.dur_ns.tolist() == [9, 9, 9]
+    assert found.compile_ns.tolist() == [4, -1, -1]
+    assert len(marks(*told[:2], *evaluated).dur_ns) == 8
