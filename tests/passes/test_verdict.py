@@ -229,7 +229,7 @@ def test_the_sentence_names_who_idles():
     for i in range(60):
         cpu.add(cpu.thread(), Kind.OP, i, i + 1)
     cpu.add(cpu.thread(), Kind.INPUT, 60, 100)
-    assert "the CPU idles" in verdict(cpu).sentence
+    assert "nothing computes" in verdict(cpu).sentence
 
 
 # --- confidence ----------------------------------------------------------------------------------

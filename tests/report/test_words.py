@@ -1,9 +1,10 @@
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
-from stepwhy.findings import CATEGORIES, Evidence
+from stepwhy.findings import CATEGORIES, Evidence, Verdict
 from stepwhy.report import words
 
 MS = 1_000_000
@@ -136,3 +137,18 @@ def test_run_line_is_empty_when_nothing_is_known(sample):
 )
 def test_health_needs_a_look_and_a_verdict(sample, name, expected):
     assert words.is_healthy(sample(name)) is expected
+
+
+def test_a_step_that_waits_is_not_well_because_no_check_found_the_cause(sample):
+    nothing_found = sample("healthy")
+    waits = dataclasses.replace(
+        nothing_found,
+        verdict=Verdict("host", 0.9, "The host holds the step up."),
+        breakdown=dataclasses.replace(
+            nothing_found.breakdown, hottest_line="feed.py(8): distance_map"
+        ),
+    )
+    assert not words.is_healthy(waits)
+    text = words.nothing_found(waits)
+    assert text.startswith("No check names the cause yet")
+    assert text.endswith("begin at feed.py(8): distance_map.")

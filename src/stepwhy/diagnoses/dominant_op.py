@@ -54,7 +54,7 @@ RULE = Rule(
 )
 
 DOMINANT = 0.30  # of the summed compute time; a third in one place is worth a look of its own
-WORTH_A_LOOK = 0.30  # of the step in computation; below it something else is the step's problem
+WORTH_A_LOOK = 0.50  # of the step in computation; below it something else is the step's problem
 FEWEST_SLICES = 10  # of computation; of fewer, one always dominates
 
 # First match wins. Source: operator names of PyTorch and TensorFlow, kernel names of cuDNN, cuBLAS,

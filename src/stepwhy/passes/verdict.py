@@ -246,8 +246,10 @@ def _subject(facts: Facts) -> tuple[str, str]:
         count = len(facts.leading)
         all_of_them = "both devices" if count == 2 else f"all {count} devices"
         return f"{all_of_them} idle", f"at least one of {count} devices computes"
-    gpu = facts.has_accelerator and facts.leading[0].kind is DeviceKind.GPU
-    name = "the GPU" if gpu else "the accelerator" if facts.has_accelerator else "the CPU"
+    if not facts.has_accelerator:
+        return "nothing computes", "the CPU computes"  # what it does instead is no idleness
+    gpu = facts.leading[0].kind is DeviceKind.GPU
+    name = "the GPU" if gpu else "the accelerator"
     return f"{name} idles", f"{name} computes"
 
 

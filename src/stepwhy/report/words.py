@@ -134,9 +134,9 @@ def is_partial(result: Result) -> bool:
 
 
 def is_healthy(result: Result) -> bool:
-    """Whether something was looked at, the verdict is known and nothing was found."""
+    """Whether checks looked and found nothing, and the device computes: no cause is left to find."""
     verdicts = {finding.verdict for finding in result.findings}
-    return "found" not in verdicts and "clear" in verdicts and result.verdict.bound_by != "unknown"
+    return "found" not in verdicts and "clear" in verdicts and result.verdict.bound_by == "compute"
 
 
 def share(part_ns: int, wall_ns: int) -> str:
@@ -213,6 +213,19 @@ def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
         return f"profiling adds {units.format_fraction(cost)}"
     low, high = (units.format_fraction(x) for x in interval)
     return f"profiling adds {units.format_fraction(cost)} ({low} to {high})"
+
+
+def nothing_found(result: Result) -> str:
+    """What it means that no check found anything; a step that waits is not well for that."""
+    clear = sum(finding.verdict == "clear" for finding in result.findings)
+    if not clear:
+        return "Nothing was found, but no check could look properly."
+    checks = "1 check" if clear == 1 else f"{clear} checks"
+    if is_healthy(result):
+        return f"Nothing to change was found: {checks} looked and came back clear."
+    line = one_line(result.breakdown.hottest_line)
+    begin = f"begin at {line}" if line else "begin with the largest part of the picture above"
+    return f"No check names the cause yet ({checks} looked and came back clear): {begin}."
 
 
 def steps_sentence(steps: Steps) -> str:

@@ -40,6 +40,7 @@ def page(result: Result) -> str:
             unsure=words.is_unsure(result.verdict),
             partial=words.PARTIAL if words.is_partial(result) else "",
             healthy=words.is_healthy(result),
+            nothing_found=words.nothing_found(result),
             style=_asset("style.css"),
             script=script,
             script_hash=_hash(script),

@@ -53,12 +53,8 @@ def findings(result: Result, width: int, *, show_all: bool) -> Iterator[Renderab
 def _nothing_found(result: Result) -> Iterator[RenderableType]:
     if result.verdict.bound_by == "unknown":
         return
-    clear = sum(finding.verdict == "clear" for finding in result.findings)
-    if clear:
-        checks = "1 check" if clear == 1 else f"{clear} checks"
-        yield Text(f"\nNothing to change was found: {checks} looked and came back clear.")
-    else:
-        yield Text("\nNothing was found, but no check could look properly.", "yellow")
+    style = "" if words.is_healthy(result) else "yellow"
+    yield Text(f"\n{words.nothing_found(result)}", style)
 
 
 def _finding(
