@@ -80,10 +80,12 @@ class Recorder:
 
     Attributes:
         alive: False once a failure has made the recorder step aside.
+        samples_stacks: Whether the stack sampler may run beside this loop.
     """
 
     def __init__(self, run_dir: str, framework: str, framework_version: str, observer: str) -> None:
         self.alive = True
+        self.samples_stacks = True
         self._run_dir = Path(run_dir)
         self._about = {
             "framework": framework,
@@ -161,7 +163,7 @@ class Recorder:
         late = time.monotonic() - self._flushed_s > _BATCH_S
         if late or len(self._lines) >= _BATCH_LINES or not self._opened:
             self.guard(self._flush)
-        if self._windows:
+        if self._windows and self.samples_stacks:
             self.guard(self._sample_stacks)
 
     def _sample_stacks(self) -> None:
