@@ -122,7 +122,7 @@ class CallbackList:
 def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loop:
     made = Loop(Recorder(str(tmp_path), "pytorch", "2.0", "keras-fit"), keras.NoWindow())
     monkeypatch.setattr(keras, "_loop_of", lambda _: made)
-    monkeypatch.setattr(keras, "_backend", lambda: "torch")
+    monkeypatch.setattr(keras, "backend", lambda: "torch")
     return made
 
 

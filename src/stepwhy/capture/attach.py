@@ -69,9 +69,10 @@ def _observe_iterators(module: ModuleType) -> None:
 
 def _observe_updates(module: ModuleType) -> None:
     """`keras.src.optimizers.base_optimizer`, or that of legacy Keras, has been imported."""
-    from stepwhy.capture import tf2
+    from stepwhy.capture import keras, tf2
 
-    tf2.install_optimizers(module, os.environ[RUN_DIR_VARIABLE])
+    if keras.backend() == "tensorflow":
+        tf2.install_optimizers(module, os.environ[RUN_DIR_VARIABLE])
 
 
 def _observe_fit(module: ModuleType) -> None:

@@ -50,7 +50,7 @@ class NoWindow:
         """Keep nothing."""
 
 
-def _backend() -> str:
+def backend() -> str:
     """The backend that Keras runs on; legacy Keras knows only one."""
     config = sys.modules.get("keras.src.backend.config")
     return str(config.backend()) if config is not None else "tensorflow"
@@ -59,17 +59,17 @@ def _backend() -> str:
 @functools.cache
 def _loop_of(run_dir: str) -> Loop:
     """The loop of the backend's framework."""
-    backend = _backend()
-    if backend == "tensorflow":
+    name = backend()
+    if name == "tensorflow":
         from stepwhy.capture import tf2
 
         return tf2.loop_of(run_dir)
-    if backend == "jax":
+    if name == "jax":
         from stepwhy.capture import jax
 
         return jax.loop_of(run_dir)
-    framework = {"torch": "pytorch"}.get(backend, backend)
-    version = getattr(sys.modules.get(backend), "__version__", "unknown")
+    framework = {"torch": "pytorch"}.get(name, name)
+    version = getattr(sys.modules.get(name), "__version__", "unknown")
     return Loop(Recorder(run_dir, framework, str(version), "keras-fit"), NoWindow())
 
 
@@ -108,7 +108,7 @@ class FitObserver:
         self._loop = _loop_of(self._run_dir)
         self._steps = StepLog(self._loop)
         # On this backend Python fetches the batch before it begins it.
-        self._waits_between = _backend() == "torch"
+        self._waits_between = backend() == "torch"
         return self._loop
 
     def epoch_begins(self, loop: Loop, callbacks: Any, _: Any) -> None:
