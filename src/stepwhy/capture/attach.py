@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from stepwhy.capture import imports, watchdog
+from stepwhy.capture import imports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,5 +130,4 @@ def attach() -> None:
         return
     for name, hook in _HOOKS.items():
         imports.after_import(name, hook)
-    watchdog.notice_claims()
     _sign_in(run_dir)

@@ -19,6 +19,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import write_json
 from stepwhy.capture.redaction import redact
 from stepwhy.capture.sampler import Sampler
+from stepwhy.capture.stacks import StackSamplers
 from stepwhy.capture.status import Status
 from stepwhy.errors import CaptureError
 
@@ -157,7 +158,8 @@ def _run(command: Sequence[str], run_dir: Path, *, show_status: bool) -> int:
                 "Check the command, or pass a Python script",
             ) from error
         forwarding.to(child)
-        with Sampler(run_dir, child.pid), contextlib.ExitStack() as shown:
+        stacks = StackSamplers(run_dir, command)
+        with Sampler(run_dir, child.pid, stacks=stacks), contextlib.ExitStack() as shown:
             if show_status:
                 shown.enter_context(Status(run_dir))
             code = child.wait()

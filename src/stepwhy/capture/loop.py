@@ -104,9 +104,6 @@ class Loop:
 
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
         self.recorder = recorder
-        # The interpreter's watchdog reads the frames of threads that run. Beside the threads of
-        # these frameworks, which come and go, it crashes the process (CPython 3.11).
-        recorder.samples_stacks = False
         self.window = window
         self.told: Callable[[], object] = nobody
         self.forget()

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from stepwhy.capture.stacks import StackSampler
-
 PROCESS_SCHEMA = "stepwhy.process/1"
 WINDOW_SCHEMA = "stepwhy.window/1"
 
@@ -80,12 +78,10 @@ class Recorder:
 
     Attributes:
         alive: False once a failure has made the recorder step aside.
-        samples_stacks: Whether the stack sampler may run beside this loop.
     """
 
     def __init__(self, run_dir: str, framework: str, framework_version: str, observer: str) -> None:
         self.alive = True
-        self.samples_stacks = True
         self._run_dir = Path(run_dir)
         self._about = {
             "framework": framework,
@@ -106,7 +102,6 @@ class Recorder:
         self._lines: list[str] = []
         self._flushed_s = time.monotonic()
         self._windows = 0
-        self._stacks: StackSampler | None = None
         self._opened = False
 
     def _open(self) -> None:
@@ -163,22 +158,6 @@ class Recorder:
         late = time.monotonic() - self._flushed_s > _BATCH_S
         if late or len(self._lines) >= _BATCH_LINES or not self._opened:
             self.guard(self._flush)
-        if self._windows and self.samples_stacks:
-            self.guard(self._sample_stacks)
-
-    def _sample_stacks(self) -> None:
-        """Let the stack sampler take its turn; it watches after the profiler, never beside it."""
-        if self._stacks is None:
-            from stepwhy.capture.stacks import StackSampler
-
-            self._stacks = StackSampler()
-        self._stacks.stepped(self._windows)
-
-    def _keep_stacks(self) -> None:
-        """Write what the stack sampler saw."""
-        found = self._stacks.samples() if self._stacks is not None else None
-        if found is not None:
-            write_json(self._dir / "stacks.json", found)
 
     def _flush(self) -> None:
         """Write the steps that wait."""
@@ -193,7 +172,6 @@ class Recorder:
         """Write what waits; the process ends."""
         if self._lines:
             self.guard(self._flush)
-        self.guard(self._keep_stacks)
 
     def window(self, about: Mapping[str, Any], fill: Callable[[Path], None]) -> Path:
         """Add a traced window; it appears once `fill` has put its files into the given folder.

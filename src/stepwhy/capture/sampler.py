@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
+    from stepwhy.capture.stacks import StackSamplers
+
 COUNTERS_FILE = "counters.jsonl"
 _SHORTEST_S = 0.5
 # The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
@@ -46,9 +48,13 @@ class Sampler:
         run_dir: The run directory.
         root: Id of the process that was started; all its descendants are the job.
         proc: Where the kernel shows its processes.
+        stacks: Takes its turn with every sample, and is finished with the sampler.
     """
 
-    def __init__(self, run_dir: Path, root: int, proc: Path = _PROC) -> None:
+    def __init__(
+        self, run_dir: Path, root: int, proc: Path = _PROC, stacks: StackSamplers | None = None
+    ) -> None:
+        self._stacks = stacks
         self._run_dir = run_dir
         self._root = root
         self._proc = proc
@@ -62,12 +68,16 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join(timeout=1)
+        if self._stacks is not None:
+            self._stacks.finish()
 
     def _loop(self) -> None:
         started_ns = now_ns()
         interval_s = _SHORTEST_S
         while not self._stopped.wait(interval_s):
             self.sample()
+            if self._stacks is not None:
+                self._stacks.look()
             interval_s = max(_SHORTEST_S, (now_ns() - started_ns) / 1e9 * _SHARE_OF_RUN)
 
     def sample(self) -> None:

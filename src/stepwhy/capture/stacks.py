@@ -1,164 +1,159 @@
-"""Which source line holds the thread that drives the loop: samples that the GIL does not bias.
+"""Which source line holds the thread that drives the loop, sampled from outside by py-spy.
 
-A thread that reads frames can only do so while it holds the interpreter's lock, so it sees the
-driving thread where that lets go of the lock, and never where it computes in Python. The watchdog
-of `faulthandler` runs without the lock. For a few seconds after the first traced window it writes
-the stacks to a nameless file; when the process ends they are counted and kept as `stacks.json`::
+A thread of the job that reads frames needs the interpreter's lock, so it sees the driving thread
+where that lets go of the lock, and never where it computes in Python; a watchdog without the lock
+(`faulthandler`) can crash the job. py-spy reads the memory of the process from another process:
+neither biased by the lock nor able to harm. For two seconds after the traced windows it samples
+every 7 ms without pausing the job; the samples are counted and kept as `stacks.json`::
 
-    {"schema", "start_ns", "end_ns", "interval_ns",
+    {"schema", "interval_ns",
      "samples": [{"line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...]}
 
-`line` is the innermost line of the user's own code, `leaf` the package in which the thread was
-('' for the user's own code). Paths outside the program's folder are not kept.
+`line` is the innermost line of the program's own code, `leaf` the package in which the thread was
+('' for the program itself). Paths outside the program's folder are not kept. Where py-spy is
+missing or the kernel does not let it look, there is no file.
 
-Source: CPython's Modules/faulthandler.c (what the watchdog prints).
+Source: py-spy's `record --format raw` (stacks as semicolon-separated frames, with a count).
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
-import threading
+import shutil
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import watchdog
-from stepwhy.capture.clock import now_ns
+from stepwhy.capture.recorder import write_json
+from stepwhy.capture.tf1_sources import UserFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import IO, Any
+    from collections.abc import Sequence
 
 STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/1"
-# A prime number of 100 us, so that samples do not lock onto a step of a round length.
-_INTERVAL_S = 0.0071
-_LONGEST_NS = 2_000_000_000
-_FEWEST_STEPS = 5
-# Steps without a new window before sampling begins: profiler and sampler never watch together.
-_STEPS_AFTER_WINDOW = 3
+_RAW_FILE = ".stacks.raw"
+# A rate that does not lock onto a step of a round length.
+_RATE_HZ = 141
+_DURATION_S = 2
 _MOST_LINES = 200
-# A job with hundreds of threads could write gigabytes otherwise.
-_MOST_BYTES = 32 << 20
+_END_S = 5.0  # py-spy ends at once when its process is gone
 
 
-class StackSampler:
-    """Samples the calling thread's stack for a while, once per process.
+class StackSamplers:
+    """Starts one py-spy per observed process, when its traced windows are over.
 
-    Attributes:
-        window: When it sampled, (start, end) in ns; None before that.
+    Args:
+        run_dir: The run directory.
+        command: The command that runs; its script's folder is the program's.
     """
 
-    def __init__(self) -> None:
-        self.forget()
+    def __init__(self, run_dir: Path, command: Sequence[str]) -> None:
+        self._run_dir = run_dir
+        self._files = UserFiles(program_folder(command))
+        self._program = find_py_spy()
+        self._windows: dict[Path, int] = {}
+        self._running: dict[Path, subprocess.Popen[bytes] | None] = {}
 
-    def forget(self) -> None:
-        """Begin as in a process that has sampled nothing (a fork has no watchdog)."""
-        self.window: tuple[int, int] | None = None
-        self._file: IO[bytes] | None = None
-        self._running = False
-        self._windows = 0
-        self._since_window = 0
-        self._steps = 0
-        self._start_ns = 0
-        self._thread = 0
-
-    def stepped(self, windows: int) -> None:
-        """A step was logged by the calling thread: begin, go on, or end.
-
-        Args:
-            windows: Traced windows so far.
-        """
-        if self.window is not None:
+    def look(self) -> None:
+        """Start a sampler for every process whose windows have stopped to grow; never raises."""
+        if self._program is None:
             return
-        if self._running:
-            self._go_on(windows)
-            return
-        self._since_window = self._since_window + 1 if windows == self._windows else 0
-        self._windows = windows
-        if windows and self._since_window >= _STEPS_AFTER_WINDOW and watchdog.is_free():
-            self._begin()
+        try:
+            for folder in self._run_dir.glob("process-*"):
+                windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
+                if windows and windows == self._windows.get(folder) and folder not in self._running:
+                    self._running[folder] = self._start(folder)
+                self._windows[folder] = windows
+        except (OSError, ValueError):
+            pass
 
-    def _begin(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - lives until the process ends
-        self._thread = threading.get_ident()
-        self._start_ns, self._steps, self._running = now_ns(), 0, True
-        watchdog.start(_INTERVAL_S, self._file)
-
-    def _go_on(self, windows: int) -> None:
-        self._steps += 1
-        late = now_ns() - self._start_ns > _LONGEST_NS and self._steps >= _FEWEST_STEPS
-        if late or windows != self._windows or not watchdog.is_free():
-            self.end()
-
-    def end(self) -> None:
-        """Stop sampling."""
-        if not self._running:
-            return
-        watchdog.stop()
-        self._running = False
-        self.window = (self._start_ns, now_ns())
-
-    def samples(self) -> dict[str, Any] | None:
-        """What `stacks.json` holds, None when nothing was sampled."""
-        self.end()
-        if self._file is None or self.window is None:
+    def _start(self, folder: Path) -> subprocess.Popen[bytes] | None:
+        pid = str(int(folder.name.removeprefix("process-")))
+        options = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
+        amount = ["--duration", str(_DURATION_S), "--rate", str(_RATE_HZ)]
+        command = [str(self._program), "record", *options, *amount, "--pid", pid]
+        try:
+            return subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
+                [*command, "--output", str(folder / _RAW_FILE)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
             return None
-        self._file.seek(0)
-        counts = count_lines(self._file.read(_MOST_BYTES), self._thread)
-        rows = [
+
+    def finish(self) -> None:
+        """Wait for the samplers and keep what they saw; never raises."""
+        for folder, sampler in self._running.items():
+            try:
+                if sampler is not None:
+                    sampler.wait(_END_S)
+                self._keep(folder)
+            except (OSError, subprocess.TimeoutExpired):
+                if sampler is not None:
+                    sampler.kill()
+
+    def _keep(self, folder: Path) -> None:
+        raw = folder / _RAW_FILE
+        if not raw.is_file():
+            return
+        pid = int(folder.name.removeprefix("process-"))
+        counts = count_lines(raw.read_text(errors="replace"), pid, self._files)
+        raw.unlink()
+        samples = [
             {"line": line, "leaf": leaf, "count": count}
             for (line, leaf), count in counts.most_common(_MOST_LINES)
         ]
-        return {
-            "schema": SCHEMA,
-            "start_ns": self.window[0],
-            "end_ns": self.window[1],
-            "interval_ns": round(_INTERVAL_S * 1e9),
-            "samples": rows,
-        }
+        if samples:
+            about = {"schema": SCHEMA, "interval_ns": round(1e9 / _RATE_HZ), "samples": samples}
+            write_json(folder / STACKS_FILE, about)
 
 
-_FRAME = re.compile(rb'^  File "(.*)", line (\d+) in (.*)$')
+def find_py_spy() -> Path | None:
+    """The py-spy that was installed with stepwhy, or the one on the path."""
+    beside = Path(sys.executable).with_name("py-spy")
+    if beside.is_file():
+        return beside
+    found = shutil.which("py-spy")
+    return Path(found) if found else None
+
+
+def program_folder(command: Sequence[str]) -> str:
+    """The folder of the script that a command runs; the current one where it names none."""
+    script = next((Path(word) for word in command if word.endswith(".py")), None)
+    return str(script.resolve().parent if script is not None else Path.cwd())
+
+
+# A thread has a name once the program has imported `threading`.
+_STACK = re.compile(r"^thread \((?P<id>\d+)\)(?:: [^;]*)?;(?P<frames>.*) (?P<count>\d+)$")
+_FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 
 
-def count_lines(text: bytes, thread: int) -> Counter[tuple[str, str]]:
-    """Count samples by (innermost line of the user's code, package of the innermost frame).
+def count_lines(text: str, pid: int, files: UserFiles) -> Counter[tuple[str, str]]:
+    """Count samples of the main thread by (line of the program, package of the innermost frame).
 
     Args:
-        text: What the watchdog wrote.
-        thread: Identity of the thread whose stacks count.
+        text: What py-spy wrote.
+        pid: The process; its main thread has the same number.
+        files: Tells the program's own files.
     """
-    from stepwhy.capture.tf1_sources import UserFiles
-
-    files = UserFiles()
     counts: Counter[tuple[str, str]] = Counter()
-    for frames in _stacks(text, thread):
-        if not frames:
+    for match in filter(None, map(_STACK.match, text.splitlines())):
+        frames = [m for m in map(_FRAME.match, match["frames"].split(";")) if m is not None]
+        if int(match["id"]) != pid or not frames:
             continue
-        own = ((files.user_name(path), line, name) for path, line, name in frames)
-        line = next((f"{file}({at}): {name}" for file, at, name in own if file is not None), "")
-        counts[line, _package(frames[0][0], files.user_name(frames[0][0]))] += 1
+        own = ((files.user_name(m["path"]), m) for m in reversed(frames))
+        line = next((f"{f}({m['line']}): {m['function']}" for f, m in own if f is not None), "")
+        counts[line, _leaf(frames[-1]["path"], files)] += int(match["count"])
     return counts
 
 
-def _package(path: str, user_name: str | None) -> str:
-    if user_name is not None:
+def _leaf(path: str, files: UserFiles) -> str:
+    if files.user_name(path) is not None:
         return ""
     found = _PACKAGE.search(path)
     return found[1].removesuffix(".py") if found else "python"
-
-
-def _stacks(text: bytes, thread: int) -> Iterator[list[tuple[str, int, str]]]:
-    """Frames of one thread, innermost first, sample by sample."""
-    for section in re.split(rb"^(?:Current t|T)hread 0x", text, flags=re.MULTILINE)[1:]:
-        number, _, rest = section.partition(b" ")
-        if int(number, 16) != thread:
-            continue
-        found = (_FRAME.match(line) for line in rest.split(b"\n")[1:])
-        yield [
-            (m[1].decode(errors="replace"), int(m[2]), m[3].decode(errors="replace"))
-            for m in found
-            if m is not None
-        ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from pathlib import PurePath
@@ -21,6 +22,10 @@ _LIBRARIES = tuple(
     }
 )
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+# The observer itself, wherever it is installed.
+_OBSERVER = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir)) + os.sep  # noqa: PTH118, PTH120
+# The standard library of another interpreter than this one.
+_STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\]")
 _KEPT_COMPONENTS = 2
 
 
@@ -45,10 +50,14 @@ def shorten(path: str, root: str) -> str:
 
 
 class UserFiles:
-    """Answers per file name, remembered: a graph asks for the same few files over and over."""
+    """Answers per file name, remembered: a graph asks for the same few files over and over.
 
-    def __init__(self) -> None:
-        self._root = script_dir()
+    Args:
+        root: The script's folder; that of the script that runs here by default.
+    """
+
+    def __init__(self, root: str | None = None) -> None:
+        self._root = script_dir() if root is None else root
         self._short: dict[str, str | None] = {}
 
     def user_name(self, path: str) -> str | None:
@@ -68,7 +77,10 @@ class UserFiles:
 
 
 def _is_library(path: str) -> bool:
-    return path.startswith(_LIBRARIES) or any(part in path for part in _PACKAGE_FOLDERS)
+    known = path.startswith((*_LIBRARIES, _OBSERVER)) or any(
+        part in path for part in _PACKAGE_FOLDERS
+    )
+    return known or _STANDARD_LIBRARY.search(path) is not None
 
 
 def _source(traceback: Iterable[Any], files: UserFiles) -> str | None:

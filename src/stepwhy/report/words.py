@@ -134,7 +134,7 @@ def is_partial(result: Result) -> bool:
 
 
 def is_healthy(result: Result) -> bool:
-    """Whether checks looked and found nothing, and the device computes: no cause is left to find."""
+    """Whether checks looked and found nothing, and the device computes: no cause is left."""
     verdicts = {finding.verdict for finding in result.findings}
     return "found" not in verdicts and "clear" in verdicts and result.verdict.bound_by == "compute"
 
