@@ -414,7 +414,10 @@ def test_a_real_cluster_shows_its_transfers(tmp_path):
     moved = {c[0]: c[1:5] for c in copies(trace)}
     assert moved["x"] == ("product", there, back, 64 * 64 * 4)
     assert moved["product"] == ("sum", back, there, 64 * 64 * 4)
-    assert all(c[5] > 0 for c in copies(trace))
+    # A server reports a transfer that ends late with the next run: its duration is not known here.
+    durations = [c[5] for c in copies(trace) if c[5] is not None]
+    assert durations
+    assert min(durations) > 0
     assert nodes(trace)["product"] == ("MatMul", "/job:worker/task:1 CPU:0", back)
     assert set(directions(trace)) == {"PEER"}
 
