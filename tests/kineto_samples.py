@@ -35,7 +35,7 @@ BREAKDOWN_US = {
     "storage": 0,
     "unexplained": 1300,  # the long silence [7700, 9000)
 }
-SECRETS = ("node17.internal", "alice", "tw-job-4711", "s3cr3t", "/opt/private/")
+SECRETS = ("node17.internal", "someone", "tw-job-4711", "s3cr3t", "/opt/private/")
 
 
 @dataclass(frozen=True)

@@ -235,11 +235,11 @@ def test_rows_of_2022_that_repeat_or_link_others_change_no_number():
 
 def test_python_stacks_explain_silence_and_name_their_line():
     spelling, base = NEW, NEW.base_us
-    line = "/home/alice/work/model/train.py(42): compute_mask"
+    line = "/home/someone/project/model/train.py(42): compute_mask"
     frame = x("python_function", line, base + 7750, base + 8950, pid=100, tid=1)
     trace = read(dump([*run(spelling), frame], spelling.header))
     row = trace.rows(Kind.PYTHON)[0]
-    assert trace.string(trace.slices.source[row]) == "work/model/train.py(42): compute_mask"
+    assert trace.string(trace.slices.source[row]) == "project/model/train.py(42): compute_mask"
     assert "python-stacks" in trace.meta.signals
     per_step = Facts(trace).per_step
     quiet = Facts(read(sample("2022 categories"))).per_step
@@ -250,7 +250,7 @@ def test_python_stacks_explain_silence_and_name_their_line():
 
 
 @pytest.mark.parametrize(
-    "path", ["/home/alice/train.py", "/root/train.py", "/Users/alice/train.py", "train.py"]
+    "path", ["/home/someone/train.py", "/root/train.py", "/Users/someone/train.py", "train.py"]
 )
 def test_home_folders_are_left_out_of_source_lines(path):
     trace = read_records(x("python_function", f"{path}(3): main", 0, 5, pid=1, tid=1))
@@ -260,7 +260,7 @@ def test_home_folders_are_left_out_of_source_lines(path):
 def test_call_stack_of_an_operation_names_the_users_own_frame():
     stack = (
         "torch/nn/functional.py(100): linear;/usr/lib/site-packages/lib/x.py(1): f;"
-        "/data/alice/project/net/model.py(7): forward;train.py(3): main"
+        "/data/someone/project/net/model.py(7): forward;train.py(3): main"
     )
     args = {"Call stack": stack}
     trace = read_records(x("cpu_op", "aten::linear", 0, 5, pid=1, tid=1, args=args))
