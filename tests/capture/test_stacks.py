@@ -107,6 +107,7 @@ def test_shares_of_python_and_sleep_are_unbiased(tmp_path):
         samplers = StackSamplers(run, command)
         samplers.look()  # sees one window
         samplers.look()  # it has not grown: begin
+        assert [p.name for p in folder.iterdir()] == ["windows"]  # whole paths stay elsewhere
         samplers.finish()
         child.kill()
     found = json.loads((folder / "stacks.json").read_text())

@@ -414,7 +414,8 @@ def test_a_real_cluster_shows_its_transfers(tmp_path):
     moved = {c[0]: c[1:5] for c in copies(trace)}
     assert moved["x"] == ("product", there, back, 64 * 64 * 4)
     assert moved["product"] == ("sum", back, there, 64 * 64 * 4)
-    # A server reports a transfer that ends late with the next run: its duration is not known here.
+    # Under load TensorFlow was seen to leave a transfer out of its step statistics; then the
+    # duration is missing, which is not zero.
     durations = [c[5] for c in copies(trace) if c[5] is not None]
     assert durations
     assert min(durations) > 0

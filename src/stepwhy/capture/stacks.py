@@ -22,6 +22,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/1"
-_RAW_FILE = ".stacks.raw"
 # A rate that does not lock onto a step of a round length.
 _RATE_HZ = 141
 _DURATION_S = 2
@@ -56,6 +56,9 @@ class StackSamplers:
         self._program = find_py_spy()
         self._windows: dict[Path, int] = {}
         self._running: dict[Path, subprocess.Popen[bytes] | None] = {}
+        # What py-spy writes has whole paths, so it never lies in the run directory, not even when
+        # the launcher is killed.
+        self._scratch = tempfile.TemporaryDirectory(prefix="stepwhy-", ignore_cleanup_errors=True)
 
     def look(self) -> None:
         """Start a sampler for every process whose windows have stopped to grow; never raises."""
@@ -77,13 +80,16 @@ class StackSamplers:
         command = [str(self._program), "record", *options, *amount, "--pid", pid]
         try:
             return subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
-                [*command, "--output", str(folder / _RAW_FILE)],
+                [*command, "--output", str(self._raw(folder))],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
         except OSError:
             return None
+
+    def _raw(self, folder: Path) -> Path:
+        return Path(self._scratch.name) / folder.name
 
     def finish(self) -> None:
         """Wait for the samplers and keep what they saw; never raises."""
@@ -95,14 +101,14 @@ class StackSamplers:
             except (OSError, subprocess.TimeoutExpired):
                 if sampler is not None:
                     sampler.kill()
+        self._scratch.cleanup()
 
     def _keep(self, folder: Path) -> None:
-        raw = folder / _RAW_FILE
+        raw = self._raw(folder)
         if not raw.is_file():
             return
         pid = int(folder.name.removeprefix("process-"))
         counts = count_lines(raw.read_text(errors="replace"), pid, self._files)
-        raw.unlink()
         samples = [
             {"line": line, "leaf": leaf, "count": count}
             for (line, leaf), count in counts.most_common(_MOST_LINES)
