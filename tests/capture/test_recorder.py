@@ -128,3 +128,36 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     steps = [json.loads(line)["i"] for line in log.read_text().splitlines()]
     assert steps == list(range(len(steps)))
     assert len(steps) >= 128
+
+
+def test_events_and_levels_are_written_with_the_steps(tmp_path):
+    recorder = Recorder(str(tmp_path), "pytorch", "2.13.0", "torch-optimizer")
+    recorder.event(
+        "trace", name="step", start_ns=5, end_ns=9, reason="new shape", source="a.py(3): f", count=2
+    )
+    recorder.event("graph", name="graph", start_ns=1, end_ns=1)
+    recorder.level("tf1-queue", "fifo", 7, capacity=32, reserve=4)
+    recorder.level("dataloader", "loader", 0)
+    recorder.step("{}")
+    folder = next(tmp_path.glob("process-*"))
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert events == [
+        {"kind": "trace", "start_ns": 5, "end_ns": 9, "name": "step", "reason": "new shape",
+         "source": "a.py(3): f", "count": 2},
+        {"kind": "graph", "start_ns": 1, "end_ns": 1, "name": "graph"},
+    ]  # fmt: skip
+    levels = [json.loads(line) for line in (folder / "levels.jsonl").read_text().splitlines()]
+    assert levels[0].pop("time_ns") > 0
+    assert levels[0] == {
+        "kind": "tf1-queue", "name": "fifo", "value": 7, "capacity": 32, "reserve": 4
+    }  # fmt: skip
+    assert levels[1].keys() == {"kind", "time_ns", "name", "value"}
+
+
+def test_events_are_bounded(tmp_path):
+    recorder = Recorder(str(tmp_path), "jax", "0.10", "jax-jit")
+    for n in range(3000):
+        recorder.event("compile", name=f"f{n}", start_ns=n, end_ns=n)
+    recorder.step("{}")
+    folder = next(tmp_path.glob("process-*"))
+    assert len((folder / "events.jsonl").read_text().splitlines()) == 2000

@@ -6,11 +6,13 @@
     DIR/process-<pid>/           one per process in which a training loop was seen
         process.json             stepwhy.process/1: framework, version, rank, observer
         steps.jsonl              one JSON object per step, appended in small batches
+        events.jsonl             rare things and why: a trace, a compilation, a graph change
+        levels.jsonl             fill levels of queues and buffers
         stacks.json              where the driving thread was, sampled for two seconds
         messages.jsonl           what the observer has to say: level, slug, text
         windows/<nnn>/           one traced stretch: window.json and the framework's own files
 
-Files appear complete (written under another name, then renamed), except the two logs, which grow
+Files appear complete (written under another name, then renamed), except the logs, which grow
 by whole lines: what was flushed survives a kill. The recorder never raises: at the first failure
 it says so once, if it still can, and steps aside for good.
 """
@@ -25,6 +27,8 @@ import shutil
 import time
 from pathlib import Path
 
+from stepwhy.capture.clock import now_ns
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,6 +40,9 @@ WINDOW_SCHEMA = "stepwhy.window/1"
 # A kill loses at most this many steps, and at most the steps of this time.
 _BATCH_LINES = 64
 _BATCH_S = 0.5
+# A program that traces anew in every step says the same thing again and again.
+_MOST_EVENTS = 2000
+_LONGEST_REASON = 400
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -100,6 +107,9 @@ class Recorder:
         self._pid = os.getpid()
         self._dir = self._run_dir / f"process-{self._pid}"
         self._lines: list[str] = []
+        self._events: list[str] = []
+        self._levels: list[str] = []
+        self._told_events = 0
         self._flushed_s = time.monotonic()
         self._windows = 0
         self._opened = False
@@ -159,14 +169,66 @@ class Recorder:
         if late or len(self._lines) >= _BATCH_LINES or not self._opened:
             self.guard(self._flush)
 
+    def event(
+        self,
+        kind: str,
+        *,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        reason: str = "",
+        source: str = "",
+        count: int | None = None,
+    ) -> None:
+        """Log something rare that costs time, with its reason; written with the next steps.
+
+        Args:
+            kind: 'trace' (a function was traced), 'compile' (something was compiled), 'graph' (a
+                session's graph has grown) or 'change' (the step time has changed for good).
+            name: What was traced or compiled, in the framework's words.
+            start_ns: When it began.
+            end_ns: When it ended.
+            reason: Why, in the framework's words; '' where it does not say.
+            source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
+            count: How many: traces of this function so far, ops added to the graph.
+        """
+        self._told_events += 1
+        if self._told_events > _MOST_EVENTS or not self.alive:
+            return
+        said = {"reason": reason[:_LONGEST_REASON], "source": source, "count": count}
+        about = {k: v for k, v in said.items() if v not in ("", None)}
+        event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, "name": name, **about}
+        self._events.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+
+    def level(
+        self, kind: str, name: str, value: int, capacity: int | None = None, reserve: int = 0
+    ) -> None:
+        """Log how full a queue or buffer is; written with the next steps.
+
+        Args:
+            kind: 'tf1-queue', 'tf.data' or 'dataloader'.
+            name: Of the queue or buffer.
+            value: Elements in it.
+            capacity: How many it holds; None when it has no bound, or none that is known.
+            reserve: How many of them cannot be taken out (`min_after_dequeue`).
+        """
+        bound = "" if capacity is None else f',"capacity":{capacity}'
+        held = f',"reserve":{reserve}' if reserve else ""
+        self._levels.append(
+            f'{{"kind":"{kind}","time_ns":{now_ns()},"name":{json.dumps(name)},"value":{value}'
+            f"{bound}{held}}}"
+        )
+
     def _flush(self) -> None:
-        """Write the steps that wait."""
+        """Write what waits."""
         if not self._opened:
             self._open()
-        lines, self._lines = self._lines, []
         self._flushed_s = time.monotonic()
-        if lines:
-            append_lines(self._dir / "steps.jsonl", lines)
+        waiting = {"steps": self._lines, "events": self._events, "levels": self._levels}
+        self._lines, self._events, self._levels = [], [], []
+        for name, lines in waiting.items():
+            if lines:
+                append_lines(self._dir / f"{name}.jsonl", lines)
 
     def close(self) -> None:
         """Write what waits; the process ends."""
