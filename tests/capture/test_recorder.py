@@ -98,6 +98,43 @@ def test_a_vanished_run_directory_is_not_made_again(tmp_path: Path) -> None:
     assert not (tmp_path / "gone").exists()
 
 
+def test_what_waits_is_bounded_once_the_recorder_has_stepped_aside(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "gone"), "pytorch", "2.0", "torch-optimizer")
+    for n in range(5000):
+        recorder.step(LINE)
+        recorder.event("trace", name="f", start_ns=n, end_ns=n)
+        recorder.level("dataloader", "loader", n)
+    assert len(recorder._lines) < 512
+    assert recorder._events == recorder._levels == []
+
+
+def test_a_failure_of_the_disk_is_named(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.step(LINE)
+    (process_dir(tmp_path) / "steps.jsonl").unlink()
+    (process_dir(tmp_path) / "steps.jsonl").symlink_to("/dev/full")
+    recorder.step(LINE)
+    recorder.close()
+    assert recorder.alive is False
+    (message,) = (process_dir(tmp_path) / "messages.jsonl").read_text().splitlines()
+    assert "could not be written (No space left on device)" in json.loads(message)["text"]
+
+
+def test_the_end_of_the_observation_is_noted(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.step(LINE)
+    about = process_dir(tmp_path) / "process.json"
+    assert "ended_ns" not in json.loads(about.read_text())
+    recorder.close()
+    assert json.loads(about.read_text())["ended_ns"] > 0
+
+
+def test_of_one_message_the_first_three_are_kept(recorder: Recorder, tmp_path: Path) -> None:
+    for n in range(10):
+        recorder.message("warning", "again", f"{n}")
+    recorder.message("info", "other", "x")
+    log = (process_dir(tmp_path) / "messages.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in log] == ["0", "1", "2", "x"]
+
+
 def test_a_fork_does_not_write_its_parents_steps(recorder: Recorder, tmp_path: Path) -> None:
     recorder.step(LINE)
     recorder.step(LINE)  # waits for its batch
@@ -115,7 +152,7 @@ _KILLED = """
 import os, signal, sys
 from stepwhy.capture.recorder import Recorder
 recorder = Recorder(sys.argv[1], "pytorch", "2.0", "torch-optimizer")
-for i in range(200):
+for i in range(1200):
     recorder.step('{"kind":"step","i":%d}' % i)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -127,7 +164,7 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     (log,) = tmp_path.glob("process-*/steps.jsonl")
     steps = [json.loads(line)["i"] for line in log.read_text().splitlines()]
     assert steps == list(range(len(steps)))
-    assert len(steps) >= 128
+    assert len(steps) >= 1 + 2 * 512
 
 
 def test_events_and_levels_are_written_with_the_steps(tmp_path):

@@ -14,12 +14,13 @@
 
 Files appear complete (written under another name, then renamed), except the logs, which grow
 by whole lines: what was flushed survives a kill. The recorder never raises: at the first failure
-it says so once, if it still can, and steps aside for good.
+it says so once, if it still can, and steps aside for good. It keeps no file open.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import platform
@@ -28,42 +29,28 @@ import time
 from pathlib import Path
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.process_folder import (
+    append_lines,
+    folder_of,
+    write_json,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-PROCESS_SCHEMA = "stepwhy.process/1"
 WINDOW_SCHEMA = "stepwhy.window/1"
 
-# A kill loses at most this many steps, and at most the steps of this time.
-_BATCH_LINES = 64
+# A kill loses at most the steps of this time, and at most so many.
 _BATCH_S = 0.5
+_BATCH_LINES = 512
 # A program that traces anew in every step says the same thing again and again.
 _MOST_EVENTS = 2000
+_MOST_OF_A_KIND = 3
+_MOST_MESSAGES = 100
+_LONGEST_NAME = 200
 _LONGEST_REASON = 400
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears complete or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(data)
-    draft.replace(path)
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write one JSON object as a whole file."""
-    write_whole(path, json.dumps(value, ensure_ascii=False).encode() + b"\n")
-
-
-def append_lines(path: Path, lines: list[str]) -> None:
-    """Append whole lines in one write."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(handle, ("\n".join(lines) + "\n").encode())
-    finally:
-        os.close(handle)
 
 
 def _integer(name: str) -> int | None:
@@ -104,24 +91,13 @@ class Recorder:
 
     def _start_over(self) -> None:
         """Begin as a process that has seen nothing: a fork inherits its parent's lines."""
-        self._pid = os.getpid()
-        self._dir = self._run_dir / f"process-{self._pid}"
         self._lines: list[str] = []
         self._events: list[str] = []
         self._levels: list[str] = []
         self._told_events = 0
-        self._flushed_s = time.monotonic()
-        self._windows = 0
-        self._opened = False
-
-    def _open(self) -> None:
-        """Make the process directory; the run directory itself must still be there."""
-        self._dir.mkdir(exist_ok=True)
-        (self._dir / "windows").mkdir(exist_ok=True)
-        write_json(
-            self._dir / "process.json", {"schema": PROCESS_SCHEMA, "pid": self._pid, **self._about}
-        )
-        self._opened = True
+        self._told: dict[str, int] = {}
+        self._flushed_s = 0.0
+        self._folder = folder_of(self._run_dir)
 
     def guard(self, work: Callable[[], None]) -> None:
         """Do a piece of the observer's work; when it fails, step aside."""
@@ -135,23 +111,26 @@ class Recorder:
     def step_aside(self, error: BaseException) -> None:
         """Stop observing for good and leave one message about the reason."""
         self.alive = False
-        text = f"the observer stopped after an internal failure: {type(error).__name__}"
-        try:
-            if self._lines:
-                self._flush()
-            self._say("warning", "observer-stopped", f"{text} in {_last_function(error)}")
-        except OSError:
-            pass
+        # Where neither can be written (a full disk), the log that breaks off tells as much.
+        with contextlib.suppress(OSError):
+            self._flush()
+        with contextlib.suppress(OSError):
+            self._say("warning", "observer-stopped", _why_stopped(error))
 
     def _say(self, level: str, slug: str, text: str) -> None:
-        """Append one message."""
-        if not self._opened:
-            self._open()
+        """Append one message, unless its kind was told often enough."""
+        self._told[slug] = self._told.get(slug, 0) + 1
+        if self._told[slug] > _MOST_OF_A_KIND or len(self._told) > _MOST_MESSAGES:
+            return
+        self._folder.open(self._about)
         line = json.dumps({"level": level, "slug": slug, "text": text}, ensure_ascii=False)
-        append_lines(self._dir / "messages.jsonl", [line])
+        append_lines(self._folder.path / "messages.jsonl", [line])
 
     def message(self, level: str, slug: str, text: str) -> None:
-        """Leave a message for the person; level 'info' or 'warning'."""
+        """Leave a message for the person; level 'info' or 'warning'.
+
+        Of one slug, the first three are kept.
+        """
         self.guard(lambda: self._say(level, slug, text))
 
     def window_failed(self, error: BaseException) -> None:
@@ -164,10 +143,12 @@ class Recorder:
 
     def step(self, line: str) -> None:
         """Log one step, given as a line of JSON; it is written with the next batch."""
-        self._lines.append(line)
-        late = time.monotonic() - self._flushed_s > _BATCH_S
-        if late or len(self._lines) >= _BATCH_LINES or not self._opened:
+        lines = self._lines
+        lines.append(line)
+        if len(lines) >= _BATCH_LINES or time.monotonic() - self._flushed_s > _BATCH_S:
             self.guard(self._flush)
+            if not self.alive:
+                lines.clear()
 
     def event(
         self,
@@ -197,7 +178,8 @@ class Recorder:
             return
         said = {"reason": reason[:_LONGEST_REASON], "source": source, "count": count}
         about = {k: v for k, v in said.items() if v not in ("", None)}
-        event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, "name": name, **about}
+        named = {"name": name[:_LONGEST_NAME], **about}
+        event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
         self._events.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
 
     def level(
@@ -212,6 +194,8 @@ class Recorder:
             capacity: How many it holds; None when it has no bound, or none that is known.
             reserve: How many of them cannot be taken out (`min_after_dequeue`).
         """
+        if not self.alive or len(self._levels) >= _BATCH_LINES:
+            return
         bound = "" if capacity is None else f',"capacity":{capacity}'
         held = f',"reserve":{reserve}' if reserve else ""
         self._levels.append(
@@ -221,19 +205,23 @@ class Recorder:
 
     def _flush(self) -> None:
         """Write what waits."""
-        if not self._opened:
-            self._open()
         self._flushed_s = time.monotonic()
         waiting = {"steps": self._lines, "events": self._events, "levels": self._levels}
         self._lines, self._events, self._levels = [], [], []
         for name, lines in waiting.items():
             if lines:
-                append_lines(self._dir / f"{name}.jsonl", lines)
+                self._folder.open(self._about)
+                self._folder.append(name, lines)
 
     def close(self) -> None:
         """Write what waits; the process ends."""
-        if self._lines:
-            self.guard(self._flush)
+        self.guard(self._end)
+
+    def _end(self) -> None:
+        """Write what waits, and that nothing is missing."""
+        if self._lines or self._folder.opened:
+            self._flush()
+            self._folder.end(now_ns())
 
     def window(self, about: Mapping[str, Any], fill: Callable[[Path], None]) -> Path:
         """Add a traced window; it appears once `fill` has put its files into the given folder.
@@ -248,9 +236,8 @@ class Recorder:
         Raises:
             OSError: When it cannot be written. What `fill` raises passes through, too.
         """
-        if not self._opened:
-            self._open()
-        final = self._dir / "windows" / f"{self._windows:03d}"
+        self._folder.open(self._about)
+        final = self._folder.path / "windows" / f"{self._folder.windows:03d}"
         draft = final.with_name(f".{final.name}")
         try:
             draft.mkdir()
@@ -260,8 +247,19 @@ class Recorder:
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
-        self._windows += 1
+        self._folder.windows += 1
         return final
+
+
+def _why_stopped(error: BaseException) -> str:
+    """What ended the observation, for the person."""
+    if isinstance(error, OSError) and error.strerror:
+        reason = f"the run directory could not be written ({error.strerror})"
+        return f"the observer stopped: {reason}. The training went on"
+    return (
+        f"the observer stopped after an internal failure: {type(error).__name__} in "
+        f"{_last_function(error)}. The training went on"
+    )
 
 
 def _last_function(error: BaseException) -> str:
@@ -272,3 +270,6 @@ def _last_function(error: BaseException) -> str:
         place = f"{Path(code.co_filename).stem}.{code.co_name}"
         trace = trace.tb_next
     return place
+
+
+__all__ = ["Recorder", "append_lines", "write_json"]

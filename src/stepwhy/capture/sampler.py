@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.recorder import append_lines
+from stepwhy.capture.process_folder import append_lines, process_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Sampler:
         try:
             machine = self._machine()
             for folder in self._run_dir.glob("process-*"):
-                values = self._process(int(folder.name.removeprefix("process-")))
+                values = self._process(process_id(folder))
                 if values:
                     line = json.dumps({"time_ns": now_ns(), **values, **machine})
                     append_lines(folder / COUNTERS_FILE, [line])

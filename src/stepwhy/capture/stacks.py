@@ -27,7 +27,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.recorder import write_json
+from stepwhy.capture.process_folder import process_id, write_json
 from stepwhy.capture.tf1_sources import UserFiles
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class StackSamplers:
             pass
 
     def _start(self, folder: Path) -> subprocess.Popen[bytes] | None:
-        pid = str(int(folder.name.removeprefix("process-")))
+        pid = str(process_id(folder))
         options = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
         amount = ["--duration", str(_DURATION_S), "--rate", str(_RATE_HZ)]
         command = [str(self._program), "record", *options, *amount, "--pid", pid]
