@@ -70,3 +70,31 @@ def test_told_steps_come_before_calls():
     assert found.dur_ns.tolist() == [9, 9, 9]
     assert found.compile_ns.tolist() == [4, -1, -1]
     assert len(marks(*told[:2], *evaluated).dur_ns) == 8
+
+
+def test_a_light_step_is_known_for_one():
+    told = [
+        {"kind": "step", "start_ns": i, "end_ns": i + 1, **({"light": 1} if i == 1 else {})}
+        for i in range(3)
+    ]
+    assert marks(*told).light.tolist() == [0, 1, 0]
+
+
+def test_what_a_light_call_did_not_note_is_not_known():
+    log = [
+        call(0, i * 100, i * 100 + 60, **({"light": 1} if i in (2, 3) else {"input_wait_ns": 5}))
+        for i in range(6)
+    ]
+    found = marks(*log)
+    assert found.light.tolist() == [0, 0, 1, 1, 0]
+    # The wait of a step is noted with the call that ends it.
+    assert found.input_wait_ns.tolist() == [5, -1, -1, 5, 5]
+
+
+def test_a_step_of_which_some_calls_were_light_is_neither():
+    log = []
+    for i in range(4):
+        log += [call(0, i * 100, i * 100 + 60), call(1, i * 100 + 70, i * 100 + 80, light=i % 2)]
+    assert marks(*log).light.tolist() == [0, 2, 0]
+    runs = [{**line, "kind": "run"} for line in log]
+    assert marks(*runs).light.tolist() == [0, 2, 0]

@@ -66,6 +66,37 @@ def test_a_stored_trace_comes_back_equal(trace, tmp_path):
             assert other.tolist() == values.tolist(), (table, name)
 
 
+def test_a_file_from_before_a_table_or_column_was_added_reads_as_without(tmp_path):
+    import pyarrow.parquet as pq
+
+    builder = TraceBuilder()
+    builder.add("marks", start_ns=1, dur_ns=2, profiled=1, light=1)
+    builder.add("levels", time_ns=1, queue=builder.intern("q"), kind=0, value=1)
+    data = stored(builder.finish(Meta("test")), tmp_path)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        header = json.loads(archive.read("trace.json"))
+        marks = pq.read_table(io.BytesIO(archive.read("marks.parquet")))
+    del header["tables"]
+    for table in ("events", "levels"):
+        data = rewritten(data, f"{table}.parquet", None)
+    buffer = io.BytesIO()
+    pq.write_table(marks.drop(["light", "cpu_ns"]), buffer)
+    data = rewritten(data, "marks.parquet", buffer.getvalue())
+    older = load(rewritten(data, "trace.json", json.dumps(header)), "run")
+    assert (len(older.events), len(older.levels)) == (0, 0)
+    assert (older.marks.light.tolist(), older.marks.cpu_ns.tolist()) == ([0], [-1])
+    buffer = io.BytesIO()
+    pq.write_table(marks.drop(["start_ns"]), buffer)
+    with pytest.raises(CorruptInputError):
+        load(rewritten(data, "marks.parquet", buffer.getvalue()), "run")
+
+
+def test_a_table_that_the_file_names_must_be_there(tmp_path):
+    data = rewritten(stored(small(), tmp_path), "events.parquet", None)
+    with pytest.raises(CorruptInputError, match="damaged"):
+        load(data, "run")
+
+
 def test_the_importer_reads_it(tmp_path):
     source = Source(stored(small(), tmp_path), "run")
     assert importer.recognise(source)

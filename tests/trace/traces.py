@@ -32,7 +32,9 @@ def traces(draw):
     builder.add("copies", source=node, from_device=builder.intern("a"), to_device=0, bytes=7)
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):
         builder.add("counters", time_ns=time, name=builder.intern("memory"), value=time)
-        builder.add("marks", start_ns=time, dur_ns=3, profiled=0)
+        builder.add("marks", start_ns=time, dur_ns=3, profiled=0, light=time % 3)
+        builder.add("events", kind=0, start_ns=time, dur_ns=2, name=builder.intern(draw(_names)))
+        builder.add("levels", time_ns=time, queue=builder.intern(draw(_names)), kind=0, value=time)
         builder.add("samples", line=builder.intern("a.py(1): f"), leaf=builder.intern(""), count=1)
     _fill_health(draw, builder.health, count)
     return builder.finish(

@@ -1,9 +1,9 @@
 """A run directory that `stepwhy run` wrote: the step log and the traced windows, as traces.
 
 Layout, version 1: `run.json`; per observed process `process-<pid>/` with `process.json`,
-`steps.jsonl`, `counters.jsonl`, `messages.jsonl` and `windows/<nnn>/`, which hold what the
-framework's own profiler wrote. A process that was killed leaves a log without an end; what was
-flushed is read.
+`steps.jsonl`, `events.jsonl`, `levels.jsonl`, `counters.jsonl`, `messages.jsonl` and
+`windows/<nnn>/`, which hold what the framework's own profiler wrote. A process that was killed
+leaves a log without an end; what was flushed is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import msgspec
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.counter_log import add_counters
+from stepwhy.engine.event_log import add_events
 from stepwhy.engine.formats import read_trace
+from stepwhy.engine.level_log import add_levels
 from stepwhy.engine.session_windows import RunWindow, join_runs
 from stepwhy.engine.stack_log import add_samples
 from stepwhy.engine.step_log import marks_of, read_lines, session_steps
@@ -172,6 +174,8 @@ def _read_process(path: Path, run: _RunFile) -> Recording:
         notes.append("The step log ends in the middle of a line: the process was killed.")
     if run.exit_code is None:
         notes.append("The run has no recorded end: it was killed, or it is still going.")
+    add_events(_lines(path / "events.jsonl"), builder)
+    add_levels(_lines(path / "levels.jsonl"), builder)
     add_counters(_lines(path / "counters.jsonl"), builder)
     add_samples(b"\n".join(_lines(path / "stacks.json")), builder)
     log = builder.finish(Meta("step-log"))

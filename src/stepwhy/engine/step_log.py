@@ -35,6 +35,7 @@ class Line(msgspec.Struct):
     input_wait_ns: int | None = None
     cpu_ns: int | None = None
     compile_ns: int | None = None
+    light: int = 0
 
 
 def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
@@ -54,6 +55,7 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
             dur_ns=end_ns - runs[0].start_ns,
             profiled=int(any(run.profiled for run in runs)),
             graph_ns=sum(run.end_ns - run.start_ns for run in runs),
+            light=_light(runs),
         )
     return torn
 
@@ -77,6 +79,7 @@ def _told(line: Line) -> dict[str, int]:
         "input_wait_ns": _known(line.input_wait_ns),
         "compile_ns": _known(line.compile_ns),
         "cpu_ns": _known(line.cpu_ns),
+        "light": line.light,
     }
 
 
@@ -85,7 +88,10 @@ def _called(calls: Sequence[Line], after: Line) -> dict[str, int]:
 
     A call's input wait lies before it, so that the first one's belongs to the step before.
     """
-    waits = [c.input_wait_ns for c in (*calls[1:], after) if c.input_wait_ns is not None]
+    waited = (*calls[1:], after)
+    waits = [c.input_wait_ns for c in waited if c.input_wait_ns is not None]
+    if any(c.light for c in waited):
+        waits = []  # some of the waiting was not looked at
     compiled = [c.compile_ns for c in calls if c.compile_ns is not None]
     return {
         "start_ns": calls[0].start_ns,
@@ -93,7 +99,15 @@ def _called(calls: Sequence[Line], after: Line) -> dict[str, int]:
         "profiled": int(any(call.profiled for call in calls)),
         "input_wait_ns": sum(waits) if waits else NULL,
         "compile_ns": sum(compiled) if compiled else NULL,
+        "light": _light(calls),
     }
+
+
+def _light(parts: Sequence[Line]) -> int:
+    """Whether a step was only timed: 0 no, 1 yes, 2 in part."""
+    if all(part.light for part in parts):
+        return 1
+    return 2 if any(part.light for part in parts) else 0
 
 
 def _known(value: int | None) -> int:

@@ -23,6 +23,12 @@ _DEFAULTS: dict[tuple[Table, str], int] = {
     for table in TABLES
     for c in columns_of(table)
 }
+_BY_TIME: dict[Table, str] = {
+    "counters": "time_ns",
+    "marks": "start_ns",
+    "events": "start_ns",
+    "levels": "time_ns",
+}
 
 
 class TraceBuilder:
@@ -118,9 +124,7 @@ class TraceBuilder:
             ValueError: A table violates an invariant of the schema (a bug in the importer).
         """
         tables = {table: self._columns(table) for table in TABLES}
-        order_slices(tables["slices"], tables["flows"])
-        reorder(tables["counters"], np.argsort(tables["counters"].time_ns, kind="stable"))
-        reorder(tables["marks"], np.argsort(tables["marks"].start_ns, kind="stable"))
+        order_all(tables)
         trace = Trace(strings=tuple(self._strings), meta=meta, health=self.health, **tables)
         check(trace)
         return trace
@@ -130,6 +134,17 @@ class TraceBuilder:
         return Columns(
             **{c.name: np.asarray(rows[c.name], dtype=c.dtype) for c in columns_of(table)}
         )
+
+
+def order_all(tables: Mapping[Table, Columns]) -> None:
+    """Put every table that has an order into it, in place.
+
+    Raises:
+        ValueError: A flow begins or ends at a slice that is not there.
+    """
+    order_slices(tables["slices"], tables["flows"])
+    for table, column in _BY_TIME.items():
+        reorder(tables[table], np.argsort(getattr(tables[table], column), kind="stable"))
 
 
 def reorder(columns: Columns, order: Any) -> None:

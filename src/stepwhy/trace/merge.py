@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.trace.builder import order_slices, reorder
+from stepwhy.trace.builder import order_all
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace
@@ -30,8 +30,8 @@ _SHARED: dict[Table, tuple[str, ...]] = {
 def concatenate(traces: Sequence[Trace]) -> Trace:
     """Join windows of one process, recorded on one clock.
 
-    Strings, devices, tracks and graph nodes are shared; slices, flows, counters, copies and marks
-    are put one after the other and ordered again.
+    Strings, devices, tracks and graph nodes are shared; all other rows are put one after the other
+    and ordered again.
 
     Args:
         traces: At least one trace; `meta` is taken from the first, signals and notes from all.
@@ -50,9 +50,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     for table in TABLES:
         parts = [_moved(t, table, texts[i], rows, i) for i, t in enumerate(traces)]
         tables[table], rows[table] = _join(table, parts)
-    order_slices(tables["slices"], tables["flows"])
-    reorder(tables["counters"], np.argsort(tables["counters"].time_ns, kind="stable"))
-    reorder(tables["marks"], np.argsort(tables["marks"].start_ns, kind="stable"))
+    order_all(tables)
     trace = Trace(
         strings=tuple(strings),
         meta=_meta(traces),

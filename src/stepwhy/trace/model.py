@@ -81,6 +81,8 @@ class Trace:
     copies: Columns
     marks: Columns
     samples: Columns
+    events: Columns
+    levels: Columns
     meta: Meta
     health: Health = field(repr=False)
 

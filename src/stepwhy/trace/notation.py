@@ -22,9 +22,9 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **A kind** is a `schema.Kind` in lower case.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
-- **Tables** are ``nodes:``, ``copies:``, ``counters:`` or ``marks:`` with their columns, then one
-  row per line until a blank line; ``-`` is the null, an empty cell the empty string. Copies and
-  counters name nodes and devices. Quantities take a unit: ``3 ms``, ``4 MiB``.
+- **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:`` or ``levels:``
+  with their columns, then one row per line until a blank line; ``-`` is the null, an empty cell the
+  empty string. Copies and counters name nodes and devices. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
   ``expects: accelerator``. Lines that begin with ``#`` are comments.
@@ -53,6 +53,7 @@ _SLICE = re.compile(r"\[(?P<name>[^\[\]]*)\]|(?P<letter>[^\s.\[\]])(?P=letter)*"
 _ENTRY = re.compile(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]*)\})?")
 _TABLES: dict[str, Table] = {
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
+    "events": "events", "levels": "levels",
 }  # fmt: skip
 _FACTS = ("unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows")
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}

@@ -1,7 +1,8 @@
 """The columns of a trace: unit, null meaning and ordering of each, as data.
 
 The tables are structs of arrays. `docs/reference/trace-schema.md` is generated from this file.
-A change of meaning needs a new `SCHEMA_VERSION` and an upgrader in `store`.
+A change of meaning needs a new `SCHEMA_VERSION` and an upgrader in `store`. A new table, or a new
+column that may be null, needs neither: a file that lacks it reads as one in which it is empty.
 """
 
 from __future__ import annotations
@@ -99,7 +100,17 @@ class FlowKind(IntEnum):
 
 
 Table = Literal[
-    "devices", "tracks", "slices", "flows", "counters", "nodes", "copies", "marks", "samples"
+    "devices",
+    "tracks",
+    "slices",
+    "flows",
+    "counters",
+    "nodes",
+    "copies",
+    "marks",
+    "samples",
+    "events",
+    "levels",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 
@@ -287,6 +298,14 @@ COLUMNS: tuple[Column, ...] = (
         "Time inside the framework's run call (TF1 `Session.run`).",
     ),
     Column(
+        "marks",
+        "light",
+        "int8",
+        "0, 1 or 2",
+        "0",
+        "1: it was only timed, so that its other columns are null; 2: parts of it were.",
+    ),
+    Column(
         "samples",
         "line",
         "int32",
@@ -298,6 +317,41 @@ COLUMNS: tuple[Column, ...] = (
         "samples", "leaf", "int32", "string", "", "Package that ran; '' for the program itself."
     ),
     Column("samples", "count", "int64", "", "", "Stack samples of the driving thread taken there."),
+    Column(
+        "events",
+        "kind",
+        "int32",
+        "string",
+        "",
+        "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
+        "graph has grown; 'change': the step time has changed for good.",
+    ),
+    Column("events", "start_ns", "int64", "ns", "", "When it began; rows are ordered by it."),
+    Column("events", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
+    Column("events", "name", "int32", "string", "", "What was traced or compiled."),
+    Column("events", "reason", "int32", "string", _NO_STRING, "Why, in the framework's words."),
+    Column(
+        "events",
+        "source",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Line of the program that caused it, 'file(line): function'.",
+    ),
+    Column(
+        "events",
+        "count",
+        "int64",
+        "",
+        "-1",
+        "Traces of this function so far; operations added to the graph.",
+    ),
+    Column("levels", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
+    Column("levels", "queue", "int32", "string", "", "Name of the queue or buffer."),
+    Column("levels", "kind", "int32", "string", "", "'tf1-queue', 'tf.data' or 'dataloader'."),
+    Column("levels", "value", "int64", "", "", "Elements in it."),
+    Column("levels", "capacity", "int64", "", "-1", "How many it holds; null without a bound."),
+    Column("levels", "reserve", "int64", "", "", "How many of them cannot be taken out."),
 )
 
 TABLES: tuple[Table, ...] = (
@@ -310,6 +364,8 @@ TABLES: tuple[Table, ...] = (
     "copies",
     "marks",
     "samples",
+    "events",
+    "levels",
 )
 
 

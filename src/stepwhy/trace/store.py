@@ -3,7 +3,8 @@
 Any Parquet reader opens the tables; column names, units and nulls are those of `schema`.
 `docs/reference/trace-schema.md` is generated from the same place.
 
-Version history (`schema.SCHEMA_VERSION`): 1, the first.
+Version history (`schema.SCHEMA_VERSION`): 1, the first. Files of version 1 may lack what was added
+to it; `trace.json` names the tables that a file has.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ import numpy as np
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
 from stepwhy.trace.health import Health, HealthCounter
 from stepwhy.trace.integrity import check
-from stepwhy.trace.model import Columns, Meta, Trace
-from stepwhy.trace.schema import SCHEMA_VERSION, TABLES, Table, columns_of
+from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
+from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 _HEADER = "trace.json"
 _STRINGS = "strings.parquet"
+# What files hold that do not name their tables.
+_FIRST_TABLES = TABLES[: TABLES.index("events")]
 
 
 def save(trace: Trace, path: Path) -> None:
@@ -71,7 +76,11 @@ def load(data: bytes, origin: str) -> Trace:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             header = json.loads(archive.read(_HEADER))
             _check_version(header, origin)
-            tables = {t: _columns(t, archive.read(f"{t}.parquet")) for t in TABLES}
+            held = header.get("tables", _FIRST_TABLES)
+            tables = {
+                t: _columns(t, archive.read(f"{t}.parquet")) if t in held else empty_columns(t)
+                for t in TABLES
+            }
             strings = tuple(_table(archive.read(_STRINGS)).column("text").to_pylist())
         trace = Trace(strings=strings, meta=_meta(header), health=_health(header), **tables)
         check(trace)
@@ -87,6 +96,7 @@ def _header(trace: Trace) -> dict[str, Any]:
     meta["signals"] = sorted(trace.meta.signals)
     return {
         "version": SCHEMA_VERSION,
+        "tables": list(TABLES),
         "meta": meta,
         "events_read": trace.health.events_read,
         "events_kept": trace.health.events_kept,
@@ -140,9 +150,12 @@ def _table(data: bytes) -> Any:
 
 def _columns(table: Table, data: bytes) -> Columns:
     stored = _table(data)
-    return Columns(
-        **{
-            c.name: np.asarray(stored.column(c.name).to_numpy(), dtype=c.dtype).copy()
-            for c in columns_of(table)
-        }
-    )
+    return Columns(**{c.name: _column(c, stored) for c in columns_of(table)})
+
+
+def _column(column: Column, stored: Any) -> NDArray[Any]:
+    """The values of a column; null where the file is from before there was such a column."""
+    if column.null and column.name not in stored.column_names:
+        return np.full(len(stored), 0 if column.null == "0" else NULL, dtype=column.dtype)
+    values = stored.column(column.name).to_numpy()
+    return np.asarray(values, dtype=column.dtype).copy()
