@@ -1,0 +1,81 @@
+"""The files of a log that was rotated, put together again.
+
+`<name>.jsonl` is the newest one; older ones are called `<name>-<number of their first line>.jsonl`.
+The first and the newest stay, so that lines may be missing in one place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Lines that are missing in a log.
+
+    Args:
+        index: Of the line, among those that are there, before which they are missing.
+        first: Number of the first missing line in the whole log, from 0.
+        last: Number of the last one.
+    """
+
+    index: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """What is there of a log.
+
+    Args:
+        lines: Its lines in order.
+        gaps: Where lines are missing.
+    """
+
+    lines: list[bytes]
+    gaps: tuple[Gap, ...] = ()
+
+
+def read_log(folder: Path, name: str) -> LogLines:
+    """Read a log, also one that is being written; one that is not there is empty.
+
+    Args:
+        folder: The folder of the process.
+        name: Of the log, without `.jsonl`.
+    """
+    # The newest file goes first: were it renamed in between, it would be read twice, not missed.
+    newest = _bytes(folder / f"{name}.jsonl")
+    lines: list[bytes] = []
+    gaps: list[Gap] = []
+    number, data = 0, b""
+    for first, path in _full_files(folder, name):
+        data = _bytes(path)
+        if first > number:
+            gaps.append(Gap(len(lines), number, first - 1))
+        part = data.splitlines()
+        lines += part
+        number = first + len(part)
+    if not (newest and data.startswith(newest)):
+        lines += newest.splitlines()
+    return LogLines(lines, tuple(gaps))
+
+
+def _full_files(folder: Path, name: str) -> list[tuple[int, Path]]:
+    """The files that were set aside: number of the first line, and path, in order."""
+    numbered = ((p.stem.removeprefix(f"{name}-"), p) for p in folder.glob(f"{name}-*.jsonl"))
+    return sorted((int(number), path) for number, path in numbered if number.isdecimal())
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+__all__ = ["Gap", "LogLines", "read_log"]
