@@ -13,7 +13,8 @@ The tree::
     │   ├── SeveralRunsError          several-runs
     │   └── NewerFormatError          newer-format
     ├── OutputError                 exit code 4: a result cannot be written
-    └── CaptureError                exit code 5: a command cannot be started under observation
+    ├── CaptureError                exit code 5: a command cannot be started under observation
+    └── MeasurementError            exit code 6: a program cannot be measured
 
 Each leaf has a slug, which is the anchor of its paragraph in ``docs/reference/errors.md``. A
 message says what was wrong, where, and ends with what to do next.
@@ -107,3 +108,10 @@ class CaptureError(StepwhyError):
 
     slug = "cannot-start"
     exit_code = 5
+
+
+class MeasurementError(StepwhyError):
+    """A program that fails, or makes no step that could be measured."""
+
+    slug = "cannot-measure"
+    exit_code = 6

@@ -1,5 +1,15 @@
 """What stepwhy says about a run, as data."""
 
+from stepwhy.findings.measurement import (
+    BENCH_SCHEMA,
+    COMPARE_SCHEMA,
+    BenchResult,
+    CategoryDifference,
+    Comparison,
+    Measurement,
+    OpDifference,
+    RunSummary,
+)
 from stepwhy.findings.result import (
     CATEGORIES,
     SCHEMA,
@@ -24,10 +34,15 @@ from stepwhy.findings.result import (
 )
 
 __all__ = [
+    "BENCH_SCHEMA",
     "CATEGORIES",
+    "COMPARE_SCHEMA",
     "SCHEMA",
+    "BenchResult",
     "BoundBy",
     "Breakdown",
+    "CategoryDifference",
+    "Comparison",
     "Device",
     "DeviceTotal",
     "Evidence",
@@ -37,9 +52,12 @@ __all__ = [
     "HealthEntry",
     "HostLoad",
     "Input",
+    "Measurement",
     "Op",
+    "OpDifference",
     "Result",
     "Run",
+    "RunSummary",
     "Saving",
     "Steps",
     "TraceTotals",

@@ -1,0 +1,129 @@
+"""Two measured programs compared: verdict, interval, and where the difference lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy import __version__
+from stepwhy.bench.difference import category_differences, op_differences
+from stepwhy.bench.summary import counting, measurement, was_quiet
+from stepwhy.findings import Comparison
+from stepwhy.stats import judge, paired_ratio
+from stepwhy.units import format_fraction, format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.bench.sample import Sample
+    from stepwhy.stats import Ratio
+
+# One comparison in a hundred may be wrong: a comparison in CI runs with every change.
+LEVEL = 0.99
+
+
+def compare(
+    labels: tuple[str, str],
+    a: Sequence[Sample],
+    b: Sequence[Sample],
+    *,
+    margin: float,
+    wanted: int = 1,
+    batch_size: int | None = None,
+) -> Comparison:
+    """Compare the runs of two programs.
+
+    Runs are taken in pairs, in the order they were made; a pair counts when both runs do.
+
+    Args:
+        labels: What the person calls the two.
+        a: Runs of the first program, at least one.
+        b: Runs of the second one, at least one.
+        margin: The largest change that is called the same, as 0.03.
+        wanted: How many pairs were to count.
+        batch_size: Examples per step, where somebody said.
+    """
+    pairs = [(x, y) for x, y in zip(a, b, strict=False) if x.counts and y.counts]
+    good = ([x for x, _ in pairs], [y for _, y in pairs]) if pairs else (counting(a), counting(b))
+    sides = tuple(measurement(n, s, batch_size) for n, s in zip(labels, (a, b), strict=True))
+    ratio = _ratio(good) if pairs else None
+    change = ratio.change if ratio else sides[1].step_ns / sides[0].step_ns - 1
+    verdict = judge(ratio, margin)
+    quiet = _quiet(a, b, pairs=len(pairs), wanted=wanted)
+    return Comparison(
+        a=sides[0],
+        b=sides[1],
+        verdict=verdict,
+        sentence=_sentence(verdict, change, ratio, margin),
+        change=change,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
+        level=LEVEL,
+        margin=margin,
+        detectable=ratio.detectable if ratio else None,
+        pairs=len(pairs),
+        quiet=quiet,
+        categories=category_differences(*good, level=LEVEL),
+        ops=op_differences(*good, level=LEVEL),
+        notes=_notes(a, b, len(pairs), quiet=quiet),
+        stepwhy=__version__,
+    )
+
+
+def _ratio(good: tuple[Sequence[Sample], Sequence[Sample]]) -> Ratio | None:
+    medians = [[float(s.summary.median_ns) for s in side] for side in good]
+    return paired_ratio(medians[0], medians[1], level=LEVEL)
+
+
+def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, pairs: int, wanted: int) -> bool | None:
+    known = was_quiet([*a, *b], 0)
+    return None if known is None else pairs >= wanted
+
+
+def _sentence(verdict: str, change: float, ratio: Ratio | None, margin: float) -> str:
+    size = _change(change)
+    if ratio is None:
+        return f"Cannot tell: one run each, in which B {size}; nothing says how runs differ."
+    where = f"({_signed(ratio.low)} to {_signed(ratio.high)}, {ratio.pairs} pairs of runs)"
+    match verdict:
+        case "same":
+            return f"The same within {100 * margin:g} %: B {size} {where}."
+        case "cannot tell":
+            found = format_fraction(ratio.detectable)
+            return f"Cannot tell: B {size} {where}; only a change of {found} would be found."
+        case _:
+            return f"B is {verdict}: it {size} {where}."
+
+
+def _change(change: float) -> str:
+    """The change in words: 'takes 9.8 % longer'."""
+    if change >= 1:
+        return f"takes {change + 1:.1f} times as long"
+    return f"takes {format_fraction(abs(change))} {'longer' if change > 0 else 'less time'}"
+
+
+def _signed(change: float) -> str:
+    return f"{'+' if change > 0 else '-' if change < 0 else ''}{format_fraction(abs(change))}"
+
+
+def _notes(
+    a: Sequence[Sample], b: Sequence[Sample], pairs: int, *, quiet: bool | None
+) -> tuple[str, ...]:
+    notes = []
+    if quiet is False:
+        notes.append("Void: too few pairs of runs were made while the machine was quiet.")
+    left_out = max(len(a), len(b)) - pairs
+    if left_out and pairs:
+        notes.append(f"{left_out} runs have no counterpart that counts and were left out.")
+    ratio = _means(a) / _means(b) / (_medians(a) / _medians(b)) if pairs else 1.0
+    if not 0.95 < ratio < 1.05:
+        means = f"{format_ns(_means(a))} and {format_ns(_means(b))}"
+        notes.append(f"The mean steps say otherwise ({means}): rare long steps differ.")
+    return tuple(notes)
+
+
+def _means(samples: Sequence[Sample]) -> float:
+    return sum(s.summary.mean_ns for s in samples) / len(samples)
+
+
+def _medians(samples: Sequence[Sample]) -> float:
+    return sum(s.summary.median_ns for s in samples) / len(samples)

@@ -1,0 +1,93 @@
+"""Where two programs differ: categories of the breakdown, and ops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from stepwhy.findings import CategoryDifference, OpDifference
+from stepwhy.stats import paired_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.bench.sample import Sample
+
+_MOST_OPS = 40
+# An op whose time differs by less than this share of the step is no reason.
+_LEAST_SHARE = 0.002
+
+
+def category_differences(
+    a: Sequence[Sample], b: Sequence[Sample], *, level: float
+) -> tuple[CategoryDifference, ...]:
+    """The difference of each category that either side has, the largest first.
+
+    Args:
+        a: Runs of the first program.
+        b: Runs of the second one, paired with the first's.
+        level: Confidence of the intervals.
+    """
+    names = list(dict.fromkeys([*a[0].breakdown, *b[0].breakdown]))
+    found = [_category(name, a, b, level) for name in names]
+    present = [c for c in found if c.a_ns or c.b_ns]
+    return tuple(sorted(present, key=lambda c: -abs(c.difference_ns)))
+
+
+def _category(
+    name: str, a: Sequence[Sample], b: Sequence[Sample], level: float
+) -> CategoryDifference:
+    sides = [[float(s.breakdown.get(name, 0)) for s in side] for side in (a, b)]
+    means = [round(float(np.mean(side))) for side in sides]
+    interval = paired_difference(sides[0], sides[1], level=level)
+    if interval is None:
+        return CategoryDifference(name, means[0], means[1], means[1] - means[0])
+    return CategoryDifference(
+        name,
+        means[0],
+        means[1],
+        means[1] - means[0],
+        round(interval.low),
+        round(interval.high),
+        sure=interval.low > 0 or interval.high < 0,
+    )
+
+
+def op_differences(
+    a: Sequence[Sample], b: Sequence[Sample], *, level: float
+) -> tuple[OpDifference, ...]:
+    """Ops that only one program runs, and those whose time surely differs.
+
+    The op tables are bounded, so that an op of no weight may be missing from one run by chance: one
+    counts as added or removed only when no run of the other program has it.
+
+    Args:
+        a: Runs of the first program.
+        b: Runs of the second one, paired with the first's.
+        level: Confidence that a changed op's difference is not zero.
+    """
+    least = _LEAST_SHARE * float(np.mean([s.summary.median_ns for s in a]))
+    names = dict.fromkeys(name for s in (*a, *b) for name in s.ops)
+    found = [op for name in names if (op := _op(name, a, b, level, least)) is not None]
+    return tuple(sorted(found, key=lambda op: -abs(op.difference_ns))[:_MOST_OPS])
+
+
+def _op(
+    name: str, a: Sequence[Sample], b: Sequence[Sample], level: float, least: float
+) -> OpDifference | None:
+    sides = [[float(s.ops.get(name, 0)) for s in side] for side in (a, b)]
+    has_a, has_b = (any(name in s.ops for s in side) for side in (a, b))
+    means = [round(float(np.mean(side))) for side in sides]
+    difference = means[1] - means[0]
+    if has_a and has_b:
+        interval = paired_difference(sides[0], sides[1], level=level)
+        sure = interval is None or interval.low > 0 or interval.high < 0
+        if not sure or abs(difference) < least:
+            return None
+    change: Literal["added", "removed", "changed"] = (
+        "changed" if has_a and has_b else "added" if has_b else "removed"
+    )
+    return OpDifference(
+        name, change, means[0] if has_a else None, means[1] if has_b else None, difference
+    )

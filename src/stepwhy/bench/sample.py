@@ -1,0 +1,90 @@
+"""One run of a program as a sample of its step time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.errors import MeasurementError
+from stepwhy.findings import RunSummary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Result
+
+# Cores that other programs keep busy. Half a core of two moved a measured ratio from 1.41 to 1.03;
+# what the desktop or the sampling itself takes is a tenth.
+MOST_BACKGROUND_CORES = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run.
+
+    Args:
+        summary: What is reported of it.
+        durations_ns: Its steady unprofiled steps, in ns.
+        breakdown: Mean categories of its step, in ns.
+        ops: Self time per step by op, in ns, over all devices.
+        command: The command, redacted; '' for a foreign trace.
+    """
+
+    summary: RunSummary
+    durations_ns: NDArray[np.int64]
+    breakdown: dict[str, int]
+    ops: dict[str, int]
+    command: str
+
+    @property
+    def counts(self) -> bool:
+        """Whether the run counts."""
+        return not self.summary.void
+
+
+def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
+    """The sample that a run's result holds.
+
+    Args:
+        result: The run, explained.
+        path: Where it was recorded.
+        allow_busy: Whether it counts although other programs kept the machine busy.
+
+    Raises:
+        MeasurementError: When it holds no steady step.
+    """
+    steps = result.steps
+    durations = np.asarray(steps.durations_ns[steps.warm_up :], dtype=np.int64)
+    if not len(durations):
+        raise MeasurementError(
+            f"{path} holds no steady step to measure", "Measure a program that makes more steps"
+        )
+    background = result.host.background_cores if result.host is not None else None
+    summary = RunSummary(
+        path=path,
+        steps=len(durations),
+        warm_up=steps.warm_up,
+        median_ns=round(float(np.median(durations))),
+        mean_ns=round(float(durations.mean())),
+        background_cores=background,
+        void="" if allow_busy else _void(background),
+    )
+    categories = dict(result.breakdown.categories)
+    return Sample(summary, durations, categories, _ops(result), result.run.command)
+
+
+def _void(background: float | None) -> str:
+    """Why a run does not count; '' when it does, or nothing tells."""
+    if background is None or background <= MOST_BACKGROUND_CORES:
+        return ""
+    return f"other programs kept {background:.1f} cores busy"
+
+
+def _ops(result: Result) -> dict[str, int]:
+    sums: defaultdict[str, int] = defaultdict(int)
+    for op in result.ops:
+        sums[op.name] += op.self_ns
+    return dict(sums)

@@ -1,0 +1,121 @@
+"""A measured program in numbers and in a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy import __version__
+from stepwhy.findings import BenchResult, Measurement
+from stepwhy.stats import median_interval
+from stepwhy.units import format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.bench.sample import Sample
+
+_LEVEL = 0.95
+
+
+def counting(samples: Sequence[Sample]) -> list[Sample]:
+    """The runs that count; all of them where none does, so that a number can be shown."""
+    return [s for s in samples if s.counts] or list(samples)
+
+
+def measurement(
+    label: str, samples: Sequence[Sample], batch_size: int | None = None
+) -> Measurement:
+    """A program's runs as one measurement.
+
+    Args:
+        label: What the person calls it.
+        samples: Its runs, at least one.
+        batch_size: Examples per step, where somebody said.
+    """
+    good = counting(samples)
+    interval = median_interval([s.durations_ns for s in good], level=_LEVEL)
+    return Measurement(
+        label=label,
+        command=good[0].command,
+        runs=tuple(s.summary for s in samples),
+        step_ns=round(interval.estimate),
+        low_ns=round(interval.low),
+        high_ns=round(interval.high),
+        level=_LEVEL,
+        mean_ns=round(float(np.concatenate([s.durations_ns for s in good]).mean())),
+        batch_size=batch_size,
+        breakdown=mean_breakdown(good),
+    )
+
+
+def mean_breakdown(samples: Sequence[Sample]) -> dict[str, int]:
+    """Mean of each category over runs, in ns.
+
+    Args:
+        samples: The runs, at least one.
+    """
+    names = samples[0].breakdown
+    return {n: round(float(np.mean([s.breakdown.get(n, 0) for s in samples]))) for n in names}
+
+
+def was_quiet(samples: Sequence[Sample], wanted: int) -> bool | None:
+    """Whether enough runs were made while other programs did little; None when nothing tells.
+
+    Args:
+        samples: The runs.
+        wanted: How many were to count.
+    """
+    if all(s.summary.background_cores is None for s in samples):
+        return None
+    return sum(s.counts for s in samples) >= wanted
+
+
+def summarise(
+    label: str, samples: Sequence[Sample], wanted: int, batch_size: int | None = None
+) -> BenchResult:
+    """What `stepwhy bench` says.
+
+    Args:
+        label: What the person calls the program.
+        samples: Its runs, at least one.
+        wanted: How many were to count.
+        batch_size: Examples per step, where somebody said.
+    """
+    found = measurement(label, samples, batch_size)
+    quiet = was_quiet(samples, wanted)
+    return BenchResult(
+        found, quiet, _sentence(found, quiet=quiet), _notes(found, samples), stepwhy=__version__
+    )
+
+
+def _sentence(found: Measurement, *, quiet: bool | None) -> str:
+    low, high = format_ns(found.low_ns), format_ns(found.high_ns)
+    good = sum(not run.void for run in found.runs) or len(found.runs)
+    runs = "one run" if good == 1 else f"{good} runs"
+    text = f"A step takes {format_ns(found.step_ns)} (95 %: {low} to {high}, {runs})"
+    if found.batch_size:
+        slowest, fastest = (found.batch_size / ns * 1e9 for ns in (found.high_ns, found.low_ns))
+        rate = found.batch_size / found.step_ns * 1e9
+        text += f", {rate:.4g} examples/s ({slowest:.4g} to {fastest:.4g})"
+    return f"{text}." if quiet is not False else f"Void, the machine was busy: {text}."
+
+
+def _notes(found: Measurement, samples: Sequence[Sample]) -> tuple[str, ...]:
+    notes = []
+    void = sum(not s.counts for s in samples)
+    if void:
+        notes.append(f"{void} of {len(samples)} runs do not count: {_reasons(samples)}.")
+    if len(samples) == 1:
+        notes.append("A single run: the interval says nothing about how runs differ.")
+    if found.mean_ns > 1.1 * found.step_ns:
+        notes.append(
+            f"The mean step takes {format_ns(found.mean_ns)}: some steps are much longer than the "
+            "median one."
+        )
+    return tuple(notes)
+
+
+def _reasons(samples: Sequence[Sample]) -> str:
+    return ", ".join(dict.fromkeys(s.summary.void for s in samples if s.summary.void))

@@ -1,0 +1,165 @@
+"""The contracts of repeated measurements: of one program (`bench`), and of two (`compare`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+BENCH_SCHEMA = "stepwhy.bench/1"
+COMPARE_SCHEMA = "stepwhy.compare/1"
+
+ComparisonVerdict = Literal["faster", "slower", "same", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run of a measured program.
+
+    Args:
+        path: Where it was recorded.
+        steps: Steady steps that were timed without a profiler.
+        warm_up: Steps before them that were left out.
+        median_ns: Their median wall time.
+        mean_ns: Their mean wall time, which rare long steps raise.
+        background_cores: Cores that other programs kept busy meanwhile; null when unknown.
+        void: Why the run does not count, '' when it does.
+    """
+
+    path: str
+    steps: int
+    warm_up: int
+    median_ns: int
+    mean_ns: int
+    background_cores: float | None = None
+    void: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A program that was run several times, with nothing else changed.
+
+    Args:
+        label: What the person called it.
+        command: The command, redacted; '' for foreign traces.
+        runs: Every run, also those that do not count, in the order they were made.
+        step_ns: Median over the runs that count of each one's median step.
+        low_ns: Lower end of its interval.
+        high_ns: Upper end.
+        level: Confidence of the interval.
+        mean_ns: Mean step over all steady steps of the runs that count.
+        batch_size: Examples per step; null when nobody said.
+        breakdown: Mean categories of the step over the runs that count, in ns.
+    """
+
+    label: str
+    command: str
+    runs: tuple[RunSummary, ...]
+    step_ns: int
+    low_ns: int
+    high_ns: int
+    level: float
+    mean_ns: int
+    batch_size: int | None = None
+    breakdown: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """What `stepwhy bench --json` prints.
+
+    Args:
+        measurement: The program's.
+        quiet: Whether enough runs were made while the machine did little else; null when unknown.
+        sentence: The result in one sentence.
+        notes: What a reader should know.
+    """
+
+    measurement: Measurement
+    quiet: bool | None
+    sentence: str
+    notes: tuple[str, ...] = ()
+    schema: str = BENCH_SCHEMA
+    stepwhy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryDifference:
+    """How one category of the breakdown differs.
+
+    Args:
+        category: The category.
+        a_ns: Mean per step in A.
+        b_ns: Mean per step in B.
+        difference_ns: B minus A.
+        low_ns: Lower end of the difference's interval; null with a single run each.
+        high_ns: Upper end.
+        sure: Whether the interval leaves out zero.
+    """
+
+    category: str
+    a_ns: int
+    b_ns: int
+    difference_ns: int
+    low_ns: int | None = None
+    high_ns: int | None = None
+    sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpDifference:
+    """An op that only one side has, or whose time differs.
+
+    Args:
+        name: The op.
+        change: 'added' in B, 'removed' in B, or 'changed'.
+        a_ns: Self time per step in A; null where it does not run.
+        b_ns: In B.
+        difference_ns: B minus A; an op that does not run counts as 0 here.
+    """
+
+    name: str
+    change: Literal["added", "removed", "changed"]
+    a_ns: int | None
+    b_ns: int | None
+    difference_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What `stepwhy compare --json` prints; all changes are of B against A.
+
+    Args:
+        a: The first program.
+        b: The second one.
+        verdict: On B.
+        sentence: The verdict in one sentence.
+        change: Relative change of the step time; 0.1 is 10 % slower.
+        low: Lower end of its interval; null when there are too few runs for one.
+        high: Upper end.
+        level: Confidence of the interval.
+        margin: The largest change that is called the same.
+        detectable: Smallest change found in 80 of 100 such comparisons; null like `low`.
+        pairs: Pairs of runs that count.
+        quiet: Whether the machine did little else; null when unknown.
+        categories: Where the difference lies.
+        ops: Ops added, removed or changed, the largest difference first.
+        notes: What a reader should know.
+    """
+
+    a: Measurement
+    b: Measurement
+    verdict: ComparisonVerdict
+    sentence: str
+    change: float
+    low: float | None
+    high: float | None
+    level: float
+    margin: float
+    detectable: float | None
+    pairs: int
+    quiet: bool | None
+    categories: tuple[CategoryDifference, ...] = ()
+    ops: tuple[OpDifference, ...] = ()
+    notes: tuple[str, ...] = ()
+    schema: str = COMPARE_SCHEMA
+    stepwhy: str = ""

@@ -1,0 +1,108 @@
+"""Two programs compared by runs that were made side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from stepwhy.stats.bootstrap import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Chance to find a difference of the size that is called detectable.
+_POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How much longer the second program takes, as a fraction of the first one's time.
+
+    Args:
+        change: Estimate; 0.1 is 10 % slower, -0.1 is 10 % faster.
+        low: Lower end of its interval.
+        high: Upper end.
+        inner_low: Lower end of the interval for equivalence (two one-sided tests).
+        inner_high: Its upper end.
+        detectable: Smallest slowdown that so many runs with this noise find in 80 of 100 cases.
+        level: Confidence of the interval.
+        pairs: How many pairs of runs.
+    """
+
+    change: float
+    low: float
+    high: float
+    inner_low: float
+    inner_high: float
+    detectable: float
+    level: float
+    pairs: int
+
+
+def paired_ratio(
+    first: Sequence[float], second: Sequence[float], *, level: float = 0.99
+) -> Ratio | None:
+    """Compare two programs by the ratios within pairs of neighbouring runs.
+
+    A drift of the machine falls on both runs of a pair. Ratios are averaged as logarithms, with
+    Student's t for their few degrees of freedom.
+
+    Args:
+        first: Step time of each run of the first program, any unit, above 0.
+        second: Of the second program, in the same order.
+        level: Confidence.
+
+    Returns:
+        None with fewer than two pairs: nothing tells how runs differ by chance.
+
+    Raises:
+        ValueError: When the runs are not paired.
+
+    Source: Schuirmann, "A comparison of the two one-sided tests procedure", J. Pharmacokinetics
+    and Biopharmaceutics 15 (1987).
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} runs cannot be paired with {len(second)}")
+    if len(first) < 2:
+        return None
+    logs = np.log(np.asarray(second, dtype=np.float64) / np.asarray(first, dtype=np.float64))
+    mean, error, freedom = float(logs.mean()), _standard_error(logs), len(logs) - 1
+    outer, inner = special.stdtrit(freedom, [(1 + level) / 2, level])
+    reach = (outer + special.stdtrit(freedom, _POWER)) * error
+    ends = np.expm1([mean - outer * error, mean + outer * error])
+    inner_ends = np.expm1([mean - inner * error, mean + inner * error])
+    return Ratio(
+        float(np.expm1(mean)),
+        float(ends[0]),
+        float(ends[1]),
+        float(inner_ends[0]),
+        float(inner_ends[1]),
+        float(np.expm1(reach)),
+        level,
+        len(logs),
+    )
+
+
+def paired_difference(
+    first: Sequence[float], second: Sequence[float], *, level: float = 0.99
+) -> Interval | None:
+    """Mean of second minus first, over pairs, with Student's interval; None below two pairs.
+
+    Args:
+        first: A quantity of each run of the first program.
+        second: Of the second program, in the same order.
+        level: Confidence.
+    """
+    if len(first) != len(second) or len(first) < 2:
+        return None
+    differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
+    mean = float(differences.mean())
+    reach = special.stdtrit(len(differences) - 1, (1 + level) / 2) * _standard_error(differences)
+    return Interval(mean, mean - float(reach), mean + float(reach), level)
+
+
+def _standard_error(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
