@@ -56,6 +56,15 @@ def test_streams_and_arguments_pass_through(
     assert capfd.readouterr() == ("['a', '--out', 'b c']\n", "e\n")
 
 
+def test_output_can_go_to_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = "import sys; print('o', flush=True); print('e', file=sys.stderr); print(input())"
+    output = tmp_path / "output.log"
+    ended = launch([sys.executable, "-c", code], tmp_path / "run", output=output)
+    assert ended.exit_code == 1  # there is no input to read
+    assert output.read_text().startswith("o\ne\n")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_run_json_tells_start_end_and_exit_code(tmp_path: Path) -> None:
     ended = launch([sys.executable, "-c", "exit(2)", "--token=x"], tmp_path / "run")
     about = json.loads((ended.run_dir / "run.json").read_text())

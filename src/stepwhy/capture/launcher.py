@@ -67,13 +67,21 @@ class Launch:
     messages: tuple[str, ...]
 
 
-def launch(command: Sequence[str], out_dir: Path, *, show_status: bool = False) -> Launch:
+def launch(
+    command: Sequence[str],
+    out_dir: Path,
+    *,
+    show_status: bool = False,
+    output: Path | None = None,
+) -> Launch:
     """Run a command to its end, observed, with this process's standard streams.
 
     Args:
         command: Program and arguments.
         out_dir: The run directory to write; it must not hold a run yet.
         show_status: Tell in the terminal's title how the training goes.
+        output: A file for what the command prints; it reads nothing then. None: the streams are
+            this process's own.
 
     Returns:
         How it ended and where the run directory is.
@@ -95,7 +103,7 @@ def launch(command: Sequence[str], out_dir: Path, *, show_status: bool = False) 
         "python": platform.python_version(),
     }
     _write_first(run_dir, about)
-    exit_code = _run(command, run_dir, show_status=show_status)
+    exit_code = _run(command, run_dir, show_status=show_status, output=output)
     messages = tuple(_messages(run_dir))
     _write_last(run_dir, {**about, "ended_ns": now_ns(), "exit_code": exit_code})
     return Launch(exit_code, run_dir, messages)
@@ -145,11 +153,22 @@ def _environment(run_dir: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir)}
 
 
-def _run(command: Sequence[str], run_dir: Path, *, show_status: bool) -> int:
+@contextlib.contextmanager
+def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
+    """Where a command's standard streams go, as arguments of `Popen`."""
+    if output is None:
+        yield {}
+        return
+    with output.open("wb") as file:
+        yield {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT}
+
+
+def _run(command: Sequence[str], run_dir: Path, *, show_status: bool, output: Path | None) -> int:
     """Start the command, forward signals, wait; its exit code as a shell would give it."""
-    with _Forwarding() as forwarding:
+    with _Forwarding() as forwarding, _streams(output) as streams:
         try:
-            child = subprocess.Popen(list(command), env=_environment(run_dir))  # noqa: S603
+            environment = _environment(run_dir)
+            child = subprocess.Popen(list(command), env=environment, **streams)  # noqa: S603
         except (OSError, ValueError) as error:
             _undo(run_dir)
             reason = error.strerror if isinstance(error, OSError) else str(error)
