@@ -8,10 +8,10 @@ logged and the reader finds the steps in them (`CallLog`).
 from __future__ import annotations
 
 import json
-import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
+from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.rhythm import Rhythm
 
@@ -107,7 +107,7 @@ class Loop:
         self.window = window
         self.told: Callable[[], object] = nobody
         self.forget()
-        os.register_at_fork(after_in_child=self.forget)
+        lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
         """Begin as in a process that has seen no step (after a fork)."""
@@ -216,13 +216,14 @@ class CallLog:
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self.forget()
-        os.register_at_fork(after_in_child=self.forget)
-
-    def forget(self) -> None:
-        """Begin as in a process that has called nothing (after a fork)."""
         self._numbers: dict[object, int] = {}
         self._rhythms: list[Rhythm] = []
+        self.forget()
+        lifetime.on_begin(self.forget)
+
+    def forget(self) -> None:
+        """Begin as in a process that has called nothing; the numbers of kinds are remembered."""
+        self._rhythms = [Rhythm() for _ in self._rhythms]
         self._most = 0
         self._anchor = _NONE
         self._held: list[str] | None = []

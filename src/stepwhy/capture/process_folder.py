@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 
+from stepwhy.capture import lifetime
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,4 +214,4 @@ def forget_folders() -> None:
     _folders.clear()
 
 
-os.register_at_fork(after_in_child=forget_folders)
+lifetime.on_begin(forget_folders)

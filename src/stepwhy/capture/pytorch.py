@@ -7,12 +7,12 @@ count as work within its steps. Waiting for a `DataLoader` is added up per step.
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.pytorch_window import ProfilerWindow
 from stepwhy.capture.recorder import Recorder
@@ -153,8 +153,8 @@ def install_optimizer(module: ModuleType, run_dir: str) -> None:
     observer = StepObserver(recorder, window)
 
     _observe_steps(module.Optimizer, observer)
-    os.register_at_fork(after_in_child=window.forget)
-    os.register_at_fork(after_in_child=observer.forget)
+    lifetime.on_begin(window.forget)
+    lifetime.on_begin(observer.forget)
 
 
 def _observe_steps(base: Any, observer: StepObserver) -> None:

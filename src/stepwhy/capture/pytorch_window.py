@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import os
 import sys
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ProfilerWindow:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.forget()
-        atexit.register(self._finish_at_exit)
+        lifetime.on_end(self._finish_at_exit)
 
     def forget(self) -> None:
         """Begin as in a process without a window (after a fork)."""

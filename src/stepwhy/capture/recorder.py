@@ -19,7 +19,6 @@ it says so once, if it still can, and steps aside for good. It keeps no file ope
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -28,6 +27,7 @@ import shutil
 import time
 from pathlib import Path
 
+from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process_folder import (
     append_lines,
@@ -71,11 +71,10 @@ class Recorder:
         observer: What sees the steps: 'tf1-session' or 'torch-optimizer'.
 
     Attributes:
-        alive: False once a failure has made the recorder step aside.
+        alive: False once a failure has made the recorder step aside, or the observation has ended.
     """
 
     def __init__(self, run_dir: str, framework: str, framework_version: str, observer: str) -> None:
-        self.alive = True
         self._run_dir = Path(run_dir)
         self._about = {
             "framework": framework,
@@ -86,11 +85,13 @@ class Recorder:
             "python": platform.python_version(),
         }
         self._start_over()
-        atexit.register(self.close)
-        os.register_at_fork(after_in_child=self._start_over)
+        lifetime.on_end(self._fall_asleep)
+        lifetime.on_begin(self._start_over)
 
     def _start_over(self) -> None:
         """Begin as a process that has seen nothing: a fork inherits its parent's lines."""
+        self.alive = lifetime.awake()
+        self._run_dir = lifetime.run_dir(self._run_dir)
         self._lines: list[str] = []
         self._events: list[str] = []
         self._levels: list[str] = []
@@ -214,8 +215,13 @@ class Recorder:
                 self._folder.append(name, lines)
 
     def close(self) -> None:
-        """Write what waits; the process ends."""
+        """Write what waits."""
         self.guard(self._end)
+
+    def _fall_asleep(self) -> None:
+        """The observation ends: write what waits, and take nothing more."""
+        self.close()
+        self.alive = False
 
     def _end(self) -> None:
         """Write what waits, and that nothing is missing."""

@@ -12,10 +12,10 @@ Source of the options: tensorflow/core/protobuf/config.proto, `RunOptions` and `
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.rhythm import Rhythm, leading
@@ -312,4 +312,4 @@ def install(module: ModuleType, run_dir: str) -> None:
     base = module.BaseSession
     base.run = _observed_run(base.run, observer)
     base.make_callable = _observed_make_callable(base.make_callable, observer)
-    os.register_at_fork(after_in_child=observer.forget)
+    lifetime.on_begin(observer.forget)

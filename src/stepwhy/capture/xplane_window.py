@@ -5,15 +5,16 @@ Source of the file's layout: tsl/profiler/protobuf/xplane.proto, `XSpace`.
 
 from __future__ import annotations
 
-import atexit
 import functools
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from stepwhy.capture.recorder import Recorder
 
@@ -24,6 +25,12 @@ _WARMUP_STEPS = 1
 _ACTIVE_STEPS = 4
 # Long steps fill the profiler's buffers; what it drops then is not the oldest.
 _LONGEST_NS = 20_000_000_000
+# The profiler keeps what it sees in memory until it stops: it must not push the training out.
+_MOST_GROWTH_BYTES = 1 << 30
+# Larger ones take minutes to read.
+_MOST_FILE_BYTES = 256 << 20
+# One when the loop is warm, and one each for the first lasting changes of the step time.
+_MOST_WINDOWS = 3
 _HOSTNAMES = 4  # number of the repeated field in XSpace
 
 
@@ -55,6 +62,9 @@ class StepWindow(Protocol):
     def finish(self) -> None:
         """No step comes: close the window."""
 
+    def reopen(self) -> None:
+        """The step time has changed for good: one more window may open."""
+
     def abandon(self) -> None:
         """Stop the profiler and keep nothing."""
 
@@ -83,7 +93,7 @@ class Profiler(Protocol):
 
 
 class XPlaneWindow:
-    """One profiled stretch of steps; it opens once, when it is told to.
+    """A profiled stretch of steps; it opens when it is told to, and again after `reopen`.
 
     Args:
         recorder: Where the window goes.
@@ -98,17 +108,23 @@ class XPlaneWindow:
         self._recorder = recorder
         self._profiler = profiler
         self.forget()
-        atexit.register(self.finish)
+        lifetime.on_end(self.finish)
 
     def forget(self) -> None:
         """Begin as in a process without a window (after a fork)."""
         self.touched = False
         self._open = False
         self._done = False
+        self._windows_left = _MOST_WINDOWS
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Nothing of the next window has been seen yet."""
         self._end_mark: Callable[[], None] | None = None
         self._steps_left = 0
         self._step = 0
         self._opened_ns = 0
+        self._opened_bytes: int | None = None
         self._first_step = self._last_step = -1
         self._start_ns = self._end_ns = 0
 
@@ -132,6 +148,9 @@ class XPlaneWindow:
     def _start(self) -> None:
         """Start the profiler; the step that begins is its warm-up."""
         self.touched = True
+        step = self._step
+        self._begin_anew()
+        self._step = step
         try:
             self._profiler.start(self.give_way)
         except ProfilerInUseError:
@@ -139,7 +158,9 @@ class XPlaneWindow:
             self._say_in_use()
             return
         self._open = True
+        self._windows_left -= 1
         self._opened_ns = now_ns()
+        self._opened_bytes = resident_bytes()
         self._steps_left = _WARMUP_STEPS + _ACTIVE_STEPS
 
     def _advance(self) -> None:
@@ -149,7 +170,7 @@ class XPlaneWindow:
         if end_mark is not None:
             end_mark()
             self._last_step, self._end_ns = self._step - 1, now_ns()
-        if not self._steps_left or self._overdue():
+        if not self._steps_left or self._overdue() or self._outgrown():
             self._close()
 
     def begin_step(self) -> None:
@@ -177,6 +198,16 @@ class XPlaneWindow:
         """Whether the window has been open for as long as it may."""
         return now_ns() - self._opened_ns > _LONGEST_NS
 
+    def _outgrown(self) -> bool:
+        """Whether the process has grown by as much as it may since the window opened."""
+        before, after = self._opened_bytes, resident_bytes()
+        return before is not None and after is not None and after - before > _MOST_GROWTH_BYTES
+
+    def reopen(self) -> None:
+        """The step time has changed for good: one more window may open, if few have."""
+        if self._windows_left > 0:
+            self._done = False
+
     def finish(self) -> None:
         """No step comes: keep the window when it holds a complete one; never raises."""
         if not self._open:
@@ -195,6 +226,9 @@ class XPlaneWindow:
         data = without_host_names(self._profiler.stop())
         # A mark that ends after the profiler leaves nothing in the trace: its step is not complete.
         self._end_mark = None
+        if len(data) > _MOST_FILE_BYTES:
+            self._say_too_large(len(data))
+            return
         about = {
             "kind": "xplane",
             "first_step": self._first_step,
@@ -221,8 +255,9 @@ class XPlaneWindow:
             self._end_mark = None
 
     def _fail(self, error: BaseException) -> None:
-        """The window is lost; the steps go on."""
+        """The window is lost, and no other is tried; the steps go on."""
         self.abandon()
+        self._windows_left = 0
         self._recorder.window_failed(error)
 
     def give_way(self) -> None:
@@ -231,6 +266,15 @@ class XPlaneWindow:
             self.abandon()
             self._say_in_use()
 
+    def _say_too_large(self, size: int) -> None:
+        """Say why there is no window."""
+        self._recorder.message(
+            "warning",
+            "window-too-large",
+            f"a traced window of {size >> 20} MiB was dropped: at most "
+            f"{_MOST_FILE_BYTES >> 20} MiB are kept",
+        )
+
     def _say_in_use(self) -> None:
         """Say why there is no window."""
         self._recorder.message(
@@ -238,6 +282,15 @@ class XPlaneWindow:
             "profiler-in-use",
             "the training started a profiler of its own, so no window of steps was kept",
         )
+
+
+def resident_bytes() -> int | None:
+    """Resident memory of this process; None where the system does not tell."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def announce(module: Any, name: str, give_way: Callable[[], None]) -> Callable[[], None]:
