@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
+from stepwhy.capture import sampler as sampler_module
+from stepwhy.capture.processes import Processes
 from stepwhy.capture.sampler import COUNTERS_FILE, Sampler
 
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -25,18 +30,38 @@ def proc(tmp_path):
             (folder / "schedstat").write_text("1000 200 5\n")
             (folder / "children").write_text(children if task == pid else "")
         # Fields 3.. of proc(5): state, then ... major faults (12th), user, system and children.
-        numbers = "S 1 1 1 0 -1 0 11 0 3 0 20 10 2 1"
-        (root / str(pid) / "stat").write_text(f"{pid} (a b) c) {numbers} 20 0\n")
+        numbers = "S 1 1 1 0 -1 0 11 0 3 0 20 10 2 1 20 0 2 0 5000"
+        # Then field 23 to 41, the wait for a disk (42nd) and the rest.
+        rest = " ".join(["0"] * 19 + ["6"] + ["0"] * 10)
+        (root / str(pid) / "stat").write_text(f"{pid} (a b) c) {numbers} {rest}\n")
+        (root / str(pid) / "io").write_text("rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\n")
         (root / str(pid) / "status").write_text("Name:\tx\nVmRSS:\t  100 kB\nVmSwap:\t 4 kB\n")
     (root / "stat").write_text("cpu  50 5 45 900 10 1 1 0 0 0\ncpu0 1 1 1 1\n")
+    (root / "pressure").mkdir()
+    (root / "pressure" / "io").write_text(
+        "some avg10=1.70 avg60=0.44 avg300=0.17 total=900\n"
+        "full avg10=1.70 avg60=0.44 avg300=0.15 total=800\n"
+    )
+    (root / "sys" / "kernel").mkdir(parents=True)
+    (root / "sys" / "kernel" / "task_delayacct").write_text("1\n")
     return root
 
 
-def test_hand_made_proc(proc, tmp_path):
-    run = tmp_path / "run"
-    (run / "process-7").mkdir(parents=True)
-    Sampler(run, 7, proc).sample()
-    line = json.loads((run / "process-7" / COUNTERS_FILE).read_text())
+def lines(folder):
+    return [json.loads(line) for line in (folder / COUNTERS_FILE).read_text().splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of the observed process 7."""
+    folder = tmp_path / "run" / "process-7"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_hand_made_proc(proc, folder):
+    Sampler(folder.parent, 7, proc).sample()
+    (line,) = lines(folder)
     del line["time_ns"], line["cores"]
     assert line == {
         "cpu_ns": 2000,
@@ -45,9 +70,43 @@ def test_hand_made_proc(proc, tmp_path):
         "major_faults": 3,
         "resident_bytes": 100 * 1024,
         "swap_bytes": 4 * 1024,
+        "disk_read_bytes": 4096,
+        "disk_written_bytes": 8192,
+        "disk_wait_ns": 6 * TICK_NS,
         "machine_busy_ns": 102 * TICK_NS,  # all but idle (900) and iowait (10)
+        "machine_disk_stall_ns": 800_000,
         "job_cpu_ns": 2 * (20 + 10 + 2 + 1) * TICK_NS,  # pid 7 and its child
     }
+
+
+def set_disk_wait(proc, ticks):
+    stat = proc / "7" / "stat"
+    before, _, fields = stat.read_text().rpartition(")")
+    words = fields.split()
+    words[39] = str(ticks)
+    stat.write_text(f"{before}) {' '.join(words)}\n")
+
+
+@pytest.mark.parametrize(
+    ("accounting", "ticks", "waited"),
+    [("1\n", 0, 0), ("0\n", 6, None), ("0\n", 0, None), (None, 0, None), (None, 6, 6 * TICK_NS)],
+)
+def test_a_zero_that_is_not_counted_is_not_written(proc, folder, accounting, ticks, waited):
+    """Without delay accounting the kernel shows 0 for ever; old kernels do not say which it is."""
+    switch = proc / "sys" / "kernel" / "task_delayacct"
+    switch.unlink() if accounting is None else switch.write_text(accounting)
+    set_disk_wait(proc, ticks)
+    Sampler(folder.parent, 7, proc).sample()
+    assert lines(folder)[0].get("disk_wait_ns") == waited
+
+
+def test_what_is_not_permitted_is_absent(proc, folder):
+    (proc / "7" / "io").unlink()
+    (proc / "pressure" / "io").unlink()
+    Sampler(folder.parent, 7, proc).sample()
+    told = lines(folder)[0].keys()
+    assert not told & {"disk_read_bytes", "disk_written_bytes", "machine_disk_stall_ns"}
+    assert {"cpu_ns", "machine_busy_ns"} <= told
 
 
 def test_a_process_that_is_gone_leaves_no_line(proc, tmp_path):
@@ -57,15 +116,91 @@ def test_a_process_that_is_gone_leaves_no_line(proc, tmp_path):
     assert not (run / "process-99" / COUNTERS_FILE).exists()
 
 
-def test_without_proc_nothing_is_written(tmp_path):
-    run = tmp_path / "run"
-    (run / "process-7").mkdir(parents=True)
-    Sampler(run, 7, tmp_path / "no-proc").sample()
-    assert not (run / "process-7" / COUNTERS_FILE).exists()
+def test_without_proc_nothing_is_written(folder, tmp_path):
+    Sampler(folder.parent, 7, tmp_path / "no-proc").sample()
+    assert not (folder / COUNTERS_FILE).exists()
 
 
-def test_a_full_or_vanished_directory_is_no_error(proc, tmp_path):
+def test_a_vanished_directory_is_no_error(proc, tmp_path):
     Sampler(tmp_path / "vanished", 7, proc).sample()
+
+
+def test_an_id_that_is_given_to_another_process_is_not_sampled(proc, folder):
+    sampler = Sampler(folder.parent, 7, proc)
+    sampler.sample()
+    stat = proc / "7" / "stat"
+    stat.write_text(stat.read_text().replace(" 5000 ", " 6000 "))  # when it began
+    sampler.sample()
+    assert len(lines(folder)) == 1
+
+
+def test_a_process_that_replaced_itself_has_its_newest_folder_sampled(proc, folder):
+    newest = folder.with_name("process-7.2")
+    newest.mkdir()
+    Sampler(folder.parent, 7, proc).sample()
+    assert [p.name for p in folder.parent.glob("*/" + COUNTERS_FILE)] == [COUNTERS_FILE]
+    assert len(lines(newest)) == 1
+
+
+def test_one_folder_that_cannot_be_written_does_not_stop_the_others(proc, folder, monkeypatch):
+    other = folder.with_name("process-8")
+    other.mkdir()
+    (folder.with_name("process-notes")).mkdir()
+
+    def append(path, text):
+        if path.parent == folder:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        recorder_append(path, text)
+
+    recorder_append = sampler_module.append_lines
+    monkeypatch.setattr(sampler_module, "append_lines", append)
+    Sampler(folder.parent, 7, proc).sample()
+    assert not (folder / COUNTERS_FILE).exists()
+    assert len(lines(other)) == 1
+
+
+def test_a_process_that_ends_while_it_is_sampled(proc, folder, monkeypatch):
+    other = folder.with_name("process-8")
+    other.mkdir()
+    whole = Processes.threads
+
+    def ends(self, pid):
+        threads = whole(self, pid)
+        (proc / "7" / "stat").unlink(missing_ok=True)
+        return threads
+
+    monkeypatch.setattr(Processes, "threads", ends)
+    Sampler(folder.parent, 8, proc).sample()
+    assert len(lines(other)) == 1
+
+
+def test_the_gpus_of_a_process_stand_in_its_line(proc, folder):
+    class Fake:
+        def sample(self, pids, processes):
+            assert isinstance(processes, Processes)
+            return {pid: [{"index": 0, "utilisation_percent": 50}] for pid in pids}
+
+    Sampler(folder.parent, 7, proc, gpus=Fake()).sample()
+    assert lines(folder)[0]["gpus"] == [{"index": 0, "utilisation_percent": 50}]
+
+
+def test_sampling_many_threads_costs_little(tmp_path):
+    """Wide bounds: 200 threads take some 3 ms of CPU time on a quiet machine."""
+    stop = threading.Event()
+    threads = [threading.Thread(target=stop.wait) for _ in range(200)]
+    for thread in threads:
+        thread.start()
+    (tmp_path / f"process-{os.getpid()}").mkdir()
+    sampler = Sampler(tmp_path, os.getpid())
+    costs = []
+    for _ in range(5):
+        before_s = time.thread_time()
+        sampler.sample()
+        costs.append(time.thread_time() - before_s)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert min(costs) < 0.05
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="needs /proc")  # noqa: PTH110

@@ -4,41 +4,55 @@ The launcher waits for the training anyway; beside that, a thread of it reads ``
 process that signed in with a process directory, and appends to its ``counters.jsonl``::
 
     {"time_ns", "cpu_ns", "run_delay_ns", "resident_bytes", "swap_bytes", "major_faults",
-     "threads", "machine_busy_ns", "job_cpu_ns", "cores"}
+     "threads", "disk_wait_ns", "disk_read_bytes", "disk_written_bytes",
+     "machine_busy_ns", "machine_disk_stall_ns", "job_cpu_ns", "cores", "gpus": [...]}
 
 Times are totals since the process (the machine) started. A value that the kernel does not give is
-absent. Where there is no ``/proc``, nothing is written.
+absent. Where there is no ``/proc``, nothing is written. `gpus` is described in `nvml`.
 
-Source: proc(5); Documentation/scheduler/sched-stats.rst for ``schedstat``.
+Source: proc(5); Documentation/scheduler/sched-stats.rst for ``schedstat``;
+Documentation/accounting/delay-accounting.rst; Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import threading
-from pathlib import Path
+import time
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.process_folder import append_lines, process_id
+from stepwhy.capture.nvml import Gpus
+from stepwhy.capture.process_folder import append_lines
+from stepwhy.capture.processes import PROC, Processes, observed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Self
+    from pathlib import Path
+    from typing import Any, Self
 
     from stepwhy.capture.stacks import StackSamplers
 
 COUNTERS_FILE = "counters.jsonl"
+_TICK_S = 0.1
 _SHORTEST_S = 0.5
 # The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
 # minutes, some 5,000 in a month.
 _SHARE_OF_RUN = 1 / 600
-_PROC = Path("/proc")
+# However many threads and processes there are, sampling them takes at most this share of a core.
+_MOST_OF_A_CORE = 1 / 200
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _KIB = 1024
 # Fields of /proc/stat's first line: user nice system idle iowait irq softirq steal.
 _IDLE_FIELDS = (3, 4)
+# Places in `Processes.stat`: the man page counts from 1, and two fields stand before.
+_MAJOR_FAULTS = 12 - 3
+_CPU_TIMES = slice(14 - 3, 17 - 3 + 1)
+_DISK_WAIT = 42 - 3
+# Time in which all that could run waited for a disk, in microseconds.
+_STALLED = re.compile(rb"^full .*total=(\d+)", re.MULTILINE)
 
 
 class Sampler:
@@ -48,16 +62,24 @@ class Sampler:
         run_dir: The run directory.
         root: Id of the process that was started; all its descendants are the job.
         proc: Where the kernel shows its processes.
-        stacks: Takes its turn with every sample, and is finished with the sampler.
+        stacks: Takes its turn with every tick, and is finished with the sampler.
+        gpus: What tells about GPUs; where None, what this machine has once it is entered.
     """
 
     def __init__(
-        self, run_dir: Path, root: int, proc: Path = _PROC, stacks: StackSamplers | None = None
+        self,
+        run_dir: Path,
+        root: int,
+        proc: Path = PROC,
+        stacks: StackSamplers | None = None,
+        gpus: Gpus | None = None,
     ) -> None:
         self._stacks = stacks
+        self._gpus = gpus
         self._run_dir = run_dir
         self._root = root
-        self._proc = proc
+        self._processes = Processes(proc)
+        self._started: dict[Path, int | None] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="stepwhy-sampler", daemon=True)
 
@@ -72,87 +94,118 @@ class Sampler:
             self._stacks.finish()
 
     def _loop(self) -> None:
-        started_ns = now_ns()
-        interval_s = _SHORTEST_S
-        while not self._stopped.wait(interval_s):
-            self.sample()
+        started_s = time.monotonic()
+        due_s = started_s + _SHORTEST_S
+        tick_s = _TICK_S
+        while not self._stopped.wait(tick_s):
+            if time.monotonic() >= due_s:
+                cost_s = self._timed_sample()
+                grown_s = (time.monotonic() - started_s) * _SHARE_OF_RUN
+                tick_s = max(_TICK_S, grown_s)
+                due_s = time.monotonic() + max(_SHORTEST_S, grown_s, cost_s / _MOST_OF_A_CORE)
             if self._stacks is not None:
                 self._stacks.look()
-            interval_s = max(_SHORTEST_S, (now_ns() - started_ns) / 1e9 * _SHARE_OF_RUN)
+        if self._gpus is not None:
+            self._gpus.close()
+
+    def _timed_sample(self) -> float:
+        """Take a sample; the seconds of CPU time that it took."""
+        before_s = time.thread_time()
+        self.sample()
+        cost_s = time.thread_time() - before_s
+        if self._gpus is None:
+            # Not part of the cost: loading the driver's library happens once.
+            self._gpus = Gpus.open() or Gpus.none()
+        return cost_s
 
     def sample(self) -> None:
         """Append one line for every observed process that is alive; never raises."""
         try:
-            machine = self._machine()
-            for folder in self._run_dir.glob("process-*"):
-                values = self._process(process_id(folder))
-                if values:
-                    line = json.dumps({"time_ns": now_ns(), **values, **machine})
-                    append_lines(folder / COUNTERS_FILE, [line])
-        except (OSError, ValueError):
-            pass  # a process that ended meanwhile, a full disk: the next sample may do
+            folders = self._alive()
+            machine = self._machine() if folders else {}
+            gpus = self._gpus.sample(list(folders), self._processes) if self._gpus else {}
+        except Exception:
+            return
+        for pid, folder in folders.items():
+            # It may have ended meanwhile, or the disk is full: the next sample may do.
+            with contextlib.suppress(Exception):
+                self._write(folder, {**self._process(pid), **machine}, gpus.get(pid, []))
+
+    def _alive(self) -> dict[int, Path]:
+        """The observed processes; an id that another process has been given does not count."""
+        alive = {}
+        for pid, folder in observed(self._run_dir).items():
+            began = self._processes.start_ticks(pid)
+            if began is not None and began == self._started.setdefault(folder, began):
+                alive[pid] = folder
+        return alive
+
+    def _write(self, folder: Path, values: dict[str, Any], gpus: list[dict[str, Any]]) -> None:
+        about_gpus = {"gpus": gpus} if gpus else {}
+        line = json.dumps({"time_ns": now_ns(), **values, **about_gpus})
+        append_lines(folder / COUNTERS_FILE, [line])
 
     def _machine(self) -> dict[str, int]:
         """CPU time of the whole machine, and of the job in it."""
-        ticks = [int(t) for t in _read(self._proc / "stat").split(b"\n", 1)[0].split()[1:9]]
+        ticks = [int(t) for t in self._processes.read("stat").split(b"\n", 1)[0].split()[1:9]]
         if not ticks:
             return {}
         busy = sum(t for i, t in enumerate(ticks) if i not in _IDLE_FIELDS)
+        stalled = _STALLED.search(self._processes.read("pressure/io"))
         return {
             "machine_busy_ns": busy * _NS_PER_TICK,
-            "job_cpu_ns": sum(self._cpu_ns(pid) for pid in self._job()),
+            "job_cpu_ns": sum(map(self._cpu_ns, self._processes.descendants(self._root))),
             "cores": os.cpu_count() or 1,
+            **({"machine_disk_stall_ns": int(stalled[1]) * 1000} if stalled else {}),
         }
-
-    def _job(self) -> Iterator[int]:
-        """The started process and its descendants that are alive."""
-        waiting = [self._root]
-        while waiting:
-            pid = waiting.pop()
-            yield pid
-            for task in self._tasks(pid):
-                waiting += [int(child) for child in _read(task / "children").split()]
-
-    def _tasks(self, pid: int) -> list[Path]:
-        try:
-            return list((self._proc / str(pid) / "task").iterdir())
-        except OSError:
-            return []
 
     def _cpu_ns(self, pid: int) -> int:
         """CPU time of a process, its ended children included, by the coarse but complete count."""
-        # The name in parentheses may hold spaces; the numbers begin behind it.
-        fields = _read(self._proc / str(pid) / "stat").rpartition(b")")[2].split()
-        return sum(int(t) for t in fields[11:15]) * _NS_PER_TICK
+        return sum(map(int, self._processes.stat(pid)[_CPU_TIMES])) * _NS_PER_TICK
 
     def _process(self, pid: int) -> dict[str, int]:
-        """What one process used so far; {} when it is gone."""
-        run_ns = delay_ns = threads = 0
-        for task in self._tasks(pid):
-            schedstat = _read(task / "schedstat").split()
-            if len(schedstat) >= 2:
-                run_ns += int(schedstat[0])
-                delay_ns += int(schedstat[1])
-            threads += 1
-        if not threads:
-            return {}
-        values = {"cpu_ns": run_ns, "run_delay_ns": delay_ns} if run_ns else {}
-        stat = _read(self._proc / str(pid) / "stat").rpartition(b")")[2].split()
-        return {**values, "threads": threads, "major_faults": int(stat[9]), **self._memory(pid)}
+        """What one process used so far.
 
-    def _memory(self, pid: int) -> dict[str, int]:
-        status = _read(self._proc / str(pid) / "status")
-        wanted = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}
+        Raises:
+            LookupError: It is gone.
+        """
+        stat = self._processes.stat(pid)
+        run_ns = delay_ns = 0
+        threads = self._processes.threads(pid)
+        for thread in threads:
+            words = self._processes.read(f"{pid}/task/{thread}/schedstat").split()
+            if len(words) >= 2:
+                run_ns += int(words[0])
+                delay_ns += int(words[1])
         return {
-            wanted[words[0]]: int(words[1]) * _KIB
-            for words in (line.split() for line in status.splitlines())
-            if words and words[0] in wanted
+            **({"cpu_ns": run_ns, "run_delay_ns": delay_ns} if run_ns else {}),
+            "threads": len(threads),
+            "major_faults": int(stat[_MAJOR_FAULTS]),
+            **self._memory(pid),
+            **self._disk(pid, stat),
         }
 
+    def _memory(self, pid: int) -> dict[str, int]:
+        wanted = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}
+        return _picked(self._processes.read(f"{pid}/status"), wanted, _KIB)
 
-def _read(path: Path) -> bytes:
-    """A file of /proc, b'' when its process is gone."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    def _disk(self, pid: int, stat: list[bytes]) -> dict[str, int]:
+        """What went to and from disks, and how long the main thread was blocked on them."""
+        wanted = {b"read_bytes:": "disk_read_bytes", b"write_bytes:": "disk_written_bytes"}
+        moved = _picked(self._processes.read(f"{pid}/io"), wanted, 1)
+        blocked = int(stat[_DISK_WAIT]) if len(stat) > _DISK_WAIT else 0
+        # The count stays 0 for ever where the kernel does not account for delays. Kernels before
+        # 5.14 do not tell whether they do; there, only another number than 0 says something.
+        accounts = self._processes.read("sys/kernel/task_delayacct").strip()
+        if accounts == b"1" or (not accounts and blocked):
+            moved["disk_wait_ns"] = blocked * _NS_PER_TICK
+        return moved
+
+
+def _picked(text: bytes, wanted: dict[bytes, str], unit: int) -> dict[str, int]:
+    """The values of some lines 'name: number ...', in a unit."""
+    return {
+        wanted[words[0]]: int(words[1]) * unit
+        for words in (line.split() for line in text.splitlines())
+        if len(words) > 1 and words[0] in wanted
+    }

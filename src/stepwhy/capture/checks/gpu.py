@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.checks.item import Item
+from stepwhy.capture.nvml import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepwhy.capture.checks.machine import Machine
 
-_NVML = "libnvidia-ml.so.1"
 _PARAMETERS = "proc/driver/nvidia/params"
 _AMD_COMPUTE = "dev/kfd"
 _HIDING = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -72,16 +72,16 @@ def _visible(machine: Machine, count: int) -> Item:
 def _nvml(machine: Machine) -> Item:
     """NVIDIA's management library: memory and use of a GPU."""
     try:
-        machine.load_library(_NVML)
+        machine.load_library(LIBRARY)
     except OSError:
         return Item(
             "nvml",
             "missing",
-            f"{_NVML} cannot be loaded",
+            f"{LIBRARY} cannot be loaded",
             "memory and use of the GPU cannot be read",
             "Install the driver's library (container: the capability 'utility')",
         )
-    return Item("nvml", "ok", f"{_NVML} loads", "memory and use of the GPU can be read")
+    return Item("nvml", "ok", f"{LIBRARY} loads", "memory and use of the GPU can be read")
 
 
 def _counters(machine: Machine) -> Item:
