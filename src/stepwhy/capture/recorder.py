@@ -8,6 +8,7 @@
         steps.jsonl              one JSON object per step, appended in small batches
         events.jsonl             rare things and why: a trace, a compilation, a graph change
         levels.jsonl             fill levels of queues and buffers
+        loaders.jsonl            how the loaders of batches are set up
         stacks.json              where the driving thread was, sampled for two seconds
         messages.jsonl           what the observer has to say: level, slug, text
         windows/<nnn>/           one traced stretch: window.json and the framework's own files
@@ -28,7 +29,7 @@ import time
 from pathlib import Path
 
 from stepwhy.capture import lifetime
-from stepwhy.capture.clock import now_ns
+from stepwhy.capture.clock import clock_set_ns, now_ns
 from stepwhy.capture.process_folder import (
     append_lines,
     folder_of,
@@ -51,6 +52,8 @@ _MOST_OF_A_KIND = 3
 _MOST_MESSAGES = 100
 _LONGEST_NAME = 200
 _LONGEST_REASON = 400
+# Two clocks that are read one after the other differ by less.
+_CLOCK_SET_NS = 1_000_000
 
 
 def _integer(name: str) -> int | None:
@@ -95,6 +98,7 @@ class Recorder:
         self._lines: list[str] = []
         self._events: list[str] = []
         self._levels: list[str] = []
+        self._loaders: list[str] = []
         self._told_events = 0
         self._told: dict[str, int] = {}
         self._flushed_s = 0.0
@@ -151,6 +155,22 @@ class Recorder:
             if not self.alive:
                 lines.clear()
 
+    def steps(self, lines: list[str]) -> None:
+        """Log a batch of steps, lines of JSON, and write all that waits."""
+        self._lines += lines
+        self.guard(self._flush)
+        if not self.alive:
+            self._lines.clear()
+
+    def loader(self, about: Mapping[str, Any]) -> None:
+        """Log how a loader of batches is set up; written with the next steps.
+
+        Args:
+            about: What `loaders.jsonl` says.
+        """
+        if self.alive and len(self._loaders) < _BATCH_LINES:
+            self._loaders.append(json.dumps(about, ensure_ascii=False, separators=(",", ":")))
+
     def event(
         self,
         kind: str,
@@ -166,13 +186,16 @@ class Recorder:
 
         Args:
             kind: 'trace' (a function was traced), 'compile' (something was compiled), 'graph' (a
-                session's graph has grown) or 'change' (the step time has changed for good).
-            name: What was traced or compiled, in the framework's words.
+                session's graph has grown), 'change' (the step time has changed for good),
+                'workers' (a loader started its worker processes) or 'epoch' (a loader was asked
+                for its first batch of an epoch).
+            name: What was traced or compiled, in the framework's words; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
             reason: Why, in the framework's words; '' where it does not say.
             source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
-            count: How many: traces of this function so far, ops added to the graph.
+            count: How many: traces of this function so far, ops added to the graph, workers
+                started, epochs begun.
         """
         self._told_events += 1
         if self._told_events > _MOST_EVENTS or not self.alive:
@@ -207,8 +230,13 @@ class Recorder:
     def _flush(self) -> None:
         """Write what waits."""
         self._flushed_s = time.monotonic()
-        waiting = {"steps": self._lines, "events": self._events, "levels": self._levels}
-        self._lines, self._events, self._levels = [], [], []
+        waiting = {
+            "steps": self._lines,
+            "events": self._events,
+            "levels": self._levels,
+            "loaders": self._loaders,
+        }
+        self._lines, self._events, self._levels, self._loaders = [], [], [], []
         for name, lines in waiting.items():
             if lines:
                 self._folder.open(self._about)
@@ -248,13 +276,19 @@ class Recorder:
         try:
             draft.mkdir()
             fill(draft)
-            write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about})
+            write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about, **_clock()})
             draft.rename(final)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
         self._folder.windows += 1
         return final
+
+
+def _clock() -> dict[str, int]:
+    """How far the machine's clock was set, by which profilers stamp; nothing if it was not."""
+    set_ns = clock_set_ns()
+    return {"clock_set_ns": set_ns} if abs(set_ns) > _CLOCK_SET_NS else {}
 
 
 def _why_stopped(error: BaseException) -> str:
