@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwhy.cli.run import _IS_COMMAND, _RunCommand
+from stepwhy.cli.words import CommandWithCommand, words_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ _GROUPS = (
 
 
 @click.command(
-    cls=_RunCommand,
+    cls=CommandWithCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
@@ -47,12 +47,9 @@ def check(ctx: click.Context, out: Path | None, *, as_json: bool, command: tuple
     Python that it would start is started for a moment. Exits with 0 if a training could be
     observed, with 1 if not.
     """
-    from stepwhy.capture import command_for_script
     from stepwhy.capture.checks import check as check_command
 
-    words = list(command)
-    if words and not ctx.meta.get(_IS_COMMAND):
-        words = command_for_script(words[0], words[1:])
+    words = words_to_run(ctx, command) if command else []
     report = check_command(words, out)
     if as_json:
         click.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))

@@ -8,30 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepwhy.cli.words import CommandWithCommand, words_to_run
+
 if TYPE_CHECKING:
     from stepwhy.capture import Launch
     from stepwhy.findings import Result
 
-_IS_COMMAND = "stepwhy.run.is_command"
-
-
-class _RunCommand(click.Command):
-    """Remembers whether '--' stood before the command, which click swallows."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, after a look at the raw arguments."""
-        rest = iter(args)
-        for word in rest:
-            if word == "--out":
-                next(rest, None)
-            elif not word.startswith("-") or word == "--":
-                ctx.meta[_IS_COMMAND] = word == "--"
-                break
-        return super().parse_args(ctx, args)
-
 
 @click.command(
-    cls=_RunCommand,
+    cls=CommandWithCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option(
@@ -52,11 +37,9 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     train.py'. The training's own output, input and exit code pass through; the report goes to
     standard error.
     """
-    from stepwhy.capture import command_for_script, default_run_dir, launch
+    from stepwhy.capture import default_run_dir, launch
 
-    words = list(command)
-    if not ctx.meta.get(_IS_COMMAND):
-        words = command_for_script(words[0], words[1:])
+    words = words_to_run(ctx, command)
     run_dir = out or default_run_dir(words, datetime.now().astimezone())
     launched = launch(words, run_dir, show_status=not quiet)
     for message in launched.messages:

@@ -1,0 +1,37 @@
+"""A command line that ends in another command: 'SCRIPT ARGS...' or '-- COMMAND ARGS...'."""
+
+from __future__ import annotations
+
+import click
+
+_IS_COMMAND = "stepwhy.words.is_command"
+
+
+class CommandWithCommand(click.Command):
+    """Remembers whether '--' stood before the command, which click swallows."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, after a look at the raw arguments."""
+        options = {o: p for p in self.params if isinstance(p, click.Option) for o in p.opts}
+        rest = iter(args)
+        for word in rest:
+            option = options.get(word)
+            if option is not None and not option.is_flag:
+                next(rest, None)
+            elif not word.startswith("-") or word == "--":
+                ctx.meta[_IS_COMMAND] = word == "--"
+                break
+        return super().parse_args(ctx, args)
+
+
+def words_to_run(ctx: click.Context, command: tuple[str, ...]) -> list[str]:
+    """The command that a command line names; a script runs under this interpreter.
+
+    Args:
+        ctx: Of the command line.
+        command: What follows its options.
+    """
+    from stepwhy.capture import command_for_script
+
+    words = list(command)
+    return words if ctx.meta.get(_IS_COMMAND) else command_for_script(words[0], words[1:])
