@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_failure_of_the_disk_is_named(recorder: Recorder, tmp_path: Path) -> N
 def test_the_end_of_the_observation_is_noted(recorder: Recorder, tmp_path: Path) -> None:
     recorder.step(LINE)
     about = process_dir(tmp_path) / "process.json"
-    assert "ended_ns" not in json.loads(about.read_text())
+    assert json.loads(about.read_text())["ended_ns"] is None
     recorder.close()
     assert json.loads(about.read_text())["ended_ns"] > 0
 
@@ -133,6 +134,16 @@ def test_of_one_message_the_first_three_are_kept(recorder: Recorder, tmp_path: P
     recorder.message("info", "other", "x")
     log = (process_dir(tmp_path) / "messages.jsonl").read_text().splitlines()
     assert [json.loads(line)["text"] for line in log] == ["0", "1", "2", "x"]
+
+
+def test_a_clock_that_was_set_is_noted_with_the_window(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_back = time.time_ns() - 3_600_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: set_back)
+    path = recorder.window({"kind": "k"}, lambda _: None)
+    about = json.loads((path / "window.json").read_text())
+    assert about["clock_set_ns"] == pytest.approx(-3_600_000_000_000, rel=0.01)
 
 
 def test_a_fork_does_not_write_its_parents_steps(recorder: Recorder, tmp_path: Path) -> None:

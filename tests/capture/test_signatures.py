@@ -39,3 +39,33 @@ def test_feeds_are_told_apart_by_name() -> None:
     signatures = Signatures()
     fetch = tensor("loss:0")
     assert signatures.number(fetch, {"a:0": 0}) != signatures.number(fetch, {"b:0": 0})
+
+
+def test_an_object_that_was_seen_is_not_asked_for_its_name_again() -> None:
+    class Fetch:
+        asked = 0
+
+        @property
+        def name(self) -> str:
+            Fetch.asked += 1
+            return "loss:0"
+
+    signatures, fetch = Signatures(), Fetch()
+    assert {signatures.number({"caller": [fetch]}, {fetch: 1}) for _ in range(5)} == {0}
+    assert Fetch.asked == 2
+
+
+def test_an_id_that_is_used_again_is_another_kind() -> None:
+    signatures = Signatures()
+    seen = [signatures.number([tensor(f"t{i}x:0")], None) for i in range(50)]
+    assert seen == list(range(50))
+    assert len(signatures._known) <= 1
+
+
+def test_what_is_known_by_its_objects_stays_bounded() -> None:
+    signatures = Signatures()
+    kept = [tensor(f"t_{i}:0") for i in range(1000)]
+    for each in kept:
+        signatures.number(each, None)
+    assert len(signatures._known) <= 256
+    assert len(signatures._alive) <= 256

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from stepwhy.engine.step_log import marks_of
+from stepwhy.engine.log_files import Gap, LogLines
+from stepwhy.engine.step_log import marks_of, read_steps
 from stepwhy.trace import Meta, TraceBuilder
 
 
@@ -18,9 +19,10 @@ def call(signature, start_ns, end_ns, **more):
     }
 
 
-def marks(*records):
+def marks(*records, gaps=()):
     builder = TraceBuilder()
-    marks_of([json.dumps(r).encode() for r in records], builder)
+    steps = read_steps(LogLines([json.dumps(r).encode() for r in records], gaps))
+    marks_of(steps.records, builder)
     return builder.finish(Meta("step-log")).marks
 
 
@@ -98,3 +100,12 @@ def test_a_step_of_which_some_calls_were_light_is_neither():
     assert marks(*log).light.tolist() == [0, 2, 0]
     runs = [{**line, "kind": "run"} for line in log]
     assert marks(*runs).light.tolist() == [0, 2, 0]
+
+
+def test_no_step_spans_what_was_dropped():
+    log = [call(0, i * 100, i * 100 + 60) for i in (0, 1, 2, 50, 51, 52)]
+    assert marks(*log, gaps=(Gap(3, 3, 49),)).start_ns.tolist() == [0, 100, 5000, 5100]
+
+
+def test_lines_that_cannot_be_read_are_counted():
+    assert read_steps(LogLines([b"{", json.dumps(call(0, 0, 1)).encode(), b"\x00"])).torn == 2

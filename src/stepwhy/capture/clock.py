@@ -14,3 +14,8 @@ _EPOCH_OFFSET_NS = time.time_ns() - time.perf_counter_ns()
 def now_ns() -> int:
     """Nanoseconds since the epoch, never going back within a process."""
     return time.perf_counter_ns() + _EPOCH_OFFSET_NS
+
+
+def clock_set_ns() -> int:
+    """How far the machine's clock was set since the process started: forward, or back (< 0)."""
+    return time.time_ns() - now_ns()

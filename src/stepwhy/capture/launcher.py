@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import platform
 import signal
 import subprocess
 import threading
@@ -13,11 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import stepwhy
-from stepwhy.capture.attach import ATTACHED_FILE, RUN_DIR_VARIABLE
-from stepwhy.capture.clock import now_ns
-from stepwhy.capture.recorder import write_json
-from stepwhy.capture.redaction import redact
+from stepwhy.capture.run_file import Run, environment, said
 from stepwhy.capture.sampler import Sampler
 from stepwhy.capture.stacks import StackSamplers
 from stepwhy.capture.status import Status
@@ -28,9 +22,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-RUN_SCHEMA = "stepwhy.run/1"
-_RUN_FILE = "run.json"
-_BOOTSTRAP = Path(__file__).resolve().parent / "bootstrap"
 _SIGNAL_BASE = 128  # a shell's exit code for signal n is 128 + n
 
 # A terminal sends these to the whole foreground group: the child has them already.
@@ -92,65 +83,11 @@ def launch(
     """
     if not command:
         raise CaptureError("there is no command to run", "Pass a script, or -- and a command")
-    run_dir = _prepare(Path(out_dir).absolute())
-    about: dict[str, Any] = {
-        "schema": RUN_SCHEMA,
-        "stepwhy": stepwhy.__version__,
-        "command": redact(list(command)),
-        "started_ns": now_ns(),
-        "ended_ns": None,
-        "exit_code": None,
-        "python": platform.python_version(),
-    }
-    _write_first(run_dir, about)
-    exit_code = _run(command, run_dir, show_status=show_status, output=output)
-    messages = tuple(_messages(run_dir))
-    _write_last(run_dir, {**about, "ended_ns": now_ns(), "exit_code": exit_code})
-    return Launch(exit_code, run_dir, messages)
-
-
-def _prepare(run_dir: Path) -> Path:
-    """Make the run directory."""
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(run_dir, error) from error
-    if (run_dir / _RUN_FILE).exists():
-        raise CaptureError(f"{run_dir} already holds a run", "Name another directory with --out")
-    return run_dir
-
-
-def _unwritable(run_dir: Path, error: OSError) -> CaptureError:
-    """The error for a run directory that cannot be written."""
-    return CaptureError(
-        f"the run directory {run_dir} cannot be written: {error.strerror}",
-        "Name a writable directory with --out",
-    )
-
-
-def _write_first(run_dir: Path, about: dict[str, Any]) -> None:
-    """Write what is known before the start, and the file in which observed processes sign in."""
-    try:
-        write_json(run_dir / _RUN_FILE, about)
-        (run_dir / ATTACHED_FILE).touch()
-    except OSError as error:
-        raise _unwritable(run_dir, error) from error
-
-
-def _write_last(run_dir: Path, about: dict[str, Any]) -> None:
-    """Write how it ended; the training has run, so a vanished directory is no error."""
-    try:
-        write_json(run_dir / _RUN_FILE, about)
-        (run_dir / ATTACHED_FILE).unlink(missing_ok=True)
-    except OSError:
-        pass
-
-
-def _environment(run_dir: Path) -> dict[str, str]:
-    """The child's environment: the observer's bootstrap goes first on the Python path."""
-    before = os.environ.get("PYTHONPATH")
-    path = f"{_BOOTSTRAP}{os.pathsep}{before}" if before else str(_BOOTSTRAP)
-    return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir)}
+    run = Run(out_dir, command)
+    exit_code = _run(command, run, show_status=show_status, output=output)
+    messages = tuple(_messages(run))
+    run.end(exit_code)
+    return Launch(exit_code, run.path, messages)
 
 
 @contextlib.contextmanager
@@ -163,36 +100,39 @@ def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
         yield {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT}
 
 
-def _run(command: Sequence[str], run_dir: Path, *, show_status: bool, output: Path | None) -> int:
+def _run(command: Sequence[str], run: Run, *, show_status: bool, output: Path | None) -> int:
     """Start the command, forward signals, wait; its exit code as a shell would give it."""
     with _Forwarding() as forwarding, _streams(output) as streams:
         try:
-            environment = _environment(run_dir)
-            child = subprocess.Popen(list(command), env=environment, **streams)  # noqa: S603
+            observed = environment(run.path)
+            child = subprocess.Popen(list(command), env=observed, **streams)  # noqa: S603
         except (OSError, ValueError) as error:
-            _undo(run_dir)
+            run.undo()
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise CaptureError(
                 f"{command[0]!r} cannot be started: {reason}",
                 "Check the command, or pass a Python script",
             ) from error
         forwarding.to(child)
-        stacks = StackSamplers(run_dir, command)
-        with Sampler(run_dir, child.pid, stacks=stacks), contextlib.ExitStack() as shown:
+        stacks = StackSamplers(run.path, command)
+        with Sampler(run.path, child.pid, stacks=stacks), contextlib.ExitStack() as shown:
             if show_status:
-                shown.enter_context(Status(run_dir))
+                shown.enter_context(Status(run.path))
             code = child.wait()
     return _SIGNAL_BASE - code if code < 0 else code
 
 
-def _undo(run_dir: Path) -> None:
-    """Take back what `_write_first` wrote; the directory goes if that was all."""
+def oom_kills(counters: Path = _KERNEL_COUNTERS) -> int | None:
+    """Processes that the kernel has killed for lack of memory; None where it does not tell.
+
+    Source: proc(5), ``/proc/vmstat``, from Linux 4.13 on.
+    """
     try:
-        (run_dir / _RUN_FILE).unlink(missing_ok=True)
-        (run_dir / ATTACHED_FILE).unlink(missing_ok=True)
-        run_dir.rmdir()
+        lines = counters.read_text().splitlines()
     except OSError:
-        pass
+        return None
+    counts = (line.split() for line in lines)
+    return next((int(words[1]) for words in counts if words[0] == "oom_kill"), None)
 
 
 class _Forwarding:
@@ -245,34 +185,11 @@ def _in_foreground() -> bool:
         os.close(terminal)
 
 
-def _messages(run_dir: Path) -> Iterator[str]:
+def _messages(run: Run) -> Iterator[str]:
     """What the person should know: nothing observed, or what the observers said, once each."""
-    if not run_dir.is_dir():
+    if not run.path.is_dir():
         yield _VANISHED
         return
-    processes = sorted(run_dir.glob("process-*"))
-    if not processes:
-        yield _NO_LOOP if _signed_in(run_dir) else _NOT_ATTACHED
-    said = [text for process in processes for text in _said(process / "messages.jsonl")]
-    yield from dict.fromkeys(said)
-
-
-def _signed_in(run_dir: Path) -> bool:
-    """Whether any process loaded the observer."""
-    try:
-        return (run_dir / ATTACHED_FILE).stat().st_size > 0
-    except OSError:
-        return False
-
-
-def _said(path: Path) -> Iterator[str]:
-    """The texts of one process's messages; a torn last line is dropped."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return
-    for line in lines:
-        try:
-            yield str(json.loads(line)["text"])
-        except (ValueError, KeyError, TypeError):
-            continue
+    if not any(run.path.glob("process-*")):
+        yield _NO_LOOP if run.signed_in() else _NOT_ATTACHED
+    yield from said(run.path)

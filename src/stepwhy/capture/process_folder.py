@@ -155,7 +155,7 @@ class ProcessFolder:
             return
         self.path = self._make()
         (self.path / "windows").mkdir()
-        self._about = {"schema": PROCESS_SCHEMA, "pid": os.getpid(), **about}
+        self._about = {"schema": PROCESS_SCHEMA, "pid": os.getpid(), **about, "ended_ns": None}
         write_json(self.path / PROCESS_FILE, self._about)
 
     def _make(self) -> Path:

@@ -11,61 +11,32 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from stepwhy.engine.bytes import read_source
 from stepwhy.engine.counter_log import add_counters
 from stepwhy.engine.event_log import add_events
-from stepwhy.engine.formats import read_trace
 from stepwhy.engine.level_log import add_levels
-from stepwhy.engine.session_windows import RunWindow, join_runs
+from stepwhy.engine.log_files import read_log
+from stepwhy.engine.run_files import (
+    SCHEMA,
+    ProcessFile,
+    RunFile,
+    read_messages,
+    read_record,
+    read_run_file,
+)
+from stepwhy.engine.run_notes import gap_notes, notes_of
+from stepwhy.engine.run_windows import read_windows
+from stepwhy.engine.session_windows import join_runs
 from stepwhy.engine.stack_log import add_samples
-from stepwhy.engine.step_log import marks_of, read_lines, session_steps
-from stepwhy.errors import CorruptInputError, InputError, NewerFormatError, NoTracesError
-from stepwhy.trace import NULL, Kind, Meta, Trace, TraceBuilder
+from stepwhy.engine.step_log import marks_of, read_steps, session_steps
+from stepwhy.errors import NoTracesError
+from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
     from pathlib import Path
 
-SCHEMA = "stepwhy.run/1"
-# The log and the profiler read one clock, a moment apart.
-_CLOCKS_AGREE_NS = 1_000_000
-_TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json", "*.xplane.pb")
-
-
-class _RunFile(msgspec.Struct):
-    """run.json."""
-
-    schema: str
-    command: list[str] = []
-    ended_ns: int | None = None
-    exit_code: int | None = None
-
-
-class _Window(msgspec.Struct):
-    """window.json."""
-
-    end_ns: int
-    start_ns: int = NULL
-    kind: str = ""
-
-
-class _ProcessFile(msgspec.Struct):
-    """process.json."""
-
-    framework: str = ""
-    framework_version: str = ""
-    rank: int | None = None
-    world_size: int | None = None
-
-
-class _Message(msgspec.Struct):
-    """One line of messages.jsonl."""
-
-    text: str
-    level: str = "info"
+    from stepwhy.engine.step_log import Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +68,11 @@ def read_run_directory(path: Path) -> list[Recording]:
         NoTracesError: No training loop was seen in the run.
     """
     if (path / "process.json").is_file():
-        run = _run_file(path.parent) if (path.parent / "run.json").is_file() else _RunFile(SCHEMA)
+        inside = (path.parent / "run.json").is_file()
+        run = read_run_file(path.parent) if inside else RunFile(SCHEMA, exit_code=0)
         folders = [path]
     else:
-        run = _run_file(path)
+        run = read_run_file(path)
         folders = [p for p in sorted(path.glob("process-*")) if p.is_dir()]
     recordings = [_read_process(p, run) for p in folders]
     recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
@@ -113,113 +85,49 @@ def read_run_directory(path: Path) -> list[Recording]:
     return recordings
 
 
-def _run_file(path: Path) -> _RunFile:
-    data = (path / "run.json").read_bytes()
-    try:
-        run = msgspec.json.decode(data, type=_RunFile)
-    except msgspec.DecodeError as error:
-        raise CorruptInputError(f"{path.name}/run.json is damaged ({error})", "Run again") from None
-    if run.schema != SCHEMA:
-        raise NewerFormatError(
-            f"{path.name} is a run directory of version {run.schema}", "Update stepwhy"
-        )
-    return run
-
-
 def _why(path: Path) -> str:
-    texts = [m.text for p in sorted(path.glob("**/messages.jsonl")) for m in _messages(p)]
+    folders = sorted(p.parent for p in path.glob("**/messages.jsonl"))
+    texts = [m.text for folder in folders for m in read_messages(folder)]
     return f" ({texts[-1]})" if texts else ""
 
 
-def _messages(path: Path) -> Iterator[_Message]:
-    for line in _lines(path):
-        try:
-            yield msgspec.json.decode(line, type=_Message)
-        except msgspec.DecodeError:
-            continue  # the torn last line of a process that was killed
-
-
-def _lines(path: Path) -> list[bytes]:
-    try:
-        return path.read_bytes().splitlines()
-    except OSError:
-        return []
-
-
-def _read_process(path: Path, run: _RunFile) -> Recording:
-    process = _process_file(path)
-    traces: list[Trace] = []
-    runs: list[RunWindow] = []
-    notes = [m.text for m in _messages(path / "messages.jsonl") if m.level != "info"]
-    formats: list[str] = []
-    for window in sorted((path / "windows").glob("*")):
-        try:
-            found = _read_window(window)
-        except InputError as error:
-            notes.append(f"A traced window could not be read: {error}")
-            continue
-        if found is None:
-            continue
-        formats.append(found[1])
-        about = _window_file(window)
-        if about is not None and about.kind == "tf1-run":
-            runs.append(RunWindow(found[0], about.start_ns, about.end_ns))
-        else:
-            traces.append(found[0])
-    builder = TraceBuilder()
-    lines = _lines(path / "steps.jsonl")
-    torn = marks_of(lines, builder)
-    traces += join_runs(runs, session_steps(read_lines(lines)[0]))
-    if torn:
-        notes.append("The step log ends in the middle of a line: the process was killed.")
-    if run.exit_code is None:
-        notes.append("The run has no recorded end: it was killed, or it is still going.")
-    add_events(_lines(path / "events.jsonl"), builder)
-    add_levels(_lines(path / "levels.jsonl"), builder)
-    add_counters(_lines(path / "counters.jsonl"), builder)
-    add_samples(b"\n".join(_lines(path / "stacks.json")), builder)
-    log = builder.finish(Meta("step-log"))
+def _read_process(path: Path, run: RunFile) -> Recording:
+    process = read_record(path / "process.json", ProcessFile) or ProcessFile()
+    windows = read_windows(path)
+    lines = read_log(path, "steps")
+    steps = read_steps(lines)
+    log = _log(path, steps.records)
+    traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
     trace = concatenate([*traces, log])
+    notes = [
+        *windows.notes,
+        *gap_notes(lines.gaps, steps.torn),
+        *notes_of(path, run, process, read_messages(path), log),
+    ]
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
-    return Recording(replace(trace, meta=meta), formats[0] if formats else "step-log", path.name)
+    return Recording(replace(trace, meta=meta), windows.format or "step-log", path.name)
 
 
-def _process_file(path: Path) -> _ProcessFile:
+def _log(path: Path, steps: Sequence[Line]) -> Trace:
+    """What the observer and the sampler wrote down of a process."""
+    builder = TraceBuilder()
+    marks_of(steps, builder)
+    add_events(read_log(path, "events").lines, builder)
+    add_levels(read_log(path, "levels").lines, builder)
+    add_counters(read_log(path, "counters").lines, builder)
+    add_samples(_bytes(path / "stacks.json"), builder)
+    return builder.finish(Meta("step-log"))
+
+
+def _bytes(path: Path) -> bytes:
     try:
-        return msgspec.json.decode((path / "process.json").read_bytes(), type=_ProcessFile)
-    except (OSError, msgspec.DecodeError):
-        return _ProcessFile()
-
-
-def _read_window(path: Path) -> tuple[Trace, str] | None:
-    for pattern in _TRACE_NAMES:
-        for file in sorted(path.glob(pattern)):
-            trace, format_name = read_trace(read_source(file))
-            _drop_unfinished(trace, _window_file(path))
-            return trace, format_name
-    return None
-
-
-def _window_file(path: Path) -> _Window | None:
-    try:
-        return msgspec.json.decode((path / "window.json").read_bytes(), type=_Window)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _drop_unfinished(trace: Trace, window: _Window | None) -> None:
-    """A script that ends inside a window leaves the mark of a step that never finished."""
-    if window is None:
-        return
-    slices = trace.slices
-    late = (slices.kind == Kind.STEP) & (
-        slices.start_ns + slices.dur_ns > window.end_ns + _CLOCKS_AGREE_NS
-    )
-    slices.kind[late] = Kind.ANNOTATION
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _meta(
-    meta: Meta, process: _ProcessFile, run: _RunFile, notes: list[str], *, marked: bool
+    meta: Meta, process: ProcessFile, run: RunFile, notes: list[str], *, marked: bool
 ) -> Meta:
     signals: set[Any] = set(meta.signals) | ({"step-log"} if marked else set())
     return replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepwhy.engine.log_files import LogLines
     from stepwhy.trace import TraceBuilder
 
 # A call that a program makes fewer times than this is set-up, not a training step.
@@ -22,6 +24,7 @@ _LEAST_SHARE = 0.05
 # One that is rarer than this, relative to the most frequent kind, is not part of every step,
 # however long it takes (a checkpoint every tenth step).
 _LEAST_FREQUENCY = 0.5
+_GAP = "gap"
 
 
 class Line(msgspec.Struct):
@@ -38,14 +41,26 @@ class Line(msgspec.Struct):
     light: int = 0
 
 
-def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
-    """Add the steps of a log to `marks`; returns whether the log is torn.
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a step log says.
 
     Args:
-        lines: The lines of `steps.jsonl`.
+        records: Its records; one of kind 'gap' stands where some were dropped.
+        torn: How many lines cannot be read.
+    """
+
+    records: list[Line]
+    torn: int
+
+
+def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
+    """Add the steps of a log to `marks`.
+
+    Args:
+        records: The records of the log.
         builder: Takes the rows.
     """
-    records, torn = read_lines(lines)
     for mark in _told_or_called(records):
         builder.add("marks", **mark)
     for runs, end_ns in session_steps(records):
@@ -57,7 +72,6 @@ def marks_of(lines: Sequence[bytes], builder: TraceBuilder) -> bool:
             graph_ns=sum(run.end_ns - run.start_ns for run in runs),
             light=_light(runs),
         )
-    return torn
 
 
 def _told_or_called(records: Sequence[Line]) -> list[dict[str, int]]:
@@ -115,19 +129,25 @@ def _known(value: int | None) -> int:
     return NULL if value is None else value
 
 
-def read_lines(lines: Sequence[bytes]) -> tuple[list[Line], bool]:
-    """The records of a log, and whether it is torn.
+def read_steps(log: LogLines) -> Steps:
+    """The records of a log.
 
     Args:
-        lines: The lines of `steps.jsonl`.
+        log: Its lines.
     """
-    records, torn = [], False
-    for line in lines:
+    decode = msgspec.json.Decoder(Line).decode
+    starts = {gap.index for gap in log.gaps}
+    records: list[Line] = []
+    torn = 0
+    for index, line in enumerate(log.lines):
+        if index in starts and records:
+            end_ns = records[-1].end_ns
+            records.append(Line(_GAP, end_ns, end_ns))
         try:
-            records.append(msgspec.json.decode(line, type=Line))
+            records.append(decode(line))
         except msgspec.DecodeError:
-            torn = True
-    return records, torn
+            torn += 1
+    return Steps(records, torn)
 
 
 def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
@@ -144,10 +164,12 @@ def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
 
 def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]]:
     """From one record of the training signature to the next: what lies between, and the next."""
-    runs = sorted((r for r in records if r.kind == kind), key=lambda r: r.start_ns)
-    anchor = _training_signature(runs)
-    starts = [i for i, run in enumerate(runs) if run.signature == anchor]
-    return [(runs[i:after], runs[after]) for i, after in pairwise(starts)]
+    runs = sorted((r for r in records if r.kind in (kind, _GAP)), key=lambda r: r.start_ns)
+    anchor = _training_signature([r for r in runs if r.kind == kind])
+    starts = [i for i, run in enumerate(runs) if run.signature == anchor and run.kind == kind]
+    periods = [(runs[i:after], runs[after]) for i, after in pairwise(starts)]
+    gaps = any(run.kind == _GAP for run in runs)
+    return [p for p in periods if all(r.kind != _GAP for r in p[0])] if gaps else periods
 
 
 def _training_signature(runs: Sequence[Line]) -> int | None:

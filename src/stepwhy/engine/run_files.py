@@ -1,0 +1,111 @@
+"""The small files of a run directory, as records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from stepwhy.errors import CorruptInputError, NewerFormatError
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = "stepwhy.run/1"
+
+T = TypeVar("T")
+
+
+class RunFile(msgspec.Struct):
+    """run.json; no end: it was killed, or it is still going."""
+
+    schema: str
+    command: list[str] = []
+    ended_ns: int | None = None
+    exit_code: int | None = None
+    oom_kills: int | None = None
+
+
+class ProcessFile(msgspec.Struct):
+    """process.json; no end: the observation ended before the process did, or both at once."""
+
+    pid: int | None = None
+    framework: str = ""
+    framework_version: str = ""
+    rank: int | None = None
+    world_size: int | None = None
+    ended_ns: int | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class WindowFile(msgspec.Struct):
+    """window.json."""
+
+    end_ns: int
+    start_ns: int = NULL
+    kind: str = ""
+    clock_set_ns: int = 0
+
+
+class Message(msgspec.Struct):
+    """One line of messages.jsonl."""
+
+    text: str
+    level: str = "info"
+    slug: str = ""
+
+
+def read_run_file(folder: Path) -> RunFile:
+    """The `run.json` of a run directory.
+
+    Raises:
+        CorruptInputError: It is damaged.
+        NewerFormatError: A later version of stepwhy wrote it.
+    """
+    data = (folder / "run.json").read_bytes()
+    try:
+        run = msgspec.json.decode(data, type=RunFile)
+    except msgspec.DecodeError as error:
+        raise CorruptInputError(
+            f"{folder.name}/run.json is damaged ({error})", "Run again"
+        ) from None
+    if run.schema != SCHEMA:
+        raise NewerFormatError(
+            f"{folder.name} is a run directory of version {run.schema}", "Update stepwhy"
+        )
+    return run
+
+
+def read_record(path: Path, kind: type[T]) -> T | None:
+    """A small file as a record; None where it is missing or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def read_messages(folder: Path) -> list[Message]:
+    """What the observer of a process had to say; the torn last line of a killed one is dropped."""
+    try:
+        lines = (folder / "messages.jsonl").read_bytes().splitlines()
+    except OSError:
+        return []
+    messages = []
+    for line in lines:
+        try:
+            messages.append(msgspec.json.decode(line, type=Message))
+        except msgspec.DecodeError:
+            continue
+    return messages
+
+
+__all__ = [
+    "SCHEMA",
+    "Message",
+    "ProcessFile",
+    "RunFile",
+    "WindowFile",
+    "read_messages",
+    "read_record",
+    "read_run_file",
+]

@@ -1,0 +1,136 @@
+"""What is missing in an observed run, and how it ended: sentences for the person."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from stepwhy.units import format_bytes, format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from stepwhy.engine.log_files import Gap
+    from stepwhy.engine.run_files import Message, ProcessFile, RunFile
+    from stepwhy.trace import Trace
+
+_SIGNAL_BASE = 128
+# A process of that number that has logged nothing for so long may be another one by now.
+_FRESH_S = 600
+# A log is written at least twice a second of steps; what follows is more than a late batch.
+_BREAK_NS = 2_000_000_000
+
+
+def notes_of(
+    folder: Path, run: RunFile, process: ProcessFile, messages: Sequence[Message], log: Trace
+) -> Iterator[str]:
+    """What the person should know before the numbers are read.
+
+    Args:
+        folder: The folder of the process.
+        run: `run.json`.
+        process: `process.json`.
+        messages: What the observer said.
+        log: Its steps and samples, as a trace.
+    """
+    yield from (m.text for m in messages if m.level != "info")
+    if run.exit_code is None:
+        yield _unfinished(folder, process)
+        return
+    yield from _ended(run, log)
+    stopped = any(m.slug == "observer-stopped" for m in messages)
+    if process.ended_ns is None and run.exit_code < _SIGNAL_BASE and not stopped:
+        yield from _broken_off(run, log)
+
+
+def gap_notes(gaps: Sequence[Gap], torn: int) -> Iterator[str]:
+    """What of the step log is missing.
+
+    Args:
+        gaps: Where lines were dropped.
+        torn: How many lines cannot be read.
+    """
+    for gap in gaps:
+        yield (
+            f"Lines {gap.first + 1:,} to {gap.last + 1:,} of the step log are not there: a log of "
+            "a long run keeps its beginning and its end. Medians are those of the steps that are."
+        )
+    if torn == 1:
+        yield "The step log ends in the middle of a line: the process was killed."
+    elif torn:
+        yield f"The step log is damaged: {torn:,} of its lines cannot be read and were left out."
+
+
+def _unfinished(folder: Path, process: ProcessFile) -> str:
+    """About a run without a recorded end."""
+    if process.pid is not None and _goes_on(folder, process.pid):
+        return "The run is still going: this explains the steps so far."
+    return (
+        "The run has no recorded end: it was killed together with stepwhy, or it is still going "
+        "elsewhere. Steps of the last half second may be missing."
+    )
+
+
+def _goes_on(folder: Path, pid: int) -> bool:
+    """Whether the process runs here and has logged something lately."""
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError):
+        return False
+    written = max((_modified(path) for path in folder.glob("*.jsonl")), default=0.0)
+    return time.time() - written < _FRESH_S
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _ended(run: RunFile, log: Trace) -> Iterator[str]:
+    """About an end other than success."""
+    code = run.exit_code or 0
+    if code == _SIGNAL_BASE + signal.SIGKILL:
+        yield _killed(run, log)
+    elif code > _SIGNAL_BASE:
+        yield f"The training was ended by {_signal_name(code - _SIGNAL_BASE)}."
+    elif code:
+        yield f"The training ended with exit code {code}."
+
+
+def _killed(run: RunFile, log: Trace) -> str:
+    """About a kill, which is how the kernel ends what takes too much memory."""
+    resident = log.counters.value[
+        [log.string(int(name)) == "resident_bytes" for name in log.counters.name]
+    ]
+    memory = f"; it held {format_bytes(int(resident.max()))} of memory" if len(resident) else ""
+    if run.oom_kills:
+        return f"The training was killed by the kernel for lack of memory{memory}."
+    return f"The training was killed (SIGKILL){memory}."
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _broken_off(run: RunFile, log: Trace) -> Iterator[str]:
+    """About a log that ends although its process went on."""
+    if run.ended_ns is None or not len(log.marks):
+        return
+    last_ns = int((log.marks.start_ns + log.marks.dur_ns).max())
+    silent_ns = run.ended_ns - last_ns
+    if silent_ns > _BREAK_NS:
+        yield (
+            f"The step log breaks off {format_ns(silent_ns)} before the run ended. Its process was "
+            "killed, left without Python's clean-up, or could not write (a full disk)."
+        )
+
+
+__all__ = ["gap_notes", "notes_of"]

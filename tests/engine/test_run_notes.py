@@ -1,0 +1,84 @@
+"""How a run ended and what is missing, in sentences."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from stepwhy.engine.log_files import Gap
+from stepwhy.engine.run_files import SCHEMA, Message, ProcessFile, RunFile
+from stepwhy.engine.run_notes import gap_notes, notes_of
+from stepwhy.trace import Meta, TraceBuilder
+
+SECOND = 1_000_000_000
+
+
+def notes(tmp_path, run, process=None, *messages, resident=None):
+    builder = TraceBuilder()
+    builder.add("marks", start_ns=0, dur_ns=5 * SECOND)
+    if resident is not None:
+        builder.add("counters", time_ns=1, name=builder.intern("resident_bytes"), value=resident)
+    log = builder.finish(Meta("step-log"))
+    return list(notes_of(tmp_path, run, process or ProcessFile(), messages, log))
+
+
+def ended(code, **more):
+    return RunFile(SCHEMA, exit_code=code, ended_ns=100 * SECOND, **more)
+
+
+def test_a_run_that_ended_well_needs_no_note(tmp_path):
+    assert notes(tmp_path, ended(0), ProcessFile(ended_ns=6 * SECOND)) == []
+
+
+def test_a_run_of_a_version_that_noted_no_end_needs_no_note(tmp_path):
+    assert notes(tmp_path, ended(0), ProcessFile()) == []
+
+
+def test_a_log_that_breaks_off_is_told(tmp_path):
+    (note,) = notes(tmp_path, ended(0), ProcessFile(ended_ns=None))
+    assert note.startswith("The step log breaks off 95 s before the run ended")
+
+
+def test_the_reason_for_which_the_observer_stopped_stands_alone(tmp_path):
+    stopped = Message("the observer stopped: a reason", "warning", "observer-stopped")
+    assert notes(tmp_path, ended(0), ProcessFile(ended_ns=None), stopped) == [stopped.text]
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1, "The training ended with exit code 1."),
+        (143, "The training was ended by SIGTERM."),
+        (250, "The training was ended by signal 122."),
+        (137, "The training was killed (SIGKILL); it held 3.00 GB of memory."),
+    ],
+)
+def test_other_ends_are_told(tmp_path, code, text):
+    assert notes(tmp_path, ended(code), ProcessFile(ended_ns=None), resident=3 * 10**9) == [text]
+
+
+def test_the_kernels_own_kill_is_told_from_another(tmp_path):
+    (note,) = notes(tmp_path, ended(137, oom_kills=1))
+    assert note == "The training was killed by the kernel for lack of memory."
+
+
+def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path):
+    (tmp_path / "steps.jsonl").touch()
+    unfinished = RunFile(SCHEMA)
+    (note,) = notes(tmp_path, unfinished, ProcessFile(pid=os.getpid()))
+    assert note.startswith("The run is still going")
+    (note,) = notes(tmp_path, unfinished, ProcessFile(pid=2**22 + 1))
+    assert note.startswith("The run has no recorded end")
+    long_ago = time.time() - 100_000
+    os.utime(tmp_path / "steps.jsonl", (long_ago, long_ago))
+    (note,) = notes(tmp_path, unfinished, ProcessFile(pid=os.getpid()))
+    assert note.startswith("The run has no recorded end")
+
+
+def test_what_is_missing_in_the_log_is_told():
+    (dropped, damaged) = gap_notes([Gap(10, 1000, 1_399_999)], 7)
+    assert dropped.startswith("Lines 1,001 to 1,400,000 of the step log are not there")
+    assert damaged.startswith("The step log is damaged: 7 of its lines")
+    assert list(gap_notes([], 0)) == []
