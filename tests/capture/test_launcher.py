@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from stepwhy.capture import Launch, launch
-from stepwhy.capture.launcher import oom_kills
 from stepwhy.errors import CaptureError
 
 
@@ -74,14 +73,6 @@ def test_run_json_tells_start_end_and_exit_code(tmp_path: Path) -> None:
     assert about["exit_code"] == 2
     assert about["started_ns"] < about["ended_ns"]
     assert [p.name for p in ended.run_dir.iterdir()] == ["run.json"]
-
-
-def test_what_the_kernel_killed_for_lack_of_memory_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "vmstat").write_text("nr_free_pages 7\noom_kill 3\n")
-    assert oom_kills(tmp_path / "vmstat") == 3
-    (tmp_path / "vmstat").write_text("nr_free_pages 7\n")
-    assert oom_kills(tmp_path / "vmstat") is None
-    assert oom_kills(tmp_path / "none") is None
 
 
 def test_a_command_without_a_training_loop_is_told(tmp_path: Path) -> None:

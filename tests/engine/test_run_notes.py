@@ -38,7 +38,7 @@ def test_a_run_of_a_version_that_noted_no_end_needs_no_note(tmp_path):
 
 def test_a_log_that_breaks_off_is_told(tmp_path):
     (note,) = notes(tmp_path, ended(0), ProcessFile(ended_ns=None))
-    assert note.startswith("The step log breaks off 95 s before the run ended")
+    assert note.startswith("The step log breaks off 95.0 s before the run ended")
 
 
 def test_the_reason_for_which_the_observer_stopped_stands_alone(tmp_path):
@@ -52,11 +52,11 @@ def test_the_reason_for_which_the_observer_stopped_stands_alone(tmp_path):
         (1, "The training ended with exit code 1."),
         (143, "The training was ended by SIGTERM."),
         (250, "The training was ended by signal 122."),
-        (137, "The training was killed (SIGKILL); it held 3.00 GB of memory."),
+        (137, "The training was killed (SIGKILL); it held 3.00 GiB of memory."),
     ],
 )
 def test_other_ends_are_told(tmp_path, code, text):
-    assert notes(tmp_path, ended(code), ProcessFile(ended_ns=None), resident=3 * 10**9) == [text]
+    assert notes(tmp_path, ended(code), ProcessFile(ended_ns=6), resident=3 << 30) == [text]
 
 
 def test_the_kernels_own_kill_is_told_from_another(tmp_path):

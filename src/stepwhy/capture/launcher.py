@@ -8,7 +8,6 @@ import signal
 import subprocess
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from stepwhy.capture.run_file import Run, environment, said
@@ -19,6 +18,7 @@ from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
     from types import FrameType
     from typing import Any
 
@@ -85,8 +85,7 @@ def launch(
         raise CaptureError("there is no command to run", "Pass a script, or -- and a command")
     run = Run(out_dir, command)
     exit_code = _run(command, run, show_status=show_status, output=output)
-    messages = tuple(_messages(run))
-    run.end(exit_code)
+    messages = (*_messages(run), *run.end(exit_code))
     return Launch(exit_code, run.path, messages)
 
 
@@ -120,19 +119,6 @@ def _run(command: Sequence[str], run: Run, *, show_status: bool, output: Path | 
                 shown.enter_context(Status(run.path))
             code = child.wait()
     return _SIGNAL_BASE - code if code < 0 else code
-
-
-def oom_kills(counters: Path = _KERNEL_COUNTERS) -> int | None:
-    """Processes that the kernel has killed for lack of memory; None where it does not tell.
-
-    Source: proc(5), ``/proc/vmstat``, from Linux 4.13 on.
-    """
-    try:
-        lines = counters.read_text().splitlines()
-    except OSError:
-        return None
-    counts = (line.split() for line in lines)
-    return next((int(words[1]) for words in counts if words[0] == "oom_kill"), None)
 
 
 class _Forwarding:

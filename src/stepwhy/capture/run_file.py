@@ -1,0 +1,137 @@
+"""The run directory as such: made before the training, closed after it.
+
+`stepwhy run` and `stepwhy.watch` share it; observed processes put their folders into it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import stepwhy
+from stepwhy.capture.attach import ATTACHED_FILE, RUN_DIR_VARIABLE
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.memory_kills import MemoryKills
+from stepwhy.capture.process_folder import write_json
+from stepwhy.capture.redaction import redact
+from stepwhy.errors import CaptureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+RUN_SCHEMA = "stepwhy.run/1"
+_RUN_FILE = "run.json"
+_BOOTSTRAP = Path(__file__).resolve().parent / "bootstrap"
+
+
+class Run:
+    """A run directory that is being written.
+
+    Args:
+        out_dir: Where; it must not hold a run yet.
+        command: Program and arguments; kept without secrets.
+
+    Attributes:
+        path: The run directory, absolute.
+
+    Raises:
+        CaptureError: It holds a run already, or cannot be written.
+    """
+
+    def __init__(self, out_dir: Path, command: Sequence[str]) -> None:
+        self.path = Path(out_dir).absolute()
+        self._about = {
+            "schema": RUN_SCHEMA,
+            "stepwhy": stepwhy.__version__,
+            "command": redact(list(command)),
+            "started_ns": now_ns(),
+            "ended_ns": None,
+            "exit_code": None,
+            "python": platform.python_version(),
+        }
+        self._kills = MemoryKills()
+        try:
+            self._make()
+        except OSError as error:
+            raise CaptureError(
+                f"the run directory {self.path} cannot be written: {error.strerror}",
+                "Name a writable directory with --out",
+            ) from error
+
+    def _make(self) -> None:
+        """Make the directory, with what is known and the file in which processes sign in."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if (self.path / _RUN_FILE).exists():
+            raise CaptureError(
+                f"{self.path} already holds a run", "Name another directory with --out"
+            )
+        write_json(self.path / _RUN_FILE, self._about)
+        (self.path / ATTACHED_FILE).touch()
+
+    def end(self, exit_code: int) -> tuple[str, ...]:
+        """Write how it ended; the training has run, so that a failure is no error.
+
+        Args:
+            exit_code: The training's own.
+
+        Returns:
+            What the person should know.
+        """
+        about = {**self._about, "ended_ns": now_ns(), "exit_code": exit_code}
+        about["oom_kills"] = self._kills.count()
+        try:
+            write_json(self.path / _RUN_FILE, about)
+            (self.path / ATTACHED_FILE).unlink(missing_ok=True)
+        except OSError as error:
+            if self.path.is_dir():
+                return (f"the end of the run could not be written down: {error.strerror}",)
+        return ()
+
+    def undo(self) -> None:
+        """Take back what was written; the directory goes if that was all."""
+        try:
+            (self.path / _RUN_FILE).unlink(missing_ok=True)
+            (self.path / ATTACHED_FILE).unlink(missing_ok=True)
+            self.path.rmdir()
+        except OSError:
+            pass
+
+    def signed_in(self) -> bool:
+        """Whether any process loaded the observer; known until the end."""
+        try:
+            return (self.path / ATTACHED_FILE).stat().st_size > 0
+        except OSError:
+            return False
+
+
+def environment(run_dir: Path) -> dict[str, str]:
+    """The environment in which Python processes are observed: the bootstrap goes first.
+
+    Args:
+        run_dir: The run directory, absolute.
+    """
+    before = os.environ.get("PYTHONPATH")
+    path = f"{_BOOTSTRAP}{os.pathsep}{before}" if before else str(_BOOTSTRAP)
+    return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir)}
+
+
+def said(run_dir: Path) -> list[str]:
+    """What the observers of a run's processes have to say, once each."""
+    logs = sorted(run_dir.glob("process-*/messages.jsonl"))
+    return list(dict.fromkeys(text for log in logs for text in _texts(log)))
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """The texts of one process's messages; a torn last line is dropped."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return
+    for line in lines:
+        try:
+            yield str(json.loads(line)["text"])
+        except (ValueError, KeyError, TypeError):
+            continue
