@@ -227,6 +227,20 @@ class Recorder:
             f"{bound}{held}}}"
         )
 
+    def keep(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a JSON file into the folder of the process, in place of an earlier one.
+
+        Args:
+            name: The file's.
+            value: What it holds.
+        """
+
+        def write() -> None:
+            self._folder.open(self._about)
+            write_json(self._folder.path / name, value)
+
+        self.guard(write)
+
     def _flush(self) -> None:
         """Write what waits."""
         self._flushed_s = time.monotonic()
