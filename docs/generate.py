@@ -9,6 +9,7 @@ must mention is checked: every error has its paragraph, every dependency its rea
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -132,7 +133,10 @@ def _values(kind: type[IntEnum]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/trace-schema.md": trace_schema,
-    "reference/result-schema.json": result_schema.render,
+    **{
+        f"reference/{name}-schema.json": functools.partial(result_schema.render, name)
+        for name in result_schema.CONTRACTS
+    },
 }
 """The generated pages but for those of the diagnoses, by their path in this folder."""
 

@@ -3,20 +3,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stepwhy import findings
 from stepwhy.report import schema
 
-PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "result-schema.json"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
-def test_the_published_schema_is_current():
-    assert PUBLISHED.read_text(encoding="utf-8") == schema.render(), (
-        "renew it: python -m stepwhy.report.schema > docs/reference/result-schema.json"
-    )
+@pytest.mark.parametrize("name", schema.CONTRACTS)
+def test_the_published_schemas_are_current(name):
+    published = (REFERENCE / f"{name}-schema.json").read_text(encoding="utf-8")
+    assert published == schema.render(name), "renew it: python docs/generate.py"
 
 
-def test_every_class_and_field_of_a_result_is_in_the_schema():
-    definitions = schema.result_schema()["$defs"]
+def test_every_class_and_field_is_in_a_schema():
+    definitions = {}
+    for name in schema.CONTRACTS:
+        definitions |= schema.contract_schema(name)["$defs"]
     classes = {
         name: cls
         for name in findings.__all__
@@ -28,9 +32,11 @@ def test_every_class_and_field_of_a_result_is_in_the_schema():
         assert list(definitions[name]["properties"]) == fields
 
 
-def test_it_pins_the_version():
-    result = schema.result_schema()["$defs"]["Result"]
-    assert result["properties"]["schema"] == {"const": findings.SCHEMA}
+@pytest.mark.parametrize("name", schema.CONTRACTS)
+def test_they_pin_the_version(name):
+    contract, version = schema.CONTRACTS[name]
+    found = schema.contract_schema(name)["$defs"][contract.__name__]
+    assert found["properties"]["schema"] == {"const": version}
 
 
 def test_the_module_prints_it():

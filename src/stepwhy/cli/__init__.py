@@ -1,8 +1,10 @@
 """The command line: thin, with the same nouns everywhere.
 
 Exit codes: 0 explained (also when the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot
-be explained; 4 a result that cannot be written; 5 a command that cannot be started. `stepwhy run`
-exits with the exit code of the training, `stepwhy check` with 1 when none could be observed.
+be explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program
+that cannot be measured. `stepwhy run` exits with the exit code of the training, `stepwhy check`
+with 1 when none could be observed, `stepwhy compare --fail-if-slower` with 1 when it is slower and
+with 7 when it cannot tell.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import sys
 import click
 
 from stepwhy import __version__
+from stepwhy.cli.bench import bench
 from stepwhy.cli.check import check
+from stepwhy.cli.compare import compare
 from stepwhy.cli.explain import explain
 from stepwhy.cli.run import run
 from stepwhy.errors import StepwhyError
@@ -39,10 +43,14 @@ def cli() -> None:
     stepwhy check train.py     say what can be observed here, before a long run
     stepwhy run train.py       watch a training run, then explain it
     stepwhy explain PATH       explain a run directory or a trace of another profiler
+    stepwhy bench train.py     measure the step time in several runs
+    stepwhy compare A B        say which of two programs is faster, and where
     """  # noqa: D301 - click's mark against re-wrapping
 
 
+cli.add_command(bench)
 cli.add_command(check)
+cli.add_command(compare)
 cli.add_command(explain)
 cli.add_command(run)
 

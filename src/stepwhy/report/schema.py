@@ -1,4 +1,4 @@
-"""The JSON Schema of a result, generated from the classes in `findings`.
+"""The JSON Schemas of results and measurements, generated from the classes in `findings`.
 
 ``python -m stepwhy.report.schema > docs/reference/result-schema.json`` renews the published one.
 """
@@ -12,26 +12,49 @@ from typing import Any
 
 import msgspec
 
-from stepwhy.findings import SCHEMA, Result
+from stepwhy.findings import (
+    BENCH_SCHEMA,
+    COMPARE_SCHEMA,
+    SCHEMA,
+    BenchResult,
+    Comparison,
+    Result,
+)
+
+CONTRACTS: dict[str, tuple[type, str]] = {
+    "result": (Result, SCHEMA),
+    "bench": (BenchResult, BENCH_SCHEMA),
+    "compare": (Comparison, COMPARE_SCHEMA),
+}
+"""What is printed as JSON: the class and the version of each contract, by a short name."""
 
 
-def result_schema() -> dict[str, Any]:
-    """JSON Schema, draft 2020-12, of what `report.json.render` returns."""
-    schema = msgspec.json.schema(Result)
+def contract_schema(name: str) -> dict[str, Any]:
+    """JSON Schema, draft 2020-12, of what `report.json.render` returns for a contract.
+
+    Args:
+        name: 'result', 'bench' or 'compare'.
+    """
+    contract, version = CONTRACTS[name]
+    schema = msgspec.json.schema(contract)
     for definition in schema["$defs"].values():
         # Python 3.13 strips the indentation of docstrings, earlier ones keep it.
         definition["description"] = inspect.cleandoc(definition["description"])
-    schema["$defs"]["Result"]["properties"]["schema"] = {"const": SCHEMA}
+    schema["$defs"][contract.__name__]["properties"]["schema"] = {"const": version}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": SCHEMA,
+        "title": version,
         **schema,
     }
 
 
-def render() -> str:
-    """The schema as indented text, which ends with a line break."""
-    return json.dumps(result_schema(), indent=2) + "\n"
+def render(name: str = "result") -> str:
+    """A contract's schema as indented text, which ends with a line break.
+
+    Args:
+        name: As in `contract_schema`.
+    """
+    return json.dumps(contract_schema(name), indent=2) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,188 @@
+"""`stepwhy compare`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepwhy.cli.bench import (
+    batch_option,
+    busy_option,
+    json_option,
+    out_option,
+    repeats_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepwhy.bench import Sample
+    from stepwhy.cli.programs import Source
+    from stepwhy.findings import Comparison
+
+EXIT_SLOWER = 1
+EXIT_UNDECIDED = 7
+
+
+class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.3 on
+    """A percentage, '3%' or '3', as a fraction."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The fraction."""
+        if isinstance(value, float):
+            return value
+        try:
+            share = float(str(value).strip().removesuffix("%")) / 100
+        except ValueError:
+            share = -1.0
+        if not 0 < share < 10:
+            self.fail(f"{value!r} is no percentage above 0, such as 3%", param, ctx)
+        return share
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@repeats_option
+@click.option(
+    "--margin",
+    type=_Share(),
+    default="3%",
+    show_default=True,
+    metavar="PERCENT",
+    help="The largest change that is called the same.",
+)
+@click.option(
+    "--fail-if-slower",
+    type=_Share(),
+    metavar="PERCENT",
+    help="Exit with 1 when B is slower by more than this, with 7 when nothing can be told.",
+)
+@out_option
+@batch_option
+@busy_option
+@json_option
+@click.pass_context
+def compare(  # noqa: PLR0917 - click passes them by name
+    ctx: click.Context,
+    a: str,
+    b: str,
+    repeats: int,
+    margin: float,
+    fail_if_slower: float | None,
+    out: Path | None,
+    batch_size: int | None,
+    *,
+    allow_busy: bool,
+    as_json: bool,
+) -> None:
+    """Say whether B is faster or slower than A, and where the difference lies.
+
+    A and B are scripts, commands in quotes, run directories, folders of 'stepwhy bench', or traces
+    of any profiler. Programs are run in turns, A B B A, so that a drift of the machine falls on
+    both; what is stored is compared as it is.
+
+    \b
+    Exit codes with --fail-if-slower:
+      0  B is not slower than allowed
+      1  B is slower than allowed
+      7  cannot tell: more runs or a quieter machine would
+    """  # noqa: D301 - click's mark against re-wrapping
+    from stepwhy.cli.programs import source
+
+    sources = (source(a), source(b))
+    samples, folder = _samples(sources, repeats, out, allow_busy=allow_busy)
+    result = _compare(sources, samples, margin, repeats if folder else 1, batch_size)
+    _show(result, folder, as_json=as_json)
+    if fail_if_slower is not None:
+        ctx.exit(exit_code(result, fail_if_slower))
+
+
+def _samples(
+    sources: tuple[Source, Source], repeats: int, out: Path | None, *, allow_busy: bool
+) -> tuple[tuple[list[Sample], list[Sample]], Path | None]:
+    """The runs of both, and the folder of those that were made."""
+    from stepwhy.bench import measure, measure_pairs
+    from stepwhy.capture.command import default_run_dir
+    from stepwhy.cli.measuring import counted, new_folder
+    from stepwhy.cli.programs import program, stored_samples
+
+    if all(s.stored for s in sources):
+        kept = [stored_samples(s, allow_busy=allow_busy) for s in sources]
+        return (kept[0], kept[1]), None
+    folder = new_folder(out or default_run_dir(["compare"], datetime.now().astimezone()))
+    programs = [
+        program(s.label, s.command, folder / name, folder)
+        for s, name in zip(sources, ("a", "b"), strict=True)
+    ]
+    with counted() as progress:
+        if not any(s.stored for s in sources):
+            return (
+                measure_pairs(programs, repeats, allow_busy=allow_busy, progress=progress),
+                folder,
+            )
+        made = [
+            stored_samples(s, allow_busy=allow_busy)
+            if s.stored
+            else measure(p, repeats, allow_busy=allow_busy, progress=progress)
+            for s, p in zip(sources, programs, strict=True)
+        ]
+        return (made[0], made[1]), folder
+
+
+def _compare(
+    sources: tuple[Source, Source],
+    samples: tuple[list[Sample], list[Sample]],
+    margin: float,
+    wanted: int,
+    batch_size: int | None,
+) -> Comparison:
+    from dataclasses import replace
+
+    from stepwhy.bench import compare as compare_runs
+
+    labels = (sources[0].label, sources[1].label)
+    result = compare_runs(labels, *samples, margin=margin, wanted=wanted, batch_size=batch_size)
+    if not any(s.stored for s in sources) or result.pairs < 2:
+        return result
+    note = (
+        "These runs were not made in turns: a change of the machine between them looks like a "
+        "difference of the programs."
+    )
+    return replace(result, notes=(*result.notes, note))
+
+
+def _show(result: Comparison, folder: Path | None, *, as_json: bool) -> None:
+    from stepwhy.cli.measuring import keep
+    from stepwhy.cli.programs import COMPARE_FILE
+    from stepwhy.report.json import render
+
+    text = keep(folder / COMPARE_FILE, result) if folder else render(result)
+    if as_json:
+        click.echo(text, nl=False)
+        return
+    from stepwhy.report.terminal.measurement import render_comparison
+
+    render_comparison(result)
+    if folder:
+        click.echo(f"Runs: {folder}", err=True)
+
+
+def exit_code(result: Comparison, allowed: float) -> int:
+    """The exit code of `--fail-if-slower`.
+
+    Args:
+        result: The comparison.
+        allowed: The largest slowdown that passes, as 0.03.
+    """
+    if result.quiet is False or result.low is None or result.high is None:
+        return EXIT_UNDECIDED
+    if result.high <= allowed:
+        return 0
+    if result.low > 0 and result.change > allowed:
+        return EXIT_SLOWER
+    return 0 if result.verdict in ("same", "faster") else EXIT_UNDECIDED

@@ -1,0 +1,122 @@
+"""What `bench` and `compare` measure: scripts, commands, stored runs and traces."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepwhy.bench import Program, sample
+from stepwhy.capture import command_for_script, launch
+from stepwhy.engine import explain
+from stepwhy.errors import InputError, MeasurementError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.bench import Sample
+    from stepwhy.findings import Result
+
+BENCH_FILE = "bench.json"
+COMPARE_FILE = "compare.json"
+OUTPUT_FILE = "output.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a person named.
+
+    Args:
+        label: Its name in reports.
+        command: What to run; () when it is stored.
+        stored: The stored runs or traces; () when it is to be run.
+    """
+
+    label: str
+    command: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
+
+
+def source(name: str) -> Source:
+    """What a person means by one word: a script, a quoted command, or something stored.
+
+    Args:
+        name: 'train.py', 'python train.py --fast', a run directory, a folder of `stepwhy bench`,
+            or a trace file.
+
+    Raises:
+        NotFoundError: It is none of these.
+    """
+    path = Path(name)
+    if path.is_file() and path.suffix == ".py":
+        return Source(path.name, command=tuple(command_for_script(name, ())))
+    if path.exists():
+        return Source(path.name or name, stored=tuple(_stored(path)))
+    words = shlex.split(name)
+    if len(words) < 2:
+        raise NotFoundError(
+            f"{name} is neither a script, a run directory, a trace, nor a command with arguments",
+            "Check the path, or put the whole command in quotes",
+        )
+    return Source(name, command=_words(words))
+
+
+def _words(words: Sequence[str]) -> tuple[str, ...]:
+    """A command; 'train.py --fast' runs under this interpreter."""
+    if words[0].endswith(".py") and Path(words[0]).is_file():
+        return tuple(command_for_script(words[0], words[1:]))
+    return tuple(words)
+
+
+def _stored(path: Path) -> list[str]:
+    """The runs of a folder of `stepwhy bench`; anything else is a single run."""
+    listing = path / BENCH_FILE
+    if not listing.is_file():
+        return [str(path)]
+    try:
+        runs = json.loads(listing.read_bytes())["measurement"]["runs"]
+        return [str(path / run["path"]) for run in runs]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{listing} is damaged ({error})", "Measure again") from None
+
+
+def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Program:
+    """A command that can be run again and again, each time into a folder of its own.
+
+    Args:
+        label: What the person calls it.
+        command: What to run.
+        folder: Where its runs go.
+        base: The folder that recorded paths are relative to.
+    """
+
+    def run(number: int) -> tuple[str, Result]:
+        run_dir = folder / f"{number:03d}"
+        run_dir.mkdir(parents=True)
+        output = run_dir / OUTPUT_FILE
+        ended = launch(command, run_dir, output=output)
+        if ended.exit_code:
+            raise MeasurementError(
+                f"{label} ended with exit code {ended.exit_code}",
+                f"Read what it printed in {output}",
+            )
+        try:
+            return str(run_dir.relative_to(base)), explain([str(run_dir)])
+        except InputError as error:
+            raise MeasurementError(
+                f"{label} cannot be measured: {error.what}", error.todo
+            ) from error
+
+    return Program(label, run)
+
+
+def stored_samples(found: Source, *, allow_busy: bool) -> list[Sample]:
+    """The samples of stored runs or traces.
+
+    Args:
+        found: What a person named, stored.
+        allow_busy: Whether runs count that were made on a busy machine.
+    """
+    return [sample(explain([path]), path, allow_busy=allow_busy) for path in found.stored]

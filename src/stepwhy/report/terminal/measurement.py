@@ -1,0 +1,148 @@
+"""Measurements and comparisons in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy.report import words
+from stepwhy.report.terminal.finish import Finish
+from stepwhy.units import format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings import BenchResult, CategoryDifference, Comparison, Measurement
+
+_WIDEST = 100
+_COLOUR = {"faster": "green", "slower": "red", "same": "cyan", "cannot tell": "yellow"}
+_MOST_OPS = 8
+# Categories that differ by less than this share of the step are not worth a row.
+_LEAST_SHARE = 0.005
+
+
+def render_bench(result: BenchResult, console: Console | None = None) -> None:
+    """Print the step time, its runs as a picture, and what to know about them.
+
+    Args:
+        result: What to report.
+        console: Where to print; standard output where None.
+    """
+    colour = "yellow" if result.quiet is False else "cyan"
+    _print(
+        [*_head(result.sentence, colour), *_runs([result.measurement]), *_notes(result)], console
+    )
+
+
+def render_comparison(result: Comparison, console: Console | None = None) -> None:
+    """Print the verdict, the runs of both as a picture, and where the difference lies.
+
+    Args:
+        result: What to report.
+        console: Where to print; standard output where None.
+    """
+    parts = [
+        *_head(result.sentence, _COLOUR[result.verdict]),
+        *_runs([result.a, result.b]),
+        *_categories(result),
+        *_ops(result),
+        *_notes(result),
+    ]
+    _print(parts, console)
+
+
+def _print(parts: Sequence[RenderableType], console: Console | None) -> None:
+    console = console or Console(highlight=False, emoji=False, markup=False)
+    ascii_only = console.options.ascii_only
+    console.print(Finish(Group(*parts), ascii_only=ascii_only), width=min(console.width, _WIDEST))
+
+
+def _head(sentence: str, colour: str) -> Iterator[RenderableType]:
+    yield Text("")
+    head = Table.grid(padding=(0, 1, 0, 0))
+    head.add_row(Text("■", colour), Text(words.one_line(sentence), "bold"))
+    yield head
+
+
+def _runs(sides: Sequence[Measurement]) -> Iterator[RenderableType]:
+    """One row per program: its runs' median steps as marks on a common axis, its step time."""
+    medians = [run.median_ns for side in sides for run in side.runs]
+    low, high = min(medians), max(medians)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    names = ("A", "B") if len(sides) > 1 else ("",)
+    for name, side in zip(names, sides, strict=True):
+        interval = (
+            f"{format_ns(side.step_ns)}  ({format_ns(side.low_ns)} to {format_ns(side.high_ns)})"
+        )
+        label = f"{name}  {side.label}".strip()
+        table.add_row(Text(label), _marks(side, low, high), Text(interval))
+    axis = f"{format_ns(low)} to {format_ns(high)}; o: median step of a run"
+    void = any(run.void for side in sides for run in side.runs)
+    table.add_row("", Text(axis + (", x: does not count" if void else ""), "dim"), "")
+    yield Padding(table, (1, 0, 0, 2))
+
+
+def _marks(side: Measurement, low: int, high: int, width: int = 40) -> Text:
+    cells = ["·"] * width
+    for run in side.runs:
+        place = round((run.median_ns - low) / max(high - low, 1) * (width - 1))
+        cells[place] = "x" if run.void and cells[place] != "o" else "o"
+    return Text("".join(cells), no_wrap=True)
+
+
+def _categories(result: Comparison) -> Iterator[RenderableType]:
+    least = _LEAST_SHARE * result.a.step_ns
+    rows = [c for c in result.categories if abs(c.difference_ns) >= least]
+    if not rows:
+        return
+    yield Text("\nWhere the difference lies", "bold")
+    table = Table.grid(padding=(0, 3, 0, 0))
+    for justify in ("left", "right", "right", "right", "left"):
+        table.add_column(justify=justify, no_wrap=True)
+    table.add_row("", Text("A", "dim"), Text("B", "dim"), Text("B - A", "dim"), "")
+    for row in rows:
+        label = words.CATEGORY_WORDS[row.category].label
+        table.add_row(
+            label, format_ns(row.a_ns), format_ns(row.b_ns), _signed(row.difference_ns), _sure(row)
+        )
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _sure(row: CategoryDifference) -> Text:
+    if row.low_ns is None or row.high_ns is None:
+        return Text("")
+    ends = f"{_signed(row.low_ns)} to {_signed(row.high_ns)}"
+    return Text(ends if row.sure else f"{ends}: may be chance", "dim")
+
+
+def _signed(ns: int) -> str:
+    sign = "+" if ns > 0 else "-" if ns < 0 else ""
+    return f"{sign}{format_ns(abs(ns))}"
+
+
+def _ops(result: Comparison) -> Iterator[RenderableType]:
+    if not result.ops:
+        return
+    yield Text("\nOps that differ", "bold")
+    table = Table.grid(padding=(0, 3, 0, 0))
+    for justify in ("left", "left", "right", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+    for op in result.ops[:_MOST_OPS]:
+        a, b = ("" if ns is None else format_ns(ns) for ns in (op.a_ns, op.b_ns))
+        table.add_row(op.change, op.name, a, b, _signed(op.difference_ns))
+    left = len(result.ops) - _MOST_OPS
+    if left > 0:
+        table.add_row("", Text(f"and {left} more, in --json", "dim"), "", "", "")
+    yield Padding(table, (0, 0, 0, 2))
+
+
+def _notes(result: BenchResult | Comparison) -> Iterator[RenderableType]:
+    for note in result.notes:
+        yield Padding(Text(note, "yellow"), (1, 0, 0, 2))
+    yield Text("")

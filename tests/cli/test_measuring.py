@@ -1,0 +1,156 @@
+"""`stepwhy bench` and `stepwhy compare` as their users run them.
+
+The programs log steps of a known length through the recorder, so that they need no framework.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.bench import compare, sample
+from stepwhy.cli import cli
+from stepwhy.cli.compare import exit_code
+from tests.bench.results import MS, result, steady
+
+PROGRAM = """
+import os, sys
+from stepwhy.capture.recorder import Recorder
+recorder = Recorder(os.environ["STEPWHY_RUN_DIR"], "pytorch", "2.0", "torch-optimizer")
+step_ns = int(float(sys.argv[1]) * 1e6)
+for n in range(30):
+    start_ns = 10**18 + n * step_ns
+    recorder.step(
+        f'{{"kind":"step","start_ns":{start_ns},"end_ns":{start_ns + step_ns},"profiled":0}}'
+    )
+print("trained")
+sys.exit(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def invoke(*args):
+    return CliRunner().invoke(cli, [*map(str, args)])
+
+
+def test_bench_tells_the_step_time_and_keeps_the_runs(script):
+    outcome = invoke("bench", "--allow-busy", "--repeats", 2, "--out", "o", "train.py", 10)
+    assert outcome.exit_code == 0, outcome.output
+    assert "A step takes 10.0 ms" in outcome.stdout
+    assert "2 runs" in outcome.stdout
+    assert (script.parent / "o/000/output.log").read_text() == "trained\n"
+    kept = json.loads((script.parent / "o/bench.json").read_text())
+    assert [run["median_ns"] for run in kept["measurement"]["runs"]] == [10 * MS, 10 * MS]
+
+
+@pytest.mark.usefixtures("script")
+def test_bench_prints_json_that_says_the_same():
+    arguments = ("--allow-busy", "--repeats", 2, "--batch-size", 32, "--json", "train.py", 10)
+    outcome = invoke("bench", "--out", "o", *arguments)
+    said = json.loads(outcome.stdout)
+    assert said["schema"] == "stepwhy.bench/1"
+    assert said["measurement"]["step_ns"] == 10 * MS
+    assert "3200 examples/s" in said["sentence"]
+
+
+def test_compare_runs_both_in_turns(script):
+    outcome = invoke(
+        "compare", "--allow-busy", "--repeats", 2, "--out", "o", "train.py 10", "train.py 12"
+    )
+    assert outcome.exit_code == 0, outcome.output
+    assert "B is slower: it takes 20 % longer" in outcome.stdout
+    assert sorted(p.name for p in (script.parent / "o/a").iterdir()) == ["000", "001"]
+    assert json.loads((script.parent / "o/compare.json").read_text())["verdict"] == "slower"
+
+
+@pytest.mark.usefixtures("script")
+@pytest.mark.parametrize(("allowed", "code"), [("5%", 1), ("25%", 0), ("3", 1)])
+def test_a_slowdown_fails_a_build_where_it_is_too_large(allowed, code):
+    arguments = ("--allow-busy", "--repeats", 2, "--fail-if-slower", allowed)
+    outcome = invoke("compare", *arguments, "train.py 10", "train.py 12")
+    assert outcome.exit_code == code, outcome.output
+
+
+@pytest.mark.usefixtures("script")
+def test_stored_measurements_are_compared_without_running():
+    for name, step in (("a", 10), ("b", 20)):
+        invoke("bench", "--allow-busy", "--repeats", 3, "--out", name, "train.py", step)
+    outcome = invoke("compare", "--allow-busy", "a", "b")
+    assert "2.0 times as long" in outcome.stdout
+    assert "not made in turns" in outcome.stdout.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("script")
+def test_single_runs_are_compared_without_a_verdict():
+    for name, step in (("a", 10), ("b", 20)):
+        invoke("run", "--quiet", "--out", name, "train.py", step)
+    outcome = invoke("compare", "--json", "--allow-busy", "--fail-if-slower", "3%", "a", "b")
+    said = json.loads(outcome.stdout)
+    assert said["verdict"] == "cannot tell"
+    assert said["change"] == pytest.approx(1.0)
+    assert outcome.exit_code == 7
+
+
+@pytest.mark.usefixtures("script")
+def test_a_program_that_fails_is_told_with_its_output():
+    outcome = invoke("bench", "--out", "o", "train.py", 10, 3)
+    assert outcome.exit_code == 6
+    assert "exit code 3" in outcome.stderr
+    assert "output.log" in outcome.stderr
+
+
+def test_a_program_without_steps_cannot_be_measured(script):
+    script.write_text("print('no training')")
+    outcome = invoke("bench", "--out", "o", "train.py")
+    assert outcome.exit_code == 6
+    assert "cannot be measured" in outcome.stderr
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(script):
+    outcome = invoke("bench", "--out", script.parent, "train.py", 10)
+    assert outcome.exit_code == 5
+    assert "not empty" in outcome.stderr
+
+
+@pytest.mark.usefixtures("script")
+def test_what_is_neither_program_nor_trace_is_told():
+    outcome = invoke("compare", "nothing", "train.py 10")
+    assert outcome.exit_code == 3
+    assert "neither a script" in outcome.stderr
+
+
+@pytest.mark.usefixtures("script")
+def test_a_percentage_must_be_one():
+    outcome = invoke("compare", "--margin", "-3%", "a", "b")
+    assert outcome.exit_code == 2
+    assert "no percentage" in outcome.stderr
+
+
+def compared(b_ms, **changes):
+    a, b = (
+        [sample(result(steady(int(ms * MS))), "r") for ms in steps]
+        for steps in ([10, 10.02, 9.98], b_ms)
+    )
+    return replace(compare(("a", "b"), a, b, margin=0.03), **changes)
+
+
+@pytest.mark.parametrize(
+    ("b_ms", "code"),
+    [([10, 10.02, 9.98], 0), ([11, 11.02, 10.98], 1), ([9, 9.01, 8.99], 0), ([8, 12, 14], 7)],
+)
+def test_exit_codes_by_verdict(b_ms, code):
+    assert exit_code(compared(b_ms), 0.03) == code
+
+
+def test_a_void_comparison_never_passes():
+    assert exit_code(compared([10, 10.02, 9.98], quiet=False), 0.03) == 7
