@@ -50,6 +50,13 @@ def test_a_name_with_parentheses_does_not_shift_the_fields(tmp_path):
     assert Processes(tmp_path).stat(7) == [b"S", b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize(("state", "began"), [("S", 5000), ("D", 5000), ("Z", None)])
+def test_a_process_that_only_waits_to_be_taken_note_of_has_ended(tmp_path, state, began):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "stat").write_text(f"7 (x) {state} {'0 ' * 18}5000 0 0\n")
+    assert Processes(tmp_path).start_ticks(7) == began
+
+
 def test_folders_of_observed_processes(tmp_path):
     for name in ("process-7", "process-7.2", "process-7.10", "process-12", "process-x", "windows"):
         (tmp_path / name).mkdir()

@@ -1,44 +1,20 @@
-"""Stack samples: parsed by hand, and of a real process whose shares are known."""
+"""Stack samples of real processes whose shares are known, and when they are taken."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 
 import pytest
 
-from stepwhy.capture.stacks import StackSamplers, count_lines, find_py_spy, program_folder
+from stepwhy.capture import stacks
+from stepwhy.capture.stacks import StackSamplers, find_py_spy, program_folder
 from stepwhy.capture.tf1_sources import UserFiles
-
-
-def raw(root):
-    library = "/env/lib/python3.11/site-packages/numpy/core/fft.py"
-    main = f"thread (7): MainThread;<module> ({root}/train.py:40);"
-    return "\n".join(
-        [
-            f"{main}augment ({root}/train.py:12);fft ({library}:7) 30",
-            f"{main}augment ({root}/train.py:13) 20",
-            f"{main}run (/env/lib/python3.11/site-packages/tensorflow/x.py:1) 5",
-            "thread (7);wait (/usr/lib/python3.12/threading.py:320) 4",
-            f"thread (9): Thread-1;loop ({root}/train.py:99) 70",
-            "torn line (",
-        ]
-    )
-
-
-def test_lines_of_the_main_thread():
-    assert dict(count_lines(raw("/home/user/project"), 7, UserFiles("/home/user/project"))) == {
-        ("train.py(12): augment", "numpy"): 30,
-        ("train.py(13): augment", ""): 20,
-        ("train.py(40): <module>", "tensorflow"): 5,
-        ("", "python"): 4,
-    }
-
-
-def test_nothing_written():
-    assert dict(count_lines("", 7, UserFiles("/home/user/project"))) == {}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +67,23 @@ def may_look(pid):
     return done.returncode == 0
 
 
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self):
+        self.now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def begin(samplers, clock):
+    """Let a sampler begin: the windows have been over for a while."""
+    samplers.look()
+    clock.now_s += 1
+    samplers.look()
+
+
 def test_shares_of_python_and_sleep_are_unbiased(tmp_path):
     """40 % of the time in Python that holds the lock, 60 % asleep: frame readers see 0 and 100."""
     script = tmp_path / "program.py"
@@ -104,15 +97,16 @@ def test_shares_of_python_and_sleep_are_unbiased(tmp_path):
             pytest.skip("the kernel does not let one process look at another here")
         folder = run / f"process-{child.pid}"
         (folder / "windows" / "000").mkdir(parents=True)
-        samplers = StackSamplers(run, command)
-        samplers.look()  # sees one window
-        samplers.look()  # it has not grown: begin
+        clock = Clock()
+        samplers = StackSamplers(run, command, clock=clock)
+        begin(samplers, clock)
         assert [p.name for p in folder.iterdir()] == ["windows"]  # whole paths stay elsewhere
         samplers.finish()
         child.kill()
     found = json.loads((folder / "stacks.json").read_text())
     counts = {}
     for sample in found["samples"]:
+        assert sample["role"] == "driver"
         function = sample["line"].split(": ")[-1]
         counts[function] = counts.get(function, 0) + sample["count"]
     share = counts["burn"] / sum(counts.values())
@@ -121,11 +115,274 @@ def test_shares_of_python_and_sleep_are_unbiased(tmp_path):
     assert sorted(p.name for p in folder.iterdir()) == ["stacks.json", "windows"]
 
 
+WORKERS = """
+    import multiprocessing, threading, time
+
+    def decode(seconds):
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            sum(range(200))
+
+    def work(jobs):
+        for seconds in iter(jobs.get, None):
+            decode(seconds)
+
+    def produce():
+        while True:
+            decode(0.002)
+            time.sleep(0.01)
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context("{method}")
+        jobs = context.SimpleQueue()
+        worker = context.Process(target=work, args=(jobs,), daemon=True)
+        worker.start()
+        threading.Thread(target=produce, daemon=True).start()
+        print("ready", flush=True)
+        end = time.perf_counter() + 6
+        while time.perf_counter() < end:
+            jobs.put(0.005)
+            time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_and_threads_that_feed_are_told_apart(tmp_path, method):
+    script = tmp_path / "program.py"
+    script.write_text(textwrap.dedent(WORKERS).replace("{method}", method))
+    command = [sys.executable, str(script)]
+    run = tmp_path / "run"
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"ready\n"
+        if not may_look(child.pid):
+            child.kill()
+            pytest.skip("the kernel does not let one process look at another here")
+        folder = run / f"process-{child.pid}"
+        (folder / "windows" / "000").mkdir(parents=True)
+        clock = Clock()
+        samplers = StackSamplers(run, command, clock=clock)
+        begin(samplers, clock)
+        samplers.finish()
+        child.kill()
+    counts = {}
+    for sample in json.loads((folder / "stacks.json").read_text())["samples"]:
+        key = sample["role"], sample["line"].split(": ")[-1]
+        counts[key] = counts.get(key, 0) + sample["count"]
+    assert counts["worker", "decode"] > 20
+    assert counts["thread", "decode"] > 5
+    assert counts["driver", "<module>"] > 50
+    assert ("driver", "decode") not in counts
+
+
 def test_a_process_that_is_gone_leaves_no_file(tmp_path):
     folder = tmp_path / "process-999999999"
     (folder / "windows" / "000").mkdir(parents=True)
-    samplers = StackSamplers(tmp_path, ["python", "x.py"])
-    samplers.look()
-    samplers.look()
+    clock = Clock()
+    samplers = StackSamplers(tmp_path, ["python", "x.py"], clock=clock)
+    begin(samplers, clock)
     samplers.finish()
     assert [p.name for p in folder.iterdir()] == ["windows"]
+
+
+# --- When py-spy runs, and what becomes of its failures ---
+
+FAKE = """#!{python}
+import sys
+from pathlib import Path
+given = sys.argv[1:]
+with open("{folder}/calls", "a") as file:
+    file.write(" ".join(given) + "\\n")
+if Path("{folder}/error").exists():
+    sys.stderr.write(Path("{folder}/error").read_text())
+    sys.exit(1)
+pid, output = given[given.index("--pid") + 1], given[given.index("--output") + 1]
+Path(output).write_text(f"thread ({{pid}}): MainThread;f ({folder}/train.py:1) 30\\n")
+"""
+
+
+class FakeSpy:
+    """A program in the place of py-spy, that ends at once."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.program = folder / "py-spy"
+        self.program.write_text(FAKE.format(python=sys.executable, folder=folder))
+        self.program.chmod(0o755)
+
+    @property
+    def calls(self):
+        path = self.folder / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def fail(self, text):
+        (self.folder / "error").write_text(text)
+
+
+@pytest.fixture
+def spy(tmp_path, monkeypatch):
+    (tmp_path / "fake").mkdir()
+    fake = FakeSpy(tmp_path / "fake")
+    monkeypatch.setattr(stacks, "find_py_spy", lambda: fake.program)
+    return fake
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of this process, with one window."""
+    folder = tmp_path / "run" / f"process-{os.getpid()}"
+    (folder / "windows" / "000").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def samplers(spy, folder, clock):
+    samplers = StackSamplers(folder.parent, [str(spy.folder / "train.py")], clock=clock)
+    yield samplers
+    samplers.finish()
+
+
+def wait(samplers):
+    """Until what runs has ended; the next look notices it."""
+    for target in samplers._targets.values():
+        if target.running is not None:
+            target.running.sampler.wait()
+    samplers.look()
+
+
+def run_for(samplers, clock, seconds):
+    for _ in range(seconds):
+        clock.now_s += 1
+        samplers.look()
+        wait(samplers)
+
+
+def test_a_stretch_begins_when_the_windows_are_over(samplers, spy, folder, clock):
+    for number in range(1, 5):
+        samplers.look()
+        (folder / "windows" / f"{number:03d}").mkdir()
+        clock.now_s += 0.1
+    samplers.look()
+    assert samplers._started == 0  # a window was added less than 0.3 s ago
+    clock.now_s += 0.4
+    samplers.look()
+    wait(samplers)
+    assert len(spy.calls) == 1
+
+
+def test_without_windows_the_first_steps_are_left_out(samplers, spy, folder, clock):
+    (folder / "windows" / "000").rmdir()
+    run_for(samplers, clock, 8)
+    assert spy.calls == []
+    run_for(samplers, clock, 5)
+    assert len(spy.calls) == 1
+
+
+def test_stretches_of_a_long_run_grow_rarer(samplers, spy, folder, clock):
+    counts = []
+    for minutes in (1, 9, 50):
+        run_for(samplers, clock, 60 * minutes)
+        counts.append(len(spy.calls))
+    assert counts[0] >= 2  # not from one moment alone
+    assert counts[0] < counts[1] < counts[2] <= 12
+    found = json.loads((folder / "stacks.json").read_text())
+    assert len(found["stretches"]) == counts[2]
+    assert found["samples"] == [
+        {"role": "driver", "line": "train.py(1): f", "leaf": "", "count": 30 * counts[2]}
+    ]
+
+
+def test_new_windows_bring_a_stretch_of_their_own(samplers, spy, folder, clock):
+    run_for(samplers, clock, 5)
+    assert len(spy.calls) == 1
+    (folder / "windows" / "001").mkdir()  # the step time has changed for good
+    run_for(samplers, clock, 12)
+    assert len(spy.calls) == 2
+
+
+def messages(folder):
+    path = folder / "messages.jsonl"
+    return [json.loads(t)["slug"] for t in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_refusal_is_said_once_and_not_tried_again(samplers, spy, folder, clock):
+    spy.fail("Permission Denied: Try running again with elevated permissions")
+    run_for(samplers, clock, 200)
+    assert (messages(folder), len(spy.calls)) == (["stack-access"], 1)
+    assert not (folder / "stacks.json").exists()
+    text = json.loads((folder / "messages.jsonl").read_text())["text"]
+    assert "ptrace_scope" in text
+
+
+def test_another_failure_is_said_when_it_happens_twice(samplers, spy, folder, clock):
+    spy.fail("Error: Failed to find python version from target process")
+    run_for(samplers, clock, 200)
+    assert (messages(folder), len(spy.calls)) == (["stacks-unreadable"], 2)
+
+
+def test_a_failure_at_the_end_of_a_process_is_not_its_fault(tmp_path, spy, clock):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        folder = tmp_path / "run" / f"process-{child.pid}"
+        (folder / "windows" / "000").mkdir(parents=True)
+        samplers = StackSamplers(folder.parent, ["x.py"], clock=clock)
+        spy.fail("Permission Denied")
+        begin(samplers, clock)
+        child.communicate(b"\n")
+    samplers.finish()
+    assert (messages(folder), len(spy.calls)) == ([], 1)
+
+
+def test_a_full_disk_loses_the_samples_and_nothing_else(samplers, folder, clock, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(stacks, "write_json", full)
+    run_for(samplers, clock, 60)
+    assert not (folder / "stacks.json").exists()
+
+
+def test_many_ranks_are_sampled_two_at_a_time(tmp_path, spy, clock, monkeypatch):
+    run = tmp_path / "run"
+    for pid in range(1, 6):
+        (run / f"process-{pid}" / "windows" / "000").mkdir(parents=True)
+    monkeypatch.setattr(stacks.Processes, "start_ticks", lambda *_: 1)
+    samplers = StackSamplers(run, ["x.py"], clock=clock)
+    begin(samplers, clock)
+    samplers.look()
+    assert samplers._started == 2
+    for _ in range(3):
+        wait(samplers)
+    samplers.finish()
+    assert len(spy.calls) == 5
+
+
+@pytest.mark.parametrize(
+    ("processes", "expected"),
+    [
+        (1, ("141", False)),
+        (8, ("141", True)),
+        (48, ("23", True)),
+        (1000, ("11", False)),
+    ],
+)
+def test_the_cost_is_bounded_however_many_workers_there_are(
+    samplers, spy, monkeypatch, processes, expected
+):
+    clock = samplers._clock
+    monkeypatch.setattr(stacks.Processes, "descendants", lambda _, pid: [pid] * processes)
+    begin(samplers, clock)
+    wait(samplers)
+    (call,) = (line.split() for line in spy.calls)
+    assert (call[call.index("--rate") + 1], "--subprocesses" in call) == expected
+
+
+def test_rare_lines_are_taken_together_so_that_shares_hold():
+    counts = Counter({("driver", f"train.py({n}): f", ""): 10 + n for n in range(300)})
+    kept = list(stacks._most(counts))
+    assert sum(sample["count"] for sample in kept) == counts.total()
+    assert kept[-1]["line"] == ""
+    assert len(kept) == 201

@@ -20,6 +20,7 @@ _PAGE_BYTES = 4096
 _LAST_BYTES = 2048
 # Places in `stat` behind the name: the man page counts from 1, and two fields stand before.
 _START = 22 - 3
+_ENDED = (b"Z", b"X")
 
 
 class Processes:
@@ -66,9 +67,13 @@ class Processes:
         return self.read(f"{pid}/stat").rpartition(b")")[2].split()
 
     def start_ticks(self, pid: int) -> int | None:
-        """When a process began, which tells it from a later one with its id; None when gone."""
+        """When a process began, which tells it from a later one with its id.
+
+        Returns:
+            Clock ticks since the machine started; None when it has ended, waited for or not.
+        """
         fields = self.stat(pid)
-        return int(fields[_START]) if len(fields) > _START else None
+        return int(fields[_START]) if len(fields) > _START and fields[0] not in _ENDED else None
 
     def threads(self, pid: int) -> list[str]:
         """The ids of its threads."""

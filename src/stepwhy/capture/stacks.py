@@ -1,121 +1,289 @@
-"""Which source line holds the thread that drives the loop, sampled from outside by py-spy.
+"""Which source lines hold the training and its workers, sampled from outside by py-spy.
 
 A thread of the job that reads frames needs the interpreter's lock, so it sees the driving thread
 where that lets go of the lock, and never where it computes in Python; a watchdog without the lock
 (`faulthandler`) can crash the job. py-spy reads the memory of the process from another process:
-neither biased by the lock nor able to harm. For two seconds after the traced windows it samples
-every 7 ms without pausing the job; the samples are counted and kept as `stacks.json`::
+neither biased by the lock nor able to harm. In stretches of two seconds, the first right after the
+traced windows and each later one after twice the time, it samples the process and its children
+every 7 ms without pausing them; the samples are counted and kept as `stacks.json`::
 
-    {"schema", "interval_ns",
-     "samples": [{"line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...]}
+    {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns"}, ...],
+     "samples": [{"role": "driver", "line": "train.py(12): augment", "leaf": "numpy",
+                  "count": 40}, ...]}
 
-`line` is the innermost line of the program's own code, `leaf` the package in which the thread was
-('' for the program itself). Paths outside the program's folder are not kept. Where py-spy is
-missing or the kernel does not let it look, there is no file.
-
-Source: py-spy's `record --format raw` (stacks as semicolon-separated frames, with a count).
+`role` is 'driver' for the main thread, 'worker' for the main threads of child processes and
+'thread' for other threads that run code of the program. `line` is the innermost line of the
+program's own code, `leaf` the package in which the thread was ('' for the program itself). Paths
+outside the program's folder are not kept. Where py-spy is missing or the kernel does not let it
+look, there is no file.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stepwhy.capture.process_folder import process_id, write_json
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.process_folder import append_lines, write_json
+from stepwhy.capture.processes import PROC, Processes, observed
+from stepwhy.capture.stack_lines import count_samples
 from stepwhy.capture.tf1_sources import UserFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from stepwhy.capture.stack_lines import Role
 
 STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/1"
+PERMISSION = "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)"
+
 # A rate that does not lock onto a step of a round length.
 _RATE_HZ = 141
+_LOWEST_RATE_HZ = 11
 _DURATION_S = 2
+# py-spy takes some 7 % of a core per process at the full rate.
+_PROCESSES_AT_FULL_RATE = 8
+_MOST_PROCESSES = 200
+_AT_ONCE = 2
+# Windows that have not grown for so long are over.
+_QUIET_S = 0.3
+# A process without windows is sampled, too: when its first steps are over.
+_WITHOUT_WINDOWS_S = 10.0
+# A stretch of a process with a few workers takes half a second of CPU time. The time between two
+# stretches doubles, so an hour has ten: 0.2 % of a core.
+_SHORTEST_PAUSE_S = 20.0
+# A process that is about to end fails in ways of its own, and is gone at the next attempt.
+_RETRY_S = 1.0
+_MOST_FAILURES = 2
 _MOST_LINES = 200
 _END_S = 5.0  # py-spy ends at once when its process is gone
 
+_REFUSED = (
+    "the kernel did not let py-spy look at the training, so no line of the program is named. "
+    f"To permit it: {PERMISSION}"
+)
+_UNREADABLE = (
+    "py-spy could not read the stacks of this Python, so no line of the program is named. "
+    "Update py-spy"
+)
+
+
+@dataclass(slots=True)
+class _Target:
+    """One observed process and what has been seen of it."""
+
+    pid: int
+    folder: Path
+    began: int | None
+    seen_s: float
+    windows: int = 0
+    grown_s: float = 0.0
+    sampled_windows: int = 0
+    due_s: float = 0.0
+    running: _Stretch | None = None
+    is_over: bool = False
+    failures: int = 0
+    counts: Counter[tuple[Role, str, str]] = field(default_factory=Counter)
+    stretches: list[dict[str, int]] = field(default_factory=list)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether the next stretch should begin."""
+        if self.is_over or self.running is not None:
+            return False
+        if self.windows > self.sampled_windows:
+            first = not self.stretches
+            return now_s - self.grown_s >= (_QUIET_S if first else _SHORTEST_PAUSE_S / 2)
+        return now_s >= self.due_s
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """py-spy at work."""
+
+    sampler: subprocess.Popen[bytes]
+    raw: Path
+    errors: Path
+    about: dict[str, int]
+    observed: frozenset[int]
+
 
 class StackSamplers:
-    """Starts one py-spy per observed process, when its traced windows are over.
+    """Starts py-spy for observed processes, again and again at growing intervals.
 
     Args:
         run_dir: The run directory.
         command: The command that runs; its script's folder is the program's.
+        proc: Where the kernel shows its processes.
+        clock: Seconds on a clock that never goes back.
     """
 
-    def __init__(self, run_dir: Path, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        command: Sequence[str],
+        proc: Path = PROC,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._run_dir = run_dir
         self._files = UserFiles(program_folder(command))
         self._program = find_py_spy()
-        self._windows: dict[Path, int] = {}
-        self._running: dict[Path, subprocess.Popen[bytes] | None] = {}
+        self._processes = Processes(proc)
+        self._clock = clock
+        self._targets: dict[Path, _Target] = {}
+        self._started = 0
         # What py-spy writes has whole paths, so it never lies in the run directory, not even when
         # the launcher is killed.
         self._scratch = tempfile.TemporaryDirectory(prefix="stepwhy-", ignore_cleanup_errors=True)
 
     def look(self) -> None:
-        """Start a sampler for every process whose windows have stopped to grow; never raises."""
+        """Begin the stretches that are due and keep those that have ended; never raises."""
         if self._program is None:
             return
         try:
-            for folder in self._run_dir.glob("process-*"):
-                windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
-                if windows and windows == self._windows.get(folder) and folder not in self._running:
-                    self._running[folder] = self._start(folder)
-                self._windows[folder] = windows
-        except (OSError, ValueError):
-            pass
+            self._notice()
+            for target in self._targets.values():
+                if target.running is not None and target.running.sampler.poll() is not None:
+                    self._end(target)
+            for target in self._targets.values():
+                busy = sum(t.running is not None for t in self._targets.values())
+                if busy < _AT_ONCE and target.is_due(self._clock()):
+                    self._begin(target)
+        except Exception:
+            return  # a folder that vanished, a full disk: the next look may do
 
-    def _start(self, folder: Path) -> subprocess.Popen[bytes] | None:
-        pid = str(process_id(folder))
+    def _notice(self) -> None:
+        """Take note of new processes and new windows."""
+        now_s = self._clock()
+        for pid, folder in observed(self._run_dir).items():
+            if folder not in self._targets:
+                began = self._processes.start_ticks(pid)
+                due_s = now_s + _WITHOUT_WINDOWS_S
+                self._targets[folder] = _Target(pid, folder, began, now_s, due_s=due_s)
+            target = self._targets[folder]
+            windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
+            if windows > target.windows:
+                target.windows, target.grown_s = windows, now_s
+
+    def _is_alive(self, target: _Target) -> bool:
+        """Whether the process still runs, and its id is not another's."""
+        began = self._processes.start_ticks(target.pid)
+        return began is not None and began == target.began
+
+    def _begin(self, target: _Target) -> None:
+        target.sampled_windows = target.windows
+        if not self._is_alive(target):
+            target.is_over = True
+            return
+        processes = len(self._processes.descendants(target.pid))
+        rate_hz = _RATE_HZ
+        if processes > _PROCESSES_AT_FULL_RATE:
+            rate_hz = max(_LOWEST_RATE_HZ, _RATE_HZ * _PROCESSES_AT_FULL_RATE // processes)
+        self._started += 1
+        raw = Path(self._scratch.name) / f"{self._started}.raw"
+        errors = raw.with_suffix(".errors")
+        others = frozenset(t.pid for t in self._targets.values())
+        about = {"start_ns": now_ns(), "interval_ns": round(1e9 / rate_hz)}
         options = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
-        amount = ["--duration", str(_DURATION_S), "--rate", str(_RATE_HZ)]
-        command = [str(self._program), "record", *options, *amount, "--pid", pid]
-        try:
-            return subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
-                [*command, "--output", str(self._raw(folder))],
+        if 1 < processes <= _MOST_PROCESSES:
+            options.append("--subprocesses")
+        amount = ["--duration", str(_DURATION_S), "--rate", str(rate_hz)]
+        with errors.open("wb") as stderr:
+            sampler = subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
+                [
+                    *(str(self._program), "record", *options, *amount),
+                    *("--pid", str(target.pid), "--output", str(raw)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=stderr,
             )
-        except OSError:
-            return None
+        target.running = _Stretch(sampler, raw, errors, about, others)
 
-    def _raw(self, folder: Path) -> Path:
-        return Path(self._scratch.name) / folder.name
+    def _end(self, target: _Target) -> None:
+        """Count what a stretch has seen, or say why it has seen nothing."""
+        stretch, now_s = target.running, self._clock()
+        if stretch is None:
+            return
+        target.running = None
+        target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
+        if stretch.raw.is_file():
+            self._count(target, stretch)
+            stretch.raw.unlink()
+        elif self._is_alive(target):
+            self._fail(target, stretch.errors.read_bytes().lower())
+        else:
+            target.is_over = True
+        stretch.errors.unlink()
+
+    def _fail(self, target: _Target, errors: bytes) -> None:
+        """Leave the reason, once per process, for the person."""
+        target.failures += 1
+        if b"permission denied" in errors or b"not permitted" in errors:
+            target.is_over = True
+            _say(target.folder, "stack-access", _REFUSED)
+        elif target.failures >= _MOST_FAILURES:
+            target.is_over = True
+            _say(target.folder, "stacks-unreadable", _UNREADABLE)
+        else:
+            target.due_s = self._clock() + _RETRY_S
+
+    def _count(self, target: _Target, stretch: _Stretch) -> None:
+        text = stretch.raw.read_text(errors="replace")
+        found = count_samples(text, target.pid, self._files, stretch.observed)
+        if not found:
+            return
+        target.counts.update(found)
+        target.stretches.append({**stretch.about, "end_ns": now_ns()})
+        about = {
+            "schema": SCHEMA,
+            "stretches": target.stretches,
+            "samples": list(_most(target.counts)),
+        }
+        write_json(target.folder / STACKS_FILE, about)
 
     def finish(self) -> None:
         """Wait for the samplers and keep what they saw; never raises."""
-        for folder, sampler in self._running.items():
+        for target in self._targets.values():
             try:
-                if sampler is not None:
-                    sampler.wait(_END_S)
-                self._keep(folder)
-            except (OSError, subprocess.TimeoutExpired):
-                if sampler is not None:
-                    sampler.kill()
+                if target.running is not None:
+                    target.running.sampler.wait(_END_S)
+                    self._end(target)
+            except subprocess.TimeoutExpired:
+                self._stop(target)
+            except Exception:  # noqa: S112 - a folder that vanished, a full disk
+                continue
         self._scratch.cleanup()
 
-    def _keep(self, folder: Path) -> None:
-        raw = self._raw(folder)
-        if not raw.is_file():
-            return
-        pid = int(folder.name.removeprefix("process-"))
-        counts = count_lines(raw.read_text(errors="replace"), pid, self._files)
-        samples = [
-            {"line": line, "leaf": leaf, "count": count}
-            for (line, leaf), count in counts.most_common(_MOST_LINES)
-        ]
-        if samples:
-            about = {"schema": SCHEMA, "interval_ns": round(1e9 / _RATE_HZ), "samples": samples}
-            write_json(folder / STACKS_FILE, about)
+    def _stop(self, target: _Target) -> None:
+        if target.running is not None:
+            target.running.sampler.kill()
+            target.running.sampler.wait()
+
+
+def _most(counts: Counter[tuple[Role, str, str]]) -> Iterator[dict[str, Any]]:
+    """The most frequent places; all others of a role in one without a line, so that shares hold."""
+    kept = counts.most_common(_MOST_LINES)
+    for (role, line, leaf), count in kept:
+        yield {"role": role, "line": line, "leaf": leaf, "count": count}
+    rest: Counter[Role] = Counter()
+    for place, count in (counts - Counter(dict(kept))).items():
+        rest[place[0]] += count
+    for role, count in rest.items():
+        yield {"role": role, "line": "", "leaf": "", "count": count}
+
+
+def _say(folder: Path, slug: str, text: str) -> None:
+    line = json.dumps({"level": "warning", "slug": slug, "text": text})
+    append_lines(folder / "messages.jsonl", [line])
 
 
 def find_py_spy() -> Path | None:
@@ -131,35 +299,3 @@ def program_folder(command: Sequence[str]) -> str:
     """The folder of the script that a command runs; the current one where it names none."""
     script = next((Path(word) for word in command if word.endswith(".py")), None)
     return str(script.resolve().parent if script is not None else Path.cwd())
-
-
-# A thread has a name once the program has imported `threading`.
-_STACK = re.compile(r"^thread \((?P<id>\d+)\)(?:: [^;]*)?;(?P<frames>.*) (?P<count>\d+)$")
-_FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
-_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
-
-
-def count_lines(text: str, pid: int, files: UserFiles) -> Counter[tuple[str, str]]:
-    """Count samples of the main thread by (line of the program, package of the innermost frame).
-
-    Args:
-        text: What py-spy wrote.
-        pid: The process; its main thread has the same number.
-        files: Tells the program's own files.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    for match in filter(None, map(_STACK.match, text.splitlines())):
-        frames = [m for m in map(_FRAME.match, match["frames"].split(";")) if m is not None]
-        if int(match["id"]) != pid or not frames:
-            continue
-        own = ((files.user_name(m["path"]), m) for m in reversed(frames))
-        line = next((f"{f}({m['line']}): {m['function']}" for f, m in own if f is not None), "")
-        counts[line, _leaf(frames[-1]["path"], files)] += int(match["count"])
-    return counts
-
-
-def _leaf(path: str, files: UserFiles) -> str:
-    if files.user_name(path) is not None:
-        return ""
-    found = _PACKAGE.search(path)
-    return found[1].removesuffix(".py") if found else "python"

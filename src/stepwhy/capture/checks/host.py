@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.capture.checks.item import Item
+from stepwhy.capture.stacks import PERMISSION
 
 if TYPE_CHECKING:
     from stepwhy.capture.checks.machine import Machine
@@ -137,9 +138,7 @@ def stack_access(machine: Machine) -> Item:
         "missing" if scope == "3" else "limited",
         f"restricted by the kernel (ptrace_scope {scope})",
         "a second process, such as py-spy, may not read the Python stack",
-        "No process can, until the next boot"
-        if scope == "3"
-        else "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)",
+        "No process can, until the next boot" if scope == "3" else PERMISSION,
     )
 
 

@@ -1,0 +1,123 @@
+"""From py-spy's stacks to lines of the program, by the role of the thread that was there.
+
+Source: py-spy's `record --format raw`: per distinct stack one line of semicolon-separated frames,
+outermost first, with a count. With `--subprocesses` the processes that lead to it come first, each
+with its command, which may hold anything, line breaks included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from stepwhy.capture.tf1_sources import UserFiles
+
+Role = Literal["driver", "worker", "thread"]
+
+_PROCESS = re.compile(r'\bprocess (\d+):"')
+# A thread has a name once the program has imported `threading`.
+_STACK = re.compile(r"(?:^|;)thread \((?P<id>\d+)\)(?:: [^;]*)?;(?P<frames>.*) (?P<count>\d+)$")
+_FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
+_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
+_START_OF_CHILD = "multiprocessing/process.py"
+_LOADER = "torch/utils/data/_utils/worker.py"
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """One frame of a stack."""
+
+    function: str
+    path: str
+    line: int
+
+    def starts_child(self) -> bool:
+        """Whether a child process begins here: a fork has its parent's frames below."""
+        name = self.function.rpartition(".")[2]
+        return name == "_bootstrap" and self.path.replace("\\", "/").endswith(_START_OF_CHILD)
+
+
+@dataclass(slots=True)
+class _Thread:
+    """Where one thread was, and whether it runs anything of the program."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    is_of_program: bool = False
+
+
+def count_samples(
+    text: str, pid: int, files: UserFiles, observed: Collection[int] = ()
+) -> Counter[tuple[Role, str, str]]:
+    """Count samples by (role, line of the program, package of the innermost frame).
+
+    The main thread of the process is its driver. A child process that runs code of the program, or
+    loads data for PyTorch, is a worker by its main thread; helpers of the interpreter are left out.
+    Of the other threads of the process, those that run code of the program count.
+
+    Args:
+        text: What py-spy wrote.
+        pid: The process; the main thread of a process has its number.
+        files: Tells the program's own files.
+        observed: Processes that are sampled for themselves: they are nobody's workers.
+    """
+    threads: defaultdict[tuple[int, int], _Thread] = defaultdict(_Thread)
+    for process, thread, frames, count in _stacks(text, pid):
+        if process == pid or process not in observed:
+            line, leaf = _line(frames, files), _leaf(frames[-1].path, files)
+            seen = threads[process, thread]
+            seen.counts[line, leaf] += count
+            seen.is_of_program |= bool(line) or any(f.path.endswith(_LOADER) for f in frames)
+    totals: Counter[tuple[Role, str, str]] = Counter()
+    for (process, thread), seen in threads.items():
+        role = _role(process, thread, pid)
+        if role is not None and (seen.is_of_program or role == "driver"):
+            totals.update({(role, *place): n for place, n in seen.counts.items()})
+    return totals
+
+
+def _stacks(text: str, pid: int) -> Iterator[tuple[int, int, list[_Frame], int]]:
+    """Process, thread, frames and count of each stack."""
+    process = pid
+    for line in text.split("\n"):
+        # In a record of several lines, the process was named on one before.
+        named = _PROCESS.findall(line)
+        process = int(named[-1]) if named else process
+        match = _STACK.search(line)
+        frames = _frames(match["frames"]) if match is not None else []
+        if match is not None and frames:
+            yield process, int(match["id"]), frames, int(match["count"])
+
+
+def _frames(text: str) -> list[_Frame]:
+    """The frames of a stack that belong to its own process, outermost first."""
+    found = [m for m in map(_FRAME.match, text.split(";")) if m is not None]
+    frames = [_Frame(m["function"], m["path"], int(m["line"])) for m in found]
+    begins = [i for i, frame in enumerate(frames) if frame.starts_child()]
+    return frames[begins[-1] :] if begins else frames
+
+
+def _role(process: int, thread: int, pid: int) -> Role | None:
+    if process == pid:
+        return "driver" if thread == pid else "thread"
+    return "worker" if thread == process else None
+
+
+def _line(frames: list[_Frame], files: UserFiles) -> str:
+    """The innermost line of the program, '' without any."""
+    for frame in reversed(frames):
+        name = files.user_name(frame.path)
+        if name is not None:
+            return f"{name}({frame.line}): {frame.function}"
+    return ""
+
+
+def _leaf(path: str, files: UserFiles) -> str:
+    if files.user_name(path) is not None:
+        return ""
+    found = _PACKAGE.search(path)
+    return found[1].removesuffix(".py") if found else "python"
