@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -172,3 +173,40 @@ def test_the_hottest_line_comes_from_stack_samples(tmp_path):
     assert explain([str(tmp_path)]).breakdown.hottest_line == "train.py(12): augment"
     (process / "stacks.json").write_text("{")
     assert explain([str(tmp_path)]).breakdown.hottest_line == ""
+
+
+def test_a_rotated_log_is_joined_and_what_was_dropped_is_told(tmp_path):
+    lines = steps(3000, MS)
+    process = write_run(tmp_path, lines[2500:])
+    (process / "steps-000000000000.jsonl").write_text("\n".join(lines[:1000]) + "\n")
+    (process / "steps-000000002000.jsonl").write_text("\n".join(lines[2000:2500]) + "\n")
+    result = explain([str(tmp_path)])
+    assert result.steps.count == 2000
+    assert any(n.startswith("Lines 1,001 to 2,000 of the step log are not") for n in result.notes)
+
+
+def test_a_run_that_is_still_going_is_explained_and_says_so(tmp_path):
+    process = write_run(tmp_path, steps(5, MS), exit_code=None)
+    about = {"framework": "pytorch", "pid": os.getpid(), "ended_ns": None}
+    (process / "process.json").write_text(json.dumps(about))
+    result = explain([str(tmp_path)])
+    assert result.steps.count == 5
+    assert "The run is still going: this explains the steps so far." in result.notes
+
+
+def test_why_the_observer_stopped_is_told(tmp_path):
+    process = write_run(tmp_path, steps(5, MS))
+    said = {"level": "warning", "slug": "observer-stopped", "text": "it stopped"}
+    (process / "messages.jsonl").write_text(json.dumps(said) + "\n")
+    assert "it stopped" in explain([str(tmp_path)]).notes
+
+
+def test_every_log_may_be_missing_or_damaged(tmp_path):
+    process = write_run(tmp_path, steps(5, MS))
+    for name in ("events", "levels", "counters", "messages"):
+        (process / f"{name}.jsonl").write_bytes(b"\xff\xfe{\n[]\n")
+    (process / "process.json").unlink()
+    (process / "stacks.json").write_bytes(b"\xff")
+    (process / "windows" / "000").rmdir()
+    (process / "windows").rmdir()
+    assert explain([str(tmp_path)]).steps.count == 5

@@ -27,7 +27,7 @@ _LEAST_FREQUENCY = 0.5
 _GAP = "gap"
 
 
-class Line(msgspec.Struct):
+class Line(msgspec.Struct, gc=False):
     """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call')."""
 
     kind: str
@@ -54,6 +54,19 @@ class Steps:
     torn: int
 
 
+class _Mark(msgspec.Struct, gc=False):
+    """A row of `marks`."""
+
+    start_ns: int
+    dur_ns: int
+    profiled: int
+    light: int
+    input_wait_ns: int = NULL
+    compile_ns: int = NULL
+    cpu_ns: int = NULL
+    graph_ns: int = NULL
+
+
 def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
     """Add the steps of a log to `marks`.
 
@@ -61,20 +74,13 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
         records: The records of the log.
         builder: Takes the rows.
     """
-    for mark in _told_or_called(records):
-        builder.add("marks", **mark)
-    for runs, end_ns in session_steps(records):
-        builder.add(
-            "marks",
-            start_ns=runs[0].start_ns,
-            dur_ns=end_ns - runs[0].start_ns,
-            profiled=int(any(run.profiled for run in runs)),
-            graph_ns=sum(run.end_ns - run.start_ns for run in runs),
-            light=_light(runs),
-        )
+    marks = _told_or_called(records)
+    marks += [_of_session(runs, end_ns) for runs, end_ns in session_steps(records)]
+    names = _Mark.__struct_fields__
+    builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
 
 
-def _told_or_called(records: Sequence[Line]) -> list[dict[str, int]]:
+def _told_or_called(records: Sequence[Line]) -> list[_Mark]:
     """The steps that the training told of, or those that its calls of compiled functions show.
 
     Calls outside of told steps evaluate or predict, so that they count only without such steps.
@@ -84,20 +90,31 @@ def _told_or_called(records: Sequence[Line]) -> list[dict[str, int]]:
     return called if called and len(told) < _FEWEST_RUNS else told
 
 
-def _told(line: Line) -> dict[str, int]:
+def _of_session(runs: Sequence[Line], end_ns: int) -> _Mark:
+    """The row of a step from its runs of a session."""
+    return _Mark(
+        runs[0].start_ns,
+        end_ns - runs[0].start_ns,
+        int(any(run.profiled for run in runs)),
+        _light(runs),
+        graph_ns=sum(run.end_ns - run.start_ns for run in runs),
+    )
+
+
+def _told(line: Line) -> _Mark:
     """The row of a told step."""
-    return {
-        "start_ns": line.start_ns,
-        "dur_ns": max(line.end_ns - line.start_ns, 0),
-        "profiled": line.profiled,
-        "input_wait_ns": _known(line.input_wait_ns),
-        "compile_ns": _known(line.compile_ns),
-        "cpu_ns": _known(line.cpu_ns),
-        "light": line.light,
-    }
+    return _Mark(
+        line.start_ns,
+        max(line.end_ns - line.start_ns, 0),
+        line.profiled,
+        line.light,
+        input_wait_ns=_known(line.input_wait_ns),
+        compile_ns=_known(line.compile_ns),
+        cpu_ns=_known(line.cpu_ns),
+    )
 
 
-def _called(calls: Sequence[Line], after: Line) -> dict[str, int]:
+def _called(calls: Sequence[Line], after: Line) -> _Mark:
     """The row of a step from its calls and the call after it.
 
     A call's input wait lies before it, so that the first one's belongs to the step before.
@@ -107,14 +124,14 @@ def _called(calls: Sequence[Line], after: Line) -> dict[str, int]:
     if any(c.light for c in waited):
         waits = []  # some of the waiting was not looked at
     compiled = [c.compile_ns for c in calls if c.compile_ns is not None]
-    return {
-        "start_ns": calls[0].start_ns,
-        "dur_ns": after.start_ns - calls[0].start_ns,
-        "profiled": int(any(call.profiled for call in calls)),
-        "input_wait_ns": sum(waits) if waits else NULL,
-        "compile_ns": sum(compiled) if compiled else NULL,
-        "light": _light(calls),
-    }
+    return _Mark(
+        calls[0].start_ns,
+        after.start_ns - calls[0].start_ns,
+        int(any(call.profiled for call in calls)),
+        _light(calls),
+        input_wait_ns=sum(waits) if waits else NULL,
+        compile_ns=sum(compiled) if compiled else NULL,
+    )
 
 
 def _light(parts: Sequence[Line]) -> int:

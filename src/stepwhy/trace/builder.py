@@ -112,10 +112,14 @@ class TraceBuilder:
 
     def slices_from(self, columns: Mapping[str, Sequence[int]]) -> None:
         """Append many slices at once; all given columns are equally long."""
-        length = len(columns["start_ns"])
-        for name, column in self._rows["slices"].items():
+        self.rows_from("slices", columns)
+
+    def rows_from(self, table: Table, columns: Mapping[str, Sequence[int]]) -> None:
+        """Append many rows at once; all given columns are equally long, others take their null."""
+        length = len(next(iter(columns.values())))
+        for name, column in self._rows[table].items():
             given = columns.get(name)
-            column.extend(given if given is not None else [_DEFAULTS["slices", name]] * length)
+            column.extend(given if given is not None else [_DEFAULTS[table, name]] * length)
 
     def finish(self, meta: Meta) -> Trace:
         """Order the tables, check them, and hand the trace over.
