@@ -135,6 +135,47 @@ def test_typical_times_leave_out_the_steps_that_the_median_leaves_out():
     assert Facts(line.trace()).observed.cpu_ns is None
 
 
+def test_light_steps_count_but_say_nothing_of_what_they_did_not_note():
+    line = Timeline().steps(0, 1)
+    for i in range(20):
+        light = i % 4 == 0
+        line.mark(10 * i, 10 * i + 10, light=light, **({} if light else {"wait": 4, "cpu": 5}))
+    seen = Facts(line.trace()).observed
+    assert len(seen.durations_ns) == 20
+    assert (seen.input_wait_ns, seen.cpu_ns) == (4 * MS, 5 * MS)
+
+
+def test_where_every_step_is_light_nothing_else_is_known():
+    line = Timeline().steps(0, 1)
+    for i in range(4):
+        line.mark(10 * i, 10 * i + 10, light=1, wait=0)
+    assert Facts(line.trace()).observed.input_wait_ns is None
+
+
+steps_of_a_log = st.lists(
+    st.tuples(st.integers(1, 50), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=40
+)
+
+
+@FEW
+@given(steps_of_a_log, st.lists(st.booleans(), min_size=40, max_size=40))
+def test_light_steps_between_the_others_do_not_disturb_their_means(steps, lights):
+    full, mixed = Timeline().steps(0, 1), Timeline().steps(0, 1)
+    at = 0
+    for (length, wait, cpu), light in zip(steps, lights, strict=False):
+        if light:
+            mixed.mark(at, at + length, light=1)
+        else:
+            for line in (full, mixed):
+                line.mark(at, at + length, wait=wait, cpu=cpu)
+        at += length
+    alone, both = Facts(full.trace()).observed, Facts(mixed.trace()).observed
+    assert len(both.durations_ns) == len(steps)
+    assert sum(Facts(mixed.trace()).breakdown.values()) == both.wall_ns
+    if alone is not None and not both.warm_up and not alone.warm_up:
+        assert (both.input_wait_ns, both.cpu_ns) == (alone.input_wait_ns, alone.cpu_ns)
+
+
 times = st.integers(0, 10**12)
 
 

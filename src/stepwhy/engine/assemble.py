@@ -10,6 +10,7 @@ import numpy as np
 
 from stepwhy import __version__
 from stepwhy.diagnoses import run_all
+from stepwhy.engine.step_summary import note_of_changes, steady_span, summarise_steps
 from stepwhy.findings import (
     Breakdown,
     Device,
@@ -20,12 +21,13 @@ from stepwhy.findings import (
     Op,
     Result,
     Run,
-    Steps,
     TraceTotals,
     Verdict,
 )
 from stepwhy.passes.devices import Totals, copies_of, known_bytes
+from stepwhy.passes.events import find_events
 from stepwhy.passes.host_load import host_load
+from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase
@@ -58,7 +60,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         verdict=_with_cause(decide(facts), findings),
         inputs=(_input(facts.trace, path, format_name),),
         run=_run(facts.trace),
-        steps=_steps(facts),
+        steps=summarise_steps(facts),
         breakdown=_breakdown(facts),
         devices=tuple(
             _device(facts, a, p)
@@ -70,6 +72,8 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         stepwhy=__version__,
         notes=_notes(facts),
         host=host_load(facts.trace),
+        events=find_events(facts.trace),
+        pipelines=find_pipelines(facts.trace, steady_span(facts)),
     )
 
 
@@ -115,38 +119,6 @@ def _run(trace: Trace) -> Run:
         ranks=1,
         world_size=None if meta.world_size == NULL else meta.world_size,
         command=meta.command,
-    )
-
-
-def _steps(facts: Facts) -> Steps:
-    """Unprofiled steps where they were observed, else the steps of the trace."""
-    table, observed = facts.steps, facts.observed
-    durations = table.durations_ns if observed is None else observed.durations_ns
-    warm_up = table.warm_up if observed is None else observed.warm_up
-    p10, median, p90 = (round(float(q)) for q in np.percentile(durations, [10, 50, 90]))
-    return Steps(
-        count=len(durations),
-        source=table.source if observed is None else "hook",
-        confidence=round(table.confidence, 2) if observed is None else 1.0,
-        median_ns=median,
-        p10_ns=p10,
-        p90_ns=p90,
-        steady=len(durations) - warm_up,
-        warm_up=warm_up,
-        device_side=table.device_side,
-        note=table.note if observed is None else _observed_note(facts),
-        durations_ns=tuple(int(d) for d in durations),
-        profiler_cost=None if observed is None else observed.profiler_cost,
-        profiler_cost_interval=None if observed is None else observed.profiler_cost_interval,
-    )
-
-
-def _observed_note(facts: Facts) -> str:
-    if not len(facts.trace.slices):
-        return "Steps were timed, but none was traced: nothing says how they divide."
-    return (
-        f"Step times are of unprofiled steps; how they divide comes from {facts.steady_count} "
-        "profiled ones."
     )
 
 
@@ -266,7 +238,7 @@ def _contention(trace: Trace) -> tuple[str, ...]:
 
 def _notes(facts: Facts) -> tuple[str, ...]:
     left_out = sum(r for r in Counter(r.device for r in facts.ops).values()) - len(_ops(facts))
-    notes = (*facts.trace.meta.notes, *_contention(facts.trace))
+    notes = (*note_of_changes(facts), *facts.trace.meta.notes, *_contention(facts.trace))
     if left_out > 0:
         notes = (*notes, f"The op table leaves out {left_out} rows that take least time.")
     return notes

@@ -32,6 +32,7 @@ from stepwhy.findings.result import (
     TraceTotals,
     Verdict,
 )
+from stepwhy.findings.watched import EventGroup, Pipeline, Stretch, Traced
 
 __all__ = [
     "BENCH_SCHEMA",
@@ -45,6 +46,7 @@ __all__ = [
     "Comparison",
     "Device",
     "DeviceTotal",
+    "EventGroup",
     "Evidence",
     "Finding",
     "FindingVerdict",
@@ -55,11 +57,14 @@ __all__ = [
     "Measurement",
     "Op",
     "OpDifference",
+    "Pipeline",
     "Result",
     "Run",
     "RunSummary",
     "Saving",
     "Steps",
+    "Stretch",
     "TraceTotals",
+    "Traced",
     "Verdict",
 ]

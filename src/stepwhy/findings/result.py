@@ -10,6 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from stepwhy.findings.watched import (  # noqa: TC001 - the JSON schema reads the annotations
+    EventGroup,
+    Pipeline,
+    Stretch,
+    Traced,
+)
+
 # stepwhy.result/1: first version.
 SCHEMA = "stepwhy.result/1"
 
@@ -104,9 +111,10 @@ class Steps:
         source: 'marker': the trace marks them; 'hook': stepwhy observed them unprofiled;
             'periodicity': inferred from what repeats; 'whole-trace': none found, one span.
         confidence: 0..1 that these are the training's steps.
-        median_ns, p10_ns, p90_ns: Of all steps found.
+        median_ns, p10_ns, p90_ns: Of all steps found; where the step time changed for good, of
+            those of the described stretch.
         steady: Steps that the means are taken over.
-        warm_up: Leading steps left out as warm-up.
+        warm_up: Leading steps left out as warm-up, of the described stretch.
         device_side: Whether steps are cut where their device work ends, because launches run
             ahead of the device.
         note: One sentence about how they were cut, or ''.
@@ -114,6 +122,13 @@ class Steps:
         profiler_cost: Relative cost of profiling a step (0.1 = 10 % longer), where unprofiled
             steps were observed as well.
         profiler_cost_interval: Its 95 % interval.
+        observer_cost_ns: What watching adds to a step: full against light steps of this run; None
+            where it cannot be told.
+        observer_cost_interval_ns: Its 95 % interval; None where too few steps were light.
+        observer_cost_missing_steps: About how many more steps would tell it; None where it is told,
+            or where nothing was watched.
+        stretches: The parts of an observed run between lasting changes of the step time, in order.
+        traced: Where the profiled steps lie among `durations_ns`, in order.
     """
 
     count: int
@@ -129,6 +144,11 @@ class Steps:
     durations_ns: tuple[int, ...] = ()
     profiler_cost: float | None = None
     profiler_cost_interval: tuple[float, float] | None = None
+    observer_cost_ns: int | None = None
+    observer_cost_interval_ns: tuple[int, int] | None = None
+    observer_cost_missing_steps: int | None = None
+    stretches: tuple[Stretch, ...] = ()
+    traced: tuple[Traced, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +302,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything that stepwhy says about a run; findings come sorted by cost."""
+    """Everything that stepwhy says about a run; findings come sorted by cost, events by time."""
 
     verdict: Verdict
     inputs: tuple[Input, ...]
@@ -297,3 +317,5 @@ class Result:
     stepwhy: str = ""
     notes: tuple[str, ...] = ()
     host: HostLoad | None = None
+    events: tuple[EventGroup, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()

@@ -16,6 +16,7 @@ from stepwhy.passes.launches import NO_CALL, Launches, join_launches
 from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpRow, op_table
 from stepwhy.passes.phases import find_phases
+from stepwhy.passes.regimes import Regimes, find_regimes, within
 from stepwhy.passes.steps import StepTable, find_steps
 from stepwhy.passes.threads import Threads, find_threads
 from stepwhy.trace import DeviceKind, Kind, Role
@@ -52,9 +53,19 @@ class Facts:
         return find_threads(self.trace)
 
     @cached_property
-    def steps(self) -> StepTable:
-        """The steps."""
+    def recorded_steps(self) -> StepTable:
+        """The steps that the trace records, of the whole run."""
         return find_steps(self.trace, self.threads, self.nesting, self.launches)
+
+    @cached_property
+    def regimes(self) -> Regimes:
+        """The stretches between lasting changes of the step time, and which one is described."""
+        return find_regimes(self.trace, self.recorded_steps)
+
+    @cached_property
+    def steps(self) -> StepTable:
+        """The recorded steps of the stretch that is described."""
+        return within(self.trace, self.recorded_steps, self.regimes)
 
     @cached_property
     def steady_count(self) -> int:
@@ -146,7 +157,7 @@ class Facts:
     @cached_property
     def observed(self) -> Observed | None:
         """The steps that ran without a profiler, where stepwhy captured the run."""
-        return find_observed(self.trace, self.steps)
+        return find_observed(self.trace, self.steps, self.regimes.current.rows)
 
     @cached_property
     def recorded(self) -> dict[str, int]:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.passes.overhead import observer_cost
+from stepwhy.passes.resampling import interval95, resampled_medians
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.passes.overhead import ObserverCost
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
 _WATCHED = ("dispatch", "python", "unexplained")
 # With fewer profiled steps the cost of profiling is one sample of noise.
 _FEWEST_PROFILED = 3
-_RESAMPLES = 400
-_MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Observed:
         input_wait_ns: Time that the driving thread of a typical step waited for batches, None
             where no loader was watched.
         cpu_ns: CPU time of the driving thread in a typical step, None where it was not measured.
+        observer_cost: What watching adds to a step, None where no step went unwatched.
+        steady_span_ns: Start of the first steady step and end of the last one; None without any.
     """
 
     durations_ns: NDArray[np.int64]
@@ -51,6 +54,8 @@ class Observed:
     profiler_cost_interval: tuple[float, float] | None
     input_wait_ns: int | None = None
     cpu_ns: int | None = None
+    observer_cost: ObserverCost | None = None
+    steady_span_ns: tuple[int, int] | None = None
 
     @property
     def wall_ns(self) -> int:
@@ -58,47 +63,67 @@ class Observed:
         return round(float(np.median(self.durations_ns[self.warm_up :])))
 
 
-def find_observed(trace: Trace, recorded: StepTable) -> Observed | None:
+def find_observed(trace: Trace, recorded: StepTable, rows: slice | None = None) -> Observed | None:
     """The steps of the log, None when no step was observed without a profiler.
 
     Args:
         trace: The trace, with `marks`.
         recorded: The steps that were profiled.
+        rows: The rows of `marks` to look at; all where None.
     """
     marks = trace.marks
-    free = marks.profiled == 0
-    durations = marks.dur_ns[free]
-    if not len(durations):
+    chosen = np.arange(len(marks), dtype=np.int64)[rows or slice(None)]
+    free = chosen[marks.profiled[chosen] == 0]
+    if not len(free):
         return None
+    durations = marks.dur_ns[free]
     warm_up = count_warm_up(durations)
-    steady, calls = durations[warm_up:], marks.graph_ns[free][warm_up:]
-    in_call = bool(len(calls)) and bool((calls != NULL).all())
-    outside = round(float(np.median(steady - calls))) if in_call else None
-    cost = interval = None
-    # In TF1 what is profiled is the run call, not the Python between two of them.
-    free_ns = calls if in_call else steady
-    if (
-        recorded.source == "marker"
-        and len(recorded.starts) >= _FEWEST_PROFILED
-        and free_ns.min() > 0
-    ):
-        cost, interval = _ratio(recorded.durations_ns[recorded.steady], free_ns)
+    steady = free[warm_up:]
+    calls = marks.graph_ns[steady]
+    in_call = bool((calls != NULL).all())
+    cost, interval = _profiler_cost(recorded, calls if in_call else marks.dur_ns[steady])
     return Observed(
         durations,
         warm_up,
-        outside,
+        round(float(np.median(marks.dur_ns[steady] - calls))) if in_call else None,
         cost,
         interval,
-        _typical(steady, marks.input_wait_ns[free][warm_up:]),
-        _typical(steady, marks.cpu_ns[free][warm_up:]),
+        _typical(trace, steady, marks.input_wait_ns),
+        _typical(trace, steady, marks.cpu_ns),
+        observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
+        (
+            int(marks.start_ns[steady[0]]),
+            int(marks.start_ns[steady[-1]] + marks.dur_ns[steady[-1]]),
+        ),
     )
 
 
-def _typical(durations_ns: NDArray[np.int64], values_ns: NDArray[np.int64]) -> int | None:
+def _profiler_cost(
+    recorded: StepTable, free_ns: NDArray[np.int64]
+) -> tuple[float, tuple[float, float]] | tuple[None, None]:
+    """Relative cost of profiling with its interval.
+
+    Args:
+        recorded: The steps that were profiled.
+        free_ns: Of the steady unprofiled steps, the time of what would be profiled: in TF1 the run
+            call, not the Python between two of them.
+    """
+    enough = recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED
+    if not enough or free_ns.min() <= 0:
+        return None, None
+    return _ratio(recorded.durations_ns[recorded.steady], free_ns)
+
+
+def _typical(trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64]) -> int | None:
     """Mean of a value over the middle half of the steps by length; None where one is unknown.
 
-    The wall time is that of the median step, so what other steps wait must not count.
+    The wall time is that of the median step, so what other steps wait must not count. Light steps
+    were only timed: they are of no say here.
     """
+    looked_at = rows[trace.marks.light[rows] == 0]
+    if not len(looked_at):
+        return None
+    durations_ns, values_ns = trace.marks.dur_ns[looked_at], values_ns[looked_at]
     low, high = np.percentile(durations_ns, [25, 75])
     values = values_ns[(durations_ns >= low) & (durations_ns <= high)]
     if not len(values) or (values == NULL).any():
@@ -109,21 +134,11 @@ def _typical(durations_ns: NDArray[np.int64], values_ns: NDArray[np.int64]) -> i
 def _ratio(
     profiled: NDArray[np.int64], free: NDArray[np.int64]
 ) -> tuple[float, tuple[float, float]]:
-    """Median profiled step over median unprofiled one, minus 1, with a bootstrap interval.
-
-    Resampled here in two lines: SciPy would cost every start a third of a second.
-    """
+    """Median profiled step over median unprofiled one, minus 1, with a bootstrap interval."""
     random = np.random.default_rng(0)
-
-    def medians(values: NDArray[np.int64]) -> NDArray[np.float64]:
-        chosen = values[-_MOST_RESAMPLED:]
-        drawn = random.integers(0, len(chosen), (_RESAMPLES, len(chosen)))
-        result: NDArray[np.float64] = np.median(chosen[drawn], axis=1)
-        return result
-
-    low, high = np.percentile(medians(profiled) / medians(free), [2.5, 97.5]) - 1
+    low, high = interval95(resampled_medians(profiled, random) / resampled_medians(free, random))
     cost = float(np.median(profiled)) / float(np.median(free)) - 1
-    return round(cost, 3), (round(float(low), 3), round(float(high), 3))
+    return round(cost, 3), (round(low - 1, 3), round(high - 1, 3))
 
 
 def rescale(

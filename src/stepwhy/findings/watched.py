@@ -1,0 +1,101 @@
+"""What was seen over the length of a run that stepwhy watched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the run in which the step time did not change for good.
+
+    Args:
+        first_step, last_step: Numbers of its steps in the run, from 1, profiled ones included.
+        median_ns: Of its unprofiled steps, None where all were profiled.
+        total_ns: Wall time of its steps.
+        traced_steps: Steps in it that a profiler recorded.
+        described: Whether steps, breakdown and findings of the result are of this one.
+    """
+
+    first_step: int
+    last_step: int
+    median_ns: int | None
+    total_ns: int
+    traced_steps: int
+    described: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Consecutive steps that a profiler watched; they are not among `Steps.durations_ns`.
+
+    Args:
+        before: Number of unprofiled steps before them.
+        steps: How many they are.
+    """
+
+    before: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """Rare things that cost time, taken together where kind, name and source are the same.
+
+    Args:
+        kind: 'trace': a function was traced; 'compile': something was compiled; 'graph': a
+            session's graph has grown; 'change': the step time has changed for good.
+        name: What was traced or compiled, in the framework's words.
+        source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
+        count: How often it happened.
+        total_ns: Time it took in all, pieces that overlap once.
+        steps_affected: Steps during which it happened.
+        first_reason: The first reason that the framework gave, '' without any.
+        reasons: Number of different reasons.
+        first_step, last_step: Numbers of the steps with the first and the last one, from 1; 0
+            before the first step, None where no step was observed.
+        added: Operations added to the graph in all; None for other kinds.
+    """
+
+    kind: str
+    name: str
+    source: str
+    count: int
+    total_ns: int
+    steps_affected: int
+    first_reason: str = ""
+    reasons: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    added: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """How full a queue or buffer between input and training was.
+
+    The shares are of time, in steady steps where there are samples of them. Elements that cannot be
+    taken out (`min_after_dequeue`) do not count.
+
+    Args:
+        name: Of the queue or buffer.
+        kind: 'tf1-queue', 'tf.data' or 'dataloader'.
+        capacity: How many elements it holds; None without a bound, or none that is known.
+        reserve: How many of them cannot be taken out.
+        samples: How often it was looked at.
+        mean_fill: 0..1 of the elements that can be taken out; None without a capacity.
+        empty_share: Of the time, 0..1, in which at most 5 % of them were there.
+        full_share: Of the time in which at least 95 % were there; None without a capacity.
+        series: (time since the first step in ns, elements) over the run, at most 200; an average
+            where there were more samples.
+    """
+
+    name: str
+    kind: str
+    capacity: int | None
+    reserve: int
+    samples: int
+    mean_fill: float | None
+    empty_share: float | None
+    full_share: float | None
+    series: tuple[tuple[int, float], ...] = ()

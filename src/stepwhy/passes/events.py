@@ -1,0 +1,69 @@
+"""Traces, compilations and graph changes, taken together by what caused them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.findings import EventGroup
+from stepwhy.passes.intervals import Intervals
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+
+def find_events(trace: Trace) -> tuple[EventGroup, ...]:
+    """The events of a run by kind, name and source line, in the order of their first one."""
+    events = trace.events
+    if not len(events):
+        return ()
+    keys = np.stack([events.kind, events.name, events.source], axis=1)
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    return tuple(_group(trace, np.flatnonzero(group.reshape(-1) == g)) for g in order)
+
+
+def _group(trace: Trace, rows: NDArray[np.int64]) -> EventGroup:
+    """What the events in some rows, of one kind, name and source, have in common."""
+    events = trace.events
+    starts, ends = events.start_ns[rows], events.start_ns[rows] + events.dur_ns[rows]
+    reasons = list(dict.fromkeys(int(r) for r in events.reason[rows] if r != NULL))
+    kind = trace.string(int(events.kind[rows[0]]))
+    added = events.count[rows]
+    return EventGroup(
+        kind=kind,
+        name=trace.string(int(events.name[rows[0]])),
+        source=trace.string(int(events.source[rows[0]])),
+        count=len(rows),
+        total_ns=Intervals.of(starts, ends).total_ns,
+        steps_affected=_affected(trace, starts, ends),
+        first_reason=trace.string(reasons[0]) if reasons else "",
+        reasons=len(reasons),
+        first_step=_step_at(trace, int(starts[0])),
+        last_step=_step_at(trace, int(starts[-1])),
+        added=int(added[added != NULL].sum()) if kind == "graph" else None,
+    )
+
+
+def _affected(trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
+    """Steps during which something happened: those that any of [start, end] touches."""
+    marks = trace.marks
+    if not len(marks):
+        return 0
+    mark_ends = np.maximum.accumulate(marks.start_ns + marks.dur_ns)
+    first = np.searchsorted(mark_ends, starts, side="right")
+    last = np.searchsorted(marks.start_ns, np.maximum(ends, starts + 1), side="left")
+    touched = np.zeros(len(marks) + 1, dtype=np.int64)
+    np.add.at(touched, first, 1)
+    np.add.at(touched, np.maximum(last, first), -1)
+    return int((np.cumsum(touched) > 0).sum())
+
+
+def _step_at(trace: Trace, time_ns: int) -> int | None:
+    """Number of the step that a time lies in or after, from 1; 0 before the first."""
+    starts = trace.marks.start_ns
+    return int(np.searchsorted(starts, time_ns, side="right")) if len(starts) else None

@@ -1,0 +1,104 @@
+"""How full the queues and buffers between input and training were.
+
+A queue that is near empty starves: whoever takes from it waits. One that is near full shows that
+the input keeps up, and that whoever takes from it is the slower side.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.findings import Pipeline
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+# What a sampled queue shows that an instant earlier was empty or full: a few of many elements.
+_NEAR = 0.05
+_MOST_POINTS = 200
+# A pause in which nothing was sampled says no more than this many usual intervals would.
+_LONGEST_SAMPLE = 20
+
+
+def find_pipelines(trace: Trace, steady_ns: tuple[int, int] | None) -> tuple[Pipeline, ...]:
+    """Every queue and buffer of which levels were sampled, in the order in which they appear.
+
+    Args:
+        trace: The trace, with `levels`.
+        steady_ns: From when to when the shares are to hold; None for the whole run.
+    """
+    levels = trace.levels
+    keys = np.stack([levels.kind, levels.queue], axis=1)
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rows = [np.flatnonzero(group.reshape(-1) == g) for g in order]
+    return tuple(_pipeline(trace, r, steady_ns) for r in rows)
+
+
+def _pipeline(trace: Trace, rows: NDArray[np.int64], steady_ns: tuple[int, int] | None) -> Pipeline:
+    levels = trace.levels
+    capacity, reserve = int(levels.capacity[rows].max()), int(levels.reserve[rows].max())
+    held = None if capacity == NULL else capacity
+    steady = _steady(levels.time_ns[rows], steady_ns)
+    weights = _weights(levels.time_ns[rows][steady])
+    usable = np.maximum(levels.value[rows][steady] - reserve, 0)
+    room = max(capacity - reserve, 1)
+    fill = np.minimum(usable / room, 1.0)
+    return Pipeline(
+        name=trace.string(int(levels.queue[rows[0]])),
+        kind=trace.string(int(levels.kind[rows[0]])),
+        capacity=held,
+        reserve=reserve,
+        samples=len(rows),
+        mean_fill=None if held is None else round(float(fill @ weights), 4),
+        empty_share=_share(usable == 0 if held is None else fill <= _NEAR, weights),
+        full_share=None if held is None else _share(fill >= 1 - _NEAR, weights),
+        series=_series(trace, rows),
+    )
+
+
+def _steady(times_ns: NDArray[np.int64], steady_ns: tuple[int, int] | None) -> NDArray[np.bool_]:
+    """Which samples count: those of steady steps, all where there is none of them."""
+    if steady_ns is None:
+        return np.ones(len(times_ns), dtype=bool)
+    inside: NDArray[np.bool_] = (times_ns >= steady_ns[0]) & (times_ns <= steady_ns[1])
+    return inside if inside.any() else ~inside
+
+
+def _weights(times_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of the time that each sample stands for: that until the next one; sums to 1."""
+    gaps = np.diff(times_ns).astype(np.float64)
+    usual = float(np.median(gaps)) if len(gaps) else 1.0
+    gaps = np.clip(np.append(gaps, usual), 1.0, max(_LONGEST_SAMPLE * usual, 1.0))
+    weights: NDArray[np.float64] = gaps / gaps.sum()
+    return weights
+
+
+def _share(there: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
+    return round(float(weights[there].sum()), 4)
+
+
+def _series(trace: Trace, rows: NDArray[np.int64]) -> tuple[tuple[int, float], ...]:
+    """(time since the first step, elements), the mean of each group of neighbouring samples."""
+    times, values = trace.levels.time_ns[rows], trace.levels.value[rows]
+    origin = int(trace.marks.start_ns[0]) if len(trace.marks) else int(times[0])
+    bounds = _bounds(times)
+    return tuple(
+        (int(times[a]) - origin, round(float(values[a:b].mean()), 2))
+        for a, b in pairwise(bounds)
+        if b > a
+    )
+
+
+def _bounds(times_ns: NDArray[np.int64]) -> list[int]:
+    """Where each group begins, and the end: every sample alone, or equal stretches of time."""
+    if len(times_ns) <= _MOST_POINTS:
+        return list(range(len(times_ns) + 1))
+    edges = np.linspace(times_ns[0], times_ns[-1], _MOST_POINTS + 1)[1:-1]
+    return [0, *np.searchsorted(times_ns, edges).tolist(), len(times_ns)]

@@ -1,0 +1,171 @@
+"""The stretches of a run between lasting changes of its step time.
+
+A mean over both sides of a lasting change is the time of no step. The log says that there was one;
+where it lies, the steps show. One stretch is described: of those in which steps were traced, the
+one that took most time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.passes.steps import count_warm_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.steps import StepTable
+    from stepwhy.trace import Trace
+
+# The observer compares blocks of steps, and notices a change when eight have shown it in a row; a
+# few before them show what it was a change from.
+_BLOCK_STEPS = 8
+_BLOCK_NS = 200_000_000
+_BLOCKS_SEARCHED = 16
+# A side with fewer steps shows no usual step.
+_SHORTEST = 8
+# Medians that differ by less are the same usual step: something rare has changed.
+_SMALLEST_CHANGE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """One stretch.
+
+    Args:
+        first: Its first row of `marks`.
+        end: The row after its last one.
+        median_ns: Median of its unprofiled steps; None where all were profiled.
+        total_ns: Wall time of its steps.
+        traced: Recorded steps in it.
+    """
+
+    first: int
+    end: int
+    median_ns: int | None
+    total_ns: int
+    traced: int
+
+    @property
+    def rows(self) -> slice:
+        """Its rows of `marks`."""
+        return slice(self.first, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Regimes:
+    """The stretches of a run in order, at least one.
+
+    Args:
+        all: The stretches; together all rows of `marks`.
+        described: Index of the one that the result is about.
+    """
+
+    all: tuple[Regime, ...]
+    described: int
+
+    @property
+    def current(self) -> Regime:
+        """The stretch that the result is about."""
+        return self.all[self.described]
+
+
+def find_regimes(trace: Trace, recorded: StepTable) -> Regimes:
+    """The stretches of a run.
+
+    Args:
+        trace: The trace, with `marks` and `events`.
+        recorded: The steps that were traced.
+    """
+    bounds = [0, *_splits(trace), len(trace.marks)]
+    regimes = tuple(_regime(trace, recorded, first, end) for first, end in pairwise(bounds))
+    described = max(range(len(regimes)), key=lambda i: (regimes[i].traced > 0, regimes[i].total_ns))
+    return Regimes(regimes, described)
+
+
+def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
+    """The recorded steps of the described stretch; all where there is but one, or none in it."""
+    if len(regimes.all) == 1:
+        return recorded
+    inside = _inside(trace, recorded, regimes.current.first, regimes.current.end)
+    if not inside.any():
+        return recorded
+    starts, ends = recorded.starts[inside], recorded.ends[inside]
+    return replace(
+        recorded,
+        starts=starts,
+        ends=ends,
+        host_starts=recorded.host_starts[inside],
+        host_ends=recorded.host_ends[inside],
+        warm_up=count_warm_up(ends - starts),
+    )
+
+
+def _splits(trace: Trace) -> list[int]:
+    """The rows of `marks` with which a new stretch begins, ascending."""
+    events, marks = trace.events, trace.marks
+    changes = np.isin(events.kind, trace.strings_where(["change"]))
+    noticed = np.sort(events.start_ns[changes] + events.dur_ns[changes])
+    splits: list[int] = []
+    for end in np.searchsorted(marks.start_ns, noticed, side="left").tolist():
+        split = _split(trace, splits[-1] if splits else 0, end)
+        if split is not None:
+            splits.append(split)
+    return splits
+
+
+def _split(trace: Trace, first: int, end: int) -> int | None:
+    """The row in [first, end) from which on the steps take another time; None where none does.
+
+    The one that leaves the least squared deviation of the logarithms from the means of both sides;
+    the longest and shortest steps are cut off first, for a single one would decide.
+    """
+    rows = np.arange(first, end)
+    rows = rows[trace.marks.profiled[first:end] == 0]
+    durations = np.maximum(trace.marks.dur_ns[rows], 1)
+    rows, durations = (values[-_searched(durations) :] for values in (rows, durations))
+    count = len(rows)
+    if count < 2 * _SHORTEST:
+        return None
+    logs = np.log(np.clip(durations, *np.percentile(durations, [5, 95])))
+    before = np.arange(_SHORTEST, count - _SHORTEST + 1)
+    gap = np.cumsum(logs)[before - 1] - before * logs.mean()
+    place = int(before[np.argmax(gap**2 / (before * (count - before)))])
+    ratio = float(np.median(durations[place:]) / np.median(durations[:place]))
+    return int(rows[place]) if abs(np.log(ratio)) >= np.log1p(_SMALLEST_CHANGE) else None
+
+
+def _searched(durations_ns: NDArray[np.int64]) -> int:
+    """How many of the last steps before a change was noticed hold it."""
+    if not len(durations_ns):
+        return 1
+    usual = float(np.median(durations_ns[-_SHORTEST:]))
+    return _BLOCKS_SEARCHED * max(_BLOCK_STEPS, round(_BLOCK_NS / usual))
+
+
+def _regime(trace: Trace, recorded: StepTable, first: int, end: int) -> Regime:
+    durations = trace.marks.dur_ns[first:end]
+    free = durations[trace.marks.profiled[first:end] == 0]
+    return Regime(
+        first,
+        end,
+        round(float(np.median(free[count_warm_up(free) :]))) if len(free) else None,
+        int(durations.sum()),
+        int(_inside(trace, recorded, first, end).sum()),
+    )
+
+
+def _inside(trace: Trace, recorded: StepTable, first: int, end: int) -> NDArray[np.bool_]:
+    """Which recorded steps lie in rows [first, end) of `marks`, by the middle of them."""
+    if recorded.source == "whole-trace" or first == end:
+        return np.zeros(len(recorded.starts), dtype=bool)
+    starts = trace.marks.start_ns
+    middle = recorded.host_starts + (recorded.host_ends - recorded.host_starts) // 2
+    inside: NDArray[np.bool_] = middle >= starts[first] if first else np.ones_like(middle, bool)
+    if end < len(starts):
+        inside &= middle < starts[end]
+    return inside
