@@ -38,6 +38,15 @@ def test_unknown_input_wait_is_not_told_as_zero(tmp_path):
     assert summary(tmp_path) == "step 10 · 80.0 ms"
 
 
+def test_the_steps_of_full_files_count(tmp_path):
+    lines = [step(n) for n in range(10, 20)]
+    write(tmp_path, lines)
+    folder = tmp_path / "process-7"
+    (folder / "steps.jsonl").rename(folder / "steps-000000001000.jsonl")
+    (folder / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:5]))
+    assert summary(tmp_path).startswith("step 1015 ")
+
+
 def test_torn_line_is_skipped(tmp_path):
     write(tmp_path, [step(i) for i in range(3)])
     with (tmp_path / "process-7" / "steps.jsonl").open("a") as log:

@@ -115,7 +115,20 @@ def _last_steps(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _count(path: Path) -> int:
-    """Lines of a log, told from its size and its first line: steps are logged alike."""
+    """Lines of a log, told from its size and its first line: steps are logged alike.
+
+    Of the files that were set aside, the name of the newest tells how many lines came before it.
+    """
+    full = max(path.parent.glob("steps-*.jsonl"), default=None)
+    before = 0
+    if full is not None:
+        first = full.stem.removeprefix("steps-")
+        before = (int(first) if first.isdecimal() else 0) + _estimate(full)
+    return before + _estimate(path)
+
+
+def _estimate(path: Path) -> int:
+    """Lines of one file."""
     try:
         with path.open("rb") as log:
             first = len(log.readline())
