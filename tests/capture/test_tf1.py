@@ -54,6 +54,25 @@ class Graph:
         return []
 
 
+class Operation:
+    def __init__(self, kind: str) -> None:
+        self.type, self.name, self.device = kind, kind, ""
+        self.traceback = [("/a/b/train.py", 41, "step")]
+        self._device_assignments: list[Any] = []
+
+
+class GrowingGraph(Graph):
+    def __init__(self) -> None:
+        self.operations = [Operation("Placeholder")]
+
+    def grow(self, kind: str) -> None:
+        self.operations += [Operation("Const"), Operation(kind)]
+        self.version = len(self.operations)
+
+    def get_operations(self) -> list[Any]:
+        return self.operations
+
+
 class Session:
     """Runs by calling what is fetched."""
 
@@ -79,6 +98,10 @@ class Session:
         return lambda: fetches
 
 
+def no_reader(*_: object) -> Any:
+    raise AssertionError("the graph has no queue")
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     class Observed(Session):
@@ -86,7 +109,7 @@ def session(tmp_path: Path) -> Session:
 
     recorder = Recorder(str(tmp_path), "tensorflow", "2.0", "tf1-session")
     protos = SimpleNamespace(RunOptions=Options, RunMetadata=Metadata)
-    observer = tf1.SessionObserver(recorder, protos)
+    observer = tf1.SessionObserver(recorder, protos, no_reader)
     kind: Any = Observed
     kind.run = tf1._observed_run(Session.run, observer)
     kind.make_callable = tf1._observed_make_callable(Session.make_callable, observer)
@@ -98,6 +121,11 @@ def log(session: Any, tmp_path: Path) -> list[dict[str, int]]:
     session.close()
     path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def read(tmp_path: Path, name: str) -> list[dict[str, Any]]:
+    lines = (tmp_path / f"process-{os.getpid()}" / name).read_text().splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def windows(tmp_path: Path) -> list[dict[str, Any]]:
@@ -159,10 +187,93 @@ def test_an_evaluation_between_two_steps_is_not_traced_in_full(
 ) -> None:
     for _ in range(30):
         session.run(heavy)
-        for _ in range(50):
-            session.run("evaluate")
+        for i in range(100):
+            session.run(f"metric{i}x")
     traced = sum(step["profiled"] for step in log(session, tmp_path))
-    assert 8 <= traced <= 40
+    assert traced == 40
+
+
+def test_steps_of_many_runs_are_traced_in_full_as_long_as_they_are_few(
+    session: Session, tmp_path: Path
+) -> None:
+    for _ in range(30):
+        session.run(heavy)
+        for i in range(39):
+            session.run(f"part{i}x")
+    steps = log(session, tmp_path)
+    by_step = [{run["profiled"] for run in steps[i : i + 40]} for i in range(0, 1200, 40)]
+    assert by_step.count({1}) == 3
+    assert by_step.count({0}) == 27
+
+
+def test_a_script_of_five_steps_has_one_traced_in_full(session: Session, tmp_path: Path) -> None:
+    for step in range(5):
+        session.run(lambda n=10_000 * (5 - step): sum(range(n)))
+    steps = log(session, tmp_path)
+    assert [step["profiled"] for step in steps] == [0, 0, 0, 1, 0]
+    # The step time had not settled by then, and the log says so.
+    assert steps[3]["early"] == 1
+
+
+def test_some_steps_are_only_timed(session: Session, tmp_path: Path) -> None:
+    for _ in range(100):
+        session.run(heavy)
+        session.run("light")
+    steps = log(session, tmp_path)
+    light = [i // 2 for i, step in enumerate(steps) if step.get("light")]
+    assert light == [
+        i for step in (*range(32, 40), *range(64, 72), *range(96, 100)) for i in [step] * 2
+    ]
+    assert not any("cpu_ns" in steps[2 * i] or "fresh" in steps[2 * i] for i in set(light))
+    # The CPU time of the last step that was watched is known to its end.
+    assert "gap_cpu_ns" in steps[64]
+    assert "gap_cpu_ns" not in steps[66]
+    assert all("gap_cpu_ns" in step and "cpu_ns" in step for step in steps[1:64])
+
+
+def test_runs_of_new_fetches_or_of_a_grown_graph_are_fresh(
+    session: Session, tmp_path: Path
+) -> None:
+    session.graph = Graph()
+    for i in range(10):
+        session.run("train")
+        session.graph.version += i >= 8
+        session.run("metric")
+    fresh = [i for i, step in enumerate(log(session, tmp_path)) if step.get("fresh")]
+    assert fresh == [0, 1, 17, 19]
+
+
+def test_a_graph_that_grows_is_told_of_with_its_line(session: Session, tmp_path: Path) -> None:
+    session.graph = GrowingGraph()
+    for i in range(20):
+        session.run(heavy)
+        session.graph.grow("Mul" if i < 15 else "Add")
+    log(session, tmp_path)
+    events = read(tmp_path, "events.jsonl")
+    assert {(e["kind"], e["name"], e["count"]) for e in events} == {("graph", "graph", 2)}
+    assert len(events) == 16
+    assert [e.get("source") for e in events] == ["b/train.py(41): step"] * 6 + [None] * 10
+    assert events[0]["reason"] == "Const, Mul"
+
+
+def test_a_lasting_change_opens_another_window(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_ns = [0]
+    monkeypatch.setattr(tf1, "now_ns", lambda: time_ns[0])
+
+    def train(duration_ns: int) -> None:
+        time_ns[0] += duration_ns
+
+    steps = []
+    for duration_ns in (10_000_000, 30_000_000, 5_000_000, 50_000_000):
+        for _ in range(600):
+            session.run(train.__get__(duration_ns))
+    steps = log(session, tmp_path)
+    traced = [i for i, step in enumerate(steps) if step["profiled"]]
+    changes = [e for e in read(tmp_path, "events.jsonl") if e["kind"] == "change"]
+    assert [i // 600 for i in traced] == [0] * 5 + [1] * 5 + [2] * 5
+    assert len(changes) == 3
 
 
 def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) -> None:
@@ -250,7 +361,7 @@ def test_callables_are_observed(session: Session, tmp_path: Path) -> None:
 
 
 def test_a_window_that_cannot_be_written_costs_no_step(session: Session, tmp_path: Path) -> None:
-    session.graph = None
+    session.graph = SimpleNamespace(version=1, get_operations=list)
     for _ in range(30):
         session.run("train")
     assert len(log(session, tmp_path)) == 30

@@ -1,42 +1,39 @@
 """Observing TensorFlow 1-style sessions.
 
 Every `Session.run` of the driving thread is timed, and a few steps are traced: from one run of the
-training fetches to the next, all runs.
+training fetches to the next, all runs. Between two steps the queues and the graph are looked at.
 
-A traced run is the user's own run with a trace level and partition graphs added to its options.
-It is never repeated, whatever it raises: the update may have been applied already.
-
-Source of the options: tensorflow/core/protobuf/config.proto, `RunOptions` and `RunMetadata`.
+A traced run is never repeated, whatever it raises: the update may have been applied already.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+from time import thread_time_ns
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.rhythm import Rhythm, leading
 from stepwhy.capture.signatures import Signatures
-from stepwhy.capture.tf1_window import WindowWriter
+from stepwhy.capture.tf1_growth import GraphGrowth
+from stepwhy.capture.tf1_plan import Plan
+from stepwhy.capture.tf1_queues import QueueLevels, reader_maker
+from stepwhy.capture.tf1_window import WindowWriter, hand_out, may_trace, traced_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.capture.rhythm import Rhythm
+    from stepwhy.capture.tf1_queues import MakeRead
+
     Run = Callable[..., Any]
 
-# Enough for a median, few enough to cost a training of minutes nothing.
-_TRACED_STEPS = 5
-# An evaluation of many batches between two training runs is no step to trace in full.
-_TRACED_RUNS_PER_STEP = 8
-# Over all steps: a program that keeps changing what it fetches is not traced for ever.
-_TRACED_RUNS_IN_ALL = 40
-# Another kind of run begins the steps only when it takes this many times as long in all.
-_LEADS_BY = 2.0
+# A loop of which no step is ever traced has its queues looked up at this step.
+_QUEUES_BY_STEP = 16
 
 
 class _Pending:
@@ -48,16 +45,19 @@ class _Pending:
         options: The traced run's `RunOptions`; None when it is not traced.
         metadata: The traced run's `RunMetadata`; None when it is not traced.
         start_ns: When it started.
+        cpu_ns: CPU time of the thread by then; 0 when it is not measured.
+        about: Further members of its line.
     """
 
-    __slots__ = ("metadata", "options", "rhythm", "signature", "start_ns")
+    __slots__ = ("about", "cpu_ns", "metadata", "options", "rhythm", "signature", "start_ns")
 
     def __init__(self, signature: int, rhythm: Rhythm) -> None:
         self.signature = signature
         self.rhythm = rhythm
         self.options: Any = None
         self.metadata: Any = None
-        self.start_ns = 0
+        self.start_ns = self.cpu_ns = 0
+        self.about = ""
 
 
 class SessionObserver:
@@ -66,24 +66,26 @@ class SessionObserver:
     Args:
         recorder: Where it is written.
         protos: The module that holds `RunOptions` and `RunMetadata`.
+        make_read: Makes what reads the sizes of queues.
     """
 
-    def __init__(self, recorder: Recorder, protos: Any) -> None:
+    def __init__(self, recorder: Recorder, protos: Any, make_read: MakeRead) -> None:
         self._recorder = recorder
         self._protos = protos
         self._writer = WindowWriter(recorder)
+        self._growth = GraphGrowth(recorder)
+        self._levels = QueueLevels(recorder, make_read)
         self.forget()
 
     def forget(self) -> None:
         """Begin as in a process that has run nothing yet (after a fork)."""
         self._signatures = Signatures()
-        self._rhythms: list[Rhythm] = []
-        self._traced = 0
+        self._plan = Plan()
+        self._growth.forget()
+        self._levels.forget()
         self._runs = 0
-        self._leader: Rhythm | None = None
-        self._traced_step: Rhythm | None = None
-        self._traced_in_step = 0
         self._inside = False
+        self._cpu_ns = 0
         self._driver = threading.main_thread().ident
         self._driver_ran = False
 
@@ -97,17 +99,62 @@ class SessionObserver:
             if not self._recorder.alive or self._inside or not self._drives():
                 return None
             signature = self._signatures.number(fetches, feeds)
-            while len(self._rhythms) <= signature:
-                self._rhythms.append(Rhythm())
-            pending = _Pending(signature, self._rhythms[signature])
-            if self._should_trace(pending.rhythm, options):
-                self._add_tracing(pending, session, options)
+            plan = self._plan
+            pending = _Pending(signature, plan.rhythm(signature))
+            if plan.leads(pending.rhythm):
+                plan.open(pending.rhythm, now_ns())
+                self._tell_change()
+            else:
+                plan.follow()
+            if plan.light:
+                self._look_away(pending)
+            else:
+                self._look(pending, session, options)
             self._inside = True
             pending.start_ns = now_ns()
         except Exception as error:
             self._recorder.step_aside(error)
             return None
         return pending
+
+    def _tell_change(self) -> None:
+        """Log that the step time has changed for good, if the step that ended made that clear."""
+        if self._plan.change is not None:
+            start_ns, end_ns = self._plan.change
+            self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
+
+    def _look_away(self, pending: _Pending) -> None:
+        """The run belongs to a step that is only timed."""
+        pending.about = ',"light":1'
+        if self._cpu_ns:
+            # Where a step ends that was watched, its CPU time ends, too.
+            pending.about += f',"gap_cpu_ns":{thread_time_ns() - self._cpu_ns}'
+            self._cpu_ns = 0
+            self._growth.look_away()
+
+    def _look(self, pending: _Pending, session: Any, options: Any) -> None:
+        """Note what can be known about a run before it starts."""
+        plan = self._plan
+        if self._growth.prepares(session, pending.signature):
+            pending.about = ',"fresh":1'
+        if plan.opens:
+            self._between_steps(pending, session)
+        if plan.tracing and plan.traces_run() and may_trace(session, options):
+            pending.options = traced_options(self._protos, session, options)
+            pending.metadata = self._protos.RunMetadata()
+            if plan.early:
+                pending.about += ',"early":1'
+        pending.cpu_ns = thread_time_ns()
+        if self._cpu_ns:
+            pending.about += f',"gap_cpu_ns":{pending.cpu_ns - self._cpu_ns}'
+
+    def _between_steps(self, pending: _Pending, session: Any) -> None:
+        """A step is about to begin."""
+        plan, time_ns = self._plan, now_ns()
+        self._growth.begin_step(session, time_ns)
+        if plan.after_trace or pending.rhythm.count == _QUEUES_BY_STEP:
+            self._levels.prepare(session)
+        self._levels.sample(session, time_ns)
 
     def _drives(self) -> bool:
         """Whether this thread drives the loop: the main one; the first to run if that never does.
@@ -120,85 +167,37 @@ class SessionObserver:
             return True
         if self._driver_ran or threading.current_thread().name.startswith("QueueRunner"):
             return False
-        self._driver = current
+        self._driver, self._cpu_ns = current, 0
         return True
-
-    def _should_trace(self, rhythm: Rhythm, options: Any) -> bool:
-        """Whether this run is one to trace: it opens a traced step, or belongs to one."""
-        if self._traced_step is None:
-            opens = self._opens_step(rhythm)
-            self._traced_step = rhythm if opens else None
-            self._traced_in_step = 0
-        elif rhythm is self._traced_step:
-            self._traced_step = None  # every other step is not traced, for comparison
-        return (
-            self._traced_step is not None
-            and self._traced < _TRACED_RUNS_IN_ALL
-            and self._traced_in_step < _TRACED_RUNS_PER_STEP
-            # MonitoredSession always passes options; a level above zero is the user's own tracing.
-            and (options is None or options.trace_level == 0)
-        )
-
-    def _opens_step(self, rhythm: Rhythm) -> bool:
-        """Whether a traced step may begin with a run of this kind."""
-        return (
-            rhythm.traced < _TRACED_STEPS
-            and self._traced < _TRACED_RUNS_IN_ALL
-            and rhythm.settled()
-            and rhythm is self._find_leader()
-        )
-
-    def _find_leader(self) -> Rhythm | None:
-        """The kind of run that begins a step; of several alike, always the same one."""
-        current = leading(self._rhythms)
-        if current is not None and (
-            self._leader is None or current.total_ns > _LEADS_BY * self._leader.total_ns
-        ):
-            self._leader = current
-        return self._leader
-
-    def _add_tracing(self, pending: _Pending, session: Any, options: Any) -> None:
-        """Give the run options that trace it, the user's own included."""
-        traced = self._protos.RunOptions()
-        if options is not None:
-            traced.CopyFrom(options)
-        # A distributed master collects nothing below FULL_TRACE; in one process that level
-        # conflicts with other profilers and SOFTWARE_TRACE shows the same nodes.
-        remote = bool(getattr(session, "_target", b""))
-        level = "FULL_TRACE" if remote else "SOFTWARE_TRACE"
-        traced.trace_level = self._protos.RunOptions.TraceLevel.Value(level)
-        traced.output_partition_graphs = True
-        pending.options, pending.metadata = traced, self._protos.RunMetadata()
 
     def end(self, pending: _Pending, session: Any, failed: bool) -> None:
         """Take note of a run that has ended, normally or not."""
         end_ns = now_ns()
         self._inside = False
         try:
-            self._count(pending, end_ns)
+            self._log(pending, end_ns)
         except Exception as error:
             self._recorder.step_aside(error)
             return
         if pending.options is not None:
             self._finish_trace(pending, session, end_ns, failed)
 
-    def _count(self, pending: _Pending, end_ns: int) -> None:
+    def _log(self, pending: _Pending, end_ns: int) -> None:
         """Log the run and weigh its signature."""
-        traced = pending.options is not None
+        start_ns, about = pending.start_ns, pending.about
+        if pending.cpu_ns:
+            self._cpu_ns = thread_time_ns()
+            about = f'{about},"cpu_ns":{self._cpu_ns - pending.cpu_ns}'
         self._recorder.step(
-            f'{{"kind":"run","signature":{pending.signature},"start_ns":{pending.start_ns},'
-            f'"end_ns":{end_ns},"profiled":{int(traced)}}}'
+            f'{{"kind":"run","signature":{pending.signature},"start_ns":{start_ns},'
+            f'"end_ns":{end_ns},"profiled":{0 if pending.options is None else 1}{about}}}'
         )
-        pending.rhythm.add(end_ns - pending.start_ns)
+        pending.rhythm.add(end_ns - start_ns)
         self._runs += 1
 
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
         """Write the window of a traced run; one that failed counts as an attempt."""
-        pending.rhythm.traced += 1
-        self._traced += 1
-        self._traced_in_step += 1
-        if failed:
-            return
+        size = 0
         about = {
             "kind": "tf1-run",
             "step": self._runs - 1,
@@ -207,21 +206,12 @@ class SessionObserver:
             "end_ns": end_ns,
         }
         try:
-            self._writer.write(about, pending.metadata, session.graph)
+            if not failed:
+                size = self._writer.write(about, pending.metadata, session.graph)
         except Exception as error:
-            self._traced = _TRACED_RUNS_IN_ALL
+            self._plan.stop()
             self._recorder.window_failed(error)
-
-
-def _hand_out(ours: Any, theirs: Any, options: Any) -> None:
-    """Give the user's `RunMetadata` what an untraced run would have left in it."""
-    if theirs is None:
-        return
-    theirs.CopyFrom(ours)
-    theirs.ClearField("step_stats")
-    theirs.ClearField("cost_graph")
-    if options is None or not options.output_partition_graphs:
-        theirs.ClearField("partition_graphs")
+        self._plan.traced(end_ns - pending.start_ns, size)
 
 
 def _observed_run(original: Run, observer: SessionObserver) -> Run:
@@ -244,7 +234,7 @@ def _observed_run(original: Run, observer: SessionObserver) -> Run:
                 result = original(self, fetches, feed_dict, options, run_metadata)
             else:
                 result = original(self, fetches, feed_dict, pending.options, pending.metadata)
-                _hand_out(pending.metadata, run_metadata, options)
+                hand_out(pending.metadata, run_metadata, options)
             failed = False
             return result
         finally:
@@ -308,7 +298,7 @@ def install(module: ModuleType, run_dir: str) -> None:
         except PackageNotFoundError:
             continue
     recorder = Recorder(run_dir, "tensorflow", name, "tf1-session")
-    observer = SessionObserver(recorder, config_pb2)
+    observer = SessionObserver(recorder, config_pb2, reader_maker(config_pb2))
     base = module.BaseSession
     base.run = _observed_run(base.run, observer)
     base.make_callable = _observed_make_callable(base.make_callable, observer)

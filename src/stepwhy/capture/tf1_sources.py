@@ -83,8 +83,13 @@ def _is_library(path: str) -> bool:
     return known or _STANDARD_LIBRARY.search(path) is not None
 
 
-def _source(traceback: Iterable[Any], files: UserFiles) -> str | None:
-    """The innermost frame of the user's code: 'train.py(41): tower'."""
+def source_of(traceback: Iterable[Any], files: UserFiles) -> str | None:
+    """The innermost frame of the user's code: 'train.py(41): tower'; None without any.
+
+    Args:
+        traceback: Frames of file name, line number and function, outermost first.
+        files: Tells the user's files from others.
+    """
     for frame in reversed(list(traceback)):
         name = files.user_name(frame[0])
         if name is not None:
@@ -123,7 +128,7 @@ def sources_of(graph: Any) -> dict[str, dict[str, Any]]:
     answers: dict[str, dict[str, Any]] = {}
     for operation in graph.get_operations():
         answer: dict[str, Any] = {"requested": operation.device}
-        source = _source(operation.traceback or (), files)
+        source = source_of(operation.traceback or (), files)
         if source is not None:
             answer["source"] = source
         answer["scopes"] = list(_scopes(operation, files))

@@ -1,8 +1,14 @@
-"""What a traced `Session.run` leaves behind: metadata, the graph as written, its sources."""
+"""What a traced `Session.run` is given, and what it leaves behind.
+
+A traced run is the user's own run with a trace level and partition graphs added to its options.
+
+Source of the options: tensorflow/core/protobuf/config.proto, `RunOptions` and `RunMetadata`.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.recorder import Recorder, write_json
@@ -16,6 +22,62 @@ if TYPE_CHECKING:
 METADATA_FILE = "run_metadata.pb"
 GRAPH_FILE = "graph.pb"
 SOURCES_FILE = "sources.json"
+_PROFILER = "tensorflow.python.profiler.profiler_v2"
+
+
+def may_trace(session: Any, options: Any) -> bool:
+    """Whether a run can be traced without getting into the way of the user's own profiling.
+
+    Args:
+        session: What runs it.
+        options: The user's `RunOptions`, or None.
+    """
+    # MonitoredSession always passes options; a level above zero is the user's own tracing.
+    if options is not None and options.trace_level != 0:
+        return False
+    profiler = getattr(sys.modules.get(_PROFILER), "_profiler", None)
+    return not _is_remote(session) or profiler is None
+
+
+def traced_options(protos: Any, session: Any, options: Any) -> Any:
+    """Options that trace a run, the user's own included.
+
+    Args:
+        protos: The module that holds `RunOptions`.
+        session: What runs it.
+        options: The user's `RunOptions`, or None.
+    """
+    traced = protos.RunOptions()
+    if options is not None:
+        traced.CopyFrom(options)
+    # A distributed master collects nothing below FULL_TRACE; in one process that level
+    # conflicts with other profilers and SOFTWARE_TRACE shows the same nodes.
+    level = "FULL_TRACE" if _is_remote(session) else "SOFTWARE_TRACE"
+    traced.trace_level = protos.RunOptions.TraceLevel.Value(level)
+    traced.output_partition_graphs = True
+    return traced
+
+
+def _is_remote(session: Any) -> bool:
+    """Whether a session runs on a server."""
+    return bool(getattr(session, "_target", b""))
+
+
+def hand_out(ours: Any, theirs: Any, options: Any) -> None:
+    """Give the user's `RunMetadata` what an untraced run would have left in it.
+
+    Args:
+        ours: The traced run's.
+        theirs: The user's, or None.
+        options: The user's `RunOptions`, or None.
+    """
+    if theirs is None:
+        return
+    theirs.CopyFrom(ours)
+    theirs.ClearField("step_stats")
+    theirs.ClearField("cost_graph")
+    if options is None or not options.output_partition_graphs:
+        theirs.ClearField("partition_graphs")
 
 
 class WindowWriter:
@@ -30,19 +92,24 @@ class WindowWriter:
         self._graph: tuple[int, int] | None = None
         self._shared: Path | None = None
 
-    def write(self, about: Mapping[str, Any], metadata: Any, graph: Any) -> None:
+    def write(self, about: Mapping[str, Any], metadata: Any, graph: Any) -> int:
         """Add the window of one run.
 
         Args:
             about: What `window.json` says.
             metadata: The run's `RunMetadata`.
             graph: The session's `tf.Graph`.
+
+        Returns:
+            Bytes of the metadata.
         """
         version = (id(graph), graph.version)
         shared = self._shared if version == self._graph else None
 
+        data: bytes = metadata.SerializeToString()
+
         def fill(folder: Path) -> None:
-            (folder / METADATA_FILE).write_bytes(metadata.SerializeToString())
+            (folder / METADATA_FILE).write_bytes(data)
             if shared is not None:
                 for name in (GRAPH_FILE, SOURCES_FILE):
                     os.link(shared / name, folder / name)
@@ -51,6 +118,7 @@ class WindowWriter:
 
         self._shared = self._recorder.window(about, fill)
         self._graph = version
+        return len(data)
 
 
 def _write_graph(folder: Path, graph: Any) -> None:

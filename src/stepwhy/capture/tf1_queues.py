@@ -1,0 +1,230 @@
+"""Reading how full the queues of a session are, without adding anything to its graph.
+
+An operation more would show: in the graph's version, in a finalised graph's refusal, in the random
+seeds of operations made later. So the sizes are read by the `QueueSize` operations that the graph
+has already (`tf.train.batch` and its kin make one for their summary). One is enough: a callable
+may connect the handle of another queue to it.
+
+Source: `CallableOptions.tensor_connection` in tensorflow/core/protobuf/config.proto.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.pacing import Ration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from stepwhy.capture.recorder import Recorder
+
+    Read = Callable[[Any], Sequence[Any]]
+    MakeRead = Callable[[Any, Sequence[str], tuple[str, str] | None], Read]
+
+_QUEUES = frozenset(
+    kind + version
+    for kind in ("FIFOQueue", "RandomShuffleQueue", "PaddingFIFOQueue", "PriorityQueue")
+    for version in ("", "V2")
+)
+_SIZES = frozenset({"QueueSize", "QueueSizeV2"})
+# The size of a staging area; the operation has its capacity.
+_STAGES = frozenset({"StageSize", "MapSize", "OrderedMapSize"})
+_MOST_QUEUES = 8
+# A loop that makes a session per step is not looked into for ever.
+_MOST_SESSIONS = 3
+# What reading may cost: once, and more with every step. Where the interpreter's lock is contended
+# (`py_func`), a read of 5 us takes milliseconds, and is rare then.
+_CREDIT_NS = 20_000_000
+_CREDIT_PER_STEP_NS = 5_000
+
+_UNREADABLE = (
+    "how full the queue {name!r} is cannot be read without adding to the graph: call its size() "
+    "once where it is made. tf.train.batch, shuffle_batch and the input producers do so themselves"
+)
+_REMOTE = (
+    "how full the queues are cannot be read: the session runs on another server, and asking it "
+    "takes longer than a step may"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue of a graph.
+
+    Args:
+        name: Of its operation.
+        capacity: Elements that it holds; None without a bound.
+        reserve: Elements that cannot be taken out.
+        tensor: Name of its handle; '' for a staging area.
+        size: Name of the tensor that is its size; '' without any.
+    """
+
+    name: str
+    capacity: int | None
+    reserve: int
+    tensor: str
+    size: str
+
+
+def queues_of(graph: Any) -> list[Queue]:
+    """The queues of a `tf.Graph`, and the staging areas whose size the program asks for.
+
+    Args:
+        graph: The graph.
+    """
+    operations = [(each, each.type) for each in graph.get_operations()]
+    sizes = {each.inputs[0].name: each for each, kind in operations if kind in _SIZES}
+    queues = [_queue(each, sizes) for each, kind in operations if kind in _QUEUES]
+    return queues + [_stage(each) for each, kind in operations if kind in _STAGES]
+
+
+def _queue(operation: Any, sizes: dict[str, Any]) -> Queue:
+    tensor = operation.outputs[0].name
+    shuffles = operation.type.startswith("RandomShuffle")
+    reserve = operation.get_attr("min_after_dequeue") if shuffles else 0
+    size = sizes[tensor].outputs[0].name if tensor in sizes else ""
+    return Queue(operation.name, _bound(operation), reserve, tensor, size)
+
+
+def _stage(operation: Any) -> Queue:
+    shared = operation.get_attr("shared_name").decode()
+    name = shared or operation.name
+    return Queue(name, _bound(operation), 0, "", operation.outputs[0].name)
+
+
+def _bound(operation: Any) -> int | None:
+    """Its capacity; none is written as -1 (queues) or 0 (staging areas)."""
+    capacity: int = operation.get_attr("capacity")
+    return capacity if capacity > 0 else None
+
+
+class QueueLevels:
+    """Samples the queues of the session that trains, between its steps.
+
+    Args:
+        recorder: Takes the samples.
+        make_read: Makes, for a session, what reads tensors by their names; given two names, the
+            first one's value takes the place of the second one's.
+    """
+
+    def __init__(self, recorder: Recorder, make_read: MakeRead) -> None:
+        self._recorder = recorder
+        self._make_read = make_read
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as in a process that has run nothing yet."""
+        self._session: Any = None
+        self._sessions = 0
+        self._readers: list[tuple[Read, list[Queue]]] = []
+        self._ration = Ration()
+        self._credit_ns = _CREDIT_NS
+
+    def sample(self, session: Any, time_ns: int) -> None:
+        """Take a sample if one is due; a step is about to begin.
+
+        Args:
+            session: What trains.
+            time_ns: The time.
+        """
+        self._credit_ns += _CREDIT_PER_STEP_NS
+        if not self._readers or self._credit_ns <= 0 or not self._ration.due(time_ns):
+            return
+        if self._session() is not session:
+            return
+        try:
+            for read, queues in self._readers:
+                for queue, value in zip(queues, read(session), strict=True):
+                    self._recorder.level(
+                        "tf1-queue", queue.name, int(value), queue.capacity, queue.reserve
+                    )
+        except Exception:
+            self._readers = []  # the session was closed, or its server is gone
+        self._credit_ns -= now_ns() - time_ns
+
+    def prepare(self, session: Any) -> None:
+        """Find the queues of a session, unless that was done; costs milliseconds.
+
+        Args:
+            session: What trains.
+        """
+        is_known = self._session is not None and self._session() is session
+        if is_known or self._sessions >= _MOST_SESSIONS:
+            return
+        self._sessions += 1
+        self._session = weakref.ref(session)
+        self._readers = []
+        queues = queues_of(session.graph)[:_MOST_QUEUES]
+        if queues and session._target:
+            self._recorder.message("info", "queues-unreadable", _REMOTE)
+            return
+        self._readers = list(self._find_readers(session, queues))
+        read = {queue.name for _, readable in self._readers for queue in readable}
+        for queue in queues:
+            if queue.name not in read:
+                text = _UNREADABLE.format(name=queue.name)
+                self._recorder.message("info", "queue-unreadable", text)
+
+    def _find_readers(
+        self, session: Any, queues: Sequence[Queue]
+    ) -> list[tuple[Read, list[Queue]]]:
+        """What reads the queues: all with a size at once, the others through a size of those."""
+        sized = [queue for queue in queues if queue.size]
+        ways: list[tuple[list[Queue], list[str], tuple[str, str] | None]] = []
+        if sized:
+            ways.append((sized, [queue.size for queue in sized], None))
+        lender = next((queue for queue in sized if queue.tensor), None)
+        if lender is not None:
+            ways += [
+                ([queue], [lender.size], (queue.tensor, lender.tensor))
+                for queue in queues
+                if not queue.size
+            ]
+        readers = []
+        for read_queues, tensors, connection in ways:
+            try:
+                read = self._make_read(session, tensors, connection)
+                read(session)
+                readers.append((read, read_queues))
+            except Exception:  # noqa: S112  a queue that cannot be read is reported by the caller
+                continue
+        return readers
+
+
+def reader_maker(protos: Any) -> MakeRead:
+    """Makes readers by TensorFlow's own callables, which hold nothing of the session alive.
+
+    Args:
+        protos: The module that holds `CallableOptions`.
+    """
+    from tensorflow.python.client import pywrap_tf_session
+
+    def make(session: Any, tensors: Sequence[str], connection: tuple[str, str] | None) -> Read:
+        options = protos.CallableOptions(fetch=tensors)
+        # In this thread: a pool whose threads are all busy would let the training wait.
+        options.run_options.inter_op_thread_pool = -1
+        if connection is not None:
+            options.tensor_connection.add(from_tensor=connection[0], to_tensor=connection[1])
+        buffer = pywrap_tf_session.TF_NewBufferFromString(options.SerializeToString())
+        try:
+            handle = pywrap_tf_session.TF_SessionMakeCallable(session._session, buffer)
+        finally:
+            pywrap_tf_session.TF_DeleteBuffer(buffer)
+        run = pywrap_tf_session.TF_SessionRunCallable
+
+        def read(session: Any) -> Sequence[Any]:
+            if session._closed:
+                raise RuntimeError("closed")
+            return run(session._session, handle, (), None)  # type: ignore[no-any-return]
+
+        return read
+
+    return make
+
+
+__all__ = ["Queue", "QueueLevels", "queues_of", "reader_maker"]
