@@ -34,24 +34,26 @@ def test_a_steady_run_needs_no_note():
     assert note_of_changes(facts_of((100, 10 * MS))) == ()
 
 
+ROSE = (
+    "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report is of the steps "
+    "before that."
+)
+FELL = (
+    "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report is of the steps after "
+    "that."
+)
+BOTH = (
+    "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "
+    "is of steps 91 to 490."
+)
+
+
 @pytest.mark.parametrize(
     ("stretches", "sentence"),
     [
-        (
-            [(1200, 10 * MS), (100, 20 * MS)],
-            "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report is of the "
-            "steps before that.",
-        ),
-        (
-            [(90, 20 * MS), (400, 10 * MS)],
-            "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report is of the steps "
-            "after that.",
-        ),
-        (
-            [(90, 20 * MS), (400, 10 * MS), (90, 30 * MS)],
-            "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this "
-            "report is of steps 91 to 490.",
-        ),
+        ([(1200, 10 * MS), (100, 20 * MS)], ROSE),
+        ([(90, 20 * MS), (400, 10 * MS)], FELL),
+        ([(90, 20 * MS), (400, 10 * MS), (90, 30 * MS)], BOTH),
     ],
 )
 def test_changes_are_told_in_one_sentence(stretches, sentence):

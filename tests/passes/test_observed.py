@@ -8,7 +8,7 @@ from tests.passes.timeline import MS, Timeline
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.observed import Observed, rescale
+from stepwhy.passes.observed import Observed, _typical, rescale
 from stepwhy.trace import Kind
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -145,6 +145,13 @@ def test_light_steps_count_but_say_nothing_of_what_they_did_not_note():
     assert (seen.input_wait_ns, seen.cpu_ns) == (4 * MS, 5 * MS)
 
 
+def test_a_wait_that_is_noted_with_a_light_step_is_not_missed():
+    line = Timeline().steps(0, 1)
+    for i in range(19):
+        line.mark(10 * i, 10 * i + 10, light=i % 5 == 0, **({} if i % 5 in (0, 4) else {"wait": 4}))
+    assert Facts(line.trace()).observed.input_wait_ns == 4 * MS
+
+
 def test_where_every_step_is_light_nothing_else_is_known():
     line = Timeline().steps(0, 1)
     for i in range(4):
@@ -160,20 +167,34 @@ steps_of_a_log = st.lists(
 @FEW
 @given(steps_of_a_log, st.lists(st.booleans(), min_size=40, max_size=40))
 def test_light_steps_between_the_others_do_not_disturb_their_means(steps, lights):
-    full, mixed = Timeline().steps(0, 1), Timeline().steps(0, 1)
+    line = Timeline().steps(0, 1)
     at = 0
     for (length, wait, cpu), light in zip(steps, lights, strict=False):
-        if light:
-            mixed.mark(at, at + length, light=1)
-        else:
-            for line in (full, mixed):
-                line.mark(at, at + length, wait=wait, cpu=cpu)
+        known = {} if light else {"wait": wait, "cpu": cpu}
+        line.mark(at, at + length, light=int(light), **known)
         at += length
-    alone, both = Facts(full.trace()).observed, Facts(mixed.trace()).observed
-    assert len(both.durations_ns) == len(steps)
-    assert sum(Facts(mixed.trace()).breakdown.values()) == both.wall_ns
-    if alone is not None and not both.warm_up and not alone.warm_up:
-        assert (both.input_wait_ns, both.cpu_ns) == (alone.input_wait_ns, alone.cpu_ns)
+    facts = Facts(line.trace())
+    seen = facts.observed
+    assert len(seen.durations_ns) == len(steps)
+    assert sum(facts.breakdown.values()) == seen.wall_ns
+    looked_at = [
+        step
+        for step, light, after in zip(steps, lights, [*lights[1 : len(steps)], False], strict=False)
+        if not light and not after
+    ]
+    if seen.warm_up == 0 and looked_at:
+        assert seen.input_wait_ns == typical([(n, wait) for n, wait, _ in looked_at])
+        assert seen.cpu_ns == typical([(n, cpu) for n, _, cpu in looked_at])
+
+
+def typical(steps):
+    """Mean over the middle half by length, as `find_observed` has it without light steps."""
+    line = Timeline().steps(0, 1)
+    for i, (length, wait) in enumerate(steps):
+        line.mark(100 * i, 100 * i + length, wait=wait)
+    rows = np.arange(len(steps))
+    trace = line.trace()
+    return _typical(trace, rows, trace.marks.input_wait_ns)
 
 
 times = st.integers(0, 10**12)

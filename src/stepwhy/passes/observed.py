@@ -118,9 +118,11 @@ def _typical(trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64]
     """Mean of a value over the middle half of the steps by length; None where one is unknown.
 
     The wall time is that of the median step, so what other steps wait must not count. Light steps
-    were only timed: they are of no say here.
+    were only timed: they have no say here, nor has one before them, as what a step waited may be
+    noted with the next one.
     """
-    looked_at = rows[trace.marks.light[rows] == 0]
+    light = np.append(trace.marks.light, 0)
+    looked_at = rows[(light[rows] == 0) & (light[rows + 1] == 0)]
     if not len(looked_at):
         return None
     durations_ns, values_ns = trace.marks.dur_ns[looked_at], values_ns[looked_at]
