@@ -18,18 +18,26 @@ RUN_DIR_VARIABLE = "STEPWHY_RUN_DIR"
 ATTACHED_FILE = "attached"
 
 
+def run_dir() -> str:
+    """The run directory of the first observation in this process: the key of all that is shared.
+
+    Recorders follow the later ones by themselves.
+    """
+    return _first or os.environ[RUN_DIR_VARIABLE]
+
+
 def _observe_sessions(module: ModuleType) -> None:
     """`tensorflow.python.client.session` has been imported."""
     from stepwhy.capture import tf1
 
-    tf1.install(module, os.environ[RUN_DIR_VARIABLE])
+    tf1.install(module, run_dir())
 
 
 def _observe_optimizers(module: ModuleType) -> None:
     """`torch.optim.optimizer` has been imported."""
     from stepwhy.capture import pytorch
 
-    pytorch.install_optimizer(module, os.environ[RUN_DIR_VARIABLE])
+    pytorch.install_optimizer(module, run_dir())
 
 
 def _observe_loaders(module: ModuleType) -> None:
@@ -50,21 +58,21 @@ def _observe_functions(module: ModuleType) -> None:
     """`tensorflow.python.eager.polymorphic_function.polymorphic_function` has been imported."""
     from stepwhy.capture import tf2
 
-    tf2.install_functions(module, os.environ[RUN_DIR_VARIABLE])
+    tf2.install_functions(module, run_dir())
 
 
 def _observe_tracing(module: ModuleType) -> None:
     """`tensorflow.python.eager.polymorphic_function.tracing_compilation` has been imported."""
     from stepwhy.capture import tf2
 
-    tf2.install_tracing(module, os.environ[RUN_DIR_VARIABLE])
+    tf2.install_tracing(module, run_dir())
 
 
 def _observe_iterators(module: ModuleType) -> None:
     """`tensorflow.python.data.ops.iterator_ops` has been imported."""
     from stepwhy.capture import tf2
 
-    tf2.install_iterators(module, os.environ[RUN_DIR_VARIABLE])
+    tf2.install_iterators(module, run_dir())
 
 
 def _observe_updates(module: ModuleType) -> None:
@@ -72,28 +80,28 @@ def _observe_updates(module: ModuleType) -> None:
     from stepwhy.capture import keras, tf2
 
     if keras.backend() == "tensorflow":
-        tf2.install_optimizers(module, os.environ[RUN_DIR_VARIABLE])
+        tf2.install_optimizers(module, run_dir())
 
 
 def _observe_fit(module: ModuleType) -> None:
     """`keras.src.callbacks.callback_list`, or that of legacy Keras, has been imported."""
     from stepwhy.capture import keras
 
-    keras.install(module, os.environ[RUN_DIR_VARIABLE])
+    keras.install(module, run_dir())
 
 
 def _observe_jit(module: ModuleType) -> None:
     """`jax._src.api` has been imported."""
     from stepwhy.capture import jax
 
-    jax.install_calls(module, os.environ[RUN_DIR_VARIABLE])
+    jax.install_calls(module, run_dir())
 
 
 def _observe_annotations(module: ModuleType) -> None:
     """`jax._src.profiler` has been imported."""
     from stepwhy.capture import jax
 
-    jax.install_annotations(module, os.environ[RUN_DIR_VARIABLE])
+    jax.install_annotations(module, run_dir())
 
 
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function"
@@ -114,6 +122,10 @@ _HOOKS = {
 }
 
 
+_hooked: set[str] = set()
+_first = ""
+
+
 def _sign_in(run_dir: str) -> None:
     """Leave this process's id in the launcher's file; an append this small is atomic."""
     handle = os.open(f"{run_dir}/{ATTACHED_FILE}", os.O_WRONLY | os.O_APPEND)
@@ -123,11 +135,31 @@ def _sign_in(run_dir: str) -> None:
         os.close(handle)
 
 
+def observe() -> None:
+    """Hook into the frameworks that are imported, and into the others once they are; each once."""
+    global _first  # noqa: PLW0603 - of the process
+    _first = run_dir()
+    for name, hook in _HOOKS.items():
+        if name not in _hooked:
+            imports.after_import(name, _once(name, hook))
+
+
+def _once(name: str, hook: imports.Hook) -> imports.Hook:
+    """A hook that keeps account of having been called."""
+
+    def hooked(module: ModuleType) -> None:
+        # After the end of a watched block nobody asks; the next block will find the module.
+        if RUN_DIR_VARIABLE in os.environ:
+            _hooked.add(name)
+            hook(module)
+
+    return hooked
+
+
 def attach() -> None:
     """Wait for the frameworks that can be observed; without a run directory, do nothing."""
-    run_dir = os.environ.get(RUN_DIR_VARIABLE)
-    if not run_dir:
+    directory = os.environ.get(RUN_DIR_VARIABLE)
+    if not directory:
         return
-    for name, hook in _HOOKS.items():
-        imports.after_import(name, hook)
-    _sign_in(run_dir)
+    observe()
+    _sign_in(directory)

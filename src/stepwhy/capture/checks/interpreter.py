@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from stepwhy import units
-from stepwhy.capture import launcher
 from stepwhy.capture.attach import ATTACHED_FILE
 from stepwhy.capture.checks.item import Item
 from stepwhy.capture.redaction import shorten_path
+from stepwhy.capture.run_file import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ class Probe:
         try:
             self._child = subprocess.Popen(  # noqa: S603
                 [str(self._target.interpreter), *self._target.flags, str(_PROBE)],
-                env=launcher._environment(Path(self._folder.name)),
+                env=environment(Path(self._folder.name)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
