@@ -58,8 +58,15 @@ def command_line() -> str:
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Every command with its full name, the group itself first."""
     yield "stepwhy", cli
-    for name in sorted(cli.commands):
-        yield f"stepwhy {name}", cli.commands[name]
+    yield from _within("stepwhy", cli)
+
+
+def _within(name: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    for word in sorted(group.commands):
+        command = group.commands[word]
+        yield f"{name} {word}", command
+        if isinstance(command, click.Group):
+            yield from _within(f"{name} {word}", command)
 
 
 def options(command: click.Command) -> Iterator[tuple[str, str]]:
@@ -108,6 +115,7 @@ _ENUMS: tuple[type[IntEnum], ...] = (
     schema.Copy,
     schema.Phase,
     schema.FlowKind,
+    schema.SampleRole,
 )
 
 

@@ -5,6 +5,7 @@ runs and foreign traces are measured alike.
 """
 
 from stepwhy.bench.compare import compare
+from stepwhy.bench.lab import judge_pair
 from stepwhy.bench.measure import Program, measure, measure_pairs, order
 from stepwhy.bench.sample import Sample, sample
 from stepwhy.bench.summary import summarise
@@ -13,6 +14,7 @@ __all__ = [
     "Program",
     "Sample",
     "compare",
+    "judge_pair",
     "measure",
     "measure_pairs",
     "order",

@@ -14,7 +14,7 @@ from stepwhy.findings import RunSummary
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.findings import Result
+    from stepwhy.findings import Finding, Result
 
 # Cores that other programs keep busy. Half a core of two moved a measured ratio from 1.41 to 1.03;
 # what the desktop or the sampling itself takes is a tenth.
@@ -31,6 +31,8 @@ class Sample:
         breakdown: Mean categories of its step, in ns.
         ops: Self time per step by op, in ns, over all devices.
         command: The command, redacted; '' for a foreign trace.
+        findings: What was found in it.
+        framework: Framework and version, as 'tensorflow 2.21.0'; '' when unknown.
     """
 
     summary: RunSummary
@@ -38,6 +40,8 @@ class Sample:
     breakdown: dict[str, int]
     ops: dict[str, int]
     command: str
+    findings: tuple[Finding, ...] = ()
+    framework: str = ""
 
     @property
     def counts(self) -> bool:
@@ -73,7 +77,11 @@ def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
         void="" if allow_busy else _void(background),
     )
     categories = dict(result.breakdown.categories)
-    return Sample(summary, durations, categories, _ops(result), result.run.command)
+    run = result.run
+    framework = f"{run.framework} {run.framework_version}".strip()
+    return Sample(
+        summary, durations, categories, _ops(result), run.command, result.findings, framework
+    )
 
 
 def _void(background: float | None) -> str:

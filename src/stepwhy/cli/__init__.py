@@ -18,6 +18,7 @@ from stepwhy.cli.bench import bench
 from stepwhy.cli.check import check
 from stepwhy.cli.compare import compare
 from stepwhy.cli.explain import explain
+from stepwhy.cli.lab import lab
 from stepwhy.cli.run import run
 from stepwhy.errors import StepwhyError
 
@@ -52,6 +53,7 @@ cli.add_command(bench)
 cli.add_command(check)
 cli.add_command(compare)
 cli.add_command(explain)
+cli.add_command(lab)
 cli.add_command(run)
 
 

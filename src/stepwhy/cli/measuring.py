@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepwhy.findings import BenchResult, Comparison
+    from stepwhy.findings import BenchResult, Comparison, LabResult
 
 
 def new_folder(folder: Path) -> Path:
@@ -35,7 +35,7 @@ def new_folder(folder: Path) -> Path:
     return folder
 
 
-def keep(path: Path, result: BenchResult | Comparison) -> str:
+def keep(path: Path, result: BenchResult | Comparison | LabResult) -> str:
     """Write a result beside its runs.
 
     Returns:

@@ -1,11 +1,14 @@
 """What stepwhy says about a run, as data."""
 
+from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
+    LAB_SCHEMA,
     BenchResult,
     CategoryDifference,
     Comparison,
+    LabResult,
     Measurement,
     OpDifference,
     RunSummary,
@@ -38,6 +41,7 @@ __all__ = [
     "BENCH_SCHEMA",
     "CATEGORIES",
     "COMPARE_SCHEMA",
+    "LAB_SCHEMA",
     "SCHEMA",
     "BenchResult",
     "BoundBy",
@@ -51,9 +55,12 @@ __all__ = [
     "Finding",
     "FindingVerdict",
     "Fix",
+    "GpuLoad",
     "HealthEntry",
+    "HostLine",
     "HostLoad",
     "Input",
+    "LabResult",
     "Measurement",
     "Op",
     "OpDifference",

@@ -7,6 +7,7 @@ from typing import Literal
 
 BENCH_SCHEMA = "stepwhy.bench/1"
 COMPARE_SCHEMA = "stepwhy.compare/1"
+LAB_SCHEMA = "stepwhy.lab/1"
 
 ComparisonVerdict = Literal["faster", "slower", "same", "cannot tell"]
 
@@ -162,4 +163,53 @@ class Comparison:
     ops: tuple[OpDifference, ...] = ()
     notes: tuple[str, ...] = ()
     schema: str = COMPARE_SCHEMA
+    stepwhy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LabResult:
+    """What one pair of the lab showed: a program with a planted fault, and its healthy twin.
+
+    Args:
+        name: Of the pair.
+        title: What it is about.
+        diagnosis: Id of the planted fault's diagnosis.
+        faulty_runs: Runs of the faulty program that count.
+        found_first: In how many of them the planted diagnosis was the first finding.
+        cured_runs: Runs of the cured program that count.
+        false_alarms: In how many of them it was found.
+        other_first: What was found first instead, in other faulty runs.
+        predicted_low_ns: Lower end of the saving per step that the findings predict (median over
+            the runs); null when none predicts one.
+        predicted_high_ns: Upper end.
+        edit: What the prediction is of.
+        measured_ns: Step time of the faulty program less that of the cured one.
+        measured_low_ns: Lower end of its interval; null with a single pair.
+        measured_high_ns: Upper end.
+        passed: Found first in more than half of the faulty runs, in no cured one, and the machine
+            was quiet; null when it was not.
+        comparison: The two programs' step times, the faulty one as A.
+        date: Day of the measurement, ISO 8601.
+        versions: Of Python and of the framework.
+    """
+
+    name: str
+    title: str
+    diagnosis: str
+    faulty_runs: int
+    found_first: int
+    cured_runs: int
+    false_alarms: int
+    other_first: tuple[str, ...]
+    predicted_low_ns: int | None
+    predicted_high_ns: int | None
+    edit: str
+    measured_ns: int
+    measured_low_ns: int | None
+    measured_high_ns: int | None
+    passed: bool | None
+    comparison: Comparison
+    date: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    schema: str = LAB_SCHEMA
     stepwhy: str = ""

@@ -15,9 +15,11 @@ import msgspec
 from stepwhy.findings import (
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
+    LAB_SCHEMA,
     SCHEMA,
     BenchResult,
     Comparison,
+    LabResult,
     Result,
 )
 
@@ -25,6 +27,7 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "result": (Result, SCHEMA),
     "bench": (BenchResult, BENCH_SCHEMA),
     "compare": (Comparison, COMPARE_SCHEMA),
+    "lab": (LabResult, LAB_SCHEMA),
 }
 """What is printed as JSON: the class and the version of each contract, by a short name."""
 
@@ -33,7 +36,7 @@ def contract_schema(name: str) -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of what `report.json.render` returns for a contract.
 
     Args:
-        name: 'result', 'bench' or 'compare'.
+        name: 'result', 'bench', 'compare' or 'lab'.
     """
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)

@@ -35,8 +35,13 @@ def render_bench(result: BenchResult, console: Console | None = None) -> None:
         console: Where to print; standard output where None.
     """
     colour = "yellow" if result.quiet is False else "cyan"
-    _print(
-        [*_head(result.sentence, colour), *_runs([result.measurement]), *_notes(result)], console
+    print_parts(
+        [
+            *sentence_line(result.sentence, colour),
+            *runs_picture([result.measurement]),
+            *_notes(result),
+        ],
+        console,
     )
 
 
@@ -48,29 +53,41 @@ def render_comparison(result: Comparison, console: Console | None = None) -> Non
         console: Where to print; standard output where None.
     """
     parts = [
-        *_head(result.sentence, _COLOUR[result.verdict]),
-        *_runs([result.a, result.b]),
+        *sentence_line(result.sentence, _COLOUR[result.verdict]),
+        *runs_picture([result.a, result.b]),
         *_categories(result),
         *_ops(result),
         *_notes(result),
     ]
-    _print(parts, console)
+    print_parts(parts, console)
 
 
-def _print(parts: Sequence[RenderableType], console: Console | None) -> None:
+def print_parts(parts: Sequence[RenderableType], console: Console | None) -> None:
+    """Print a report, no wider than lines can be read.
+
+    Args:
+        parts: Its parts from above.
+        console: Where to print; standard output where None.
+    """
     console = console or Console(highlight=False, emoji=False, markup=False)
     ascii_only = console.options.ascii_only
     console.print(Finish(Group(*parts), ascii_only=ascii_only), width=min(console.width, _WIDEST))
 
 
-def _head(sentence: str, colour: str) -> Iterator[RenderableType]:
+def sentence_line(sentence: str, colour: str) -> Iterator[RenderableType]:
+    """The first line: the verdict behind a coloured square.
+
+    Args:
+        sentence: The verdict.
+        colour: Of the square.
+    """
     yield Text("")
     head = Table.grid(padding=(0, 1, 0, 0))
     head.add_row(Text("■", colour), Text(words.one_line(sentence), "bold"))
     yield head
 
 
-def _runs(sides: Sequence[Measurement]) -> Iterator[RenderableType]:
+def runs_picture(sides: Sequence[Measurement]) -> Iterator[RenderableType]:
     """One row per program: its runs' median steps as marks on a common axis, its step time."""
     medians = [run.median_ns for side in sides for run in side.runs]
     low, high = min(medians), max(medians)

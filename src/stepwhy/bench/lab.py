@@ -1,0 +1,103 @@
+"""What a pair of the lab shows: the fault found, its cure not, gain predicted and measured."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING
+
+from stepwhy import __version__
+from stepwhy.bench.compare import compare
+from stepwhy.bench.summary import counting
+from stepwhy.findings import LabResult
+from stepwhy.stats import paired_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from stepwhy.bench.sample import Sample
+    from stepwhy.findings import Saving
+
+_MARGIN = 0.03
+_LEVEL = 0.95
+
+
+def judge_pair(
+    name: str,
+    title: str,
+    diagnosis: str,
+    faulty: Sequence[Sample],
+    cured: Sequence[Sample],
+    *,
+    wanted: int,
+    day: date,
+) -> LabResult:
+    """The result of one pair.
+
+    Args:
+        name: Of the pair.
+        title: What it is about.
+        diagnosis: Id of the planted fault's diagnosis.
+        faulty: Runs of the faulty program, at least one.
+        cured: Runs of the cured one, made in turns with them.
+        wanted: How many pairs of runs were to count.
+        day: When.
+    """
+    bad, good = counting(faulty), counting(cured)
+    first = [_first(s) for s in bad]
+    alarms = sum(_saving_or_found(s, diagnosis) is not None for s in good)
+    found_first = first.count(diagnosis)
+    comparison = compare(
+        (f"{name}, faulty", f"{name}, cured"), faulty, cured, margin=_MARGIN, wanted=wanted
+    )
+    low, high, edit = _predicted(bad, diagnosis)
+    sides = [[float(s.summary.median_ns) for s in side] for side in (good, bad)]
+    gain = paired_difference(*sides, level=_LEVEL) if len(good) == len(bad) else None
+    return LabResult(
+        name=name,
+        title=title,
+        diagnosis=diagnosis,
+        faulty_runs=len(bad),
+        found_first=found_first,
+        cured_runs=len(good),
+        false_alarms=alarms,
+        other_first=tuple(n for n, _ in Counter(f for f in first if f != diagnosis).most_common()),
+        predicted_low_ns=low,
+        predicted_high_ns=high,
+        edit=edit,
+        measured_ns=round(gain.estimate) if gain else comparison.a.step_ns - comparison.b.step_ns,
+        measured_low_ns=round(gain.low) if gain else None,
+        measured_high_ns=round(gain.high) if gain else None,
+        passed=None if comparison.quiet is False else 2 * found_first > len(bad) and not alarms,
+        comparison=comparison,
+        date=day.isoformat(),
+        versions={"python": platform.python_version(), "framework": bad[0].framework},
+        stepwhy=__version__,
+    )
+
+
+def _first(sample: Sample) -> str:
+    """Id of the first finding; '' when nothing was found."""
+    return next((f.id for f in sample.findings if f.verdict == "found"), "")
+
+
+def _saving_or_found(sample: Sample, diagnosis: str) -> Saving | bool | None:
+    """The saving that the diagnosis predicts, True when it was found without one, else None."""
+    for finding in sample.findings:
+        if finding.id == diagnosis and finding.verdict == "found":
+            return finding.saving or True
+    return None
+
+
+def _predicted(samples: Sequence[Sample], diagnosis: str) -> tuple[int | None, int | None, str]:
+    """Median ends of the predicted savings, and what they are of."""
+    found = [_saving_or_found(s, diagnosis) for s in samples]
+    savings = [f for f in found if f is not None and not isinstance(f, bool)]
+    if not savings:
+        return None, None, ""
+    low, high = (
+        round(median(ends)) for ends in zip(*((s.low_ns, s.high_ns) for s in savings), strict=True)
+    )
+    return low, high, savings[0].edit

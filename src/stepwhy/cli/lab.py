@@ -1,0 +1,121 @@
+"""`stepwhy lab`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stepwhy.cli.bench import busy_option, json_option, out_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepwhy.cli.lab_pairs import Pair
+    from stepwhy.findings import LabResult
+
+RESULT_FILE = "lab.json"
+
+
+@click.group()
+def lab() -> None:
+    """Small real training programs, each with a planted fault and a healthy twin."""
+
+
+@lab.command("list")
+def list_pairs() -> None:
+    """List the pairs, with the diagnosis that names the planted fault."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from stepwhy.cli.lab_pairs import pairs
+
+    table = Table(
+        "pair", "planted", "what it is about", box=None, pad_edge=False, padding=(0, 3, 0, 0)
+    )
+    for pair in pairs():
+        table.add_row(pair.name, pair.diagnosis, pair.title)
+    Console(highlight=False).print(table)
+
+
+@lab.command("run")
+@click.argument("name")
+@click.option("--size", default="small", show_default=True, help="Which size of the programs.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Pairs of runs that shall count.",
+)
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Also keep the result in the lab's own folder of results.",
+)
+@out_option
+@busy_option
+@json_option
+@click.pass_context
+def run_pair(
+    ctx: click.Context,
+    name: str,
+    size: str,
+    repeats: int,
+    out: Path | None,
+    *,
+    record: bool,
+    allow_busy: bool,
+    as_json: bool,
+) -> None:
+    """Run a pair in turns, explain every run, and show the gain: predicted and measured.
+
+    Exit code 0 when the planted fault was found first in the faulty program and not in its twin,
+    1 when not, 7 when the machine was too busy to tell.
+    """
+    from stepwhy.cli.lab_pairs import find, lab_folder
+    from stepwhy.cli.measuring import keep
+    from stepwhy.report.terminal.lab import render_lab
+
+    pair = find(name)
+    result, folder = _run(pair, size, repeats, out, allow_busy=allow_busy)
+    text = keep(folder / RESULT_FILE, result)
+    if record:
+        results = lab_folder() / "results"
+        results.mkdir(exist_ok=True)
+        keep(results / f"{pair.name.replace('/', '-')}.json", result)
+    if as_json:
+        click.echo(text, nl=False)
+    else:
+        render_lab(result)
+        click.echo(f"Runs: {folder}", err=True)
+    ctx.exit({True: 0, False: 1, None: 7}[result.passed])
+
+
+def _run(
+    pair: Pair, size: str, repeats: int, out: Path | None, *, allow_busy: bool
+) -> tuple[LabResult, Path]:
+    """Make the runs; the result and their folder."""
+    from stepwhy.bench import judge_pair, measure_pairs
+    from stepwhy.capture.command import default_run_dir
+    from stepwhy.cli.measuring import counted, new_folder
+    from stepwhy.cli.programs import program
+
+    if size not in pair.sizes:
+        raise click.BadParameter(f"{pair.name} has the sizes {', '.join(pair.sizes)}")
+    now = datetime.now().astimezone()
+    folder = new_folder(out or default_run_dir([f"lab-{pair.name.replace('/', '-')}"], now))
+    sides = [
+        program(label, _command(pair, words, size), folder / label, folder)
+        for label, words in (("faulty", pair.faulty), ("cured", pair.cured))
+    ]
+    with counted() as progress:
+        faulty, cured = measure_pairs(sides, repeats, allow_busy=allow_busy, progress=progress)
+    about = (pair.name, pair.title, pair.diagnosis)
+    return judge_pair(*about, faulty, cured, wanted=repeats, day=now.date()), folder
+
+
+def _command(pair: Pair, words: tuple[str, ...], size: str) -> list[str]:
+    return [sys.executable, str(pair.folder / words[0]), *words[1:], *pair.sizes[size]]

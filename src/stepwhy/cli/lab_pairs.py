@@ -1,0 +1,84 @@
+"""The pairs of the lab, as they lie on disk."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwhy.errors import NotFoundError
+
+PAIR_FILE = "pair.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A program with a planted fault, and its healthy twin.
+
+    Args:
+        name: As in 'tf1/towers'.
+        folder: Where its programs are.
+        title: What it is about, in one line.
+        diagnosis: Id of the planted fault's diagnosis.
+        faulty: The faulty program and its arguments.
+        cured: The healthy one and its arguments.
+        sizes: Further arguments of both, by the name of a size; 'small' is the default.
+        page: The page about the situation, relative to the documentation; '' without one.
+    """
+
+    name: str
+    folder: Path
+    title: str
+    diagnosis: str
+    faulty: tuple[str, ...]
+    cured: tuple[str, ...]
+    sizes: dict[str, tuple[str, ...]]
+    page: str
+
+
+def lab_folder() -> Path:
+    """Where the lab is: inside an installed package, or beside the source of one under work.
+
+    Raises:
+        NotFoundError: It was not installed.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "_lab", package.parents[1] / "lab"):
+        if folder.is_dir():
+            return folder
+    raise NotFoundError("the lab is not installed", "Run from a clone of the repository")
+
+
+def pairs() -> list[Pair]:
+    """All pairs, by name."""
+    root = lab_folder()
+    return [_pair(file, root) for file in sorted(root.glob(f"*/*/{PAIR_FILE}"))]
+
+
+def find(name: str) -> Pair:
+    """The pair of a name, which may leave out the framework when that is no doubt.
+
+    Raises:
+        NotFoundError: There is none, or there are several.
+    """
+    every = pairs()
+    found = [p for p in every if name in (p.name, p.name.rpartition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(p.name for p in found or every)
+    kind = "several pairs are" if found else "no pair is"
+    raise NotFoundError(f"{kind} called {name}", f"Choose one of: {names}")
+
+
+def _pair(file: Path, root: Path) -> Pair:
+    about = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Pair(
+        name=file.parent.relative_to(root).as_posix(),
+        folder=file.parent,
+        title=about["title"],
+        diagnosis=about["diagnosis"],
+        faulty=tuple(about.get("faulty", ["faulty.py"])),
+        cured=tuple(about.get("cured", ["cured.py"])),
+        sizes={name: tuple(words) for name, words in about.get("sizes", {"small": []}).items()},
+        page=about.get("page", ""),
+    )

@@ -1,0 +1,77 @@
+"""`stepwhy lab` as its user runs it, on a lab of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli, lab_pairs
+from stepwhy.diagnoses import TABLE
+from tests.cli.test_measuring import PROGRAM
+
+PAIR = """
+title = "A slow program"
+diagnosis = "graph-growth"
+faulty = ["train.py", "20"]
+cured = ["train.py", "10"]
+
+[sizes]
+small = []
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pair = tmp_path / "lab" / "tf1" / "slow"
+    pair.mkdir(parents=True)
+    (pair / "train.py").write_text(PROGRAM)
+    (pair / "pair.toml").write_text(PAIR)
+    monkeypatch.setattr(lab_pairs, "lab_folder", lambda: tmp_path / "lab")
+    return pair
+
+
+def invoke(*args):
+    return CliRunner().invoke(cli, ["lab", *map(str, args)])
+
+
+@pytest.mark.usefixtures("folder")
+def test_list_names_the_pairs():
+    outcome = invoke("list")
+    assert outcome.exit_code == 0
+    assert "tf1/slow" in outcome.stdout
+    assert "graph-growth" in outcome.stdout
+
+
+def test_run_shows_the_gain_and_fails_where_the_fault_is_not_found(folder):
+    outcome = invoke("run", "slow", "--allow-busy", "--repeats", 2, "--out", "o")
+    assert outcome.exit_code == 1, outcome.output
+    assert "graph-growth first in 0 of 2 faulty runs" in outcome.stdout.replace("\n", " ")
+    kept = json.loads((folder.parents[2] / "o/lab.json").read_text())
+    assert kept["measured_ns"] == 10_000_000
+    assert kept["schema"] == "stepwhy.lab/1"
+    assert not (folder.parents[1] / "results").exists()
+
+
+def test_record_keeps_the_result_in_the_lab(folder):
+    invoke("run", "tf1/slow", "--allow-busy", "--repeats", 2, "--out", "o", "--record")
+    assert (folder.parents[1] / "results" / "tf1-slow.json").is_file()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("words", "code"), [(["none"], 3), (["slow", "--size", "vast"], 2)])
+def test_what_is_not_there_is_told(words, code):
+    assert invoke("run", *words, "--out", "o").exit_code == code
+
+
+def test_every_pair_of_the_repository_plants_a_diagnosis_that_exists():
+    known = {name.replace("_", "-") for name in TABLE}
+    found = lab_pairs.pairs()
+    assert found
+    for pair in found:
+        assert pair.diagnosis in known
+        assert "small" in pair.sizes
+        for words in (pair.faulty, pair.cured):
+            assert (pair.folder / words[0]).is_file()
