@@ -45,3 +45,30 @@ def test_one_sample_shows_no_growth():
 
 def test_an_idle_process_waits_for_nothing():
     assert host_load(trace(cpu_ns=[S, S], run_delay_ns=[S, S])) == HostLoad(None, None, None, None)
+
+
+def test_disks():
+    load = host_load(
+        trace(
+            disk_wait_ns=[0, S // 2, S],
+            disk_read_bytes=[100, 300, 600],
+            disk_written_bytes=[7, 7, 7],
+            machine_disk_stall_ns=[5 * S, 5 * S, 5 * S + S // 2],
+        )
+    )
+    assert load == HostLoad(
+        *(None,) * 4,
+        disk_wait_share=0.5,
+        disk_read_bytes=500,
+        disk_written_bytes=0,
+        machine_disk_stall_share=0.25,
+    )
+
+
+def test_what_the_kernel_did_not_tell_of_disks_is_missing():
+    load = host_load(trace(cpu_ns=[0, S], run_delay_ns=[0, 0]))
+    assert (load.disk_wait_share, load.disk_read_bytes, load.machine_disk_stall_share) == (
+        None,
+        None,
+        None,
+    )

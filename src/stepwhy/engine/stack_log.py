@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 
 class _Sample(msgspec.Struct):
-    """How often the driving thread was at one line of the program, in one package."""
+    """How often a thread was at one line of the program, in one package."""
 
     line: str
     leaf: str
     count: int
+    role: Literal["driver", "worker", "thread"] = "driver"
 
 
 class _Stacks(msgspec.Struct):
@@ -42,4 +45,5 @@ def add_samples(data: bytes, builder: TraceBuilder) -> None:
                 line=builder.intern(sample.line),
                 leaf=builder.intern(sample.leaf),
                 count=sample.count,
+                role=int(SampleRole[sample.role.upper()]),
             )

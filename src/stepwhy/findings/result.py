@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
 from stepwhy.findings.watched import (  # noqa: TC001 - the JSON schema reads the annotations
     EventGroup,
     Pipeline,
@@ -94,12 +95,25 @@ class HostLoad:
         background_cores: Cores that other programs kept busy on average.
         cores: Cores of the machine.
         peak_resident_bytes: Largest resident memory of the process.
+        disk_wait_share: Share of the time in which the process's main thread was blocked on a
+            disk.
+        disk_read_bytes, disk_written_bytes: What the process read from disks and wrote to them.
+        machine_disk_stall_share: Share of the time in which everything on the machine that had
+            something to do waited for a disk.
+        gpus: The GPUs that the process had open.
+        lines: Lines of the program that held its threads, by role, largest share first.
     """
 
     run_delay_share: float | None
     background_cores: float | None
     cores: int | None
     peak_resident_bytes: int | None
+    disk_wait_share: float | None = None
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    machine_disk_stall_share: float | None = None
+    gpus: tuple[GpuLoad, ...] = ()
+    lines: tuple[HostLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,16 @@
-"""Where the driving thread runs Python, from stack samples."""
+"""Where the driving thread, its workers and its other threads run the program, by stack samples."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from stepwhy.findings import HostLine
+from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepwhy.trace import Trace
 
 # In these packages a thread executes the framework: calls that the breakdown has other names for.
@@ -14,22 +19,68 @@ FRAMEWORKS = frozenset(
 )
 # Fewer samples than this put no line before another.
 FEWEST_SAMPLES = 20
+# Further lines, and rarer ones, are among many.
+_LINES_PER_ROLE = 5
+_RAREST_SHARE = 0.02
+_NAMES: dict[SampleRole, Literal["driver", "worker", "thread"]] = {
+    SampleRole.DRIVER: "driver",
+    SampleRole.WORKER: "worker",
+    SampleRole.THREAD: "thread",
+}
 
 
 def python_lines(trace: Trace) -> list[tuple[str, float]]:
-    """Lines of the program by their share of all samples, Python outside the framework only.
+    """Lines of the program that hold the driving thread, outside the framework only.
 
     A sample in NumPy or the standard library counts for the line of the program that called it.
 
     Returns:
-        (line, share of the samples), largest first; [] where too few samples were taken.
+        (line, share of the driving thread's samples), largest first; [] where too few samples were
+        taken.
     """
-    samples = trace.samples
-    total = int(samples.count.sum())
+    return _lines(trace, SampleRole.DRIVER, FRAMEWORKS)
+
+
+def hot_lines(trace: Trace) -> tuple[HostLine, ...]:
+    """The lines that hold the threads of each role most, at most five per role.
+
+    The driving thread's time inside the framework has other names in a breakdown and is left out.
+    What workers and other threads do inside a framework is their work, and counts for the line that
+    called it.
+    """
+    ranked = {
+        SampleRole.DRIVER: python_lines(trace),
+        SampleRole.WORKER: _lines(trace, SampleRole.WORKER),
+        SampleRole.THREAD: _lines(trace, SampleRole.THREAD),
+    }
+    return tuple(
+        HostLine(line, round(share, 3), _NAMES[role])
+        for role, lines in ranked.items()
+        for line, share in lines[:_LINES_PER_ROLE]
+        if share >= _RAREST_SHARE
+    )
+
+
+def _lines(
+    trace: Trace, role: SampleRole, left_out: frozenset[str] = frozenset()
+) -> list[tuple[str, float]]:
+    """(line, share of the role's samples), largest first, without those in some packages."""
+    samples = list(_samples(trace, role))
+    total = sum(count for _, _, count in samples)
     if total < FEWEST_SAMPLES:
         return []
     counts: Counter[str] = Counter()
-    for line, leaf, count in zip(samples.line, samples.leaf, samples.count, strict=True):
-        if trace.string(int(line)) and trace.string(int(leaf)) not in FRAMEWORKS:
-            counts[trace.string(int(line))] += int(count)
+    for line, leaf, count in samples:
+        if line and leaf not in left_out:
+            counts[line] += count
     return [(line, count / total) for line, count in counts.most_common()]
+
+
+def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, int]]:
+    """Line, package and count of each row of a role."""
+    samples = trace.samples
+    for line, leaf, count, of in zip(
+        samples.line, samples.leaf, samples.count, samples.role, strict=True
+    ):
+        if of == role:
+            yield trace.string(int(line)), trace.string(int(leaf)), int(count)

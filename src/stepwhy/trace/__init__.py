@@ -12,6 +12,7 @@ from stepwhy.trace.schema import (
     Kind,
     Phase,
     Role,
+    SampleRole,
 )
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Meta",
     "Phase",
     "Role",
+    "SampleRole",
     "SliceIndex",
     "Trace",
     "TraceBuilder",

@@ -6,20 +6,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.trace.schema import TABLES, Copy, DeviceKind, FlowKind, Kind, Phase, Role, columns_of
+from stepwhy.trace.schema import (
+    TABLES,
+    Copy,
+    DeviceKind,
+    FlowKind,
+    Kind,
+    Phase,
+    Role,
+    SampleRole,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.trace.model import Columns, Trace
 
-_ENUMS: dict[str, type[Kind | Role | DeviceKind | Copy | Phase | FlowKind]] = {
+_Enum = type[Kind | Role | DeviceKind | Copy | Phase | FlowKind | SampleRole]
+
+_ENUMS: dict[str, _Enum] = {
     "Kind": Kind,
     "Role": Role,
     "DeviceKind": DeviceKind,
     "Copy": Copy,
     "Phase": Phase,
     "FlowKind": FlowKind,
+    "SampleRole": SampleRole,
 }
 
 
@@ -64,11 +77,7 @@ def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
         raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, outside [{low}, {high})")
 
 
-def _members(
-    where: str,
-    values: NDArray[np.int8],
-    enum: type[Kind | Role | DeviceKind | Copy | Phase | FlowKind],
-) -> None:
+def _members(where: str, values: NDArray[np.int8], enum: _Enum) -> None:
     bad = np.flatnonzero(~np.isin(values, [int(m) for m in enum]))
     if len(bad):
         raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, not a {enum.__name__}")

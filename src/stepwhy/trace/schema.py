@@ -99,6 +99,14 @@ class FlowKind(IntEnum):
     GRADIENT = 2  # from a forward operation to its backward operation
 
 
+class SampleRole(IntEnum):
+    """Which thread a stack sample is of."""
+
+    DRIVER = 0  # the driving thread
+    WORKER = 1  # the main thread of a process that the training started
+    THREAD = 2  # another thread of the training process that runs code of the program
+
+
 Table = Literal[
     "devices",
     "tracks",
@@ -316,7 +324,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "samples", "leaf", "int32", "string", "", "Package that ran; '' for the program itself."
     ),
-    Column("samples", "count", "int64", "", "", "Stack samples of the driving thread taken there."),
+    Column("samples", "count", "int64", "", "", "Stack samples taken there."),
+    Column("samples", "role", "int8", "SampleRole", "0", "Which thread they are of."),
     Column(
         "events",
         "kind",

@@ -1,0 +1,81 @@
+"""Series of sampled values: of one counter, of the machine or of one device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one counter, in order of time.
+
+    Args:
+        times_ns: When; (samples,).
+        values: What; (samples,).
+    """
+
+    times_ns: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    @property
+    def last(self) -> int | None:
+        """The last sample; None without any."""
+        return int(self.values[-1]) if len(self.values) else None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest sample; None without any."""
+        return int(self.values.max()) if len(self.values) else None
+
+    @property
+    def growth(self) -> int | None:
+        """How much a running total grew between its first and last sample; None without two."""
+        return int(self.values[-1] - self.values[0]) if len(self.values) > 1 else None
+
+    @property
+    def share_of_time(self) -> float | None:
+        """Growth of a total of nanoseconds, by the time in which it grew, 0..1."""
+        growth = self.growth
+        if growth is None or self.times_ns[-1] <= self.times_ns[0]:
+            return None
+        return min(max(growth / int(self.times_ns[-1] - self.times_ns[0]), 0.0), 1.0)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over time: a sample stands for the time around it, as intervals grow with a run."""
+        if not len(self.values):
+            return None
+        if len(self.values) == 1 or self.times_ns[-1] <= self.times_ns[0]:
+            return float(self.values.mean())
+        span_ns = int(self.times_ns[-1] - self.times_ns[0])
+        levels = (self.values[1:] + self.values[:-1]) / 2
+        return float((levels * np.diff(self.times_ns)).sum()) / span_ns
+
+    def where(self, mask: int) -> Series:
+        """1 where a sample has any of some bits, else 0."""
+        return Series(self.times_ns, ((self.values & mask) != 0).astype(np.int64))
+
+
+def series(trace: Trace, name: str, device: int = NULL) -> Series:
+    """The samples of a counter.
+
+    Args:
+        trace: The trace.
+        name: The counter.
+        device: Row of `devices`; NULL for a counter of no device.
+    """
+    counters = trace.counters
+    rows = np.flatnonzero(
+        np.isin(counters.name, trace.strings_where([name])) & (counters.device == device)
+    )
+    return Series(counters.time_ns[rows], counters.value[rows])
