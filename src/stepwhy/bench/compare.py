@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # One comparison in a hundred may be wrong: a comparison in CI runs with every change.
 LEVEL = 0.99
+# A change beyond this is told in words: its percentage says nothing more.
+_BEYOND = 9.0
 
 
 def compare(
@@ -88,8 +90,7 @@ def _sentence(verdict: str, change: float, ratio: Ratio | None, margin: float) -
         case "same":
             return f"The same within {100 * margin:g} %: B {size} {where}."
         case "cannot tell":
-            found = format_fraction(ratio.detectable)
-            return f"Cannot tell: B {size} {where}; only a change of {found} would be found."
+            return f"Cannot tell: B {size} {where}; {_detectable(ratio.detectable)}."
         case _:
             return f"B is {verdict}: it {size} {where}."
 
@@ -101,7 +102,15 @@ def _change(change: float) -> str:
     return f"takes {format_fraction(abs(change))} {'longer' if change > 0 else 'less time'}"
 
 
+def _detectable(change: float) -> str:
+    if change > _BEYOND:
+        return "such noise hides any change"
+    return f"only a change of {format_fraction(change)} would be found"
+
+
 def _signed(change: float) -> str:
+    if change > _BEYOND:
+        return f"more than {_BEYOND + 1:.0f} times"
     return f"{'+' if change > 0 else '-' if change < 0 else ''}{format_fraction(abs(change))}"
 
 

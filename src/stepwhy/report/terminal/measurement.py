@@ -95,17 +95,17 @@ def runs_picture(sides: Sequence[Measurement]) -> Iterator[RenderableType]:
     names = ("A", "B") if len(sides) > 1 else ("",)
     for name, side in zip(names, sides, strict=True):
         interval = (
-            f"{format_ns(side.step_ns)}  ({format_ns(side.low_ns)} to {format_ns(side.high_ns)})"
+            f"{format_ns(side.step_ns)} ({format_ns(side.low_ns)} to {format_ns(side.high_ns)})"
         )
         label = f"{name}  {side.label}".strip()
         table.add_row(Text(label), _marks(side, low, high), Text(interval))
-    axis = f"{format_ns(low)} to {format_ns(high)}; o: median step of a run"
+    axis = f"{format_ns(low)} to {format_ns(high)}; o: a run"
     void = any(run.void for side in sides for run in side.runs)
     table.add_row("", Text(axis + (", x: does not count" if void else ""), "dim"), "")
     yield Padding(table, (1, 0, 0, 2))
 
 
-def _marks(side: Measurement, low: int, high: int, width: int = 40) -> Text:
+def _marks(side: Measurement, low: int, high: int, width: int = 30) -> Text:
     cells = ["·"] * width
     for run in side.runs:
         place = round((run.median_ns - low) / max(high - low, 1) * (width - 1))
@@ -132,10 +132,10 @@ def _categories(result: Comparison) -> Iterator[RenderableType]:
 
 
 def _sure(row: CategoryDifference) -> Text:
-    if row.low_ns is None or row.high_ns is None:
+    """Whether the difference may be chance; nothing where a single run each cannot say."""
+    if row.low_ns is None or row.sure:
         return Text("")
-    ends = f"{_signed(row.low_ns)} to {_signed(row.high_ns)}"
-    return Text(ends if row.sure else f"{ends}: may be chance", "dim")
+    return Text("may be chance", "dim")
 
 
 def _signed(ns: int) -> str:
