@@ -8,8 +8,8 @@ from stepwhy.trace.merge import concatenate
 from tests.passes.timeline import MS, Timeline
 
 
-def run(signature, start, end):
-    return Line("run", start * MS, end * MS, signature=signature)
+def run(signature, start, end, **more):
+    return Line("run", start * MS, end * MS, signature=signature, **more)
 
 
 def window(start, end, kind=Kind.KERNEL):
@@ -59,3 +59,43 @@ def test_a_step_with_more_runs_than_most_is_left_out():
     steps.append(([run(0, 180, 190), run(1, 190, 290)], 300))
     windows = [window(0, 10), window(180, 190), window(190, 290, Kind.STORAGE)]
     assert breakdown(windows, steps) == ([10 * MS], {"compute": 8, "dispatch": 2})
+
+
+def late_window(start, end, first):
+    """A traced run whose executor works from its first operation to the end."""
+    line = Timeline().steps(start, end)
+    line.add(line.executor(), Kind.KERNEL, first, end, scope="node")
+    return RunWindow(line.trace(), start * MS, end * MS)
+
+
+def test_what_a_fresh_run_takes_longer_to_begin_is_its_preparation():
+    # The training run begins after 1 ms; the metric is new in every step and takes 6 ms to begin.
+    steps = [
+        ([run(0, at, at + 10), run(i, at + 10, at + 20, fresh=1)], (at + 20) * MS)
+        for i, at in ((1, 0), (2, 20))
+    ]
+    windows = [late_window(at, at + 10, at + 1) for at in (0, 20)]
+    windows += [late_window(at, at + 10, at + 6) for at in (10, 30)]
+    assert breakdown(windows, steps) == (
+        [20 * MS, 20 * MS],
+        {"compute": 13, "compile": 5, "dispatch": 2},
+    )
+
+
+def test_feeding_a_fresh_run_is_not_its_preparation():
+    # The same fetches took 4 ms to begin when nothing was prepared.
+    steps = [
+        ([run(0, 0, 10, fresh=1)], 10 * MS),
+        ([run(0, 10, 20)], 20 * MS),
+    ]
+    # Two of its six milliseconds are; the mean of both steps is one.
+    windows = [late_window(0, 10, 6), late_window(10, 20, 14)]
+    _, ms = breakdown(windows, steps)
+    assert ms == {"compute": 5, "compile": 1, "dispatch": 4}
+
+
+def test_a_step_traced_too_early_counts_only_where_there_is_no_other():
+    early = ([run(0, 0, 50, early=1)], 50 * MS)
+    late = ([run(0, 50, 60)], 60 * MS)
+    assert breakdown([window(0, 50), window(50, 60)], [early, late])[0] == [10 * MS]
+    assert breakdown([window(0, 50)], [early, late])[0] == [50 * MS]

@@ -109,3 +109,17 @@ def test_no_step_spans_what_was_dropped():
 
 def test_lines_that_cannot_be_read_are_counted():
     assert read_steps(LogLines([b"{", json.dumps(call(0, 0, 1)).encode(), b"\x00"])).torn == 2
+
+
+def session_run(start_ns, end_ns, **more):
+    return {"kind": "run", "start_ns": start_ns, "end_ns": end_ns, **more}
+
+
+def test_the_cpu_time_of_a_session_step_is_that_of_its_runs_and_of_what_follows_each():
+    log = [session_run(0, 60, cpu_ns=5)]
+    log += [session_run(at, at + 60, gap_cpu_ns=gap, cpu_ns=5) for at, gap in ((100, 1), (200, 2))]
+    log.append(session_run(300, 360, gap_cpu_ns=3, light=1))
+    log.append(session_run(400, 460, light=1))
+    found = marks(*log)
+    assert found.cpu_ns.tolist() == [6, 7, 8, -1]
+    assert found.light.tolist() == [0, 0, 0, 1]

@@ -39,6 +39,9 @@ class Line(msgspec.Struct, gc=False):
     cpu_ns: int | None = None
     compile_ns: int | None = None
     light: int = 0
+    gap_cpu_ns: int | None = None
+    fresh: int = 0
+    early: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
         builder: Takes the rows.
     """
     marks = _told_or_called(records)
-    marks += [_of_session(runs, end_ns) for runs, end_ns in session_steps(records)]
+    marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
     names = _Mark.__struct_fields__
     builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
 
@@ -90,13 +93,19 @@ def _told_or_called(records: Sequence[Line]) -> list[_Mark]:
     return called if called and len(told) < _FEWEST_RUNS else told
 
 
-def _of_session(runs: Sequence[Line], end_ns: int) -> _Mark:
-    """The row of a step from its runs of a session."""
+def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
+    """The row of a step from its runs of a session and the run after it.
+
+    The CPU time between two runs is told with the later one.
+    """
+    used = [run.cpu_ns for run in runs] + [run.gap_cpu_ns for run in (*runs[1:], after)]
+    known = [cpu_ns for cpu_ns in used if cpu_ns is not None]
     return _Mark(
         runs[0].start_ns,
-        end_ns - runs[0].start_ns,
+        after.start_ns - runs[0].start_ns,
         int(any(run.profiled for run in runs)),
         _light(runs),
+        cpu_ns=sum(known) if len(known) == len(used) else NULL,
         graph_ns=sum(run.end_ns - run.start_ns for run in runs),
     )
 
