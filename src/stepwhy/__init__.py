@@ -4,3 +4,22 @@ Importing this package imports nothing else: it is loaded inside training jobs.
 """
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stepwhy.api import watch
+    from stepwhy.capture.told import step
+
+__all__ = ["__version__", "step", "watch"]
+
+_HOMES = {"step": "stepwhy.capture.told", "watch": "stepwhy.api"}
+
+
+def __getattr__(name: str) -> object:
+    """The public names, imported at first use and then at hand."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value

@@ -18,6 +18,8 @@ _CAPTURE = Path(lifetime.__file__).parent
 def own_state(monkeypatch):
     for name, value in {"_begins": [], "_ends": [], "_block": None, "_asleep": False}.items():
         monkeypatch.setattr(lifetime, name, value)
+    monkeypatch.setattr(lifetime.atexit, "register", lambda _: None)
+    monkeypatch.setattr(lifetime.os, "register_at_fork", lambda **_: None)
 
 
 def test_a_block_begins_in_order_and_ends_in_reverse(tmp_path):

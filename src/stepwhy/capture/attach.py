@@ -144,6 +144,15 @@ def observe() -> None:
             imports.after_import(name, _once(name, hook))
 
 
+def is_hooked(module: str) -> bool:
+    """Whether a module has been hooked into, so that its framework is there.
+
+    Args:
+        module: Its full name.
+    """
+    return module in _hooked
+
+
 def _once(name: str, hook: imports.Hook) -> imports.Hook:
     """A hook that keeps account of having been called."""
 

@@ -1,0 +1,175 @@
+"""Watching a stretch of one's own program: `with stepwhy.watch() as run: ...`.
+
+What is observed, and how, is in `stepwhy.capture.watch`. The explanation is made by a process of
+its own, so that neither its libraries nor its memory stay with the training.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from stepwhy.capture.watch import Block
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from stepwhy.findings import Result
+
+PAGE = "report.html"
+_PACKAGES = Path(__file__).resolve().parents[1]
+_BY_KEYBOARD = 130  # what a shell shows for a program that Ctrl-C has ended
+_FRAME = '<iframe srcdoc="{}" style="width:100%;height:40em;border:0"></iframe>'
+
+
+class Watch:
+    """One watched block, which shows its report in a notebook.
+
+    Args:
+        out: The run directory to write; default `stepwhy-runs/<time>-<name>`.
+        quiet: Print nothing.
+    """
+
+    def __init__(self, out: str | os.PathLike[str] | None, *, quiet: bool) -> None:
+        self._block = Block(Path(out) if out is not None else None)
+        self._quiet = quiet
+        self._explained = b""
+        self._result: Result | None = None
+        self._printed = 0
+
+    def __enter__(self) -> Self:
+        self._block.begin()
+        self._print_messages()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._block.end(_exit_code(error)):
+            report = self._explain()
+            self._print_messages()
+            self._print(report)
+
+    @property
+    def run_dir(self) -> Path | None:
+        """The run directory, absolute; None when nothing is observed."""
+        return self._block.run_dir
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What the person should know about the observation, one sentence or more each."""
+        return tuple(self._block.messages)
+
+    @property
+    def result(self) -> Result | None:
+        """What was found; None before the end of the block, and when nothing can be explained."""
+        if self._result is None and self._explained:
+            import msgspec  # noqa: PLC0415 - the training does without
+
+            from stepwhy.findings import Result  # noqa: PLC0415
+
+            self._result = msgspec.json.decode(self._explained, type=Result)
+        return self._result
+
+    def _explain(self) -> str:
+        """Have the run explained; the report as text, unless it went to the terminal itself."""
+        on_terminal = not self._quiet and _is_terminal()
+        try:
+            done = subprocess.run(  # noqa: S603 - this interpreter
+                [sys.executable, "-P", "-m", "stepwhy.engine.present", *self._arguments()],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None if on_terminal else subprocess.PIPE,
+                check=False,
+            )
+        except (OSError, ValueError) as error:
+            self._block.messages.append(
+                f"the run was not explained ({error}). Try: stepwhy explain {self.run_dir}"
+            )
+            return ""
+        self._explained = done.stdout
+        return (done.stderr or b"").decode(_encoding(), errors="replace")
+
+    def _arguments(self) -> list[str]:
+        """Which run to present, and whether it has been said why there is nothing to explain."""
+        return [str(self.run_dir), *(["-"] if self.messages else [])]
+
+    def _print_messages(self) -> None:
+        """Print the messages that came since the last time; not that somebody else observes."""
+        new, self._printed = self.messages[self._printed :], len(self.messages)
+        if not self._block.is_idle:
+            self._print("".join(f"stepwhy: {message}\n" for message in new))
+
+    def _print(self, text: str) -> None:
+        """Print to standard error; a program that has none goes on without."""
+        if self._quiet or not text:
+            return
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            return
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook; before there is one, what is known."""
+        try:
+            page = (self.run_dir or Path()) / PAGE
+            return _FRAME.format(html.escape(page.read_text(encoding="utf-8")))
+        except OSError:
+            state = "not explained" if self._block.is_over else "being watched"
+            lines = [f"stepwhy: {state}", *self.messages]
+            return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+
+
+def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> Watch:
+    """Watch the training inside a `with` block, and explain it at the end.
+
+    The training is observed as by `stepwhy run`, and not changed; nothing outside of the block is.
+    Where it cannot be observed, the block runs all the same and `messages` says why. Under
+    `stepwhy run`, and inside another watched block, the block does nothing.
+
+    Args:
+        out: The run directory to write; default `stepwhy-runs/<time>-<name>`.
+        quiet: Print nothing; otherwise the report goes to standard error.
+
+    Returns:
+        A context manager with `result`, `run_dir` and `messages`. In a notebook it shows the
+        report.
+    """
+    return Watch(out, quiet=quiet)
+
+
+def _exit_code(error: BaseException | None) -> int:
+    """The exit code that a program would have that ended like this."""
+    if isinstance(error, KeyboardInterrupt):
+        return _BY_KEYBOARD
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    return int(error is not None)
+
+
+def _is_terminal() -> bool:
+    """Whether what a child process prints is seen where this program's errors are."""
+    try:
+        return os.isatty(2) and sys.stderr.fileno() == 2
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _encoding() -> str:
+    """The encoding of standard error."""
+    return getattr(sys.stderr, "encoding", None) or "utf-8"
+
+
+def _environment() -> dict[str, str]:
+    """The environment of the process that explains."""
+    path = os.pathsep.join([str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": _encoding()}

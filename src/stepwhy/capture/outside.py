@@ -1,0 +1,120 @@
+"""The helper that samples a watched program from outside: started by it, and ended with it.
+
+Nothing that samples runs inside the program. The helper lives as long as the block; where the
+program dies first, killed or not, the helper ends within a second: it reads end of file from
+the program, and its parent is another one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+_PACKAGES = Path(__file__).resolve().parents[2]
+# From linux/prctl.h: whom a process lets read its memory where only ancestors may.
+_PR_SET_PTRACER = 0x59616D61
+# The stack samples that are being taken when the block ends are worth so much.
+_PATIENCE_S = 3.0
+_TICK_S = 0.5
+_NOT_STARTED = "CPU, memory and stacks were not sampled: the helper process could not be started"
+
+
+class Outside:
+    """The helper of one block, as the program sees it.
+
+    Args:
+        run_dir: The run directory, absolute.
+        command: What this process was started as.
+    """
+
+    def __init__(self, run_dir: Path, command: Sequence[str]) -> None:
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._scope = _ptrace_scope()
+        try:
+            self._helper = _start(run_dir, command)
+        except (OSError, ValueError):
+            return
+        if self._scope == 1:
+            _let_look(self._helper.pid)
+
+    def end(self) -> list[str]:
+        """End it, and wait a moment for what it still writes; never raises.
+
+        Returns:
+            What could not be sampled.
+        """
+        helper = self._helper
+        if helper is None:
+            return [_NOT_STARTED]
+        try:
+            helper.communicate(b"end", timeout=_PATIENCE_S)
+        except Exception:
+            helper.kill()
+            helper.wait()
+        if self._scope == 1:
+            _let_look(0)
+        return []
+
+
+def _start(run_dir: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start the helper: in a session of its own, out of reach of the terminal's keys."""
+    path = os.pathsep.join([str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # -P: what lies in the current folder is none of its modules.
+    words = [sys.executable, "-P", "-m", __name__, str(os.getpid()), str(run_dir), *command]
+    return subprocess.Popen(  # noqa: S603 - this interpreter
+        words,
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _ptrace_scope() -> int:
+    """How the kernel restricts reading another process's memory; 0 where it does not."""
+    try:
+        return int(_YAMA.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _let_look(pid: int) -> None:
+    """Let a process and its descendants read this one's memory; 0: nobody.
+
+    Source: Documentation/admin-guide/LSM/Yama.rst.
+    """
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The helper: sample until the program says that the block has ended, or is gone.
+
+    Args:
+        arguments: Id of the program, run directory, and what the program was started as.
+    """
+    from stepwhy.capture.sampler import Sampler
+    from stepwhy.capture.stacks import StackSamplers
+
+    pid, run_dir, *command = arguments
+    folder = Path(run_dir)
+    with Sampler(folder, int(pid), stacks=StackSamplers(folder, command)):
+        # Forks of the program hold the other end of the pipe open, so its end alone does not do.
+        while os.getppid() == int(pid) and not select.select([sys.stdin], [], [], _TICK_S)[0]:
+            pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
