@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import pytorch
+from stepwhy.capture.pacing import is_light
+from stepwhy.capture.pytorch_compile import Compilations
+from stepwhy.capture.pytorch_wait import InputWait
 from stepwhy.capture.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -21,16 +24,22 @@ class Optimizer:
 
 
 class Window:
-    """Takes note of what it is told; never profiles."""
+    """Takes note of what it is told; never profiles; done with step 12."""
 
     touched = False
 
     def __init__(self) -> None:
         self.told: list[tuple[int, bool]] = []
         self.abandoned = 0
+        self.more = 0
+        self.busy = True
 
-    def next_step(self, step: int, *, start: bool) -> None:
+    def next_step(self, step: int, *, start: bool, **_: int) -> None:
         self.told.append((step, start))
+        self.busy = step < 12
+
+    def again(self) -> None:
+        self.more += 1
 
     def abandon(self) -> None:
         self.abandoned += 1
@@ -47,68 +56,77 @@ def recorder(tmp_path: Path) -> Recorder:
 
 
 @pytest.fixture
-def observer(recorder: Recorder, window: Any) -> pytorch.StepObserver:
-    pytorch._input_wait.__init__()  # type: ignore[misc]
-    return pytorch.StepObserver(recorder, window)
+def waits() -> InputWait:
+    return InputWait()
 
 
-def log(recorder: Recorder, tmp_path: Path) -> list[dict[str, Any]]:
-    recorder.close()
+@pytest.fixture
+def compilations(recorder: Recorder) -> Compilations:
+    return Compilations(recorder)
+
+
+@pytest.fixture
+def observer(
+    recorder: Recorder, window: Any, waits: InputWait, compilations: Compilations
+) -> pytorch.StepObserver:
+    return pytorch.StepObserver(recorder, window, waits, compilations)
+
+
+def log(observer: pytorch.StepObserver, tmp_path: Path) -> list[dict[str, Any]]:
+    observer._log.write()
     path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_step_lasts_from_one_optimizer_step_to_the_next(
-    observer: pytorch.StepObserver, recorder: Recorder, tmp_path: Path
+    observer: pytorch.StepObserver, tmp_path: Path
 ) -> None:
     optimizer = Optimizer()
     for _ in range(4):
         observer.stepped(optimizer)
-    steps = log(recorder, tmp_path)
+    steps = log(observer, tmp_path)
     assert len(steps) == 3
     assert [a["end_ns"] for a in steps[:-1]] == [b["start_ns"] for b in steps[1:]]
     assert {step["input_wait_ns"] for step in steps} == {None}
 
 
-def test_one_optimizer_is_the_clock(
-    observer: pytorch.StepObserver, recorder: Recorder, tmp_path: Path
-) -> None:
+def test_one_optimizer_is_the_clock(observer: pytorch.StepObserver, tmp_path: Path) -> None:
     generator, discriminator = Optimizer(), Optimizer()
     for _ in range(10):
         observer.stepped(discriminator)
         observer.stepped(generator)
-    assert len(log(recorder, tmp_path)) == 9
+    assert len(log(observer, tmp_path)) == 9
 
 
 def test_another_optimizer_takes_over_when_the_clock_is_gone_or_silent(
-    observer: pytorch.StepObserver, recorder: Recorder, tmp_path: Path
+    observer: pytorch.StepObserver, tmp_path: Path
 ) -> None:
     first, second = Optimizer(), Optimizer()
     observer.stepped(first)
     for _ in range(pytorch._SILENT_STEPS + 2):
         observer.stepped(second)
-    assert len(log(recorder, tmp_path)) == 2
+    assert len(log(observer, tmp_path)) == 2
     del second
     third = Optimizer()
     for _ in range(4):
         observer.stepped(third)
-    assert len(log(recorder, tmp_path)) == 5
+    assert len(log(observer, tmp_path)) == 5
 
 
 def test_the_wait_for_batches_belongs_to_the_step_in_which_it_fell(
-    observer: pytorch.StepObserver, recorder: Recorder, tmp_path: Path
+    observer: pytorch.StepObserver, waits: InputWait, tmp_path: Path
 ) -> None:
     optimizer = Optimizer()
     observer.stepped(optimizer)
-    pytorch._input_wait.add(5)
-    pytorch._input_wait.add(6)
+    waits.add(5)
+    waits.add(6)
     observer.stepped(optimizer)
     observer.stepped(optimizer)
-    assert [step["input_wait_ns"] for step in log(recorder, tmp_path)] == [11, 0]
+    assert [step["input_wait_ns"] for step in log(observer, tmp_path)] == [11, 0]
 
 
 def test_the_cpu_time_of_the_driving_thread_is_logged(
-    observer: pytorch.StepObserver, recorder: Recorder, tmp_path: Path
+    observer: pytorch.StepObserver, tmp_path: Path
 ) -> None:
     optimizer = Optimizer()
     for _ in range(3):
@@ -118,33 +136,91 @@ def test_the_cpu_time_of_the_driving_thread_is_logged(
     thread = threading.Thread(target=observer.stepped, args=(optimizer,))
     thread.start()
     thread.join()
-    *first, busy, elsewhere = [step["cpu_ns"] for step in log(recorder, tmp_path)]
+    *first, busy, elsewhere = [step["cpu_ns"] for step in log(observer, tmp_path)]
     assert busy > max(first) >= 0
     assert elsewhere is None
-
-
-def test_a_failing_iterator_still_counts_and_still_fails() -> None:
-    pytorch._input_wait.__init__()  # type: ignore[misc]
-
-    def exhausted() -> None:
-        raise StopIteration
-
-    with pytest.raises(StopIteration):
-        pytorch._timed(exhausted)()
-    waited = pytorch._input_wait.take()
-    assert waited is not None
-    assert waited > 0
 
 
 def test_the_window_may_open_only_after_the_warm_up(
     observer: pytorch.StepObserver, window: Window
 ) -> None:
     optimizer = Optimizer()
-    for _ in range(12):
+    for _ in range(20):
         observer.stepped(optimizer)
-    assert [step for step, _ in window.told] == list(range(12))
+    assert [step for step, _ in window.told] == list(range(13))
     assert not any(start for step, start in window.told if step < pytorch._EARLIEST_STEP)
-    assert window.told[-1] == (11, True)
+    assert window.told[-1] == (12, True)
+
+
+def test_the_window_waits_until_nothing_has_been_compiled_for_a_while(
+    observer: pytorch.StepObserver, window: Window, compilations: Compilations
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(13):
+        observer.stepped(optimizer)
+        if len(window.told) < 11:
+            compilations.add(1, {})
+    assert [start for _, start in window.told[-3:]] == [False, False, True]
+
+
+def test_light_steps_are_timed_and_nothing_else_leaks_over_them(
+    observer: pytorch.StepObserver, waits: InputWait, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for number in range(65):
+        assert waits.light == (number > 0 and is_light(number - 1) and number > 13)
+        waits.add(7)
+        sum(range(20_000))
+        observer.stepped(optimizer)
+    steps = log(observer, tmp_path)
+    assert [s.get("light", 0) for s in steps] == [int(is_light(n)) for n in range(64)]
+    assert {s["input_wait_ns"] for s in steps if "light" not in s} == {7}
+    assert not any({"input_wait_ns", "cpu_ns"} & s.keys() for s in steps if "light" in s)
+    assert [a["end_ns"] for a in steps[:-1]] == [b["start_ns"] for b in steps[1:]]
+    assert all(s["cpu_ns"] < 2 * (s["end_ns"] - s["start_ns"]) for s in steps if "cpu_ns" in s)
+
+
+def test_many_other_optimizers_that_step_in_turn_never_take_over(
+    observer: pytorch.StepObserver, tmp_path: Path
+) -> None:
+    one_per_parameter = [Optimizer() for _ in range(3 * pytorch._SILENT_STEPS)]
+    for _ in range(5):
+        for optimizer in one_per_parameter:
+            observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 4
+
+
+def test_compilations_stand_on_the_line_of_their_step(
+    observer: pytorch.StepObserver, compilations: Compilations, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for number in range(60):
+        if number in (3, 42):
+            compilations.add(5, {"co_name": "loss"})
+            compilations.add(4, {"co_name": "loss"})
+        observer.stepped(optimizer)
+    steps = log(observer, tmp_path)
+    compiled = {n: (s["compile_ns"], s["compiled"]) for n, s in enumerate(steps) if "compiled" in s}
+    assert compiled == {2: (9, {"compile loss": 9}), 41: (9, {"compile loss": 9})}
+
+
+def test_a_lasting_change_is_told_and_asks_for_another_window(
+    observer: pytorch.StepObserver, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1]
+    monkeypatch.setattr(pytorch, "now_ns", lambda: clock[0])
+    optimizer = Optimizer()
+    for number in range(400):
+        clock[0] += 50_000_000 if number < 200 else 90_000_000
+        observer.stepped(optimizer)
+    assert window.more == 1
+    steps = log(observer, tmp_path)
+    (event,) = [
+        json.loads(line)
+        for line in (tmp_path / f"process-{os.getpid()}" / "events.jsonl").read_text().splitlines()
+    ]
+    assert (event["kind"], event["name"]) == ("change", "step")
+    assert event["start_ns"] in {step["start_ns"] for step in steps[200:]}
 
 
 def test_an_internal_failure_does_not_show(
@@ -154,5 +230,6 @@ def test_an_internal_failure_does_not_show(
     optimizer = Optimizer()
     for _ in range(4):
         observer.stepped(optimizer)
+        observer._log.due_ns = 0
     assert recorder.alive is False
     assert window.abandoned > 0

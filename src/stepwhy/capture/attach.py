@@ -44,7 +44,21 @@ def _observe_loaders(module: ModuleType) -> None:
     """`torch.utils.data.dataloader` has been imported."""
     from stepwhy.capture import pytorch
 
-    pytorch.install_loader(module)
+    pytorch.install_loader(module, run_dir())
+
+
+def _observe_scalers(module: ModuleType) -> None:
+    """`torch.amp.grad_scaler` has been imported."""
+    from stepwhy.capture import pytorch
+
+    pytorch.install_scaler(module, run_dir())
+
+
+def _observe_compiler(module: ModuleType) -> None:
+    """`torch._dynamo.utils` has been imported."""
+    from stepwhy.capture import pytorch
+
+    pytorch.install_compiler(module, run_dir())
 
 
 def _observe_checkpoints(module: ModuleType) -> None:
@@ -109,6 +123,8 @@ _HOOKS = {
     "tensorflow.python.client.session": _observe_sessions,
     "torch.optim.optimizer": _observe_optimizers,
     "torch.utils.data.dataloader": _observe_loaders,
+    "torch.amp.grad_scaler": _observe_scalers,
+    "torch._dynamo.utils": _observe_compiler,
     "torch.serialization": _observe_checkpoints,
     f"{_POLYMORPHIC}.polymorphic_function": _observe_functions,
     f"{_POLYMORPHIC}.tracing_compilation": _observe_tracing,

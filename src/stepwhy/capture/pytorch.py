@@ -1,7 +1,10 @@
 """Observing PyTorch: a step ends when the optimizer has stepped; a few steps are profiled.
 
 The clock of the loop is the first optimizer that is seen to step; others (a GAN's second one) only
-count as work within its steps. Waiting for a `DataLoader` is added up per step.
+count as work within its steps. So with gradient accumulation a step holds several batches. A step
+that a `GradScaler` skips, as its gradients are not finite, counts.
+
+What runs in every step does as little as possible, see `pytorch_log`.
 """
 
 from __future__ import annotations
@@ -12,8 +15,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import lifetime
+from stepwhy.capture import lifetime, pytorch_compile, pytorch_loader
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.pacing import is_light
+from stepwhy.capture.pytorch_compile import Compilations
+from stepwhy.capture.pytorch_loader import Loaders
+from stepwhy.capture.pytorch_log import BATCH_STEPS, UNKNOWN, StepLog
+from stepwhy.capture.pytorch_wait import InputWait
 from stepwhy.capture.pytorch_window import ProfilerWindow
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.rhythm import Rhythm
@@ -27,116 +35,172 @@ if TYPE_CHECKING:
 
 # Steps to leave alone: the first ones pay for memory and kernel selection.
 _EARLIEST_STEP = 4
-# An optimizer that has not stepped while another did so often no longer drives the loop.
+# After a compilation, steps until the loop counts as warm; one that never ends compiling is
+# profiled all the same.
+_STEPS_AFTER_COMPILING = 2
+_COMPILING_FOR_EVER = 50
+# When one other optimizer has stepped this often, the one that has not no longer drives the loop.
 _SILENT_STEPS = 50
-
-
-class _InputWait:
-    """Time spent waiting for batches, by thread; a prefetching thread's is nobody's wait."""
-
-    def __init__(self) -> None:
-        self.seen = False
-        self._waited: dict[int, int] = {}
-
-    def add(self, duration_ns: int) -> None:
-        """Add to the calling thread's wait."""
-        self.seen = True
-        thread = threading.get_ident()
-        self._waited[thread] = self._waited.get(thread, 0) + duration_ns
-
-    def take(self) -> int | None:
-        """The calling thread's wait since the last call, in ns; None where no loader was seen."""
-        waited = self._waited.pop(threading.get_ident(), 0)
-        return waited if self.seen else None
-
-
-_input_wait = _InputWait()
-
-
-class _ThreadClock:
-    """CPU time of the thread that drives the loop: what it does not use, it waits."""
-
-    def __init__(self) -> None:
-        self._thread = 0
-        self._last_ns = 0
-
-    def take(self) -> int | None:
-        """The calling thread's CPU time since its last call, ns; None when another called last."""
-        now, thread = time.thread_time_ns(), threading.get_ident()
-        used = now - self._last_ns if thread == self._thread else None
-        self._last_ns, self._thread = now, thread
-        return used
+# A light step waits this much longer for an observed one to pay for the writing.
+_GRACE_NS = 100_000_000
 
 
 class StepObserver:
-    """Logs the steps and opens the profiler's window when the loop has settled.
+    """Notes the steps and opens the profiler's window when the loop has settled.
 
     Args:
         recorder: Where steps go.
-        window: The profiler's window.
+        window: The profiler's windows.
+        waits: The waits for batches.
+        compilations: What torch.compile does.
     """
 
-    def __init__(self, recorder: Recorder, window: ProfilerWindow) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        window: ProfilerWindow,
+        waits: InputWait,
+        compilations: Compilations,
+    ) -> None:
         self._recorder = recorder
         self._window = window
+        self._waits = waits
+        self._compilations = compilations
+        self._log = StepLog(recorder)
         self.forget()
 
     def forget(self) -> None:
         """Begin as in a process that has seen no step (after a fork)."""
+        self._log.forget()
         self._clock: weakref.ref[Any] | None = None
-        self._others_steps = 0
+        self._others: dict[int, int] = {}
         self._rhythm = Rhythm()
-        self._thread_clock = _ThreadClock()
-        self._last_end_ns = 0
+        self._light = self._waits.light = False
         self._steps = 0
+        self._last_end_ns = 0
+        self._compiled_at = 0
+        self._thread = self._cpu_ns = 0
+        self.calls = 0
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
+        self.calls += 1
         if not self._recorder.alive:
             self._window.abandon()
             return
         try:
-            if self._is_clock(optimizer):
+            if self._clock is None or self._clock() is not optimizer:
+                if self._takes_over(optimizer):
+                    self._begin(optimizer)
+            elif self._light:
+                self._end_light_step()
+            else:
                 self._end_step()
         except Exception as error:
             self._recorder.step_aside(error)
 
-    def _is_clock(self, optimizer: Any) -> bool:
-        """Whether this optimizer's steps are the loop's."""
-        current = self._clock() if self._clock is not None else None
-        if current is optimizer:
-            self._others_steps = 0
+    def _takes_over(self, optimizer: Any) -> bool:
+        """Whether the steps of an optimizer that is not the clock are the loop's from here on.
+
+        Each one is counted for itself: a program may have one optimizer for each parameter.
+        """
+        if self._clock is None or self._clock() is None:
             return True
-        self._others_steps += 1
-        if current is not None and self._others_steps < _SILENT_STEPS:
-            return False
+        count = self._others.get(id(optimizer), 0) + 1
+        self._others[id(optimizer)] = count
+        return count >= _SILENT_STEPS
+
+    def _begin(self, optimizer: Any) -> None:
+        """The first step of a new clock has no known start: what came before it was no loop."""
         self._clock = weakref.ref(optimizer)
-        self._others_steps = 0
-        self._last_end_ns = 0
-        return True
+        self._others = {}
+        self._observe_from_here()
+        self._log.begin(self._last_end_ns)
+        self._window.next_step(self._steps, start=False, step_ns=0)
+
+    def _observe_from_here(self) -> None:
+        """The step that begins is observed; what was not does not leak into it."""
+        self._light = self._waits.light = False
+        self._waits.take()
+        self._thread, self._cpu_ns = threading.get_ident(), time.thread_time_ns()
+        self._last_end_ns = now_ns()
+
+    def _end_light_step(self) -> None:
+        """Note when a step ended, and nothing else about it."""
+        end_ns, log = now_ns(), self._log
+        log.notes.append(end_ns)
+        self._steps += 1
+        if self._compilations.fresh:
+            log.compiled(self._compilations.take())
+        if end_ns > log.due_ns + _GRACE_NS:
+            log.write()
+        if not is_light(self._steps):
+            self._others = {}
+            self._observe_from_here()
 
     def _end_step(self) -> None:
-        """Log the step that ends here, and let the profiler take its turn."""
-        end_ns, start_ns = now_ns(), self._last_end_ns
-        wait_ns, cpu_ns = _input_wait.take(), self._thread_clock.take()
-        # The first step has no known start: whatever came before it was not the loop.
-        if start_ns:
-            profiled = self._window.touched
-            self._recorder.step(
-                f'{{"kind":"step","start_ns":{start_ns},"end_ns":{end_ns},'
-                f'"profiled":{int(profiled)},'
-                f'"input_wait_ns":{"null" if wait_ns is None else wait_ns},'
-                f'"cpu_ns":{"null" if cpu_ns is None else cpu_ns}}}'
-            )
-            self._steps += 1
-            if not profiled:
-                self._rhythm.add(end_ns - start_ns)
-        self._last_end_ns = end_ns
-        self._window.next_step(self._steps, start=self._ready())
+        """Note a step that was observed.
 
-    def _ready(self) -> bool:
+        The clock is read after the other work, so that it falls into the step that caused it.
+        """
+        log, window = self._log, self._window
+        if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
+            log.write()
+        start_ns, profiled = self._last_end_ns, int(window.touched)
+        wait_ns, cpu_ns = self._waits.take(), self._cpu_time()
+        self._others = {}
+        self._last_end_ns = end_ns = now_ns()
+        log.notes.append((end_ns, profiled, wait_ns, cpu_ns))
+        self._steps += 1
+        if self._compilations.fresh:
+            self._compiled_at = self._steps
+            log.compiled(self._compilations.take())
+        if log.changed:
+            log.changed = False
+            window.again()
+        if window.busy:
+            self._advance_window(end_ns - start_ns, profiled=bool(profiled))
+        elif is_light(self._steps):
+            self._light = self._waits.light = True
+
+    def _cpu_time(self) -> int:
+        """The driving thread's CPU time since the last call, ns; -1 when another called last."""
+        thread, cpu_ns = threading.get_ident(), time.thread_time_ns()
+        used_ns = cpu_ns - self._cpu_ns if thread == self._thread else UNKNOWN
+        self._thread, self._cpu_ns = thread, cpu_ns
+        return used_ns
+
+    def _advance_window(self, step_ns: int, *, profiled: bool) -> None:
+        """Let the profiler take its turn."""
+        if not profiled:
+            self._rhythm.add(step_ns)
+        self._window.next_step(self._steps, start=self._is_warm(), step_ns=step_ns)
+
+    def _is_warm(self) -> bool:
         """Whether the loop has warmed up."""
+        compiling = self._compiled_at and self._steps - self._compiled_at < _STEPS_AFTER_COMPILING
+        if compiling and self._steps < _COMPILING_FOR_EVER:
+            return False
         return self._steps >= _EARLIEST_STEP and self._rhythm.settled()
+
+
+class _Observation:
+    """What observes PyTorch in this process."""
+
+    def __init__(self, run_dir: str) -> None:
+        from torch.version import __version__
+
+        self.recorder = Recorder(run_dir, "pytorch", str(__version__), "torch-optimizer")
+        self.window = ProfilerWindow(self.recorder)
+        self.waits = InputWait()
+        self.loaders = Loaders(self.recorder, self.waits)
+        self.compilations = Compilations(self.recorder)
+        self.steps = StepObserver(self.recorder, self.window, self.waits, self.compilations)
+        for part in (self.window, self.loaders, self.compilations, self.steps):
+            lifetime.on_begin(part.forget)
+
+
+_observation = functools.cache(_Observation)
 
 
 def install_optimizer(module: ModuleType, run_dir: str) -> None:
@@ -146,15 +210,7 @@ def install_optimizer(module: ModuleType, run_dir: str) -> None:
         module: That module.
         run_dir: The run directory, absolute.
     """
-    from torch.version import __version__
-
-    recorder = Recorder(run_dir, "pytorch", str(__version__), "torch-optimizer")
-    window = ProfilerWindow(recorder)
-    observer = StepObserver(recorder, window)
-
-    _observe_steps(module.Optimizer, observer)
-    lifetime.on_begin(window.forget)
-    lifetime.on_begin(observer.forget)
+    _observe_steps(module.Optimizer, _observation(run_dir).steps)
 
 
 def _observe_steps(base: Any, observer: StepObserver) -> None:
@@ -168,14 +224,17 @@ def _observe_steps(base: Any, observer: StepObserver) -> None:
 
     @functools.wraps(wrap)
     def profile_hook_step(func: Call) -> Call:
-        step = wrap(func)
+        # Called when an optimizer is made: by then torch has been imported as a whole.
+        from torch.compiler import is_compiling
+
+        step, stepped = wrap(func), observer.stepped
 
         @functools.wraps(step)
         def observed(*args: Any, **kwargs: Any) -> Any:
             result = step(*args, **kwargs)
             # A compiled step must come out as it would without us: nothing of this is traced.
-            if args and not _is_compiling():
-                observer.stepped(args[0])
+            if args and not is_compiling():
+                stepped(args[0])
             return result
 
         return observed
@@ -183,38 +242,47 @@ def _observe_steps(base: Any, observer: StepObserver) -> None:
     base.profile_hook_step = staticmethod(profile_hook_step)
 
 
-def _is_compiling() -> bool:
-    """Whether the caller is being traced by torch.compile."""
-    from torch.compiler import is_compiling
-
-    return is_compiling()
-
-
-def _timed(original: Call) -> Call:
-    """A method whose time counts as waiting for input."""
-
-    @functools.wraps(original)
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        start_ns = now_ns()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _input_wait.add(now_ns() - start_ns)
-
-    return timed
-
-
-def install_loader(module: ModuleType) -> None:
-    """Time the waits for batches of a freshly imported `torch.utils.data.dataloader`.
-
-    Fetching a batch counts, and so does starting an epoch: it may start the workers.
+def install_scaler(module: ModuleType, run_dir: str) -> None:
+    """Count the steps that a scaler of a freshly imported `torch.amp.grad_scaler` skips.
 
     Args:
         module: That module.
+        run_dir: The run directory, absolute.
     """
-    iterator = module._BaseDataLoaderIter
-    iterator.__next__ = _timed(iterator.__next__)
-    module.DataLoader.__iter__ = _timed(module.DataLoader.__iter__)
+    observer = _observation(run_dir).steps
+    original = module.GradScaler._maybe_opt_step
+
+    @functools.wraps(original)
+    def maybe_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        before = observer.calls
+        result = original(self, optimizer, *args, **kwargs)
+        if observer.calls == before:
+            observer.stepped(optimizer)
+        return result
+
+    module.GradScaler._maybe_opt_step = maybe_step
+
+
+def install_loader(module: ModuleType, run_dir: str) -> None:
+    """Observe the loaders of a freshly imported `torch.utils.data.dataloader`.
+
+    Args:
+        module: That module.
+        run_dir: The run directory, absolute.
+    """
+    seen = _observation(run_dir)
+    pytorch_loader.install(module, seen.recorder, seen.loaders, seen.waits)
+
+
+def install_compiler(module: ModuleType, run_dir: str) -> None:
+    """Observe the compilations of a freshly imported `torch._dynamo.utils`.
+
+    Args:
+        module: That module.
+        run_dir: The run directory, absolute.
+    """
+    seen = _observation(run_dir)
+    pytorch_compile.install(module, seen.compilations, seen.recorder)
 
 
 def _recorded(original: Call, name: str) -> Call:

@@ -1,4 +1,4 @@
-"""A window of steps under `torch.profiler`, from its opening to its file."""
+"""Windows of steps under `torch.profiler`, from their opening to their files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.pytorch_bounds import Budget, WindowTooLargeError, check_file, warm_up_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,20 +20,19 @@ if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
 TRACE_FILE = "trace.json.gz"
-# The profiler's first step pays for its own start-up and is not kept.
-_WARMUP_STEPS = 1
-# Enough to see repetition; a step can weigh a megabyte in the trace.
-_ACTIVE_STEPS = 4
+# The first after the warm-up, the others when the step time has changed for good.
+_MOST_WINDOWS = 3
 _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
 
 
 class ProfilerWindow:
-    """One profiled stretch of steps; it opens once, when it is told to.
+    """Profiled stretches of steps, one at a time.
 
     Args:
-        recorder: Where the window goes.
+        recorder: Where the windows go.
 
     Attributes:
+        wanted: Whether the next one waits to be opened.
         touched: Whether the profiler was started, running, stopped or exported in the step that
             is under way: its time is not the training's own.
     """
@@ -45,66 +45,95 @@ class ProfilerWindow:
     def forget(self) -> None:
         """Begin as in a process without a window (after a fork)."""
         self.touched = False
+        self.wanted = True
+        self._opened = 0
         self._profiler: Any = None
-        self._done = False
-        self._steps_left = 0
+        self._budget: Budget | None = None
+        self._warm_up_left = 0
         self._first_step = 0
         self._last_step = 0
         self._start_ns = 0
         self._end_ns = 0
 
-    def next_step(self, step: int, *, start: bool) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether it has to be told of each step."""
+        return self.wanted or self.touched
+
+    def again(self) -> None:
+        """The loop is not what the last window showed: one more, if there were not too many."""
+        self.wanted = self._opened < _MOST_WINDOWS
+
+    def next_step(self, step: int, *, start: bool, step_ns: int = 0) -> None:
         """A step begins: open the window, go on, or close it.
 
         Args:
             step: Number of the step that begins: the line that it will have in the log, from 0.
             start: Whether the loop is ready for a window.
+            step_ns: Length of the step that has ended; 0 when it is not known.
         """
         self.touched = self._profiler is not None
         try:
             if self._profiler is not None:
                 self._advance(step)
-            elif start and not self._done and not _other_profiler_active():
+            elif start and self.wanted and not _other_profiler_active():
                 self.touched = True
-                self._open()
+                self._open(step, step_ns)
+        except WindowTooLargeError as error:
+            self.abandon()
+            self._too_large(error)
         except Exception as error:
             self.abandon()
             self._recorder.window_failed(error)
 
-    def _open(self) -> None:
-        """Start the profiler's warm-up."""
+    def _open(self, step: int, step_ns: int) -> None:
+        """Start the profiler."""
         from torch import cuda
         from torch.profiler import ProfilerAction, ProfilerActivity, profile
 
-        def schedule(step: int) -> Any:
-            return ProfilerAction.WARMUP if step < _WARMUP_STEPS else ProfilerAction.RECORD
+        self.wanted = False
+        self._opened += 1
+        warm_up = self._warm_up_left = warm_up_steps(step_ns)
+
+        def schedule(number: int) -> Any:
+            return ProfilerAction.WARMUP if number < warm_up else ProfilerAction.RECORD
 
         activities = [ProfilerActivity.CPU]
         if cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
         _watch_profilers(self)
-        self._steps_left = _WARMUP_STEPS + _ACTIVE_STEPS
         profiler = profile(activities=activities, schedule=schedule)
         with _quiet():
             profiler.start()
         self._profiler = profiler
+        self._budget = None
+        if not warm_up:
+            self._begin(step)
+
+    def _begin(self, step: int) -> None:
+        """The first step that is kept begins."""
+        self._first_step = step
+        self._start_ns = self._end_ns = now_ns()
+        self._budget = Budget(self._start_ns)
 
     def _advance(self, step: int) -> None:
         """Pass a step boundary on; after the last step, close."""
-        self._steps_left -= 1
+        if self._budget is None:
+            self._profiler.step()
+            self._warm_up_left -= 1
+            if not self._warm_up_left:
+                self._begin(step)
+            return
         self._end_ns = now_ns()
         self._last_step = step - 1
-        if self._steps_left == 0:
+        if self._budget.spend(self._end_ns):
+            self._profiler.step()
+        else:
             self._close()
-            return
-        self._profiler.step()
-        if self._steps_left == _ACTIVE_STEPS:
-            self._first_step = step
-            self._start_ns = self._end_ns
 
     def _close(self) -> None:
         """Stop the profiler and write what it saw."""
-        profiler, self._profiler, self._done = self._profiler, None, True
+        profiler, self._profiler = self._profiler, None
         profiler.stop()
         about = {
             "kind": "torch-profiler",
@@ -116,12 +145,18 @@ class ProfilerWindow:
 
         def export(folder: Path) -> None:
             profiler.export_chrome_trace(str(folder / TRACE_FILE))
+            check_file(folder / TRACE_FILE)
 
         self._recorder.window(about, export)
 
+    def _too_large(self, error: WindowTooLargeError) -> None:
+        """Say that a window was dropped, and why."""
+        text = f"a traced window of steps was not kept: {error}"
+        self._recorder.message("warning", "window-too-large", text)
+
     def abandon(self) -> None:
         """Stop the profiler and keep nothing; never raises."""
-        profiler, self._profiler, self._done = self._profiler, None, True
+        profiler, self._profiler = self._profiler, None
         if profiler is None:
             return
         try:
@@ -145,8 +180,10 @@ class ProfilerWindow:
         if self._profiler is None:
             return
         try:
-            if self._start_ns and self._start_ns < self._end_ns:
+            if self._budget is not None and self._start_ns < self._end_ns:
                 self._close()
+        except WindowTooLargeError as error:
+            self._too_large(error)
         except Exception as error:
             self._recorder.window_failed(error)
         finally:

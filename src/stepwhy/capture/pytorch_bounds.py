@@ -1,0 +1,84 @@
+"""How much a window of profiled steps may take: steps, seconds and bytes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Enough to see repetition; a step can weigh a megabyte in the trace.
+ACTIVE_STEPS = 4
+# Where a step takes this long, the profiler's own start-up does not show in it.
+_NO_WARM_UP_NS = 2_000_000_000
+_MOST_NS = 10_000_000_000
+# One step may take longer than the rest of a window, but no training is profiled for a minute.
+_LONGEST_STEP_NS = 30_000_000_000
+# The profiler keeps up to a kilobyte for each op until the window ends.
+_MOST_GROWTH = 512 << 20
+_MOST_FILE = 64 << 20
+
+_STATM = Path("/proc/self/statm")
+
+
+class WindowTooLargeError(Exception):
+    """A window is over a bound; what it says ends a sentence about the window."""
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 where the system does not say."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def warm_up_steps(step_ns: int) -> int:
+    """Steps that the profiler runs before those that are kept.
+
+    Args:
+        step_ns: Length of the last unprofiled step.
+
+    Raises:
+        WindowTooLargeError: A step takes longer than a window may.
+    """
+    if step_ns > _LONGEST_STEP_NS:
+        raise WindowTooLargeError(f"one step takes more than {_LONGEST_STEP_NS // 10**9} s")
+    return 0 if step_ns >= _NO_WARM_UP_NS else 1
+
+
+class Budget:
+    """What a window has used, from the start of its first kept step on."""
+
+    def __init__(self, start_ns: int) -> None:
+        self._start_ns = start_ns
+        self._start_bytes = resident_bytes()
+        self._steps = 0
+
+    def spend(self, now_ns: int) -> bool:
+        """A step of the window has ended.
+
+        Returns:
+            Whether another step like those before it still fits.
+
+        Raises:
+            WindowTooLargeError: It takes more memory than it may.
+        """
+        self._steps += 1
+        growth = resident_bytes() - self._start_bytes
+        if growth > _MOST_GROWTH:
+            raise WindowTooLargeError(f"it took more than {_MOST_GROWTH >> 20} MiB of memory")
+        ahead = (self._steps + 1) / self._steps
+        return (
+            self._steps < ACTIVE_STEPS
+            and (now_ns - self._start_ns) * ahead <= _MOST_NS
+            and growth * ahead <= _MOST_GROWTH
+        )
+
+
+def check_file(path: Path) -> None:
+    """Check the size of a written trace.
+
+    Raises:
+        WindowTooLargeError: It is larger than a trace may be.
+    """
+    if path.stat().st_size > _MOST_FILE:
+        raise WindowTooLargeError(f"its trace is larger than {_MOST_FILE >> 20} MiB")
