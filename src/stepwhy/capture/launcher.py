@@ -14,6 +14,7 @@ from stepwhy.capture.run_file import Run, environment, said
 from stepwhy.capture.sampler import Sampler
 from stepwhy.capture.stacks import StackSamplers
 from stepwhy.capture.status import Status
+from stepwhy.capture.survivors import survivors
 from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ _NO_LOOP = (
 _VANISHED = (
     "the run directory vanished while the training ran, so nothing was kept. Name one with --out "
     "that the training leaves alone"
+)
+
+_LEFT_BEHIND = (
+    "the command has ended, but processes that it started still run ({pids}). What they log is "
+    "explained when you ask again"
 )
 
 
@@ -176,6 +182,9 @@ def _messages(run: Run) -> Iterator[str]:
     if not run.path.is_dir():
         yield _VANISHED
         return
-    if not any(run.path.glob("process-*")):
+    left = survivors(run.path)
+    if left:
+        yield _LEFT_BEHIND.format(pids=", ".join(map(str, left)))
+    elif not any(run.path.glob("process-*")):
         yield _NO_LOOP if run.signed_in() else _NOT_ATTACHED
     yield from said(run.path)

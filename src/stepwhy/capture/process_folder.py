@@ -8,6 +8,7 @@ dropped, which the numbers in the names show to the reader.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 
@@ -26,6 +27,7 @@ _FILE_BYTES = 16 << 20
 # Full files that stay: with the one being written, 128 MiB or about a million steps.
 _KEPT_FILES = 7
 _PREFIX = "process-"
+_LAST_STREAM = 2
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -59,13 +61,22 @@ def append_bytes(path: Path, data: bytes) -> None:
     Raises:
         OSError: Not all could be written (a full disk); the file may end in the middle of a line.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = _above_streams(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))
     try:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(handle, rest) :]
     finally:
         os.close(handle)
+
+
+def _above_streams(handle: int) -> int:
+    """The same file under a number that no standard stream has, in case one of them is closed."""
+    if handle > _LAST_STREAM:
+        return handle
+    moved = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _LAST_STREAM + 1)
+    os.close(handle)
+    return moved
 
 
 class GrowingLog:
