@@ -55,6 +55,27 @@ for number in range(30):
     jax.jit(lambda loss: loss * 2)(loss)
 print(float(loss))
 """
+_RECOMPILED = """
+from functools import partial
+
+@partial(jax.jit, static_argnames="times")
+def scaled(batch, times):
+    return batch * times
+
+batch = np.ones((16, 8), np.float32)
+for number in range(12):
+    weights, loss = step(weights, batch)
+    scaled(batch, times=2 if number < 8 else 3)
+for number in range(2):
+    jax.jit(lambda loss: loss * 2)(loss)
+step(weights, batch[:12])
+"""
+_AHEAD = """
+ahead = step.lower(weights, jnp.ones((16, 8))).compile()
+steps = jax.jit(lambda w: jax.lax.scan(lambda c, _: (c * 0.9, None), w, None, length=100)[0])
+for number in range(8):
+    weights = steps(weights)
+"""
 # After nine steps the window is open for certain, and not yet full.
 _OWN_PROFILER = """
 for number in range(9):
@@ -76,8 +97,8 @@ def observe(tmp_path: Path, code: str, *args: str) -> Launch:
     return launch([sys.executable, str(tmp_path / "train.py"), *args], tmp_path / "run")
 
 
-def lines_of(ended: Launch) -> list[dict[str, Any]]:
-    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+def lines_of(ended: Launch, name: str = "steps.jsonl") -> list[dict[str, Any]]:
+    (log,) = ended.run_dir.glob(f"process-*/{name}")
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
@@ -128,6 +149,36 @@ def test_the_trainings_own_profiler_comes_first(
     (message,) = ended.messages
     assert "a profiler of its own" in message
     assert len(lines_of(ended)) == 10
+
+
+def test_compilations_are_told_with_their_reason(tmp_path: Path) -> None:
+    events = lines_of(observe(tmp_path, _RECOMPILED), "events.jsonl")
+    own = {"jit(update)", "jit(scaled)", "jit(<lambda>)"}
+    assert [
+        (e["name"], e["source"], e["count"], e.get("reason", ""))
+        for e in events
+        if e["name"] in own
+    ] == [
+        ("jit(update)", "train.py(30): <module>", 1, ""),
+        ("jit(scaled)", "train.py(31): <module>", 1, ""),
+        ("jit(scaled)", "train.py(31): <module>", 2, "times: 2 -> 3"),
+        ("jit(<lambda>)", "train.py(33): <module>", 1, ""),
+        ("jit(<lambda>)", "train.py(33): <module>", 2, "a new jitted function of the same code"),
+        ("jit(update)", "train.py(34): <module>", 2, "batch: shape (16, 8) -> (12, 8)"),
+    ]
+    # What JAX makes for itself is not said to be made anew.
+    assert not any("new" in e.get("reason", "") for e in events if e["name"] not in own)
+
+
+def test_what_is_compiled_ahead_and_what_loops_inside_is_told(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _AHEAD)
+    events = lines_of(ended, "events.jsonl")
+    (ahead,) = (e for e in events if e["name"] == "jit(update)")
+    assert "count" not in ahead
+    assert ahead["source"] == "train.py(22): <module>"
+    (message,) = ended.messages
+    assert "runs a loop of 100 inside" in message
+    assert len(lines_of(ended)) == 8
 
 
 def test_a_loop_that_jits_nothing_is_said_to_be_unseen(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.capture.loop import CallLog, CompileTime, Loop, StepLog
+from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.loop import CompileTime, Loop, StepLog
 from stepwhy.capture.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Window:
         self.touched = False
         self.running = False
         self.ready: list[int] = []
+        self.reopened = 0
 
     def forget(self) -> None:
         pass
@@ -38,6 +40,9 @@ class Window:
 
     def finish(self) -> None:
         pass
+
+    def reopen(self) -> None:
+        self.reopened += 1
 
     def abandon(self) -> None:
         pass

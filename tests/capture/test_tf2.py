@@ -49,6 +49,15 @@ for size in (3, 4):
 print(f"{loss.numpy():.8f}", compiled.experimental_get_tracing_count())
 sys.exit(3)
 """
+_RETRACED = """
+compiled = tf.function(lambda batch, scale: step(batch) * scale)
+pipeline = tf.data.Dataset.range(100).map(lambda x: tf.ones([4, 8]) * tf.cast(x, tf.float32))
+for number, batch in enumerate(pipeline.prefetch(2)):
+    compiled(batch, 2 if number > 20 else 1)
+    if number < 2:
+        tf.function(lambda x: x + 1)(batch)
+compiled(batch[:3], 2)
+"""
 _EAGER = """
 for start in range(0, 160, 8):
     loss = step(data[start:start + 8])
@@ -65,8 +74,8 @@ def observe(tmp_path: Path, code: str, *args: str) -> Launch:
     return launch([sys.executable, "-Wignore", str(tmp_path / "train.py"), *args], tmp_path / "run")
 
 
-def lines_of(ended: Launch) -> list[dict[str, Any]]:
-    (log,) = ended.run_dir.glob("process-*/steps.jsonl")
+def lines_of(ended: Launch, name: str = "steps.jsonl") -> list[dict[str, Any]]:
+    (log,) = ended.run_dir.glob(f"process-*/{name}")
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
@@ -97,6 +106,23 @@ def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert len(recording.trace.marks) == 26
     assert recording.trace.marks.compile_ns[0] > 0
     assert (recording.trace.marks.input_wait_ns[:24] != NULL).all()
+
+
+def test_traces_are_told_with_their_reason(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _RETRACED)
+    events = [e for e in lines_of(ended, "events.jsonl") if "lambda" in e["name"]]
+    assert {(e["name"], e["source"], e["count"], e.get("reason", "")) for e in events} == {
+        ("Dataset_map_lambda", "train.py(18): <module>", 1, ""),
+        ("<lambda>", "train.py(20): <module>", 1, ""),
+        ("<lambda>", "train.py(20): <module>", 2, "scale: 1 -> 2"),
+        ("<lambda>", "train.py(22): <module>", 1, ""),
+        ("<lambda>", "train.py(22): <module>", 2, "a new tf.function object of the same code"),
+        ("<lambda>", "train.py(23): <module>", 3, "batch: shape (4, 8) -> (3, 8)"),
+    }
+    levels = lines_of(ended, "levels.jsonl")
+    assert {level["name"].partition("[")[0] for level in levels} >= {"Prefetch"}
+    (pipeline,) = lines_of(ended, "pipeline.json")
+    assert pipeline["stages"][0]["name"] == "Root"
 
 
 def test_eager_updates_beside_the_trainings_own_profiler(

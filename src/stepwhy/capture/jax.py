@@ -13,72 +13,18 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.clock import now_ns
+from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.jax_compiles import Compilations
+from stepwhy.capture.jax_profiler import JaxProfiler
 from stepwhy.capture.kinds import Kinds, unwrap
-from stepwhy.capture.loop import CallLog, Loop
+from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.xplane_window import XPlaneWindow, announce
+from stepwhy.capture.xplane_window import XPlaneWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
     from typing import Any
-
-    Call = Callable[..., Any]
-
-
-class JaxProfiler:
-    """The profiler of JAX: ops on the host and kernels on devices, without Python frames.
-
-    Attributes:
-        annotated: Whether the training marks its steps itself.
-    """
-
-    def __init__(self) -> None:
-        self.annotated = False
-        self._session: Any = None
-        self._restore: Callable[[], None] | None = None
-
-    def busy(self) -> bool:
-        """Whether the training runs a profiler of its own."""
-        from jax._src import profiler
-
-        return profiler._profile_state.profile_session is not None
-
-    def start(self, give_way: Callable[[], None]) -> None:
-        """Start; see `Profiler`."""
-        from jax._src import profiler
-
-        options = profiler.ProfileOptions()
-        options.python_tracer_level = 0
-        # A second session starts without a complaint and sees nothing: `busy` was asked before.
-        self._session = profiler._profiler.ProfilerSession(options)
-        self._restore = announce(profiler._profiler, "ProfilerSession", give_way)
-
-    def stop(self) -> bytes:
-        """Stop; a serialised `XSpace`."""
-        session, self._session = self._session, None
-        if self._restore is not None:
-            self._restore()
-        return bytes(session.stop())
-
-    def discard(self) -> None:
-        """Stop and keep nothing."""
-        self.stop()
-
-    def mark(self, step: int) -> Callable[[], None]:
-        """Begin the mark of a step; what is returned ends it."""
-        from jax._src import profiler
-
-        if self.annotated:
-            return _nothing
-        mark = profiler._profiler.TraceMe("train", step_num=step, _r=1)
-        mark.__enter__()
-        return functools.partial(mark.__exit__, None, None, None)
-
-
-def _nothing() -> None:
-    """The end of a mark that the training makes itself."""
 
 
 @functools.cache
@@ -126,13 +72,16 @@ class CallObserver:
 
     def called(self, function: Any) -> None:
         """A call of a function, jitted or not, has ended; never raises."""
-        if self._calls.may_begin():
-            self._calls.loop.guard(lambda: self._ended(function))
-
-    def _ended(self, function: Any) -> None:
-        number = self._kinds.remembered(function, lambda: self._code(function))
-        if number >= 0:
-            self._calls.ended(number)
+        if not self._calls.may_begin():
+            return
+        try:
+            number = self._kinds.known(function)
+            if number is None:
+                number = self._kinds.remembered(function, lambda: self._code(function))
+            if number >= 0:
+                self._calls.ended(number)
+        except Exception as error:
+            self._calls.loop.step_aside(error)
 
 
 def install_calls(module: ModuleType, run_dir: str) -> None:
@@ -147,16 +96,9 @@ def install_calls(module: ModuleType, run_dir: str) -> None:
     own = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
     observer = CallObserver(calls_of(run_dir), own)
     _hook_short_way(module._post_hook_state, observer)
-    _hook_long_way(pjit, core.trace_state_clean, observer)
-    loop = loop_of(run_dir)
-
-    def compiled(event: str, duration_s: float, **_: Any) -> None:
-        if "/compile/" in event and loop.driven_here():
-            end_ns = now_ns()
-            start_ns = end_ns - int(duration_s * 1e9)
-            loop.compile_time.add(event.rpartition("/")[2], start_ns, end_ns)
-
-    monitoring.register_event_duration_secs_listener(compiled)
+    compilations = Compilations(loop_of(run_dir), own)
+    _hook_long_way(pjit, core.trace_state_clean, observer, compilations)
+    monitoring.register_event_duration_secs_listener(compilations.heard)
 
 
 def _hook_short_way(state: Any, observer: CallObserver) -> None:
@@ -174,14 +116,18 @@ def _hook_short_way(state: Any, observer: CallObserver) -> None:
     state.set_global(hook)
 
 
-def _hook_long_way(module: Any, outside: Callable[[], bool], observer: CallObserver) -> None:
+def _hook_long_way(
+    module: Any, outside: Callable[[], bool], observer: CallObserver, compilations: Compilations
+) -> None:
     """Have the Python path of jitted functions tell, unless it runs inside a trace."""
     original = module._run_python_pjit
+    guard = compilations.guard
 
     @functools.wraps(original)
     def run(p: Any, args_flat: Any, fun: Any, args: Any, kwargs: Any) -> Any:
         result = original(p, args_flat, fun, args, kwargs)
         if outside():
+            guard(lambda: compilations.called(p, args_flat, fun, args, kwargs))
             observer.called(fun)
         return result
 

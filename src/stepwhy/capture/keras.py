@@ -46,6 +46,9 @@ class NoWindow:
     def finish(self) -> None:
         """No step comes."""
 
+    def reopen(self) -> None:
+        """The step time has changed for good."""
+
     def abandon(self) -> None:
         """Keep nothing."""
 
@@ -68,9 +71,13 @@ def _loop_of(run_dir: str) -> Loop:
         from stepwhy.capture import jax
 
         return jax.loop_of(run_dir)
-    framework = {"torch": "pytorch"}.get(name, name)
-    version = getattr(sys.modules.get(name), "__version__", "unknown")
-    return Loop(Recorder(run_dir, framework, str(version), "keras-fit"), NoWindow())
+    version = str(getattr(sys.modules.get(name), "__version__", "unknown"))
+    if name == "torch":
+        from stepwhy.capture.keras_torch import TorchWindow
+
+        recorder = Recorder(run_dir, "pytorch", version, "keras-fit")
+        return Loop(recorder, TorchWindow(recorder))
+    return Loop(Recorder(run_dir, name, version, "keras-fit"), NoWindow())
 
 
 class FitObserver:
@@ -101,7 +108,12 @@ class FitObserver:
             loop = self._loop or self._begin()
         except Exception:
             return
-        loop.guard(lambda: event(loop, callbacks, value) if loop.drives() else None)
+        if not loop.recorder.alive or not loop.drives():
+            return
+        try:
+            event(loop, callbacks, value)
+        except Exception as error:
+            loop.step_aside(error)
 
     def _begin(self) -> Loop:
         """The first event: only now the backend is known for certain."""
@@ -114,22 +126,23 @@ class FitObserver:
     def epoch_begins(self, loop: Loop, callbacks: Any, _: Any) -> None:
         """The batches of an epoch follow; calls of compiled functions are parts of their steps."""
         # Weakly: a `fit` that raises ends no epoch, but its list of callbacks goes.
-        loop.told = weakref.ref(callbacks)
+        loop.told = weakref.ref(callbacks, functools.partial(_broken_off, loop))
         self._steps.begin()
         self._ended_ns = now_ns()
 
-    def batch_begins(self, _: Loop, __: Any, batch: Any) -> None:
+    def batch_begins(self, loop: Loop, _: Any, batch: Any) -> None:
         """A batch begins."""
         self._first = int(batch)
-        if self._waits_between:
+        if self._waits_between and not loop.light:
             self._wait_ns = now_ns() - self._ended_ns
         self._steps.begin_work()
 
     def batch_ends(self, loop: Loop, _: Any, batch: Any) -> None:
         """A batch has ended, and so have its callbacks."""
-        self._steps.end_step(self._wait_ns)
-        self._ended_ns = now_ns()
         batches = int(batch) - self._first + 1
+        self._steps.end_step(self._wait_ns, batches)
+        if self._waits_between and not loop.light:
+            self._ended_ns = now_ns()
         if batches > 1 and not self._said:
             self._said = True
             text = f"an observed step is a call that trains on {batches} batches"
@@ -142,6 +155,13 @@ class FitObserver:
 
     def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
         """No further step comes."""
+        loop.window.finish()
+
+
+def _broken_off(loop: Loop, fit: object) -> None:
+    """A `fit` is gone that has not ended: no step comes, and its window must not stay open."""
+    if loop.told is fit:
+        loop.told = nobody
         loop.window.finish()
 
 

@@ -38,6 +38,9 @@ class Kinds:
             owner: The compiled function.
             function: The Python function that it was made from.
         """
+        known = self._known.get(id(owner))
+        if known is not None:
+            return known[1]
         depth = _DEPTH if self._seen < _NAMED else -1
         return self.remembered(owner, lambda: code_of(function, depth))
 
@@ -46,6 +49,11 @@ class Kinds:
         kind = type(owner)
         named = self._seen < _NAMED
         return self.remembered(owner, lambda: (kind, self._seen) if named else kind)
+
+    def known(self, owner: Any) -> int | None:
+        """The number of an owner's kind, when it was seen before."""
+        known = self._known.get(id(owner))
+        return None if known is None else known[1]
 
     def remembered(self, owner: Any, kind: Callable[[], object]) -> int:
         """The number of an owner's kind.

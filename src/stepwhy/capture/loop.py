@@ -2,17 +2,19 @@
 
 TensorFlow 2 and JAX have no run call and no optimizer that every program goes through. Either
 somebody tells where steps end (`StepLog`: Keras' `fit`), or the calls of compiled functions are
-logged and the reader finds the steps in them (`CallLog`).
+logged and the reader finds the steps in them (`call_log`).
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.pacing import Change, is_light
 from stepwhy.capture.rhythm import Rhythm
 
 if TYPE_CHECKING:
@@ -23,15 +25,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A function that was called less often may be set-up; a process that only sets up has no loop.
-_FEWEST_CALLS = 3
-# One that is called less often than this, relative to the most frequent, is not in every step.
-_LEAST_FREQUENCY = 0.5
-# A program that keeps making functions does not fill the memory: further kinds count as one.
-_MOST_KINDS = 512
-_NONE = -1
 # Steps to leave alone, as for the other frameworks: the first ones pay for compilation.
-_EARLIEST_STEP = 4
+EARLIEST_STEP = 4
+# By then a window has been open, if there is to be one.
+_SAMPLED_STEP = 16
 
 
 class CompileTime:
@@ -75,6 +72,8 @@ class CompileTime:
 class InputWait:
     """Time in which the driving thread waited for batches since it was last taken."""
 
+    __slots__ = ("_waited_ns",)
+
     def __init__(self) -> None:
         self._waited_ns = 0
 
@@ -88,6 +87,26 @@ class InputWait:
         return waited_ns or None
 
 
+class ThreadTime:
+    """CPU time of the driving thread: what it does not use, it waits."""
+
+    __slots__ = ("_last_ns", "_thread")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """What is taken next has no known beginning."""
+        self._thread = self._last_ns = 0
+
+    def take(self) -> int | None:
+        """CPU time of the calling thread since it last called, ns; None where it did not."""
+        used_ns, thread = time.thread_time_ns(), threading.get_ident()
+        since_ns = used_ns - self._last_ns if thread == self._thread else None
+        self._last_ns, self._thread = used_ns, thread
+        return since_ns
+
+
 class Loop:
     """The log and the window of one process.
 
@@ -96,23 +115,31 @@ class Loop:
         window: The profiler's window.
 
     Attributes:
+        change: Notices when the step time has changed for good.
         compile_time: Of the step under way.
         input_wait: Of the step under way.
+        thread_time: Of the step under way.
+        light: Whether the step under way is only timed.
         lines: How many lines were logged.
         told: Whether somebody tells where steps end, so that calls are parts of steps.
+        sample: Looks at something now and then; given the time.
     """
 
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
         self.recorder = recorder
         self.window = window
         self.told: Callable[[], object] = nobody
+        self.sample: Callable[[int], object] = nothing
         self.forget()
         lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
         """Begin as in a process that has seen no step (after a fork)."""
+        self.change = Change()
         self.compile_time = CompileTime()
         self.input_wait = InputWait()
+        self.thread_time = ThreadTime()
+        self.light = False
         self.lines = 0
         self.window.forget()
         self._main = threading.main_thread().ident
@@ -129,17 +156,73 @@ class Loop:
             self._driver = current
         return current == self._driver
 
+    def computes(self) -> bool:
+        """Whether a thread has been seen to drive the loop."""
+        return self._driver is not None
+
     def driven_here(self) -> bool:
         """Whether the calling thread is the one that drives the loop, or may yet be."""
         return threading.get_ident() == (self._driver or self._main)
 
-    def line(self, kind: str, start_ns: int, end_ns: int, wait_ns: int | None) -> str:
-        """One line of the log, which takes the compile time."""
+    def pace(self, number: int) -> None:
+        """A step begins: is it only timed?
+
+        Args:
+            number: Of the step, in its process.
+        """
+        was_light, self.light = self.light, is_light(number) and not self.window.running
+        if was_light and not self.light:
+            self.input_wait.take()
+            self.thread_time.take()
+
+    def next_step(self, number: int, time_ns: int, *, ready: bool) -> None:
+        """A step begins: the profiler takes its turn, then what is sampled now and then.
+
+        Args:
+            number: Of the step, in its process.
+            time_ns: When.
+            ready: Whether the loop has warmed up.
+        """
+        window = self.window
+        window.next_step(self.lines, start=ready and not self.light)
+        # The step in which a window closes is lost already; without a window, one that is warm.
+        if not window.running if window.touched else number >= _SAMPLED_STEP and not self.light:
+            self.sample(time_ns)
+
+    def weigh(self, start_ns: int, end_ns: int) -> None:
+        """A step has ended: the step time may have changed for good.
+
+        Args:
+            start_ns: When it began.
+            end_ns: When it ended.
+        """
+        if not self.window.touched and self.change.add(end_ns - start_ns):
+            self.recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
+            self.window.reopen()
+
+    def seen(self, wait_ns: int | None) -> str:
+        """Members of a line: the input wait, and the driving thread's CPU time since the last.
+
+        Args:
+            wait_ns: The wait; None where it cannot be seen.
+        """
+        cpu_ns = self.thread_time.take()
+        wait = "null" if wait_ns is None else wait_ns
+        return f',"input_wait_ns":{wait},"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
+
+    def line(self, kind: str, start_ns: int, end_ns: int, more: str) -> str:
+        """One line of the log, which takes the compile time.
+
+        Args:
+            kind: Its kind as a JSON string, with members that follow it.
+            start_ns: When it began.
+            end_ns: When it ended.
+            more: Further members, each after a comma.
+        """
         self.lines += 1
         return (
             f'{{"kind":{kind},"start_ns":{start_ns},"end_ns":{end_ns},'
-            f'"profiled":{int(self.window.touched)},'
-            f'"input_wait_ns":{"null" if wait_ns is None else wait_ns}{self.compile_time.take()}}}'
+            f'"profiled":{int(self.window.touched)}{more}{self.compile_time.take()}}}'
         )
 
     def guard(self, work: Callable[[], T]) -> T | None:
@@ -153,13 +236,21 @@ class Loop:
         try:
             return work()
         except Exception as error:
-            self.window.abandon()
-            self.recorder.step_aside(error)
+            self.step_aside(error)
             return None
+
+    def step_aside(self, error: BaseException) -> None:
+        """The observer's work has failed: observe no more."""
+        self.window.abandon()
+        self.recorder.step_aside(error)
 
 
 def nobody() -> None:
     """The `told` of a loop that nobody tells where its steps end."""
+
+
+def nothing(_: int) -> None:
+    """The `sample` of a loop in which nothing is looked at."""
 
 
 class StepLog:
@@ -171,146 +262,53 @@ class StepLog:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self.forget()
+        lifetime.on_begin(self.forget)
+
+    def forget(self) -> None:
+        """Begin as in a process that has seen no step (after a fork)."""
         self._rhythm = Rhythm()
         self._start_ns = 0
         self._steps = 0
 
     def begin(self) -> None:
         """A run of steps begins: the first one starts here."""
+        if self._start_ns:
+            self.end()  # the run before broke off: its last step has no end
+            self._loop.window.finish()
         self._loop.input_wait.take()
+        self._loop.thread_time.take()
         self._start_ns = now_ns()
 
     def begin_work(self) -> None:
         """The work of a step begins; its start may lie before that."""
         self._loop.window.begin_step()
 
-    def end_step(self, wait_ns: int | None) -> None:
+    def end_step(self, wait_ns: int | None, batches: int = 1) -> None:
         """A step ends here and the next one begins.
 
         Args:
             wait_ns: How long it waited for input; None where that cannot be seen.
+            batches: How many batches it trained on.
         """
         if not self._start_ns:
             return
         loop, start_ns, end_ns = self._loop, self._start_ns, now_ns()
+        more = ',"light":1' if loop.light else loop.seen(wait_ns)
+        if batches > 1:
+            more += f',"batches":{batches}'
+        loop.recorder.step(loop.line('"step"', start_ns, end_ns, more))
         if not loop.window.touched:
             self._rhythm.add(end_ns - start_ns)
-        loop.recorder.step(loop.line('"step"', start_ns, end_ns, wait_ns))
+        loop.weigh(start_ns, end_ns)
         self._steps += 1
         self._start_ns = end_ns
-        ready = self._steps >= _EARLIEST_STEP and self._rhythm.settled()
-        loop.window.next_step(loop.lines, start=ready)
+        loop.pace(self._steps)
+        ready = self._steps >= EARLIEST_STEP and self._rhythm.settled()
+        loop.next_step(self._steps, end_ns, ready=ready)
 
     def end(self) -> None:
         """The run of steps is over: what follows belongs to none."""
         self._start_ns = 0
+        self._loop.light = False
         self._loop.window.check_age()
-
-
-class CallLog:
-    """Logs calls of compiled functions, and finds the one that marks the steps.
-
-    Attributes:
-        loop: What is shared.
-    """
-
-    def __init__(self, loop: Loop) -> None:
-        self.loop = loop
-        self._numbers: dict[object, int] = {}
-        self._rhythms: list[Rhythm] = []
-        self.forget()
-        lifetime.on_begin(self.forget)
-
-    def forget(self) -> None:
-        """Begin as in a process that has called nothing; the numbers of kinds are remembered."""
-        self._rhythms = [Rhythm() for _ in self._rhythms]
-        self._most = 0
-        self._anchor = _NONE
-        self._held: list[str] | None = []
-        self._inside = False
-        self._start_ns = 0
-        self._last_end_ns = 0
-
-    def number(self, kind: object) -> int:
-        """The number of a kind of calls.
-
-        Args:
-            kind: What calls of one kind have in common; hashable.
-        """
-        if kind not in self._numbers and len(self._numbers) >= _MOST_KINDS:
-            kind = None
-        number = self._numbers.setdefault(kind, len(self._numbers))
-        if number == len(self._rhythms):
-            self._rhythms.append(Rhythm())
-        return number
-
-    def may_begin(self) -> bool:
-        """Whether a call that begins may be one to log; false within another one."""
-        return not self._inside and self.loop.recorder.alive
-
-    def begin(self, number: int) -> bool:
-        """A call begins; whether it is one to log: not inside another one, nor of a told step."""
-        loop = self.loop
-        if not self.may_begin() or loop.told() is not None or not loop.drives():
-            return False
-        self._start_ns = now_ns()
-        if number == self._anchor:
-            self._next_step()
-        self._inside = True
-        return True
-
-    def end(self, number: int) -> None:
-        """The call that `begin` let through has ended, normally or not; never raises."""
-        self._inside = False
-        end_ns = now_ns()
-        self.loop.guard(lambda: self._log(number, self._start_ns, end_ns))
-
-    def ended(self, number: int) -> None:
-        """A call has ended whose begin was not seen: it counts from the end of the last one."""
-        loop = self.loop
-        if not self.may_begin() or loop.told() is not None or not loop.drives():
-            return
-        end_ns = now_ns()
-        start_ns = self._last_end_ns or loop.compile_time.began_ns() or end_ns
-        self._log(number, start_ns, end_ns)
-        if number == self._anchor:
-            self._next_step()
-
-    def _log(self, number: int, start_ns: int, end_ns: int) -> None:
-        """Log a call and weigh its kind."""
-        loop, rhythm = self.loop, self._rhythms[number]
-        rhythm.add(end_ns - start_ns)
-        self._last_end_ns = end_ns
-        self._most = max(self._most, rhythm.count)
-        self._choose(number, rhythm)
-        if number != self._anchor:
-            loop.window.check_age()
-        wait_ns = loop.input_wait.take()
-        line = loop.line(f'"call","signature":{number}', start_ns, end_ns, wait_ns)
-        if self._held is None:
-            loop.recorder.step(line)
-            return
-        self._held.append(line)
-        if rhythm.count >= _FEWEST_CALLS:
-            held, self._held = self._held, None
-            for each in held:
-                loop.recorder.step(each)
-
-    def _choose(self, number: int, rhythm: Rhythm) -> None:
-        """Take this kind for the one that marks the steps if it outweighs the present one."""
-        if self.loop.window.running or rhythm.count < _LEAST_FREQUENCY * self._most:
-            return
-        anchor = self._rhythms[self._anchor] if self._anchor != _NONE else None
-        if (
-            anchor is None
-            or rhythm.total_ns > anchor.total_ns
-            or anchor.count < _LEAST_FREQUENCY * self._most
-        ):
-            self._anchor = number
-
-    def _next_step(self) -> None:
-        """The call that marks the steps: let the profiler take its turn."""
-        rhythm = self._rhythms[self._anchor]
-        ready = rhythm.count > _EARLIEST_STEP and rhythm.settled()
-        self.loop.window.next_step(self.loop.lines, start=ready)
-        self.loop.window.begin_step()

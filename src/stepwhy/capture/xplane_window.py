@@ -41,7 +41,9 @@ class ProfilerInUseError(Exception):
 class StepWindow(Protocol):
     """What a loop does with its window, whichever profiler it is."""
 
-    touched: bool
+    @property
+    def touched(self) -> bool:
+        """Whether the profiler was at work in the step under way."""
 
     @property
     def running(self) -> bool:
@@ -116,13 +118,13 @@ class XPlaneWindow:
         self._open = False
         self._done = False
         self._windows_left = _MOST_WINDOWS
+        self._step = 0
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         """Nothing of the next window has been seen yet."""
         self._end_mark: Callable[[], None] | None = None
         self._steps_left = 0
-        self._step = 0
         self._opened_ns = 0
         self._opened_bytes: int | None = None
         self._first_step = self._last_step = -1
@@ -148,9 +150,7 @@ class XPlaneWindow:
     def _start(self) -> None:
         """Start the profiler; the step that begins is its warm-up."""
         self.touched = True
-        step = self._step
         self._begin_anew()
-        self._step = step
         try:
             self._profiler.start(self.give_way)
         except ProfilerInUseError:
