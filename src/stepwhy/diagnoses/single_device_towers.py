@@ -36,6 +36,7 @@ from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_
 from stepwhy.diagnoses._placement import fields_of, listed, placed_nodes, type_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.gpu_load import framework_devices
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def _towers(nodes: list[Node]) -> Towers:
 def _others(facts: Facts, towers: Towers, devices: set[str]) -> list[str]:
     """Further devices that were present, or that the program named, and towers could have used."""
     kind = type_of(next(iter(devices)))
-    present = [facts.trace.string(int(name)) for name in facts.trace.devices.name]
+    devices = facts.trace.devices
+    present = [facts.trace.string(int(devices.name[row])) for row in framework_devices(facts.trace)]
     named = [d for own in towers.values() for n in own for d in (n.requested, n.outer)]
     of_kind = [d for d in dict.fromkeys([*present, *named]) if type_of(d) in {kind, ""}]
     return [d for d in of_kind if not any(_covers(d, used) for used in devices)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepwhy import __version__
 from stepwhy.diagnoses import run_all
+from stepwhy.engine.host_notes import host_notes
 from stepwhy.engine.step_summary import note_of_changes, steady_span, summarise_steps
 from stepwhy.findings import (
     Breakdown,
@@ -26,12 +27,12 @@ from stepwhy.findings import (
 )
 from stepwhy.passes.devices import Totals, copies_of, known_bytes
 from stepwhy.passes.events import find_events
+from stepwhy.passes.gpu_load import framework_devices
 from stepwhy.passes.host_load import host_load
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase
-from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
     from stepwhy.passes.breakdown import Partition
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 _OPS_PER_DEVICE = 100
 # A line with a smaller share of the samples is one of many.
 _HOT = 0.1
-# Waiting for a core for more than this share of the time moves a median by as much.
-_CONTENDED = 0.15
 
 
 def assemble(facts: Facts, path: str, format_name: str) -> Result:
@@ -110,8 +109,10 @@ def _input(trace: Trace, path: str, format_name: str) -> Input:
 
 def _run(trace: Trace) -> Run:
     meta = trace.meta
-    models = [trace.string(int(m)) for m in trace.devices.model if m != NULL]
-    names = [trace.string(int(n)) for n in trace.devices.name]
+    # A GPU that only the driver named is one of these again, unless no profiler saw any.
+    rows = framework_devices(trace) or range(len(trace.devices))
+    models = [trace.string(int(m)) for m in trace.devices.model[rows] if m != NULL]
+    names = [trace.string(int(n)) for n in trace.devices.name[rows]]
     return Run(
         framework=meta.framework,
         framework_version=meta.framework_version,
@@ -220,25 +221,10 @@ def _ops(facts: Facts) -> tuple[Op, ...]:
     return tuple(ops)
 
 
-def _contention(trace: Trace) -> tuple[str, ...]:
-    """A warning when the process had to wait for cores: its times say little about the program."""
-    load = host_load(trace)
-    if load is None or load.run_delay_share is None or load.run_delay_share < _CONTENDED:
-        return ()
-    others = ""
-    if load.background_cores and load.cores:
-        others = f", while other programs kept {load.background_cores:.1f} of {load.cores} busy"
-    share = format_fraction(load.run_delay_share)
-    note = (
-        f"The machine was contended: for {share} of the time it wanted to run, the process waited "
-        f"for a CPU core{others}. Step times are noisy."
-    )
-    return (note,)
-
-
 def _notes(facts: Facts) -> tuple[str, ...]:
     left_out = sum(r for r in Counter(r.device for r in facts.ops).values()) - len(_ops(facts))
-    notes = (*note_of_changes(facts), *facts.trace.meta.notes, *_contention(facts.trace))
+    told = host_notes(host_load(facts.trace))
+    notes = (*note_of_changes(facts), *facts.trace.meta.notes, *told)
     if left_out > 0:
         notes = (*notes, f"The op table leaves out {left_out} rows that take least time.")
     return notes
