@@ -90,8 +90,8 @@ def _towers(nodes: list[Node]) -> Towers:
 def _others(facts: Facts, towers: Towers, devices: set[str]) -> list[str]:
     """Further devices that were present, or that the program named, and towers could have used."""
     kind = type_of(next(iter(devices)))
-    devices = facts.trace.devices
-    present = [facts.trace.string(int(devices.name[row])) for row in framework_devices(facts.trace)]
+    names = facts.trace.devices.name[framework_devices(facts.trace)]
+    present = [facts.trace.string(int(name)) for name in names]
     named = [d for own in towers.values() for n in own for d in (n.requested, n.outer)]
     of_kind = [d for d in dict.fromkeys([*present, *named]) if type_of(d) in {kind, ""}]
     return [d for d in of_kind if not any(_covers(d, used) for used in devices)]

@@ -20,6 +20,15 @@ _THROTTLED = 0x8 | 0x20 | 0x40 | 0x80
 _PREFIX = "nvml:"
 
 
+def framework_devices(trace: Trace) -> list[int]:
+    """Rows of the devices that the framework named, without those that were only sampled.
+
+    The driver counts GPUs in its own way, so the same GPU has another row under its name.
+    """
+    names = [trace.string(int(name)) for name in trace.devices.name]
+    return [row for row, name in enumerate(names) if not name.startswith(_PREFIX)]
+
+
 def gpu_loads(trace: Trace) -> tuple[GpuLoad, ...]:
     """The GPUs that were sampled, in the driver's order."""
     sampled = np.unique(trace.counters.device)
