@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from stepwhy.engine.log_files import Gap, LogLines
-from stepwhy.engine.step_log import marks_of, read_steps
+from stepwhy.engine.step_log import marks_of, read_steps, session_steps
 from stepwhy.trace import Meta, TraceBuilder
 
 
@@ -123,3 +123,35 @@ def test_the_cpu_time_of_a_session_step_is_that_of_its_runs_and_of_what_follows_
     found = marks(*log)
     assert found.cpu_ns.tolist() == [6, 7, 8, -1]
     assert found.light.tolist() == [0, 0, 0, 1]
+
+
+def step(start_ns, end_ns, **more):
+    return {"kind": "step", "start_ns": start_ns, "end_ns": end_ns, **more}
+
+
+def told(start_ns):
+    return {"kind": "told", "start_ns": start_ns, "end_ns": start_ns}
+
+
+def test_told_steps_take_the_place_of_all_others():
+    log = [step(0, 50), step(50, 90), told(100), step(100, 200), step(200, 300)]
+    log += [call(0, at, at + 10) for at in range(0, 300, 10)]
+    assert marks(*log).start_ns.tolist() == [100, 200]
+
+
+def test_a_told_step_holds_the_runs_that_begin_in_it():
+    log = [told(100), step(100, 200), step(200, 300, light=1), step(300, 400)]
+    log += [session_run(at, at + 30, profiled=int(at == 210)) for at in (40, 110, 150, 210, 250)]
+    found = marks(*log)
+    assert found.start_ns.tolist() == [100, 200, 300]
+    assert found.graph_ns.tolist() == [60, 60, -1]
+    assert found.profiled.tolist() == [0, 1, 0]
+    assert found.light.tolist() == [0, 2, 0]
+
+
+def test_the_runs_of_told_steps_are_joined_by_them():
+    log = [told(100), step(100, 200), step(200, 300)]
+    log += [session_run(at, at + 30) for at in (40, 110, 150, 210)]
+    records = read_steps(LogLines([json.dumps(line).encode() for line in log])).records
+    joined = [([run.start_ns for run in runs], end) for runs, end in session_steps(records)]
+    assert joined == [([110, 150], 200), ([210], 300)]

@@ -166,11 +166,15 @@ def test_steps_that_were_timed_but_not_traced():
     line = Timeline()
     for i in range(4):
         line.mark(10 * i, 10 * i + 10)
-    facts = Facts(line.trace())
+    facts = Facts(line.trace(framework="jax"))
     assert facts.breakdown["unexplained"] == facts.wall_ns == 10 * MS
     result = decide(facts)
     assert result.bound_by == "unknown"
     assert "20 steps or more" in result.sentence
+    # No number of steps brings a window where nothing can be traced.
+    result = decide(Facts(line.trace()))
+    assert result.bound_by == "unknown"
+    assert "no framework computed in them" in result.sentence
 
 
 def test_a_trace_without_length_has_no_start_up():

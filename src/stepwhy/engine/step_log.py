@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,10 +26,14 @@ _LEAST_SHARE = 0.05
 # however long it takes (a checkpoint every tenth step).
 _LEAST_FREQUENCY = 0.5
 _GAP = "gap"
+_TOLD = "told"
 
 
 class Line(msgspec.Struct, gc=False):
-    """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call')."""
+    """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call').
+
+    From a line of kind 'told' on, the training itself said where its steps end.
+    """
 
     kind: str
     start_ns: int
@@ -77,20 +82,50 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
         records: The records of the log.
         builder: Takes the rows.
     """
-    marks = _told_or_called(records)
-    marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
+    if _told_from(records) is not None:
+        marks = [_of_told(step, runs) for step, runs in _told_steps(records)]
+    else:
+        marks = _noted_or_called(records)
+        marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
     names = _Mark.__struct_fields__
     builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
 
 
-def _told_or_called(records: Sequence[Line]) -> list[_Mark]:
-    """The steps that the training told of, or those that its calls of compiled functions show.
+def _noted_or_called(records: Sequence[Line]) -> list[_Mark]:
+    """The steps that the observer noted, or those that calls of compiled functions show.
 
-    Calls outside of told steps evaluate or predict, so that they count only without such steps.
+    Calls outside of noted steps evaluate or predict, so that they count only without such steps.
     """
-    told = [_told(line) for line in records if line.kind == "step"]
+    noted = [_noted(line) for line in records if line.kind == "step"]
     called = [_called(calls, after) for calls, after in _periods(records, "call")]
-    return called if called and len(told) < _FEWEST_RUNS else told
+    return called if called and len(noted) < _FEWEST_RUNS else noted
+
+
+def _told_from(records: Sequence[Line]) -> int | None:
+    """From when on the training told its steps; None when it did not."""
+    return min((r.start_ns for r in records if r.kind == _TOLD), default=None)
+
+
+def _told_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
+    """The steps that the training told, each with the runs of sessions that began in it."""
+    begin_ns = _told_from(records) or 0
+    runs = sorted((r for r in records if r.kind == "run"), key=lambda r: r.start_ns)
+    starts = [run.start_ns for run in runs]
+    return [
+        (step, runs[bisect_left(starts, step.start_ns) : bisect_left(starts, step.end_ns)])
+        for step in records
+        if step.kind == "step" and step.start_ns >= begin_ns
+    ]
+
+
+def _of_told(step: Line, runs: Sequence[Line]) -> _Mark:
+    """The row of a told step and the runs in it."""
+    mark = _noted(step)
+    if runs:
+        mark.graph_ns = sum(run.end_ns - run.start_ns for run in runs)
+        mark.profiled = int(any(part.profiled for part in (step, *runs)))
+        mark.light = _light((step, *runs))
+    return mark
 
 
 def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
@@ -110,8 +145,8 @@ def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
     )
 
 
-def _told(line: Line) -> _Mark:
-    """The row of a told step."""
+def _noted(line: Line) -> _Mark:
+    """The row of a step with a line of its own."""
     return _Mark(
         line.start_ns,
         max(line.end_ns - line.start_ns, 0),
@@ -179,12 +214,15 @@ def read_steps(log: LogLines) -> Steps:
 def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
     """The `Session.run`s of every step in order, and when the step ends.
 
-    A step lasts from one run of the training fetches to the next. Runs of other fetches (metrics,
-    summaries, queue sizes) and the Python between runs belong to the step they follow.
+    Unless told, a step lasts from one run of the training fetches to the next. Runs of other
+    fetches (metrics, summaries, queue sizes) and the Python between runs belong to the step they
+    follow.
 
     Args:
         records: The records of a log.
     """
+    if _told_from(records) is not None:
+        return [(runs, step.end_ns) for step, runs in _told_steps(records) if runs]
     return [(runs, after.start_ns) for runs, after in _periods(records, "run")]
 
 

@@ -85,6 +85,11 @@ def unusable(facts: Facts) -> str:
 
 def _nothing(facts: Facts) -> str:
     if facts.observed is not None and not len(facts.trace.slices):
+        if not facts.trace.meta.framework:
+            return (
+                "Cannot tell: the steps were timed, but no framework computed in them that could "
+                "be traced. Begin with the line where your code is most often."
+            )
         return (
             "Cannot tell: the steps were timed, but the run ended before one could be traced. Let "
             "it train for 20 steps or more."
