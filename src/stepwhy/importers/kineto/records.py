@@ -66,7 +66,7 @@ class Facts:
 
 
 # Host calls that have no purpose without an accelerator.
-_DEVICE_HINT = re.compile(r"record_stream|pin_memory|cudnn|miopen|nccl:|cuda|_fused_adam")
+_DEVICE_HINT = re.compile(r"record_stream|pin_memory|cudnn|miopen|nccl:|cuda")
 
 # No operating system numbers its processes this high.
 _FIRST_NAMED_PROCESS = 2**48
