@@ -14,7 +14,7 @@ _MOST_NS = 10_000_000_000
 _LONGEST_STEP_NS = 30_000_000_000
 # The profiler keeps up to a kilobyte for each op until the window ends.
 _MOST_GROWTH = 512 << 20
-_MOST_FILE = 64 << 20
+_MOST_FILE = 512 << 20
 
 _STATM = Path("/proc/self/statm")
 

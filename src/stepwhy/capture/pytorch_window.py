@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.pytorch_bounds import Budget, WindowTooLargeError, check_file, warm_up_steps
+from stepwhy.capture.pytorch_bounds import Budget, WindowTooLargeError, warm_up_steps
+from stepwhy.capture.pytorch_trace import write_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from stepwhy.capture.recorder import Recorder
 
-TRACE_FILE = "trace.json.gz"
 # The first after the warm-up, the others when the step time has changed for good.
 _MOST_WINDOWS = 3
 _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
@@ -143,11 +143,7 @@ class ProfilerWindow:
             "end_ns": self._end_ns,
         }
 
-        def export(folder: Path) -> None:
-            profiler.export_chrome_trace(str(folder / TRACE_FILE))
-            check_file(folder / TRACE_FILE)
-
-        self._recorder.window(about, export)
+        self._recorder.window(about, lambda folder: write_trace(profiler, folder))
 
     def _too_large(self, error: WindowTooLargeError) -> None:
         """Say that a window was dropped, and why."""
