@@ -228,6 +228,33 @@ def nothing_found(result: Result) -> str:
     return f"No check names the cause yet ({checks} looked and came back clear): {begin}."
 
 
+_HOLDERS = {
+    "driver": "Outside the framework, the driving thread spends",
+    "worker": "Workers spend",
+    "thread": "Other threads spend",
+}
+_LINES_TOLD = 3
+
+
+def held_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Which lines of the program hold its threads, by role: how it begins, and (share, line)."""
+    lines = result.host.lines if result.host is not None else ()
+    told = []
+    for role, beginning in _HOLDERS.items():
+        own = [held for held in lines if held.role == role][:_LINES_TOLD]
+        if own:
+            places = [(units.format_fraction(h.share), one_line(h.line)) for h in own]
+            told.append((beginning, places))
+    return told
+
+
+def is_told_by_lines(result: Result) -> bool:
+    """Whether the hottest line is the first of the driving thread's sampled lines."""
+    lines = result.host.lines if result.host is not None else ()
+    first = next((held.line for held in lines if held.role == "driver"), "")
+    return bool(first) and first == result.breakdown.hottest_line
+
+
 def steps_sentence(steps: Steps) -> str:
     """How many steps there are, how they were found, how long they take."""
     if steps.source == "whole-trace":

@@ -41,6 +41,8 @@ def page(result: Result) -> str:
             partial=words.PARTIAL if words.is_partial(result) else "",
             healthy=words.is_healthy(result),
             nothing_found=words.nothing_found(result),
+            held=words.held_lines(result),
+            told_by_lines=words.is_told_by_lines(result),
             style=_asset("style.css"),
             script=script,
             script_hash=_hash(script),

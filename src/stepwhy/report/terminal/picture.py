@@ -36,7 +36,8 @@ def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[Rendera
     yield Text(f"\nWhere the {words.whole(result)} goes", "bold")
     yield Padding(_stacked_bar(breakdown, width - 2, has_colour=has_colour), (0, 0, 0, 2))
     yield Padding(_legend(breakdown, width, has_colour=has_colour), (1, 0, 0, 2))
-    remarks = " ".join(filter(None, (_phases(breakdown), _hottest(breakdown))))
+    hottest = "" if words.is_told_by_lines(result) else _hottest(breakdown)
+    remarks = " ".join(filter(None, (_phases(breakdown), hottest, *_held(result))))
     if remarks:
         yield Padding(Text(remarks, "dim"), (1, 0, 0, 2))
 
@@ -82,6 +83,12 @@ def _phases(breakdown: Breakdown) -> str:
         return ""
     parts = (f"{words.one_line(name)} {words.share(ns, total)}" for name, ns in known.items())
     return f"Compute is {', '.join(parts)}."
+
+
+def _held(result: Result) -> Iterator[str]:
+    """One sentence per role of threads that were sampled."""
+    for beginning, places in words.held_lines(result):
+        yield f"{beginning} {', '.join(f'{share} in {line}' for share, line in places)}."
 
 
 def _hottest(breakdown: Breakdown) -> str:
