@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from stepwhy import units
 
 if TYPE_CHECKING:
-    from stepwhy.findings import BoundBy, Evidence, FindingVerdict, Result, Steps, Verdict
+    from stepwhy.findings import (
+        BoundBy,
+        Evidence,
+        FindingVerdict,
+        GpuLoad,
+        Result,
+        Steps,
+        Verdict,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +261,27 @@ def is_told_by_lines(result: Result) -> bool:
     lines = result.host.lines if result.host is not None else ()
     first = next((held.line for held in lines if held.role == "driver"), "")
     return bool(first) and first == result.breakdown.hottest_line
+
+
+def gpu_sentences(result: Result) -> list[str]:
+    """What the driver told of each GPU while the run went on, in one line per GPU."""
+    return [_gpu(gpu) for gpu in (result.host.gpus if result.host is not None else ())]
+
+
+def _gpu(gpu: GpuLoad) -> str:
+    parts = [one_line(f"{gpu.index} {gpu.model}")]
+    if gpu.mean_utilisation is not None:
+        parts.append(f"in use {units.format_fraction(gpu.mean_utilisation)} of the time")
+    if gpu.peak_used_bytes is not None:
+        own = gpu.peak_process_bytes
+        by = "" if own is None else f" ({units.format_bytes(own)} by this process)"
+        of = f" of {units.format_bytes(gpu.total_bytes)}" if gpu.total_bytes else ""
+        parts.append(f"at most {units.format_bytes(gpu.peak_used_bytes)}{of} full{by}")
+    elif gpu.peak_process_bytes is not None:
+        parts.append(f"at most {units.format_bytes(gpu.peak_process_bytes)} by this process")
+    if gpu.throttled_share:
+        parts.append(f"slowed down {units.format_fraction(gpu.throttled_share)} of the time")
+    return " · ".join(parts)
 
 
 def steps_sentence(steps: Steps) -> str:

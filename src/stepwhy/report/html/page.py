@@ -41,6 +41,7 @@ def page(result: Result) -> str:
             partial=words.PARTIAL if words.is_partial(result) else "",
             healthy=words.is_healthy(result),
             nothing_found=words.nothing_found(result),
+            gpus=words.gpu_sentences(result),
             held=words.held_lines(result),
             told_by_lines=words.is_told_by_lines(result),
             style=_asset("style.css"),

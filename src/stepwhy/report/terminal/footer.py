@@ -50,6 +50,8 @@ def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]
     if result.steps.note:
         steps.append(Text(words.one_line(result.steps.note)))
     yield "Steps", steps
+    gpus = words.gpu_sentences(result)
+    yield ("GPU" if len(gpus) == 1 else "GPUs"), [Text(line) for line in gpus]
     yield ("Input" if len(result.inputs) == 1 else "Inputs"), _inputs(result.inputs)
     yield "Reading", _health(result.inputs, show_all=show_all)
     if not show_all:
