@@ -13,6 +13,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import told
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.loop import Loop, StepLog, nobody
 from stepwhy.capture.recorder import Recorder
@@ -108,7 +109,7 @@ class FitObserver:
             loop = self._loop or self._begin()
         except Exception:
             return
-        if not loop.recorder.alive or not loop.drives():
+        if told.telling() or not loop.recorder.alive or not loop.drives():
             return
         try:
             event(loop, callbacks, value)

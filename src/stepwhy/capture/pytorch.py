@@ -15,10 +15,11 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import lifetime, pytorch_compile, pytorch_loader
+from stepwhy.capture import lifetime, pytorch_compile, pytorch_loader, told
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.pacing import is_light
 from stepwhy.capture.pytorch_compile import Compilations
+from stepwhy.capture.pytorch_existing import observe_existing
 from stepwhy.capture.pytorch_loader import Loaders
 from stepwhy.capture.pytorch_log import BATCH_STEPS, UNKNOWN, StepLog
 from stepwhy.capture.pytorch_wait import InputWait
@@ -91,7 +92,7 @@ class StepObserver:
         try:
             if self._clock is None or self._clock() is not optimizer:
                 if self._takes_over(optimizer):
-                    self._begin(optimizer)
+                    self.begin(optimizer)
             elif self._light:
                 self._end_light_step()
             else:
@@ -104,15 +105,21 @@ class StepObserver:
 
         Each one is counted for itself: a program may have one optimizer for each parameter.
         """
+        if told.telling():
+            return False
         if self._clock is None or self._clock() is None:
             return True
         count = self._others.get(id(optimizer), 0) + 1
         self._others[id(optimizer)] = count
         return count >= _SILENT_STEPS
 
-    def _begin(self, optimizer: Any) -> None:
-        """The first step of a new clock has no known start: what came before it was no loop."""
-        self._clock = weakref.ref(optimizer)
+    def begin(self, clock: Any) -> None:
+        """The first step of a new clock has no known start: what came before it was no loop.
+
+        Args:
+            clock: The optimizer, or what stands for the steps that the training tells.
+        """
+        self._clock = weakref.ref(clock)
         self._others = {}
         self._observe_from_here()
         self._log.begin(self._last_end_ns)
@@ -220,14 +227,11 @@ def _observe_steps(base: Any, observer: StepObserver) -> None:
     the profiler. The observer goes around that: the global post-hook of optimizers runs inside,
     where a step boundary would cut the recorded range in two.
     """
-    wrap = base.profile_hook_step
+    wrap, stepped = base.profile_hook_step, observer.stepped
 
-    @functools.wraps(wrap)
-    def profile_hook_step(func: Call) -> Call:
+    def around(step: Call) -> Call:
         # Called when an optimizer is made: by then torch has been imported as a whole.
         from torch.compiler import is_compiling
-
-        step, stepped = wrap(func), observer.stepped
 
         @functools.wraps(step)
         def observed(*args: Any, **kwargs: Any) -> Any:
@@ -239,7 +243,12 @@ def _observe_steps(base: Any, observer: StepObserver) -> None:
 
         return observed
 
+    @functools.wraps(wrap)
+    def profile_hook_step(func: Call) -> Call:
+        return around(wrap(func))
+
     base.profile_hook_step = staticmethod(profile_hook_step)
+    observe_existing(base, around, stepped)
 
 
 def install_scaler(module: ModuleType, run_dir: str) -> None:

@@ -69,7 +69,7 @@ class LoopDriver:
 
     def computes(self) -> bool:
         """Whether a compiled function has been called."""
-        return self._loop._driver is not None
+        return self._loop.computes()
 
 
 @functools.cache
@@ -131,7 +131,7 @@ class TorchDriver:
 
     def begin(self) -> None:
         """The first step begins here."""
-        self._observation.steps._begin(self._clock)
+        self._observation.steps.begin(self._clock)
 
     def boundary(self) -> None:
         """A step ends here, and the next one begins."""
