@@ -12,16 +12,20 @@ from stepwhy.findings import (
     Breakdown,
     Device,
     DeviceTotal,
+    EventGroup,
     Evidence,
     Finding,
     Fix,
     HealthEntry,
     Input,
     Op,
+    Pipeline,
     Result,
     Run,
     Saving,
     Steps,
+    Stretch,
+    Traced,
     TraceTotals,
     Verdict,
 )
@@ -401,6 +405,62 @@ def no_devices():
     )
 
 
+def levels(kind, name, capacity, values, reserve=0, **shares):
+    """A queue with a sample every 50 ms."""
+    series = tuple((i * 50 * MS, float(value)) for i, value in enumerate(values))
+    shares = dict.fromkeys(("mean_fill", "empty_share", "full_share")) | shares
+    return Pipeline(name, kind, capacity, reserve, len(series), series=series, **shares)
+
+
+def watched():
+    """A watched run: its step time changed, a queue starved, a function was traced anew."""
+    short = [10 * MS + (i * 7919 % 23) * 20_000 for i in range(160)]
+    long = [2 * d for d in short[:80]]
+    steps = some_steps(
+        10,
+        count=240,
+        source="hook",
+        steady=157,
+        durations_ns=(40 * MS, 30 * MS, 20 * MS, *short[3:], *long),
+        note="Step times are of unprofiled steps; how they divide comes from 6 profiled ones.",
+        profiler_cost=0.2,
+        profiler_cost_interval=(0.15, 0.26),
+        observer_cost_ns=3_420,
+        observer_cost_interval_ns=(-2_010, 9_130),
+        stretches=(
+            Stretch(1, 163, 10 * MS, 1_700 * MS, 3, True),
+            Stretch(164, 246, 20 * MS, 1_660 * MS, 3, False),
+        ),
+        traced=(Traced(20, 3), Traced(200, 3)),
+    )
+    starved = [(i * 37 % 11) // 8 for i in range(70)]
+    return dataclasses.replace(
+        input_bound(),
+        steps=steps,
+        events=(
+            EventGroup("compile", "cluster_0", "", 1, 900 * MS, 1, "", 0, 1, 1),
+            EventGroup(
+                "trace", "train_step", "train.py(41): step", 12, 1_240 * MS, 12,
+                "input 0 has shape (31, 224), before (32, 224)", 3, 1, 190,
+            ),
+            EventGroup("graph", "graph", "train.py(52): <module>", 40, 0, 40, "", 0, 9, 240, 400),
+            EventGroup("change", "step", "", 1, 0, 1, "", 0, 190, 190),
+        ),
+        pipelines=(
+            levels("tf1-queue", "batch/fifo_queue", 96, starved,
+                   mean_fill=0.004, empty_share=0.92, full_share=0.0),
+            levels("tf1-queue", "shuffle_batch/random_shuffle_queue", 1000,
+                   [300 + 10 * i for i in range(70)], reserve=200,
+                   mean_fill=0.56, empty_share=0.0, full_share=0.11),
+            levels("dataloader", "DataLoader, 4 workers", 8, [8, 8, 7, 8] * 18,
+                   mean_fill=0.97, empty_share=0.0, full_share=0.75),
+            levels("tf.data", "Shuffle[4]", None, [0, 2, 4, 3], mean_fill=None,
+                   empty_share=0.25, full_share=None),
+        ),
+        notes=("After step 163 the step time rose from 10.0 ms to 20.0 ms.",),
+    )  # fmt: skip
+
+
 SAMPLES = {
     sample.__name__: sample
     for sample in (
@@ -412,6 +472,7 @@ SAMPLES = {
         truncated,
         healthy,
         no_devices,
+        watched,
     )
 }
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from stepwhy.findings import Steps
 
 WIDTH, HEIGHT = 720, 120
+# Room below the bars for the marks of traced steps, and the width of one.
+_BAND, _MARK = 12, 6
 # More bars than this would be thinner than three units of the drawing.
 _MOST_BARS = 240
 # Steps above this many medians are cut, or one slow first step would flatten all others.
@@ -25,6 +27,7 @@ class Bar:
     Args:
         x, width, height: In units of the drawing; the bar stands on its floor.
         warm_up: Whether its steps are left out as warm-up.
+        other: Whether they are left out because the step time changed for good.
         is_cut: Whether the bar is taller than the drawing.
         text: What it stands for, in words.
     """
@@ -33,20 +36,69 @@ class Bar:
     width: float
     height: float
     warm_up: bool
+    other: bool
     is_cut: bool
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a profiler watched: place and width in units of the drawing, and words."""
+
+    x: float
+    width: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepChart:
-    """Bars, the median `median_y` from the top, and in words the slowest bar where one is cut."""
+    """Bars and lines.
+
+    Args:
+        bars: The bars.
+        steps_per_bar: How many steps one of them stands for.
+        median_y: Height of the median from the top.
+        median_from, median_to: Where its line begins and ends: the steps it is of.
+        slowest: The slowest bar in words, '' where none is cut.
+        traced: Marks of traced steps.
+        changes: Places where the step time changed for good.
+        floor: What the bars stand on, from the top.
+        height: Height of the whole.
+    """
 
     bars: tuple[Bar, ...]
     steps_per_bar: int
     median_y: float
+    median_from: float
+    median_to: float
     slowest: str
+    traced: tuple[Mark, ...]
+    changes: tuple[float, ...]
+    height: int
     width: int = WIDTH
-    height: int = HEIGHT
+    floor: int = HEIGHT
+
+
+class _Numbers:
+    """Between places in `durations_ns` and numbers of steps in the run, which count traced ones.
+
+    Args:
+        steps: The steps.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self._traced = [(window.before, window.steps) for window in steps.traced]
+
+    def of(self, place: int) -> int:
+        """Number of the step at a place, from 1."""
+        return 1 + place + sum(count for before, count in self._traced if before <= place)
+
+    def place(self, number: int) -> int:
+        """Place of the first unprofiled step that has this number or a later one."""
+        skipped = 0
+        for before, count in self._traced:
+            skipped += min(max(number - 1 - before - skipped, 0), count)
+        return number - 1 - skipped
 
 
 def step_chart(steps: Steps) -> StepChart | None:
@@ -54,10 +106,12 @@ def step_chart(steps: Steps) -> StepChart | None:
     durations = steps.durations_ns
     if len(durations) < 2:
         return None
+    numbers = _Numbers(steps)
     per_bar = -(-len(durations) // _MOST_BARS)
-    steady = durations[steps.warm_up :] or durations
+    first, end = _described(steps, numbers)
+    steady = durations[first + steps.warm_up : end] or durations
     middle = median(steady)
-    top = max(1.0, min(max(durations), _TALLEST * middle))
+    top = max(1.0, min(max(durations), _TALLEST * max(middle, _usual(steps))))
     groups = [durations[i : i + per_bar] for i in range(0, len(durations), per_bar)]
     slot = WIDTH / len(groups)
     bars = tuple(
@@ -65,19 +119,51 @@ def step_chart(steps: Steps) -> StepChart | None:
             x=round(index * slot, 2),
             width=round(max(slot * 0.8, 0.5), 2),
             height=round(HEIGHT * min(1.0, max(group) / top), 1),
-            warm_up=index * per_bar < steps.warm_up,
+            warm_up=first <= index * per_bar < first + steps.warm_up,
+            other=not first <= index * per_bar < end,
             is_cut=max(group) > top,
-            text=_in_words(group, index * per_bar + 1),
+            text=_in_words(group, numbers.of(index * per_bar)),
         )
         for index, group in enumerate(groups)
     )
     slowest = max(range(len(groups)), key=lambda index: max(groups[index]))
+    unit = slot / per_bar
     return StepChart(
         bars,
         per_bar,
         median_y=round(HEIGHT * (1 - middle / top), 1),
+        median_from=round(first * unit, 2),
+        median_to=round(min(end * unit, WIDTH), 2),
         slowest=bars[slowest].text if bars[slowest].is_cut else "",
+        traced=_marks(steps, numbers, unit),
+        changes=tuple(round(numbers.place(s.first_step) * unit, 2) for s in steps.stretches[1:]),
+        height=HEIGHT + (_BAND if steps.traced else 0),
     )
+
+
+def _described(steps: Steps, numbers: _Numbers) -> tuple[int, int]:
+    """First place and end of the steps that the result is about."""
+    for stretch in steps.stretches:
+        if stretch.described:
+            return numbers.place(stretch.first_step), numbers.place(stretch.last_step + 1)
+    return 0, len(steps.durations_ns)
+
+
+def _usual(steps: Steps) -> int:
+    """The longest usual step of any stretch."""
+    return max((stretch.median_ns or 0 for stretch in steps.stretches), default=0)
+
+
+def _marks(steps: Steps, numbers: _Numbers, unit: float) -> tuple[Mark, ...]:
+    """One mark for every traced window, centred between its neighbours."""
+    marks = []
+    for window in steps.traced:
+        last = numbers.of(window.before) - 1
+        first = last - window.steps + 1
+        name = f"Step {first}" if first == last else f"Steps {first} to {last}"
+        at = min(max(window.before * unit - _MARK / 2, 0), WIDTH - _MARK)
+        marks.append(Mark(round(at, 2), _MARK, f"{name}: traced"))
+    return tuple(marks)
 
 
 def _in_words(group: tuple[int, ...], first: int) -> str:

@@ -12,8 +12,8 @@ import jinja2
 
 from stepwhy import units
 from stepwhy.findings import CATEGORIES
-from stepwhy.report import advice, picture, words
-from stepwhy.report.html import chart
+from stepwhy.report import advice, picture, watched, words
+from stepwhy.report.html import chart, levels
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
@@ -34,6 +34,8 @@ def page(result: Result) -> str:
             health=_health(result),
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
             chart=chart.step_chart(result.steps),
+            levels=levels.level_charts(result),
+            events=watched.told_events(result),
             colour=words.colour_of(result.verdict.bound_by),
             whole=words.whole(result),
             per=words.per_whole(result),
@@ -80,6 +82,11 @@ def _environment() -> jinja2.Environment:
         format_saving=words.format_saving,
         steps_sentence=words.steps_sentence,
         run_line=words.run_line,
+        watching_sentence=watched.watching_sentence,
+        events_title=watched.events_title,
+        event_name=watched.event_name,
+        event_reason=watched.event_reason,
+        event_steps=watched.event_steps,
     )
     return environment
 

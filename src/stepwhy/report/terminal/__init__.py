@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from stepwhy.report.terminal import footer, header, picture
 from stepwhy.report.terminal.findings import findings
 from stepwhy.report.terminal.finish import Finish
+from stepwhy.report.terminal.watched import seen
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,7 +21,7 @@ _WIDEST = 100
 
 
 def render(result: Result, *, show_all: bool = False, console: Console | None = None) -> None:
-    """Prints verdict, picture, findings and footer, in this order.
+    """Prints verdict, picture, findings, what was watched, and footer, in this order.
 
     Args:
         result: What to report.
@@ -36,6 +37,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
         *header.header(result),
         *picture.picture(result, width, has_colour=has_colour),
         *findings(result, width, show_all=show_all),
+        *seen(result, width, show_all=show_all),
         *(_tables(result, width) if show_all else ()),
         *footer.footer(result, show_all=show_all),
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
 # What the report itself and `units` use beyond ASCII.
-_STAND_INS = str.maketrans({"µ": "u", "·": "|", "■": "#", "█": "#", "━": "=", "╸": "-"})
+_STAND_INS = str.maketrans("µ·■━╸▁▂▃▄▅▆▇█", "u|#=-_..:-=+#")
 
 
 class Finish:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from stepwhy import units
 from stepwhy.report import words
+from stepwhy.report.watched import watching_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,6 +48,9 @@ def footer(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
 
 def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]:
     steps = [Text(words.steps_sentence(result.steps))]
+    watching = watching_sentence(result.steps)
+    if watching:
+        steps.append(Text(watching))
     if result.steps.note:
         steps.append(Text(words.one_line(result.steps.note)))
     yield "Steps", steps

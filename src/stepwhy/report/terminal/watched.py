@@ -1,0 +1,101 @@
+"""Fill levels of queues, and what was compiled or traced while the training ran."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy import units
+from stepwhy.report import watched, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from stepwhy.findings import EventGroup, Pipeline, Result
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDEST_LINE = 60
+_QUEUES = 4
+_EVENTS = 5
+
+
+def seen(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
+    """Both sections, each only where there is something to say.
+
+    Args:
+        result: What to report.
+        width: Columns of the report.
+        show_all: All queues and all events, also those of warm-up.
+    """
+    yield from _queues(result, width, show_all=show_all)
+    yield from _events(result, show_all=show_all)
+
+
+def _queues(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
+    queues = [p for p in result.pipelines if p.samples]
+    if not queues:
+        return
+    yield Text("\nQueues and buffers", "bold")
+    shown = queues if show_all else queues[:_QUEUES]
+    for queue in shown:
+        state = Text(f"{watched.pipeline_name(queue)}: {watched.pipeline_state(queue)}")
+        yield Padding(state, (0, 0, 0, 2))
+        bound = "" if queue.capacity is None else f" of {units.format_count(queue.capacity)}"
+        line = Text(level_line(queue, min(width - 14, _WIDEST_LINE)), "cyan")
+        yield Padding(line.append(bound, "dim"), (0, 0, 0, 2))
+    if len(shown) < len(queues):
+        yield Padding(Text(f"{len(queues) - len(shown)} more with --all", "dim"), (0, 0, 0, 2))
+
+
+def level_line(queue: Pipeline, cells: int) -> str:
+    """The fill level over the run, one block per cell; the last known one where none was seen.
+
+    Args:
+        queue: The queue, with at least one point.
+        cells: Columns of the line.
+    """
+    first, last = queue.series[0][0], queue.series[-1][0]
+    span, top = max(last - first, 1), watched.pipeline_top(queue)
+    levels: list[list[float]] = [[] for _ in range(cells)]
+    for time, value in queue.series:
+        levels[min((time - first) * cells // span, cells - 1)].append(value)
+    for before, here in pairwise(levels):
+        here.extend(() if here else before[-1:])
+    means = [sum(values) / len(values) for values in levels]
+    return "".join(_BARS[round(mean / top * (len(_BARS) - 1))] for mean in means)
+
+
+def _events(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
+    events = watched.told_events(result) if show_all else watched.later_events(result)
+    if not events:
+        return
+    yield Text(f"\n{watched.events_title(events)}", "bold")
+    costly = sorted(events, key=lambda e: -e.total_ns)[:_EVENTS]
+    shown = events if show_all else [e for e in events if e in costly]
+    yield Padding(_event_table(shown), (0, 0, 0, 2))
+    if len(shown) < len(events):
+        yield Padding(Text(f"{len(events) - len(shown)} more with --all", "dim"), (0, 0, 0, 2))
+
+
+def _event_table(events: list[EventGroup]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in (("times", "right"), ("time", "right"), ("in steps", "left")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("what", overflow="fold")
+    for event in events:
+        what = Text(watched.event_name(event))
+        for more in (words.one_line(event.source), watched.event_reason(event)):
+            what.append(f"\n{more}" if more else "", "dim")
+        table.add_row(
+            units.format_count(event.count),
+            units.format_ns(event.total_ns) if event.total_ns else "",
+            watched.event_steps(event),
+            what,
+        )
+    return table

@@ -1,0 +1,132 @@
+"""Words for what was seen over the length of a watched run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy import units
+from stepwhy.report.words import one_line
+
+if TYPE_CHECKING:
+    from stepwhy.findings import EventGroup, Pipeline, Result, Steps
+
+# A queue that is near empty, or near full, for this share of the time is called so.
+_MOSTLY = 0.5
+# Every program traces and compiles what its first step needs.
+_FIRST = 1
+
+_DONE = {
+    "trace": "traced",
+    "compile": "compiled",
+    "graph": "graph grown by",
+    "workers": "workers started for",
+    "epoch": "epoch begun of",
+}
+_OF_THE_GRAPH = frozenset({"trace", "compile", "graph"})
+_KINDS = {"tf1-queue": "queue", "tf.data": "tf.data buffer", "dataloader": "DataLoader queue"}
+
+
+def watching_sentence(steps: Steps) -> str:
+    """What watching costs a step, '' where nothing was watched."""
+    interval, missing = steps.observer_cost_interval_ns, steps.observer_cost_missing_steps
+    span = "" if interval is None else f" (95 %: {format_range(*interval)})"
+    if missing is not None:
+        noise = f"steps vary too much{span}; " if span else ""
+        about = units.quantise(missing)
+        return (
+            f"Watching cost cannot be told yet: {noise}about {units.format_count(about)} more "
+            f"{'step' if about == 1 else 'steps'} would do"
+        )
+    if steps.observer_cost_ns is None or interval is None:
+        return ""
+    if steps.observer_cost_ns <= 0:
+        return f"Watching cost nothing measurable per step{span}"
+    size, unit, decimals = _scale(max(map(abs, interval)))
+    return f"Watching cost {_number(steps.observer_cost_ns / size, decimals)} {unit} per step{span}"
+
+
+def format_range(low_ns: float, high_ns: float) -> str:
+    """An interval of durations in one unit: '-2.0 to 9.1 µs'."""
+    size, unit, decimals = _scale(max(abs(low_ns), abs(high_ns)))
+    return f"{_number(low_ns / size, decimals)} to {_number(high_ns / size, decimals)} {unit}"
+
+
+def _scale(largest_ns: float) -> tuple[int, str, int]:
+    """Unit for durations of this size: its ns, its name, and the decimals that make sense."""
+    scale = ((units.NS_PER_S, "s"), (units.NS_PER_MS, "ms"), (units.NS_PER_US, "µs"))
+    size, unit = next((step for step in scale if largest_ns >= step[0]), (1, "ns"))
+    return size, unit, 0 if largest_ns >= 10 * size or size == 1 else 1
+
+
+def _number(value: float, decimals: int) -> str:
+    """A rounded number that is never '-0'."""
+    return f"{round(value, decimals) + 0:.{decimals}f}"
+
+
+def later_events(result: Result) -> list[EventGroup]:
+    """Traces, compilations and graph changes that came after warm-up, when none should come."""
+    stretches = result.steps.stretches
+    whole = not stretches or stretches[0].described
+    usual = max(_FIRST, result.steps.warm_up if whole else 0)
+    return [e for e in told_events(result) if e.last_step is not None and e.last_step > usual]
+
+
+def told_events(result: Result) -> list[EventGroup]:
+    """All of them; that the step time has changed is told elsewhere."""
+    return [event for event in result.events if event.kind != "change"]
+
+
+def events_title(events: list[EventGroup]) -> str:
+    """A heading for some events."""
+    only = all(event.kind in _OF_THE_GRAPH for event in events)
+    return "Compiled or traced while training" if only else "Compiled, traced or started anew"
+
+
+def event_name(event: EventGroup) -> str:
+    """What happened: 'traced train_step', 'graph grown by 12 operations'."""
+    done = _DONE.get(event.kind, event.kind)
+    if event.added is not None:
+        return f"{done} {units.format_count(event.added)} operations"
+    return one_line(f"{done} {event.name}")
+
+
+def event_steps(event: EventGroup) -> str:
+    """In which steps: '4', '4 to 90'; '' where that is not known."""
+    first, last = event.first_step, event.last_step
+    if first is None or last is None:
+        return ""
+    start = units.format_count(first) if first else "before 1"
+    return start if first == last else f"{start} to {units.format_count(last)}"
+
+
+def event_reason(event: EventGroup) -> str:
+    """The first reason, and how many others there were; '' without any."""
+    more = event.reasons - 1
+    others = "" if more < 1 else " (and 1 other reason)" if more == 1 else f" (and {more} others)"
+    return one_line(event.first_reason) + others
+
+
+def pipeline_name(pipeline: Pipeline) -> str:
+    """What it is and what it is called."""
+    return one_line(f"{_KINDS.get(pipeline.kind, pipeline.kind)} {pipeline.name}")
+
+
+def pipeline_state(pipeline: Pipeline) -> str:
+    """How full it was, and what that means."""
+    empty, full, mean = (
+        None if share is None else units.format_fraction(share)
+        for share in (pipeline.empty_share, pipeline.full_share, pipeline.mean_fill)
+    )
+    if pipeline.empty_share is not None and pipeline.empty_share >= _MOSTLY:
+        return f"empty {empty} of the time (starved: the consumer waits)"
+    if pipeline.full_share is not None and pipeline.full_share >= _MOSTLY:
+        return f"full {full} of the time (the input keeps up: the consumer is the bottleneck)"
+    if mean is not None:
+        return f"{mean} full on average; empty {empty}, full {full} of the time"
+    return f"empty {empty} of the time" if empty is not None else "no buffer was seen"
+
+
+def pipeline_top(pipeline: Pipeline) -> float:
+    """The top of a picture of its levels: the capacity, or the highest level without one."""
+    highest = max((value for _, value in pipeline.series), default=0.0)
+    return max(pipeline.capacity or 0, pipeline.reserve, highest, 1.0)

@@ -1,0 +1,228 @@
+"""Words and pictures of what was seen over the length of a watched run."""
+
+import dataclasses
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.report.conftest import MS, SAMPLES, levels, some_steps
+from tests.report.test_terminal import printed, unwrapped
+
+from stepwhy.findings import EventGroup, Stretch, Traced
+from stepwhy.report import html, watched
+from stepwhy.report.html import chart
+from stepwhy.report.html.levels import HEIGHT, WIDTH, level_charts
+from stepwhy.report.terminal.watched import level_line
+
+FEW = settings(max_examples=80, deadline=None, derandomize=True)
+US = 1_000
+
+
+def watching(**told):
+    return watched.watching_sentence(
+        some_steps(10, **{f"observer_cost_{name}": value for name, value in told.items()})
+    )
+
+
+def test_the_cost_of_watching_is_one_quiet_sentence():
+    assert watching() == ""
+    said = watching(ns=3_420, interval_ns=(-2_010, 9_130))
+    assert said == "Watching cost 3.4 µs per step (95 %: -2.0 to 9.1 µs)"
+    said = watching(ns=-700, interval_ns=(-5_000, 12_000))
+    assert said == "Watching cost nothing measurable per step (95 %: -5 to 12 µs)"
+    assert watching(missing_steps=128) == (
+        "Watching cost cannot be told yet: about 130 more steps would do"
+    )
+    assert watching(interval_ns=(-80_000, 120_000), missing_steps=3_104) == (
+        "Watching cost cannot be told yet: steps vary too much (95 %: -80 to 120 µs); about 3,100 "
+        "more steps would do"
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0, 0, "0 to 0 ns"),
+        (-400, 900, "-400 to 900 ns"),
+        (-40, 1_500, "0.0 to 1.5 µs"),
+        (-2 * MS, 9 * MS, "-2.0 to 9.0 ms"),
+        (-20 * MS, 9 * MS, "-20 to 9 ms"),
+    ],
+)
+def test_an_interval_has_one_unit(low, high, text):
+    assert watched.format_range(low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("shares", "state"),
+    [
+        ((0.004, 0.92, 0.0), "empty 92 % of the time (starved: the consumer waits)"),
+        (
+            (0.97, 0.0, 0.9),
+            "full 90 % of the time (the input keeps up: the consumer is the bottleneck)",
+        ),
+        ((0.4, 0.2, 0.1), "40 % full on average; empty 20 %, full 10 % of the time"),
+        ((None, 0.25, None), "empty 25 % of the time"),
+        ((None, 0.75, None), "empty 75 % of the time (starved: the consumer waits)"),
+        ((None, None, None), "no buffer was seen"),
+    ],
+)
+def test_a_queue_is_called_what_it_is(shares, state):
+    names = ("mean_fill", "empty_share", "full_share")
+    queue = levels("tf1-queue", "q", 10, [1], **dict(zip(names, shares, strict=True)))
+    assert watched.pipeline_state(queue) == state
+
+
+def test_events_of_warm_up_are_no_news(sample):
+    result = sample("watched")
+    assert [e.name for e in watched.later_events(result)] == ["train_step", "graph"]
+    assert [e.name for e in watched.told_events(result)] == ["cluster_0", "train_step", "graph"]
+    quiet = dataclasses.replace(result, events=result.events[:1])
+    assert "traced while training" not in printed(quiet)
+    assert "compiled cluster_0" in printed(quiet, show_all=True)
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (EventGroup("trace", "f", "", 2, 1, 2, "", 0, 3, 9), ("traced f", "3 to 9", "")),
+        (EventGroup("graph", "graph", "", 2, 0, 2, "", 0, 3, 3, 1200),
+         ("graph grown by 1,200 operations", "3", "")),
+        (EventGroup("workers", "loader", "", 1, 1, 0, "epoch", 2, 0, 4),
+         ("workers started for loader", "before 1 to 4", "epoch (and 1 other reason)")),
+        (EventGroup("autotune", "mm", "", 1, 1, 0), ("autotune mm", "", "")),
+        (EventGroup("compile", "g", "", 1, 1, 0, "why", 3),
+         ("compiled g", "", "why (and 2 others)")),
+    ],
+)  # fmt: skip
+def test_an_event_in_words(event, words):
+    found = (watched.event_name(event), watched.event_steps(event), watched.event_reason(event))
+    assert found == words
+
+
+def test_a_heading_names_no_more_than_there_is():
+    events = [EventGroup(kind, "x", "", 1, 1, 1) for kind in ("trace", "epoch")]
+    assert watched.events_title(events[:1]) == "Compiled or traced while training"
+    assert watched.events_title(events) == "Compiled, traced or started anew"
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_terminal_shows_queues_events_and_cost(sample, width):
+    text = printed(sample("watched"), width)
+    said = unwrapped(text)
+    for part in (
+        "Queues and buffers",
+        "queue batch/fifo_queue: empty 92 % of the time (starved: the consumer waits)",
+        "DataLoader queue DataLoader, 4 workers: full 75 % of the time",
+        "Compiled or traced while training",
+        "traced train_step",
+        "graph grown by 400 operations",
+        "Watching cost 3.4 µs per step",
+    ):
+        assert part in said
+    assert re.search(r"^ +12 +1\.24 s +1 to 190 +traced train_step$", text, re.MULTILINE)
+
+
+def test_a_level_line_goes_from_empty_to_full():
+    queue = levels("tf1-queue", "q", 7, range(8))
+    assert level_line(queue, 8) == "▁▂▃▄▅▆▇█"
+    assert level_line(queue, 16) == "▁▁▂▂▃▃▄▄▄▅▅▆▆▇▇█"
+    assert level_line(levels("tf1-queue", "q", None, [5]), 4) == "████"
+
+
+@FEW
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=200), st.integers(1, 80))
+def test_a_level_line_has_its_width(values, cells):
+    line = level_line(levels("tf.data", "q", None, values), cells)
+    assert len(line) == cells
+    assert set(line) <= set("▁▂▃▄▅▆▇█")
+
+
+def test_ascii_stands_in_for_blocks(sample):
+    text = printed(sample("watched"), encoding="ascii")
+    assert "?????" not in text
+    assert re.search(r"_{5,}", text)
+
+
+def test_the_page_shows_levels_with_capacity_and_reserve(sample):
+    result = sample("watched")
+    text = html.render(result)
+    assert text.count('<svg class="levels"') == 4
+    assert text.count('class="reserve"') == 1
+    assert "Dashed: holds 1,000. Dotted: 200 that cannot be taken out." in text
+    assert "input 0 has shape (31, 224), before (32, 224) (and 2 others)" in text
+    assert "Watching cost 3.4 µs per step (95 %: -2.0 to 9.1 µs)" in text
+
+
+@FEW
+@given(
+    st.lists(st.integers(0, 50), max_size=200), st.none() | st.integers(1, 50), st.integers(0, 9)
+)
+def test_a_level_stays_in_its_picture(values, capacity, reserve):
+    queue = levels("tf1-queue", "q", capacity, values, reserve)
+    result = dataclasses.replace(SAMPLES["healthy"](), pipelines=(queue,))
+    (drawn,) = level_charts(result)
+    assert bool(drawn.path) == bool(values)
+    assert all(0 <= float(y) <= HEIGHT for y in re.findall(r"V([\d.]+)", drawn.path))
+    assert all(0 <= float(x) <= WIDTH for x in re.findall(r"H([\d.]+)", drawn.path))
+    for y in (drawn.capacity_y, drawn.reserve_y):
+        assert y is None or 0 <= y <= HEIGHT
+
+
+def test_bars_know_their_stretch_and_number(sample):
+    steps = sample("watched").steps
+    drawn = chart.step_chart(steps)
+    assert len(drawn.bars) == 240
+    assert [bar.other for bar in drawn.bars] == [False] * 160 + [True] * 80
+    assert sum(bar.warm_up for bar in drawn.bars) == 3
+    assert drawn.changes == (480.0,)
+    assert (drawn.median_from, drawn.median_to) == (0.0, 480.0)
+    # Steps 21 to 23 were traced: they have a mark, but no bar.
+    assert [b.text.split(":")[0] for b in drawn.bars[19:21]] == ["Step 20", "Step 24"]
+    assert [m.text for m in drawn.traced] == ["Steps 21 to 23: traced", "Steps 204 to 206: traced"]
+    assert not any(bar.is_cut for bar in drawn.bars[160:])
+
+
+def test_a_page_without_a_change_or_windows_speaks_of_neither(sample):
+    text = html.render(sample("input_bound"))
+    assert "Hollow" not in text
+    assert "Marks below" not in text
+    assert "Queues and buffers" not in text
+
+
+@FEW
+@given(
+    st.lists(st.booleans(), min_size=2, max_size=600),
+    st.integers(1, 599),
+)
+def test_places_and_numbers_agree(profiled, change):
+    durations = [MS for p in profiled if not p]
+    traced, before = [], 0
+    for flag, last in zip(profiled, [False, *profiled], strict=False):
+        if flag and last:
+            traced[-1] = Traced(before, traced[-1].steps + 1)
+        elif flag:
+            traced.append(Traced(before, 1))
+        before += not flag
+    change = min(change, len(profiled) - 1)
+    steps = some_steps(
+        1,
+        warm_up=0,
+        count=len(durations),
+        durations_ns=tuple(durations),
+        traced=tuple(traced),
+        stretches=(
+            Stretch(1, change, MS, MS, 0, True),
+            Stretch(change + 1, len(profiled), MS, MS, 0, False),
+        ),
+    )
+    drawn = chart.step_chart(steps)
+    if drawn is None:
+        assert len(durations) < 2
+        return
+    numbers = [i + 1 for i, flag in enumerate(profiled) if not flag]
+    if drawn.steps_per_bar == 1:
+        assert [b.text.split(":")[0] for b in drawn.bars] == [f"Step {n}" for n in numbers]
+        assert [bar.other for bar in drawn.bars] == [n > change for n in numbers]
+    assert sum(m.text.startswith("Step") for m in drawn.traced) == len(traced)
