@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,17 +11,13 @@ from stepwhy.capture import pytorch_bounds
 from stepwhy.capture.pytorch_bounds import WindowTooLargeError
 from stepwhy.capture.pytorch_trace import TRACE_FILE, write_trace
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 class Profiler:
     def __init__(self, exported: str) -> None:
         self._exported = exported
 
     def export_chrome_trace(self, path: str) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self._exported)
+        Path(path).write_text(self._exported)
 
 
 def test_the_name_of_the_machine_is_cut_out(tmp_path: Path) -> None:
@@ -31,6 +27,15 @@ def test_the_name_of_the_machine_is_cut_out(tmp_path: Path) -> None:
         '{"host_name":"", ' + events
     )
     assert [path.name for path in tmp_path.iterdir()] == [TRACE_FILE]
+
+
+@pytest.mark.parametrize("between", [0, 1 << 15, 1 << 16, 1 << 17, (1 << 17) + 7, 1 << 18])
+def test_the_path_of_the_file_is_cut_out(tmp_path: Path, between: int) -> None:
+    filling = " " * between
+    write_trace(Profiler('{"a": 1,' + filling + '"traceName": "/home/me/trace.json"}'), tmp_path)
+    assert gzip.decompress((tmp_path / TRACE_FILE).read_bytes()).decode() == (
+        '{"a": 1,' + filling + '"traceName":""}'
+    )
 
 
 def test_a_trace_over_the_bound_is_not_kept(
