@@ -30,11 +30,33 @@ from stepwhy.capture.redaction import redact, shorten_path
         ("--num-tokens=512", "--num-tokens=512"),
         ("--lr=0.1", "--lr=0.1"),
         ("train.py", "train.py"),
+        ("/home/user/train.py", "~/train.py"),
+        ("/root/train.py", "~/train.py"),
+        ('{"lr": 1, "password": "a, b"}', '{"lr": 1, "password": [redacted]}'),
+        ("{'db_password': 'x', 'n': 1}", "{'db_password': [redacted], 'n': 1}"),
+        (r"{\"api_key\": \"x\", \"n\": 1}", r"{\"api_key\": [redacted], \"n\": 1}"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
+        ("Bearer abc.def", "Bearer [redacted]"),
+        ("host=db;password=x;n=1", "host=db;password=[redacted];n=1"),
+        ("optimizer.lr=0.1,max_tokens=5", "optimizer.lr=0.1,max_tokens=5"),
+        ('{"tokenizer": "bert"}', '{"tokenizer": "bert"}'),
         ("resnet50-batch-256-adam-cosine-warmup-5-epochs-run-3",) * 2,
     ],
 )
 def test_one_argument(argument: str, written: str) -> None:
     assert redact([argument]) == [written]
+
+
+def test_the_users_own_home_and_name_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/mnt/people/someone")
+    monkeypatch.setenv("USER", "someone")
+    command = [
+        "/mnt/people/someone/train.py",
+        "/scratch/someone/data",
+        "--to=/x/someone",
+        "someone",
+    ]
+    assert redact(command) == ["~/train.py", "[user]/data", "--to=x/[user]", "someone"]
 
 
 def test_the_value_after_a_secret_option() -> None:

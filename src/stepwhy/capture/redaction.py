@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import pairwise
 from pathlib import PurePath
@@ -9,11 +10,20 @@ from pathlib import PurePath
 REDACTED = "[redacted]"
 
 CODE = "[code]"
+USER = "[user]"
 
 # Names whose value is a secret: --token, --api-key, HF_TOKEN; not --tokenizer or --num-tokens.
-_SECRET_NAME = re.compile(
-    r"(?i)(token|passw(or)?d|passphrase|secret|credentials?|(api|access|private)[-_]?key|auth)$"
+_ANNOUNCEMENT = (
+    r"(token|passw(or)?d|passphrase|pwd|secret|credentials?|(api|access|private|secret)[-_]?key"
+    r"|auth|authorization)"
 )
+_SECRET_NAME = re.compile(rf"(?i){_ANNOUNCEMENT}$")
+# The same inside of an argument: JSON, a header, a list of settings.
+_SECRET_INSIDE = re.compile(
+    rf"""(?i)(?P<name>{_ANNOUNCEMENT}\\?["']?\s*[:=]\s*(bearer\s+|basic\s+)?)"""
+    r"""(\\"[^"\\]*\\"|"(\\.|[^"\\])*"|'[^']*'|[^\s,;&'"}\]]+)"""
+)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[^\s'\",]+")
 # Values that are secrets whatever they are called, by the prefixes that their issuers document.
 _SECRET_VALUE = re.compile(
     r"(hf_|sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|wandb_)[A-Za-z0-9_\-]{8,}"
@@ -28,7 +38,7 @@ _URL_QUERY = re.compile(
     r"(?i)([?&](?:sig|signature|[a-z_\-]*(?:token|key|secret|password)))=[^&\s]+"
 )
 _ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[A-Za-z_][\w.\-]*)=(?P<value>.*)", re.DOTALL)
-_HOME = re.compile(r"/(home|Users)/[^/\s:]+")
+_HOME = re.compile(r"/(home|Users)/[^/\s:]+|/root(?=/|$)")
 _KEPT_COMPONENTS = 2
 
 
@@ -40,12 +50,29 @@ def shorten_path(path: str) -> str:
     return "/".join(parts[-_KEPT_COMPONENTS:])
 
 
-def _redact_value(value: str) -> str:
-    """One value without its secrets, an absolute path by its end alone."""
+def _without_secrets(value: str) -> str:
+    """One value without what is secret in it."""
     clean = _SECRET_VALUE.sub(REDACTED, value)
     clean = _URL_LOGIN.sub(f"{REDACTED}@", clean)
     clean = _URL_QUERY.sub(rf"\1={REDACTED}", clean)
-    return _HOME.sub("~", shorten_path(clean))
+    clean = _SECRET_INSIDE.sub(rf"\g<name>{REDACTED}", clean)
+    return _BEARER.sub(rf"\1 {REDACTED}", clean)
+
+
+def _without_user(value: str) -> str:
+    """One value without a home folder or the user's name as a part of a path."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    clean = re.sub(rf"{re.escape(home)}(?=/|$)", "~", value) if home else value
+    clean = _HOME.sub("~", clean)
+    users = {os.environ.get(name, "") for name in ("USER", "LOGNAME")} - {""}
+    for user in users:
+        clean = re.sub(rf"(?<=/){re.escape(user)}(?=/|$)", USER, clean)
+    return clean
+
+
+def _redact_value(value: str) -> str:
+    """One value without its secrets, an absolute path by its end alone."""
+    return shorten_path(_without_user(_without_secrets(value)))
 
 
 def _redact_argument(argument: str) -> str:
