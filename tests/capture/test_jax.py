@@ -70,6 +70,26 @@ for number in range(2):
     jax.jit(lambda loss: loss * 2)(loss)
 step(weights, batch[:12])
 """
+_PARALLEL = """
+from jax.sharding import Mesh, PartitionSpec
+
+def update_on_each(weights, batch):
+    loss, gradient = jax.value_and_grad(loss_of)(weights, batch)
+    return weights - 0.01 * jax.lax.pmean(gradient, "devices"), jax.lax.pmean(loss, "devices")
+
+batch = np.ones((8, 8), np.float32)
+if sys.argv[1] == "pmap":
+    step = jax.pmap(update_on_each, axis_name="devices", in_axes=(None, 0), out_axes=None)
+    batch = batch.reshape(2, 4, 8)
+else:
+    across, whole = PartitionSpec("devices"), PartitionSpec()
+    mesh = Mesh(np.array(jax.devices()), ("devices",))
+    step = jax.jit(jax.shard_map(update_on_each, mesh=mesh, in_specs=(whole, across),
+                                 out_specs=(whole, whole)))
+for number in range(30):
+    weights, loss = step(weights, batch)
+print(len(jax.devices()), f"{float(loss):.5f}")
+"""
 _AHEAD = """
 ahead = step.lower(weights, jnp.ones((16, 8))).compile()
 steps = jax.jit(lambda w: jax.lax.scan(lambda c, _: (c * 0.9, None), w, None, length=100)[0])
@@ -149,6 +169,18 @@ def test_the_trainings_own_profiler_comes_first(
     (message,) = ended.messages
     assert "a profiler of its own" in message
     assert len(lines_of(ended)) == 10
+
+
+@pytest.mark.parametrize("way", ["pmap", "shard_map"])
+def test_steps_on_two_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], way: str
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    ended = observe(tmp_path, _PARALLEL, way)
+    assert (ended.exit_code, ended.messages) == (0, ())
+    assert capfd.readouterr().out.startswith("2 ")
+    assert [line["signature"] for line in lines_of(ended)] == [0] * 30
+    assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
 
 
 def test_compilations_are_told_with_their_reason(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ print(model.evaluate(inputs, labels, verbose=0), model.predict(inputs, verbose=0
 """
 
 
-def observe(tmp_path: Path, *args: str) -> Launch:
-    (tmp_path / "train.py").write_text(_FIT)
+def observe(tmp_path: Path, *args: str, code: str = _FIT) -> Launch:
+    (tmp_path / "train.py").write_text(code)
     return launch([sys.executable, "-Wignore", str(tmp_path / "train.py"), *args], tmp_path / "run")
 
 
@@ -91,6 +91,117 @@ def test_several_batches_in_one_call_are_one_step_and_said(tmp_path: Path) -> No
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 6
     (message,) = ended.messages
     assert "5 batches" in message
+
+
+_RAISING = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np
+import keras
+inputs = np.random.rand(160, 8).astype("float32")
+model = keras.Sequential([keras.layers.Dense(8), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+
+class Raising(keras.callbacks.Callback):
+    batches = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches += 1
+        if self.batches == 8:
+            raise KeyError("mine")
+
+def fit(*callbacks):
+    model.fit(inputs, inputs.sum(1), batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
+
+if sys.argv[1] == "raise":
+    try:
+        fit(Raising())
+    except KeyError as error:
+        print("raised", error)
+    from tensorflow.python.profiler.internal import _pywrap_profiler
+    session = _pywrap_profiler.ProfilerSession()
+    session.start("", {})
+    session.stop()
+    fit()
+else:
+    fit(keras.callbacks.TensorBoard(sys.argv[2], profile_batch=(8, 12), write_graph=False))
+"""
+
+
+@pytest.mark.framework
+@needs_keras
+def test_a_fit_that_raises_leaves_no_profiler_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = observe(tmp_path, "raise", code=_RAISING)
+    # Another profiler could not start if the window were open.
+    assert (ended.exit_code, ended.messages) == (0, ())
+    assert capfd.readouterr().out == "raised 'mine'\n"
+    assert sum(line["kind"] == "step" for line in lines_of(ended)) == 7 + 40
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    about = json.loads((window / "window.json").read_text())
+    assert about["last_step"] < 8
+
+
+@pytest.mark.framework
+@needs_keras
+def test_the_profiler_of_a_callback_comes_first(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    ended = observe(tmp_path, "profile", str(tmp_path / "own"), code=_RAISING)
+    assert ended.exit_code == 0
+    assert sum(line["kind"] == "step" for line in lines_of(ended)) == 40
+    (message,) = ended.messages
+    assert "a profiler of its own" in message
+    (own,) = (tmp_path / "own").glob("**/*.xplane.pb")
+    assert b"IteratorGetNext" in own.read_bytes()
+
+
+_DISTRIBUTED = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np
+import tensorflow as tf
+import keras
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+inputs = np.random.rand(160, 8).astype("float32")
+labels = inputs.sum(1, keepdims=True)
+with strategy.scope():
+    weights = tf.Variable(tf.ones([8, 1]))
+    model = keras.Sequential([keras.layers.Dense(8), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+def replica(batch, truth):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((batch @ weights - truth) ** 2)
+    gradient = tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(loss, weights))
+    weights.assign_sub(0.01 * gradient)
+    return loss
+
+@tf.function
+def step(batch):
+    return strategy.reduce("SUM", strategy.run(replica, args=batch), axis=None)
+
+if sys.argv[1] == "fit":
+    model.fit(inputs, labels, batch_size=16, epochs=3, verbose=0)
+else:
+    data = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(16)
+    for _ in range(3):
+        for batch in strategy.experimental_distribute_dataset(data):
+            step(batch)
+"""
+
+
+@pytest.mark.framework
+@needs_keras
+@pytest.mark.parametrize(("way", "kind"), [("fit", "step"), ("custom", "call")])
+def test_steps_on_two_devices(tmp_path: Path, way: str, kind: str) -> None:
+    pytest.importorskip("tensorflow")
+    ended = observe(tmp_path, way, code=_DISTRIBUTED)
+    assert (ended.exit_code, ended.messages) == (0, ())
+    assert [line["kind"] for line in lines_of(ended)] == [kind] * 30
+    assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
 
 
 class CallbackList:

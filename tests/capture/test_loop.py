@@ -23,7 +23,7 @@ class Window:
         self.touched = False
         self.running = False
         self.ready: list[int] = []
-        self.reopened = 0
+        self.reopened = self.finished = 0
 
     def forget(self) -> None:
         pass
@@ -39,7 +39,7 @@ class Window:
         pass
 
     def finish(self) -> None:
-        pass
+        self.finished += 1
 
     def reopen(self) -> None:
         self.reopened += 1
@@ -197,6 +197,123 @@ def test_told_steps_follow_each_other_until_the_end(
     gaps = [b["start_ns"] - a["end_ns"] for a, b in pairwise(lines)]
     assert [i for i, gap in enumerate(gaps) if gap] == [4]
     assert not any(step < 4 for step in window.ready)
+
+
+def tell(steps: StepLog, count: int) -> None:
+    for _ in range(count):
+        steps.begin_work()
+        steps.end_step(5)
+
+
+def test_light_steps_are_only_timed(loop: Loop, tmp_path: Path) -> None:
+    steps = StepLog(loop)
+    steps.begin()
+    tell(steps, 48)
+    lines = log(loop, tmp_path)
+    assert [i for i, line in enumerate(lines) if "light" in line] == list(range(32, 40))
+    plain = {"kind", "start_ns", "end_ns", "profiled", "input_wait_ns", "cpu_ns"}
+    for line in lines:
+        light = {"kind", "start_ns", "end_ns", "profiled", "light"}
+        assert set(line) == (light if "light" in line else plain)
+    assert all(line["input_wait_ns"] == 5 for line in lines if "light" not in line)
+
+
+def test_cpu_time_is_that_of_the_driving_thread(loop: Loop, tmp_path: Path) -> None:
+    steps = StepLog(loop)
+    steps.begin()
+    threading.Event().wait(0.05)
+    steps.end_step(None)
+    sum(range(400_000))
+    steps.end_step(None)
+    waiting, computing = log(loop, tmp_path)
+    spans = [line["end_ns"] - line["start_ns"] for line in (waiting, computing)]
+    assert waiting["cpu_ns"] < spans[0] / 2
+    assert 0 < computing["cpu_ns"] <= 1.1 * spans[1]
+
+
+def test_a_step_on_several_batches_says_so(loop: Loop, tmp_path: Path) -> None:
+    steps = StepLog(loop)
+    steps.begin()
+    steps.end_step(None, batches=5)
+    steps.end_step(None)
+    assert [line.get("batches") for line in log(loop, tmp_path)] == [5, None]
+
+
+def test_what_is_compiled_between_runs_of_steps_belongs_to_none(loop: Loop, tmp_path: Path) -> None:
+    steps = StepLog(loop)
+    steps.begin()
+    steps.end_step(None)
+    steps.end()
+    loop.compile_time.add("trace evaluate", 10, 20)
+    steps.begin()
+    steps.end_step(None)
+    assert not any("compile_ns" in line for line in log(loop, tmp_path))
+
+
+def test_a_lasting_change_allows_one_more_window(
+    loop: Loop, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = 0
+
+    def later() -> int:
+        nonlocal time
+        time += length
+        return time
+
+    monkeypatch.setattr("stepwhy.capture.loop.now_ns", later)
+    steps, length = StepLog(loop), 100_000_000
+    steps.begin()
+    tell(steps, 60)
+    assert window.reopened == 0
+    length = 200_000_000
+    tell(steps, 80)
+    assert window.reopened == 1
+    loop.recorder.close()
+    path = tmp_path / f"process-{os.getpid()}" / "events.jsonl"
+    (event,) = (json.loads(line) for line in path.read_text().splitlines())
+    assert (event["kind"], event["name"]) == ("change", "step")
+
+
+def test_a_run_of_steps_that_broke_off_leaves_no_window_open(loop: Loop, window: Window) -> None:
+    steps = StepLog(loop)
+    steps.begin()
+    tell(steps, 2)
+    assert window.finished == 0
+    steps.begin()
+    assert window.finished == 1
+
+
+def test_whole_periods_of_calls_are_light(calls: CallLog, loop: Loop, tmp_path: Path) -> None:
+    train, metric = calls.number("train"), calls.number("metric")
+    for _ in range(100):
+        loop.input_wait.add(7)
+        call(calls, train, 30_000)
+        call(calls, metric, 10)
+    lines = log(loop, tmp_path)
+    pairs = list(zip(lines[::2], lines[1::2], strict=True))
+    assert all(("light" in a) == ("light" in b) for a, b in pairs)
+    light = [i for i, (a, _) in enumerate(pairs) if "light" in a]
+    assert 8 <= len(light) <= 24
+    assert all(b == a + 1 for a, b in pairwise(light) if b - a != 25)
+    # A wait lies before its call: in the first plain step after light ones it is not known.
+    assert all("input_wait_ns" not in pairs[i][0] for i in light)
+    known = [i for i, (a, _) in enumerate(pairs) if a.get("input_wait_ns")]
+    assert len(known) >= 60
+    assert all(pairs[i][0]["input_wait_ns"] == 7 for i in known)
+    assert not {i + 1 for i in light} & set(known)
+
+
+def test_calls_whose_begin_is_not_seen_are_light_as_well(
+    calls: CallLog, loop: Loop, tmp_path: Path
+) -> None:
+    train = calls.number("train")
+    for _ in range(100):
+        calls.ended(train)
+    lines = log(loop, tmp_path)
+    assert [b["start_ns"] for b in lines[1:]] == [a["end_ns"] for a in lines[:-1]]
+    light = sum("light" in line for line in lines)
+    assert 16 <= light <= 24
+    assert all("cpu_ns" not in line for line in lines if "light" in line)
 
 
 def test_an_internal_failure_does_not_show(calls: CallLog, tmp_path: Path) -> None:

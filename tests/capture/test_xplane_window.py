@@ -156,6 +156,59 @@ def test_a_failing_profiler_costs_the_window_alone(
     assert messages(tmp_path) == ["window-lost"]
 
 
+def test_three_windows_at_most(window: XPlaneWindow, tmp_path: Path) -> None:
+    for number in range(5):
+        assert bool(run(window, range(20 * number, 20 * number + 10))) == (number < 3)
+        window.reopen()
+    assert sorted(about["first_step"] for about in kept(tmp_path)) == [1, 21, 41]
+
+
+def test_an_open_window_goes_on_when_the_step_time_changes(
+    window: XPlaneWindow, tmp_path: Path
+) -> None:
+    run(window, range(3))
+    window.reopen()
+    run(window, range(3, 7))
+    (about,) = kept(tmp_path)
+    assert (about["first_step"], about["last_step"]) == (1, 4)
+
+
+def test_a_profiler_that_failed_is_not_tried_again(
+    window: XPlaneWindow, profiler: Profiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> bytes:
+        raise OSError
+
+    monkeypatch.setattr(profiler, "stop", fail)
+    run(window, range(9))
+    window.reopen()
+    assert run(window, range(9, 20)) == []
+
+
+def test_a_window_closes_when_the_process_has_grown(
+    window: XPlaneWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter([10 << 20, 20 << 20, 30 << 20, 2 << 30])
+    monkeypatch.setattr(xplane_window, "resident_bytes", lambda: next(sizes))
+    assert run(window, range(10)) == [0, 1, 2, 3]
+    (about,) = kept(tmp_path)
+    assert (about["first_step"], about["last_step"]) == (1, 2)
+
+
+def test_a_window_that_is_too_large_is_dropped(
+    window: XPlaneWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xplane_window, "_MOST_FILE_BYTES", 2)
+    run(window, range(10))
+    assert kept(tmp_path) == []
+    assert messages(tmp_path) == ["window-too-large"]
+
+
+def test_the_resident_memory_of_this_process() -> None:
+    found = xplane_window.resident_bytes()
+    assert found is None or 1 << 20 < found < 1 << 40
+
+
 def test_host_names_are_cut_out_and_nothing_else() -> None:
     assert without_host_names(PLANE + HOST + PLANE) == PLANE + PLANE
     large = b"\x0a\xac\x02" + bytes(300)

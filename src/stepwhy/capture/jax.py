@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.call_log import CallLog
 from stepwhy.capture.jax_compiles import Compilations
 from stepwhy.capture.jax_profiler import JaxProfiler
-from stepwhy.capture.kinds import Kinds, unwrap
+from stepwhy.capture.kinds import Kinds, enclosed, unwrap
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.xplane_window import XPlaneWindow
@@ -67,7 +67,10 @@ class CallObserver:
 
     def _code(self, function: Any) -> object:
         """The code that a function, jitted or not, was made from; None when that is JAX's own."""
-        code = getattr(unwrap(getattr(function, "_fun", function)), "__code__", None)
+        plain = unwrap(getattr(function, "_fun", function))
+        code = getattr(plain, "__code__", None)
+        if code is not None and code.co_filename.startswith(self._own):
+            code = getattr(_mapped(plain), "__code__", None)
         return None if code is None or code.co_filename.startswith(self._own) else code
 
     def called(self, function: Any) -> None:
@@ -82,6 +85,14 @@ class CallObserver:
                 self._calls.ended(number)
         except Exception as error:
             self._calls.loop.step_aside(error)
+
+
+def _mapped(function: Any) -> Any:
+    """What `jax.pmap` made a function of JAX's own around; None for other functions."""
+    for content in enclosed(function):
+        if hasattr(content, "call_wrapped"):
+            return unwrap(content.f)
+    return None
 
 
 def install_calls(module: ModuleType, run_dir: str) -> None:

@@ -125,8 +125,8 @@ class Compilations:
         found |= static_values(function, args, kwargs, found)
         plain = unwrap(function)
         reason, count = self._retraces.add((name, code_of(plain)), function, found)
-        if reason == _ANEW and _file_of(plain).startswith(self._own):
-            reason = ""  # JAX makes its own anew for other parameters, which are not known here
+        if reason in (_ANEW, _UNCHANGED) and _file_of(plain).startswith(self._own):
+            reason = ""  # JAX's own have further parameters, which are not known here
         self._tell(done, reason, count)
         self._say_long_loop(name, params)
 

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 # `fit` keeps the step in the third closure; deeper ones hold user code that says nothing new.
@@ -113,13 +113,14 @@ def code_of(function: Any, depth: int = _DEPTH) -> object:
 
 def _enclosed(function: Any) -> list[Any]:
     """The functions in a function's closure."""
-    found = []
+    contents = (getattr(each, "_python_function", each) for each in enclosed(function))
+    return [c for c in contents if hasattr(c, "__code__") or hasattr(c, "__func__")][:_WIDTH]
+
+
+def enclosed(function: Any) -> Iterator[Any]:
+    """What a function's closure holds."""
     for cell in getattr(function, "__closure__", None) or ():
         try:
-            content = cell.cell_contents
+            yield cell.cell_contents
         except ValueError:
             continue  # not filled yet
-        content = getattr(content, "_python_function", content)
-        if hasattr(content, "__code__") or hasattr(content, "__func__"):
-            found.append(content)
-    return found[:_WIDTH]

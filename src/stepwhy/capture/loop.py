@@ -276,7 +276,9 @@ class StepLog:
         if self._start_ns:
             self.end()  # the run before broke off: its last step has no end
             self._loop.window.finish()
+        # What was waited for and compiled between two runs belongs to no step.
         self._loop.input_wait.take()
+        self._loop.compile_time.take()
         self._loop.thread_time.take()
         self._start_ns = now_ns()
 

@@ -147,7 +147,7 @@ def _difference(old: Argument | None, new: Argument | None) -> str:
     if old.what != new.what or not old.dtype:
         return f"another {new}" if old.what == new.what else f"{old} -> {new}"
     return ", ".join(
-        f"{part} {getattr(old, part)} -> {getattr(new, part)}"
+        f"{part} {getattr(old, part) or 'anywhere'} -> {getattr(new, part) or 'anywhere'}"
         for part in ("shape", "dtype", "placement")
         if getattr(old, part) != getattr(new, part)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # A nest of thousands of tensors (all weights of a model) is told apart by its first ones.
 _MOST_ARGUMENTS = 64
+# An iterator over several devices brings half a dozen functions of its own.
+_ITERATORS = "/tensorflow/python/data/"
 _ANEW = "a new tf.function object of the same code"
 _UNCHANGED = (
     "the same arguments: its first call has made variables, or device or strategy have changed"
@@ -76,6 +79,12 @@ def _argument(leaf: Any) -> Argument:
     return Argument(name, identity=hash(leaf) if owner is None else id(owner))
 
 
+def _is_iterators(function: Any) -> bool:
+    """Whether TensorFlow has made a function for an iterator."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    return _ITERATORS in PurePath(file).as_posix()
+
+
 class Tracing:
     """Notes the traces of the driving thread; nested ones are parts of the outermost.
 
@@ -116,8 +125,11 @@ class Tracing:
         # The lock is the one part of a `tf.function` that its traces share and that can be
         # referred to weakly.
         owner = options.lock or function
-        code = (name, code_of(unwrap(function)))
+        plain = unwrap(function)
+        code = (name, code_of(plain))
         reason, count = self._retraces.add(code, owner, arguments_of(function_type))
+        if reason == _ANEW and _is_iterators(plain):
+            reason = ""
         self._loop.recorder.event(
             "trace",
             name=name,
