@@ -103,3 +103,50 @@ def test_shares_are_shares_and_the_series_is_short(values, capacity, reserve):
     if capacity is not None:
         assert 0 <= queue.mean_fill <= 1
         assert queue.empty_share + queue.full_share <= 1.0001
+
+
+def stage(line, name, taker="", *, buffered=0, kind="tf.data", **values):
+    intern = line.builder.intern
+    line.builder.add(
+        "stages", name=intern(name), kind=intern(kind), buffered=buffered,
+        taker=intern(taker) if taker else -1, **values,
+    )  # fmt: skip
+
+
+def test_a_buffer_has_the_stages_that_fill_it_up_to_the_next_buffer():
+    line = levels([1], name="Prefetch[5]", kind="tf.data")
+    levels([1], name="ParallelMap[3]", kind="tf.data", line=line)
+    stage(line, "Prefetch[5]", buffered=1, buffer_size=2, elements=90)
+    stage(line, "Batch[4]", "Prefetch[5]", processing_ns=7)
+    stage(line, "ParallelMap[3]", "Batch[4]", buffered=1, parallelism=8)
+    stage(line, "Zip[2]", "ParallelMap[3]")
+    stage(line, "Range[1]", "Zip[2]")
+    stage(line, "Range[0]", "Zip[2]")
+    first, second = find_pipelines(line.trace(), None)
+    assert [s.name for s in first.stages] == ["Prefetch[5]", "Batch[4]"]
+    assert [s.name for s in second.stages] == ["ParallelMap[3]", "Zip[2]", "Range[1]", "Range[0]"]
+    prefetch, batch = first.stages
+    assert (prefetch.buffer_size, prefetch.elements, prefetch.processing_ns) == (2, 90, None)
+    assert (batch.processing_ns, batch.parallelism) == (7, None)
+
+
+def test_stages_that_no_buffer_parts_from_the_training_stand_alone():
+    line = levels([1], name="Prefetch[1]", kind="tf.data")
+    stage(line, "Map[3]")
+    stage(line, "Batch[2]", "Map[3]")
+    stage(line, "Prefetch[1]", "Batch[2]", buffered=1)
+    sampled, alone = find_pipelines(line.trace(), None)
+    assert (sampled.name, [s.name for s in sampled.stages]) == ("Prefetch[1]", ["Prefetch[1]"])
+    assert (alone.name, alone.samples, alone.empty_share) == ("Map[3]", 0, None)
+    assert [s.name for s in alone.stages] == ["Map[3]", "Batch[2]"]
+
+
+@FEW
+@given(st.lists(st.tuples(st.integers(-1, 9), st.booleans()), max_size=10))
+def test_every_stage_stands_in_one_place(tree):
+    line = Timeline()
+    for place, (taker, buffered) in enumerate(tree):
+        above = min(taker, place - 1)
+        stage(line, f"s{place}", f"s{above}" if above >= 0 else "", buffered=int(buffered))
+    names = [s.name for p in find_pipelines(line.trace(), None) for s in p.stages]
+    assert sorted(names) == sorted(f"s{place}" for place in range(len(tree)))

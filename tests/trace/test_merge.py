@@ -27,7 +27,7 @@ def test_every_row_keeps_its_meaning(parts):
     joined = concatenate(parts)
     assert slices_of(joined) == sorted(s for p in parts for s in slices_of(p))
     assert flows_of(joined) == sorted(f for p in parts for f in flows_of(p))
-    for table in ("counters", "marks", "copies", "samples", "events", "levels"):
+    for table in ("counters", "marks", "copies", "samples", "events", "levels", "stages"):
         assert len(joined.table(table)) == sum(len(p.table(table)) for p in parts)
     for table, column in (("counters", "time_ns"), ("events", "start_ns"), ("levels", "time_ns")):
         times = [t for p in parts for t in getattr(p.table(table), column).tolist()]

@@ -77,7 +77,7 @@ def test_a_file_from_before_a_table_or_column_was_added_reads_as_without(tmp_pat
         header = json.loads(archive.read("trace.json"))
         marks = pq.read_table(io.BytesIO(archive.read("marks.parquet")))
     del header["tables"]
-    for table in ("events", "levels"):
+    for table in ("events", "levels", "stages"):
         data = rewritten(data, f"{table}.parquet", None)
     buffer = io.BytesIO()
     pq.write_table(marks.drop(["light", "cpu_ns"]), buffer)

@@ -35,6 +35,7 @@ def traces(draw):
         builder.add("marks", start_ns=time, dur_ns=3, profiled=0, light=time % 3)
         builder.add("events", kind=0, start_ns=time, dur_ns=2, name=builder.intern(draw(_names)))
         builder.add("levels", time_ns=time, queue=builder.intern(draw(_names)), kind=0, value=time)
+        builder.add("stages", name=builder.intern(draw(_names)), kind=0, elements=time)
         builder.add("samples", line=builder.intern("a.py(1): f"), leaf=builder.intern(""), count=1)
     _fill_health(draw, builder.health, count)
     return builder.finish(

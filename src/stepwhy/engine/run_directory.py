@@ -15,6 +15,7 @@ from stepwhy.engine.counter_log import add_counters
 from stepwhy.engine.event_log import add_events
 from stepwhy.engine.level_log import add_levels
 from stepwhy.engine.log_files import read_log
+from stepwhy.engine.pipeline_log import add_loaders, add_pipeline
 from stepwhy.engine.run_files import (
     SCHEMA,
     ProcessFile,
@@ -114,6 +115,8 @@ def _log(path: Path, steps: Sequence[Line]) -> Trace:
     marks_of(steps, builder)
     add_events(read_log(path, "events").lines, builder)
     add_levels(read_log(path, "levels").lines, builder)
+    add_pipeline(_bytes(path / "pipeline.json"), builder)
+    add_loaders(read_log(path, "loaders").lines, builder)
     add_counters(read_log(path, "counters").lines, builder)
     add_samples(_bytes(path / "stacks.json"), builder)
     return builder.finish(Meta("step-log"))

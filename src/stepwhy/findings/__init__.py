@@ -35,7 +35,7 @@ from stepwhy.findings.result import (
     TraceTotals,
     Verdict,
 )
-from stepwhy.findings.watched import EventGroup, Pipeline, Stretch, Traced
+from stepwhy.findings.watched import EventGroup, Pipeline, PipelineStage, Stretch, Traced
 
 __all__ = [
     "BENCH_SCHEMA",
@@ -65,6 +65,7 @@ __all__ = [
     "Op",
     "OpDifference",
     "Pipeline",
+    "PipelineStage",
     "Result",
     "Run",
     "RunSummary",

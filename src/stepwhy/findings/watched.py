@@ -71,8 +71,28 @@ class EventGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineStage:
+    """One stage of an input pipeline, as its library tells of it; None where it does not.
+
+    Args:
+        name: What it does, in the library's words.
+        parallelism: Threads or processes that do its work; 0: the driving thread itself.
+        buffer_size: Elements that its buffer holds.
+        elements: Elements that it made.
+        processing_ns: Work per element over all of its threads, without that of the stages
+            before it.
+    """
+
+    name: str
+    parallelism: int | None = None
+    buffer_size: int | None = None
+    elements: int | None = None
+    processing_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
-    """How full a queue or buffer between input and training was.
+    """How full a queue or buffer between input and training was, and what fills it.
 
     The shares are of time, in steady steps where there are samples of them. Elements that cannot be
     taken out (`min_after_dequeue`) do not count.
@@ -88,6 +108,8 @@ class Pipeline:
         full_share: Of the time in which at least 95 % were there; None without a capacity.
         series: (time since the first step in ns, elements) over the run, at most 200; an average
             where there were more samples.
+        stages: The stages that fill it, the last one first, up to the next buffer. Stages that the
+            training calls without a buffer between stand under a name of their own, with no sample.
     """
 
     name: str
@@ -99,3 +121,4 @@ class Pipeline:
     empty_share: float | None
     full_share: float | None
     series: tuple[tuple[int, float], ...] = ()
+    stages: tuple[PipelineStage, ...] = ()

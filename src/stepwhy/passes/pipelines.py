@@ -6,12 +6,13 @@ the input keeps up, and that whoever takes from it is the slower side.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.findings import Pipeline
+from stepwhy.findings import Pipeline, PipelineStage
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -27,18 +28,58 @@ _LONGEST_SAMPLE = 20
 
 
 def find_pipelines(trace: Trace, steady_ns: tuple[int, int] | None) -> tuple[Pipeline, ...]:
-    """Every queue and buffer of which levels were sampled, in the order in which they appear.
+    """Every queue and buffer, those of which levels were sampled first, as they appear.
 
     Args:
-        trace: The trace, with `levels`.
+        trace: The trace, with `levels` and `stages`.
         steady_ns: From when to when the shares are to hold; None for the whole run.
     """
+    stages = _segments(trace)
+    sampled = [
+        replace(_pipeline(trace, rows, steady_ns), stages=tuple(stages.pop(key, ())))
+        for key, rows in _queues(trace).items()
+    ]
+    unsampled = [
+        Pipeline(trace.string(name), trace.string(kind), None, 0, 0, None, None, None, (), (*own,))
+        for (kind, name), own in stages.items()
+    ]
+    return (*sampled, *unsampled)
+
+
+def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int64]]:
+    """Rows of `levels` by kind and queue, in the order of the first one."""
     levels = trace.levels
     keys = np.stack([levels.kind, levels.queue], axis=1)
-    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rows = [np.flatnonzero(group.reshape(-1) == g) for g in order]
-    return tuple(_pipeline(trace, r, steady_ns) for r in rows)
+    unique, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable").tolist()
+    return {
+        (int(unique[g][0]), int(unique[g][1])): np.flatnonzero(group.reshape(-1) == g)
+        for g in order
+    }
+
+
+def _segments(trace: Trace) -> dict[tuple[int, int], list[PipelineStage]]:
+    """By kind and name of a buffer the stages that fill it, the last one first.
+
+    A stage without a buffer belongs to the one that takes from it.
+    """
+    stages = trace.stages
+    buffer_of: dict[tuple[int, int], tuple[int, int]] = {}
+    found: dict[tuple[int, int], list[PipelineStage]] = {}
+    for row in range(len(stages)):
+        kind, name, taker = (int(c[row]) for c in (stages.kind, stages.name, stages.taker))
+        own = (kind, name)
+        buffer = own if stages.buffered[row] else buffer_of.get((kind, taker), own)
+        buffer_of[own] = buffer
+        found.setdefault(buffer, []).append(_stage(trace, row))
+    return found
+
+
+def _stage(trace: Trace, row: int) -> PipelineStage:
+    stages = trace.stages
+    counts = (stages.parallelism, stages.buffer_size, stages.elements, stages.processing_ns)
+    known = (None if column[row] == NULL else int(column[row]) for column in counts)
+    return PipelineStage(trace.string(int(stages.name[row])), *known)
 
 
 def _pipeline(trace: Trace, rows: NDArray[np.int64], steady_ns: tuple[int, int] | None) -> Pipeline:

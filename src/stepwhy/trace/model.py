@@ -83,6 +83,7 @@ class Trace:
     samples: Columns
     events: Columns
     levels: Columns
+    stages: Columns
     meta: Meta
     health: Health = field(repr=False)
 

@@ -119,6 +119,7 @@ Table = Literal[
     "samples",
     "events",
     "levels",
+    "stages",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 
@@ -361,6 +362,36 @@ COLUMNS: tuple[Column, ...] = (
     Column("levels", "value", "int64", "", "", "Elements in it."),
     Column("levels", "capacity", "int64", "", "-1", "How many it holds; null without a bound."),
     Column("levels", "reserve", "int64", "", "", "How many of them cannot be taken out."),
+    Column(
+        "stages",
+        "name",
+        "int32",
+        "string",
+        "",
+        "What the stage does, in the library's words, with what makes the name its own; if it "
+        "keeps a buffer, the name of that in `levels`.",
+    ),
+    Column("stages", "kind", "int32", "string", "", "As in `levels`."),
+    Column(
+        "stages",
+        "taker",
+        "int32",
+        "string",
+        _NO_STRING,
+        "The stage that takes from it; null: the training. Takers come before what they take from.",
+    ),
+    Column("stages", "buffered", "int8", "0 or 1", "", "Whether a buffer keeps what it makes."),
+    Column("stages", "parallelism", "int64", "", "-1", "Threads or processes that do its work."),
+    Column("stages", "buffer_size", "int64", "", "-1", "Elements that its buffer holds."),
+    Column("stages", "elements", "int64", "", "-1", "Elements that it has made."),
+    Column(
+        "stages",
+        "processing_ns",
+        "int64",
+        "ns",
+        "-1",
+        "Work per element over all of its threads, without that of the stages before it.",
+    ),
 )
 
 TABLES: tuple[Table, ...] = (
@@ -375,6 +406,7 @@ TABLES: tuple[Table, ...] = (
     "samples",
     "events",
     "levels",
+    "stages",
 )
 
 

@@ -1,0 +1,95 @@
+"""From what was noted of the input's stages to rows of a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.trace import TraceBuilder
+
+
+class _Stage(msgspec.Struct):
+    """A stage of pipeline.json; what it has not is None."""
+
+    id: int
+    name: str
+    inputs: list[int] = []
+    asynchronous: bool = False
+    elements: int | None = None
+    processing_ns: int | None = None
+    buffer_size: int | None = None
+    parallelism: int | None = None
+
+
+class _Pipeline(msgspec.Struct):
+    """pipeline.json: the stages of a `tf.data` pipeline, each behind the one that takes from it."""
+
+    stages: list[_Stage]
+
+
+class _Loader(msgspec.Struct):
+    """One line of loaders.jsonl: how a PyTorch DataLoader is set up."""
+
+    name: str
+    workers: int = 0
+    prefetch_factor: int | None = None
+
+
+def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
+    """Add the stages of `pipeline.json` to `stages`; a damaged file adds none.
+
+    Args:
+        data: The file.
+        builder: Takes the rows.
+    """
+    try:
+        stages = msgspec.json.decode(data, type=_Pipeline).stages
+    except msgspec.DecodeError:
+        return
+    names = {stage.id: f"{stage.name}[{stage.id}]" for stage in stages}
+    takers = {input_id: names[stage.id] for stage in stages for input_id in stage.inputs}
+    for stage in stages:
+        builder.add(
+            "stages",
+            name=builder.intern(names[stage.id]),
+            kind=builder.intern("tf.data"),
+            taker=builder.intern(takers[stage.id]) if stage.id in takers else NULL,
+            buffered=int(stage.asynchronous),
+            parallelism=_known(stage.parallelism),
+            buffer_size=_known(stage.buffer_size),
+            elements=_known(stage.elements),
+            processing_ns=_known(stage.processing_ns),
+        )
+
+
+def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
+    """Add DataLoaders to `stages`, each as one stage; torn lines are skipped.
+
+    Args:
+        lines: The lines of `loaders.jsonl`.
+        builder: Takes the rows.
+    """
+    for line in lines:
+        try:
+            loader = msgspec.json.decode(line, type=_Loader)
+        except msgspec.DecodeError:
+            continue
+        builder.add(
+            "stages",
+            name=builder.intern(loader.name),
+            kind=builder.intern("dataloader"),
+            buffered=int(loader.workers > 0),
+            parallelism=loader.workers,
+            buffer_size=loader.workers * (loader.prefetch_factor or 0),
+        )
+
+
+def _known(value: int | None) -> int:
+    """A column's value."""
+    return NULL if value is None else value
