@@ -31,7 +31,8 @@ _FORWARDED = (*_FROM_TERMINAL, signal.SIGTERM)
 
 _NOT_ATTACHED = (
     "the observer was never loaded: the command does not start Python 3.11 or later, or starts it "
-    "with -I, -E or -S. Start the training with an interpreter that reads PYTHONPATH"
+    "with -I, -E or -S, or in an environment of its own (sudo, env -i, a container, a machine). "
+    "Start the training with an interpreter that reads PYTHONPATH"
 )
 _NO_LOOP = (
     "no training loop was seen: no torch optimizer took a step, and no session, Keras fit, "
@@ -109,7 +110,7 @@ def _run(command: Sequence[str], run: Run, *, show_status: bool, output: Path | 
     """Start the command, forward signals, wait; its exit code as a shell would give it."""
     with _Forwarding() as forwarding, _streams(output) as streams:
         try:
-            observed = environment(run.path)
+            observed = environment(run.path, os.getpid())
             child = subprocess.Popen(list(command), env=observed, **streams)  # noqa: S603
         except (OSError, ValueError) as error:
             run.undo()
