@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture import lifetime, pytorch_compile, pytorch_loader, told
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.pacing import is_light
+from stepwhy.capture.pytorch_aside import Aside
 from stepwhy.capture.pytorch_compile import Compilations
 from stepwhy.capture.pytorch_existing import observe_existing
 from stepwhy.capture.pytorch_loader import Loaders
@@ -200,7 +201,7 @@ class _Observation:
         self.recorder = Recorder(run_dir, "pytorch", str(__version__), "torch-optimizer")
         self.window = ProfilerWindow(self.recorder)
         self.waits = InputWait()
-        self.loaders = Loaders(self.recorder, self.waits)
+        self.loaders = Loaders(self.recorder)
         self.compilations = Compilations(self.recorder)
         self.steps = StepObserver(self.recorder, self.window, self.waits, self.compilations)
         for part in (self.window, self.loaders, self.compilations, self.steps):
@@ -280,7 +281,8 @@ def install_loader(module: ModuleType, run_dir: str) -> None:
         run_dir: The run directory, absolute.
     """
     seen = _observation(run_dir)
-    pytorch_loader.install(module, seen.recorder, seen.loaders, seen.waits)
+    aside = Aside(seen.recorder, "Loaders of batches")
+    pytorch_loader.install(module, aside, seen.loaders, seen.waits)
 
 
 def install_compiler(module: ModuleType, run_dir: str) -> None:
@@ -291,7 +293,8 @@ def install_compiler(module: ModuleType, run_dir: str) -> None:
         run_dir: The run directory, absolute.
     """
     seen = _observation(run_dir)
-    pytorch_compile.install(module, seen.compilations, seen.recorder)
+    aside = Aside(seen.recorder, "torch.compile")
+    pytorch_compile.install(module, seen.compilations, aside)
 
 
 def _recorded(original: Call, name: str) -> Call:

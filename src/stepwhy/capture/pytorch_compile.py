@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.capture.pytorch_aside import Aside
     from stepwhy.capture.recorder import Recorder
 
 # '0/1: tensor 'x' size mismatch...': which earlier compilation did not fit says nothing later.
@@ -90,20 +91,20 @@ def _reason(said: Any) -> str:
     return _COMPILATION_NUMBER.sub("", first.partition("  # ")[0]).strip()
 
 
-def install(module: ModuleType, compilations: Compilations, recorder: Recorder) -> None:
+def install(module: ModuleType, compilations: Compilations, aside: Aside) -> None:
     """Observe the compilations of a freshly imported `torch._dynamo.utils`.
 
     Args:
         module: That module.
         compilations: Takes note of them.
-        recorder: Steps aside when this fails.
+        aside: Guards this.
     """
     functions: Any = module
     original: Callable[..., None] = functions.record_compilation_metrics
 
     @functools.wraps(original)
     def record(start_ns: int, end_ns: int, metrics: dict[str, Any], *rest: Any) -> None:
-        recorder.guard(lambda: compilations.add(end_ns - start_ns, metrics))
+        aside.guard(lambda: compilations.add(end_ns - start_ns, metrics))
         original(start_ns, end_ns, metrics, *rest)
 
     functions.record_compilation_metrics = record

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from stepwhy.capture.pytorch_aside import Aside
     from stepwhy.capture.pytorch_wait import InputWait
     from stepwhy.capture.recorder import Recorder
 
@@ -29,12 +30,10 @@ class Loaders:
 
     Args:
         recorder: Where it goes.
-        waits: The waits for batches.
     """
 
-    def __init__(self, recorder: Recorder, waits: InputWait) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._waits = waits
         self.forget()
 
     def forget(self) -> None:
@@ -57,7 +56,6 @@ class Loaders:
 
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
         """A loader was asked for an iterator."""
-        self._waits.add(now_ns() - start_ns)
         setattr(iterator, _ASKED, (start_ns, self.name(loader)))
 
     def started_workers(self, loader: Any, start_ns: int) -> None:
@@ -67,7 +65,9 @@ class Loaders:
 
     def got_first_batch(self, iterator: Any) -> None:
         """The first batch of an epoch has come, or the end of an epoch without one."""
-        start_ns, name = getattr(iterator, _ASKED)
+        start_ns, name = getattr(iterator, _ASKED, (0, ""))
+        if not start_ns:
+            return  # the iterator was there before it could be observed
         self._epochs[name] = self._epochs.get(name, 0) + 1
         self._event("epoch", name, start_ns, count=self._epochs[name])
 
@@ -119,22 +119,22 @@ def _set_up(loader: Any) -> dict[str, Any]:
     }
 
 
-def install(module: ModuleType, recorder: Recorder, loaders: Loaders, waits: InputWait) -> None:
+def install(module: ModuleType, aside: Aside, loaders: Loaders, waits: InputWait) -> None:
     """Observe the loaders of a freshly imported `torch.utils.data.dataloader`.
 
     Fetching a batch counts as waiting, and so does starting an epoch: it may start the workers.
 
     Args:
         module: That module.
-        recorder: Steps aside when this fails.
+        aside: Guards what is noted about them.
         loaders: Takes note of them.
         waits: Takes the waits.
     """
-    _observe_epochs(module.DataLoader, recorder, loaders)
-    _observe_batches(module._BaseDataLoaderIter, recorder, loaders, waits)
+    _observe_epochs(module.DataLoader, aside, loaders, waits)
+    _observe_batches(module._BaseDataLoaderIter, aside, loaders, waits)
 
 
-def _observe_epochs(base: Any, recorder: Recorder, loaders: Loaders) -> None:
+def _observe_epochs(base: Any, aside: Aside, loaders: Loaders, waits: InputWait) -> None:
     """Note where an epoch begins and where workers start."""
     make, begin = base._get_iterator, base.__iter__
 
@@ -142,20 +142,23 @@ def _observe_epochs(base: Any, recorder: Recorder, loaders: Loaders) -> None:
     def get_iterator(self: Any) -> Any:
         start_ns = now_ns()
         iterator = make(self)
-        recorder.guard(lambda: loaders.started_workers(self, start_ns))
+        aside.guard(lambda: loaders.started_workers(self, start_ns))
         return iterator
 
     @functools.wraps(begin)
     def iterate(self: Any) -> Any:
         start_ns = now_ns()
-        iterator = begin(self)
-        recorder.guard(lambda: loaders.began_epoch(self, iterator, start_ns))
+        try:
+            iterator = begin(self)
+        finally:
+            waits.add(now_ns() - start_ns)
+        aside.guard(lambda: loaders.began_epoch(self, iterator, start_ns))
         return iterator
 
     base._get_iterator, base.__iter__ = get_iterator, iterate
 
 
-def _observe_batches(base: Any, recorder: Recorder, loaders: Loaders, waits: InputWait) -> None:
+def _observe_batches(base: Any, aside: Aside, loaders: Loaders, waits: InputWait) -> None:
     """Time the waits for batches, and count those that are ready when the loop asks."""
     fetch = base.__next__
 
@@ -166,12 +169,12 @@ def _observe_batches(base: Any, recorder: Recorder, loaders: Loaders, waits: Inp
             return fetch(self)
         start_ns = now_ns()
         if not first and self._num_workers:
-            recorder.guard(lambda: loaders.sample(self, start_ns))
+            aside.guard(lambda: loaders.sample(self, start_ns))
         try:
             return fetch(self)
         finally:
             waits.add(now_ns() - start_ns)
             if first:
-                recorder.guard(lambda: loaders.got_first_batch(self))
+                aside.guard(lambda: loaders.got_first_batch(self))
 
     base.__next__ = next_batch

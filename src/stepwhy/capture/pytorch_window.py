@@ -15,7 +15,6 @@ from stepwhy.capture.pytorch_trace import write_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
