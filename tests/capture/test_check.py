@@ -585,7 +585,7 @@ SYS_PTRACE = "CapEff:\t0000000000080000\n"
     [
         (None, "", "ok"),
         ("0", "", "ok"),
-        ("1", "", "limited"),
+        ("1", "", "ok"),  # the observed processes name who may
         ("1", SYS_PTRACE, "ok"),
         ("2", "", "limited"),
         ("3", SYS_PTRACE, "missing"),

@@ -7,7 +7,6 @@ the program, and its parent is another one.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import subprocess
@@ -15,13 +14,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import ptrace
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 _PACKAGES = Path(__file__).resolve().parents[2]
-# From linux/prctl.h: whom a process lets read its memory where only ancestors may.
-_PR_SET_PTRACER = 0x59616D61
 # The stack samples that are being taken when the block ends are worth so much.
 _PATIENCE_S = 3.0
 _TICK_S = 0.5
@@ -38,13 +36,18 @@ class Outside:
 
     def __init__(self, run_dir: Path, command: Sequence[str]) -> None:
         self._helper: subprocess.Popen[bytes] | None = None
-        self._scope = _ptrace_scope()
+        self._scope = ptrace.scope()
         try:
             self._helper = _start(run_dir, command)
         except (OSError, ValueError):
             return
-        if self._scope == 1:
-            _let_look(self._helper.pid)
+        if self._scope == ptrace.ANCESTORS_ONLY:
+            ptrace.let_look(self._helper.pid)
+
+    @property
+    def helper_id(self) -> int:
+        """Id of the helper process; 0 where it could not be started."""
+        return self._helper.pid if self._helper is not None else 0
 
     def end(self) -> list[str]:
         """End it, and wait a moment for what it still writes; never raises.
@@ -60,8 +63,8 @@ class Outside:
         except Exception:
             helper.kill()
             helper.wait()
-        if self._scope == 1:
-            _let_look(0)
+        if self._scope == ptrace.ANCESTORS_ONLY:
+            ptrace.let_look(0)
         return []
 
 
@@ -78,25 +81,6 @@ def _start(run_dir: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def _ptrace_scope() -> int:
-    """How the kernel restricts reading another process's memory; 0 where it does not."""
-    try:
-        return int(_YAMA.read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def _let_look(pid: int) -> None:
-    """Let a process and its descendants read this one's memory; 0: nobody.
-
-    Source: Documentation/admin-guide/LSM/Yama.rst.
-    """
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
-    except (OSError, AttributeError):
-        return
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stepwhy
-from stepwhy.capture.attach import ATTACHED_FILE, RUN_DIR_VARIABLE
+from stepwhy.capture import ptrace
+from stepwhy.capture.attach import ATTACHED_FILE, LOOKER_VARIABLE, RUN_DIR_VARIABLE
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.memory_kills import MemoryKills
 from stepwhy.capture.process_folder import write_json
@@ -107,15 +108,18 @@ class Run:
             return False
 
 
-def environment(run_dir: Path) -> dict[str, str]:
+def environment(run_dir: Path, looker: int = 0) -> dict[str, str]:
     """The environment in which Python processes are observed: the bootstrap goes first.
 
     Args:
         run_dir: The run directory, absolute.
+        looker: Id of the process that samples stacks, or starts what does; 0 where none does.
     """
     before = os.environ.get("PYTHONPATH")
     path = f"{_BOOTSTRAP}{os.pathsep}{before}" if before else str(_BOOTSTRAP)
-    return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir)}
+    asks = looker and ptrace.scope() == ptrace.ANCESTORS_ONLY
+    named = {LOOKER_VARIABLE: str(looker)} if asks else {}
+    return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir), **named}
 
 
 def said(run_dir: Path) -> list[str]:

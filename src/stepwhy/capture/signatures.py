@@ -1,4 +1,8 @@
-"""Numbering the kinds of `Session.run` calls by what they fetch and feed."""
+"""Numbering `Session.run` calls by what they fetch and feed, and the kinds of them.
+
+Runs that execute the same operations for their effect (`train_op`) are of one kind, whatever else
+they fetch: a step that also fetches its summary is a training step like the others.
+"""
 
 from __future__ import annotations
 
@@ -57,39 +61,47 @@ def _without_counters(key: Key) -> Key:
     return tuple(_without_counters(item) for item in key)
 
 
+def _operations(key: Key) -> list[str]:
+    """The names of operations among those of a nest of fetches; tensors have an output number."""
+    if isinstance(key, str):
+        return [] if ":" in key else [key]
+    return [name for item in key for name in _operations(item)]
+
+
 class Signatures:
-    """Small numbers for kinds of runs, in order of appearance.
+    """Small numbers for runs and their kinds, in order of appearance.
 
     Names cost microseconds, so that a nest of the same objects is looked up by their ids. An id
     says nothing once its object has died: what is known is forgotten then.
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[Key, int] = {}
-        self._known: dict[Any, int] = {}
+        self._numbers: dict[Key, tuple[int, int]] = {}
+        self._kinds: dict[Key, int] = {}
+        self._known: dict[Any, tuple[int, int]] = {}
         self._alive: list[weakref.ref[Any]] = []
 
-    def number(self, fetches: Any, feeds: Any) -> int:
-        """The number of the kind that a run with these fetches and feeds belongs to.
+    def of(self, fetches: Any, feeds: Any) -> tuple[int, int]:
+        """The number of the kind of a run, and that of its very fetches and feeds.
 
         Args:
             fetches: What `Session.run` takes: an element, or a nest of them.
             feeds: Its feed dictionary, or None.
         """
         identity = (_identity(fetches), tuple(map(id, feeds)) if feeds else ())
-        number = self._known.get(identity)
-        if number is None:
-            number = self._by_name(fetches, feeds)
-            self._remember(identity, number, [*_leaves(fetches), *(feeds or ())])
-        return number
+        numbers = self._known.get(identity)
+        if numbers is None:
+            numbers = self._by_name(fetches, feeds)
+            self._remember(identity, numbers, [*_leaves(fetches), *(feeds or ())])
+        return numbers
 
-    def _by_name(self, fetches: Any, feeds: Any) -> int:
-        """The number, by the names."""
+    def _by_name(self, fetches: Any, feeds: Any) -> tuple[int, int]:
+        """The numbers, by the names."""
         key = (names(fetches), tuple(names(feed) for feed in feeds) if feeds else ())
-        number = self._numbers.get(key)
-        return number if number is not None else self._new(key)
+        numbers = self._numbers.get(key)
+        return numbers if numbers is not None else self._new(key)
 
-    def _remember(self, identity: Any, number: int, objects: list[Any]) -> None:
+    def _remember(self, identity: Any, numbers: tuple[int, int], objects: list[Any]) -> None:
         """Know these objects from here on, if their death can be noticed."""
         if len(self._known) >= _KNOWN:
             self._forget()
@@ -98,7 +110,7 @@ class Signatures:
         except TypeError:
             return
         # In this order: were it the other one, a death in between could leave ids without objects.
-        self._known[identity] = number
+        self._known[identity] = numbers
         self._alive += watched
 
     def _forget(self, _dead: object = None) -> None:
@@ -106,10 +118,15 @@ class Signatures:
         self._known.clear()
         self._alive = []
 
-    def _new(self, key: Key) -> int:
-        """The number of a kind that has not been seen by this name."""
+    def _new(self, key: Key) -> tuple[int, int]:
+        """The numbers of a run that has not been seen by this name."""
         if len(self._numbers) >= _NAMED:
             key = _without_counters(key)
         if len(self._numbers) >= _LIMIT:
             key = "others"
-        return self._numbers.setdefault(key, len(self._numbers))
+        numbers = self._numbers.get(key)
+        if numbers is None:
+            operations = () if key == "others" else tuple(sorted(_operations(key[0])))
+            kind = self._kinds.setdefault(operations or key, len(self._kinds))
+            numbers = self._numbers[key] = kind, len(self._numbers)
+        return numbers

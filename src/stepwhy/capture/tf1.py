@@ -40,8 +40,8 @@ class _Pending:
     """One run between its start and its end.
 
     Attributes:
-        rhythm: Of its signature.
-        signature: Number of the signature.
+        rhythm: Of its kind.
+        signature: Number of its kind.
         options: The traced run's `RunOptions`; None when it is not traced.
         metadata: The traced run's `RunMetadata`; None when it is not traced.
         start_ns: When it started.
@@ -98,9 +98,9 @@ class SessionObserver:
         try:
             if not self._recorder.alive or self._inside or not self._drives():
                 return None
-            signature = self._signatures.number(fetches, feeds)
+            kind, exact = self._signatures.of(fetches, feeds)
             plan = self._plan
-            pending = _Pending(signature, plan.rhythm(signature))
+            pending = _Pending(kind, plan.rhythm(kind))
             if plan.leads(pending.rhythm):
                 plan.open(pending.rhythm, now_ns())
                 self._tell_change()
@@ -109,7 +109,7 @@ class SessionObserver:
             if plan.light:
                 self._look_away(pending)
             else:
-                self._look(pending, session, options)
+                self._look(pending, session, exact, options)
             self._inside = True
             pending.start_ns = now_ns()
         except Exception as error:
@@ -132,10 +132,10 @@ class SessionObserver:
             self._cpu_ns = 0
             self._growth.look_away()
 
-    def _look(self, pending: _Pending, session: Any, options: Any) -> None:
+    def _look(self, pending: _Pending, session: Any, exact: int, options: Any) -> None:
         """Note what can be known about a run before it starts."""
         plan = self._plan
-        if self._growth.prepares(session, pending.signature):
+        if self._growth.prepares(session, exact):
             pending.about = ',"fresh":1'
         if plan.opens:
             self._between_steps(pending, session)

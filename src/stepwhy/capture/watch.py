@@ -12,7 +12,7 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import attach, lifetime, told
+from stepwhy.capture import attach, lifetime, ptrace, told
 from stepwhy.capture.command import default_run_dir
 from stepwhy.capture.outside import Outside
 from stepwhy.capture.run_file import Run, environment, said
@@ -87,7 +87,8 @@ class Block:
         _open.append(self)
         # Before the environment changes: the helper is not to be observed.
         self._outside = Outside(self._run.path, command)
-        self._set(environment(self._run.path))
+        self._set(environment(self._run.path, self._outside.helper_id))
+        ptrace.permit()
         lifetime.begin(self._run.path)
         attach.attach()
         told.begin()

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stepwhy import units
+from stepwhy.capture import ptrace
 from stepwhy.capture.checks.item import Item
 from stepwhy.capture.stacks import PERMISSION
 
@@ -133,6 +134,13 @@ def stack_access(machine: Machine) -> Item:
     if scope == "0" or (privileged and scope != "3"):
         found = "not restricted" if scope == "0" else "restricted, but this user may"
         return Item("stack-access", "ok", found, "a second process may read the Python stack")
+    if scope == str(ptrace.ANCESTORS_ONLY):
+        return Item(
+            "stack-access",
+            "ok",
+            f"restricted by the kernel (ptrace_scope {scope}), but a process may name who may",
+            "the observed processes name stepwhy, which may read their Python stacks",
+        )
     return Item(
         "stack-access",
         "missing" if scope == "3" else "limited",
