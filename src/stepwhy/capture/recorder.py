@@ -9,7 +9,7 @@
         events.jsonl             rare things and why: a trace, a compilation, a graph change
         levels.jsonl             fill levels of queues and buffers
         loaders.jsonl            how the loaders of batches are set up
-        stacks.json              where the driving thread was, sampled for two seconds
+        stacks.json              where the driving thread, its workers and other threads were
         messages.jsonl           what the observer has to say: level, slug, text
         windows/<nnn>/           one traced stretch: window.json and the framework's own files
 
