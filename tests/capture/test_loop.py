@@ -295,6 +295,7 @@ def test_whole_periods_of_calls_are_light(calls: CallLog, loop: Loop, tmp_path: 
     light = [i for i, (a, _) in enumerate(pairs) if "light" in a]
     assert 8 <= len(light) <= 24
     assert all(b == a + 1 for a, b in pairwise(light) if b - a != 25)
+    assert all("cpu_ns" not in b for _, b in pairs[1:])
     # A wait lies before its call: in the first plain step after light ones it is not known.
     assert all("input_wait_ns" not in pairs[i][0] for i in light)
     known = [i for i, (a, _) in enumerate(pairs) if a.get("input_wait_ns")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.loop import EARLIEST_STEP
+from stepwhy.capture.loop import EARLIEST_STEP, waited
 from stepwhy.capture.rhythm import Rhythm
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _NONE = -1
 class CallLog:
     """Logs calls of compiled functions.
 
-    A step lasts from one call of the kind that marks the steps to the next. What was waited and
-    computed before a call since the one before it is told with the call.
+    A step lasts from one call of the kind that marks the steps to the next. What was waited since
+    the call before is told with a call, and with one that marks a step what the thread computed.
 
     Attributes:
         loop: What is shared.
@@ -74,11 +74,11 @@ class CallLog:
             return False
         self._start_ns = start_ns = now_ns()
         loop = self.loop
-        quiet = loop.light
-        if number == self._anchor:
+        quiet, marks = loop.light, number == self._anchor
+        if marks:
             self._turn(start_ns)
             self._let_profile(start_ns)
-        self._note(quiet=quiet or loop.light)
+        self._note(marks=marks, quiet=quiet or loop.light)
         self._inside = True
         return True
 
@@ -102,7 +102,7 @@ class CallLog:
         quiet, marks = loop.light, number == self._anchor
         if marks:
             self._turn(end_ns)
-        self._note(quiet=quiet or loop.light)
+        self._note(marks=marks, quiet=quiet or loop.light)
         self._log(number, start_ns, end_ns)
         if marks:
             self._let_profile(end_ns)
@@ -122,11 +122,19 @@ class CallLog:
         self.loop.next_step(self._steps, time_ns, ready=ready)
         self.loop.window.begin_step()
 
-    def _note(self, *, quiet: bool) -> None:
-        """What the line will tell of the time since the call before; nothing of light steps."""
-        self._more = "" if quiet else self.loop.seen(self.loop.input_wait.take())
-        if self.loop.light:
-            self._more = ',"light":1'
+    def _note(self, *, marks: bool, quiet: bool) -> None:
+        """What the line will tell of the time before the call; nothing of light steps.
+
+        Args:
+            marks: Whether the call marks the steps: it tells the CPU time since the last such one.
+            quiet: Whether the time before it, or after it, belongs to a light step.
+        """
+        loop = self.loop
+        if quiet:
+            self._more = ',"light":1' if loop.light else ""
+            return
+        wait_ns = loop.input_wait.take()
+        self._more = loop.seen(wait_ns) if marks else waited(wait_ns)
 
     def _log(self, number: int, start_ns: int, end_ns: int) -> None:
         """Log a call and weigh its kind."""

@@ -207,8 +207,7 @@ class Loop:
             wait_ns: The wait; None where it cannot be seen.
         """
         cpu_ns = self.thread_time.take()
-        wait = "null" if wait_ns is None else wait_ns
-        return f',"input_wait_ns":{wait},"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
+        return f'{waited(wait_ns)},"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
 
     def line(self, kind: str, start_ns: int, end_ns: int, more: str) -> str:
         """One line of the log, which takes the compile time.
@@ -251,6 +250,11 @@ def nobody() -> None:
 
 def nothing(_: int) -> None:
     """The `sample` of a loop in which nothing is looked at."""
+
+
+def waited(wait_ns: int | None) -> str:
+    """The member of a line about the input wait; None where it cannot be seen."""
+    return ',"input_wait_ns":null' if wait_ns is None else f',"input_wait_ns":{wait_ns}'
 
 
 class StepLog:
