@@ -52,10 +52,9 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._block.end(_exit_code(error)):
-            report = self._explain()
-            self._print_messages()
-            self._print(report)
+        report = self._explain() if self._block.end(_exit_code(error)) else ""
+        self._print_messages()
+        self._print(report)
 
     @property
     def run_dir(self) -> Path | None:
@@ -83,7 +82,7 @@ class Watch:
         on_terminal = not self._quiet and _is_terminal()
         try:
             done = subprocess.run(  # noqa: S603 - this interpreter
-                [sys.executable, "-P", "-m", "stepwhy.engine.present", *self._arguments()],
+                [sys.executable, "-P", "-m", "stepwhy.engine.present", str(self.run_dir)],
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -91,16 +90,18 @@ class Watch:
                 check=False,
             )
         except (OSError, ValueError) as error:
-            self._block.messages.append(
-                f"the run was not explained ({error}). Try: stepwhy explain {self.run_dir}"
-            )
+            self._not_explained(str(error))
+            return ""
+        if done.returncode:
+            self._not_explained(done.stdout.decode(_encoding(), errors="replace"))
             return ""
         self._explained = done.stdout
         return (done.stderr or b"").decode(_encoding(), errors="replace")
 
-    def _arguments(self) -> list[str]:
-        """Which run to present, and whether it has been said why there is nothing to explain."""
-        return [str(self.run_dir), *(["-"] if self.messages else [])]
+    def _not_explained(self, reason: str) -> None:
+        """Say that there is no result, and how to get one."""
+        why = reason or f"for the reason that 'stepwhy explain {self.run_dir}' will tell"
+        self._block.messages.append(f"the run was not explained: {why}")
 
     def _print_messages(self) -> None:
         """Print the messages that came since the last time; not that somebody else observes."""

@@ -101,22 +101,27 @@ class ToldSteps:
 
     def _boundary(self) -> None:
         """The step before ends, unless there is none, and the next one begins."""
-        now = now_ns()
-        start_ns, self._start_ns, self._work_end_ns = self._start_ns, now, 0
+        start_ns, end_ns = self._start_ns, now_ns()
         self._thread = threading.get_ident()
         self.telling = True
-        if self._driver is None:
-            # After a whole iteration it is known which framework computes.
-            if start_ns:
-                self._driver = self._choose(start_ns)
-                self._log(self._driver, start_ns, now)
-                self._driver.begin()
-        elif not self._driver.recorder.alive:
-            return
+        if self._driver is not None:
+            self._drive(self._driver, start_ns)
         elif start_ns:
-            self._driver.boundary()
-        else:
+            # After a whole iteration it is known which framework computes.
+            self._driver = self._choose(start_ns)
+            self._log(self._driver, start_ns, end_ns)
             self._driver.begin()
+        # What the driver has just done belongs to neither step.
+        self._start_ns, self._work_end_ns = now_ns(), 0
+
+    def _drive(self, driver: Driver, start_ns: int) -> None:
+        """Pass the boundary on."""
+        if not driver.recorder.alive:
+            return
+        if start_ns:
+            driver.boundary()
+        else:
+            driver.begin()
 
     def _choose(self, start_ns: int) -> Driver:
         """What drives the loop; the log says from where on its steps are told."""

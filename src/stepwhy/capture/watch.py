@@ -26,6 +26,7 @@ _NO_LOOP = (
     "no training loop was seen in the block: no torch optimizer took a step, and no session, Keras "
     "fit, tf.function or jitted JAX function ran often enough. Call stepwhy.step() once per step"
 )
+_VANISHED = "the run directory vanished during the block, so nothing was kept"
 _INSIDE_RUN = (
     "this program runs under 'stepwhy run', which observes it as a whole: the block does nothing"
 )
@@ -95,9 +96,10 @@ class Block:
 
     def _set(self, environ: dict[str, str]) -> None:
         """Have child processes observed, too."""
-        for name in ("PYTHONPATH", attach.RUN_DIR_VARIABLE):
-            self._before[name] = os.environ.get(name)
-            os.environ[name] = environ[name]
+        for name, value in environ.items():
+            if os.environ.get(name) != value:
+                self._before[name] = os.environ.get(name)
+                os.environ[name] = value
 
     def end(self, exit_code: int) -> bool:
         """Stop observing; never raises.
@@ -108,20 +110,21 @@ class Block:
         Returns:
             Whether there is something to explain; not in a fork that leaves its parent's block.
         """
-        run = self._run
         if os.getpid() != self._pid:
             return False
         self.is_over = True
-        if run is None:
-            return False
         try:
-            self._close()
-            if not any(run.path.glob("process-*")):
-                self.messages.append(_NO_LOOP)
-            self.messages += [*said(run.path), *run.end(exit_code)]
+            return self._run is not None and self._end(self._run, exit_code)
         except Exception as error:
             self.messages.append(f"the end of the block failed: {type(error).__name__}")
-        return True
+            return False
+
+    def _end(self, run: Run, exit_code: int) -> bool:
+        self._close()
+        seen = any(run.path.glob("process-*"))
+        told = said(run.path) if seen else [_NO_LOOP if run.path.is_dir() else _VANISHED]
+        self.messages += [*told, *run.end(exit_code)]
+        return seen
 
     def _close(self) -> None:
         """Undo what the beginning did."""

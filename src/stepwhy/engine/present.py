@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from stepwhy.engine.explain import explain
-from stepwhy.errors import NoTracesError, StepwhyError
+from stepwhy.errors import StepwhyError
 from stepwhy.report import html, json, terminal
 
 if TYPE_CHECKING:
@@ -38,20 +38,19 @@ def present(run_dir: Path, console: Console) -> Result:
 
 
 def main(arguments: list[str]) -> int:
-    """Present a run for the program that it is a part of: report to stderr, result to stdout.
+    """Present a run for the program that it is a part of: the report goes to standard error.
 
     Args:
-        arguments: The run directory; '-' behind it where its observer has said why it is empty.
+        arguments: The run directory.
 
     Returns:
-        The exit code.
+        0, and the result as JSON went to standard output; else why there is none went there.
     """
     console = Console(stderr=True, highlight=False, emoji=False, markup=False)
     try:
         result = present(Path(arguments[0]), console)
     except StepwhyError as error:
-        if not isinstance(error, NoTracesError) or len(arguments) == 1:
-            console.print(f"stepwhy: {error} [{error.slug}]", soft_wrap=True)
+        sys.stdout.write(f"{error} [{error.slug}]")
         return error.exit_code
     sys.stdout.write(json.render(result))
     return 0
