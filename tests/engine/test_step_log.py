@@ -43,6 +43,11 @@ def test_the_wait_before_a_call_belongs_to_the_step_that_ends_with_it():
     assert marks(*log).input_wait_ns.tolist() == [1, 2, -1, 4]
 
 
+def test_the_cpu_time_that_a_call_notes_is_that_of_the_step_before():
+    records = [call(0, 10 * n, 10 * n + 4, cpu_ns=n) for n in range(1, 4)]
+    assert marks(*records, call(0, 40, 44)).cpu_ns.tolist() == [2, 3, -1]
+
+
 def test_compile_time_is_summed_over_the_calls_of_a_step():
     log = [
         call(0, 0, 60, compile_ns=30),

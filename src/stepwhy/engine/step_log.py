@@ -161,7 +161,8 @@ def _noted(line: Line) -> _Mark:
 def _called(calls: Sequence[Line], after: Line) -> _Mark:
     """The row of a step from its calls and the call after it.
 
-    A call's input wait lies before it, so that the first one's belongs to the step before.
+    A call's input wait lies before it, so that the first one's belongs to the step before; and so
+    does the CPU time that it notes, which is that since the last call that marks a step.
     """
     waited = (*calls[1:], after)
     waits = [c.input_wait_ns for c in waited if c.input_wait_ns is not None]
@@ -175,6 +176,7 @@ def _called(calls: Sequence[Line], after: Line) -> _Mark:
         _light(calls),
         input_wait_ns=sum(waits) if waits else NULL,
         compile_ns=sum(compiled) if compiled else NULL,
+        cpu_ns=_known(after.cpu_ns),
     )
 
 
