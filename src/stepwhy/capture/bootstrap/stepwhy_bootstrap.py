@@ -8,23 +8,25 @@ what else is installed beside stepwhy.
 from __future__ import annotations
 
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ModuleSpec, SourceFileLoader
 
 _PACKAGE = __file__.rsplit("/", 3)[0]
 
 
 def _load_package() -> None:
-    """Import `stepwhy` from its own folder."""
+    """Import `stepwhy` from its own folder, without `importlib.util`, which takes longer."""
     if "stepwhy" in sys.modules:
         return
-    spec = spec_from_file_location(
-        "stepwhy", f"{_PACKAGE}/__init__.py", submodule_search_locations=[_PACKAGE]
-    )
-    if spec is None or spec.loader is None:
-        return
-    module = module_from_spec(spec)
+    path = f"{_PACKAGE}/__init__.py"
+    loader = SourceFileLoader("stepwhy", path)
+    spec = ModuleSpec("stepwhy", loader, origin=path, is_package=True)
+    spec.submodule_search_locations = [_PACKAGE]
+    spec.has_location = True
+    module = type(sys)("stepwhy")
+    module.__spec__, module.__loader__, module.__file__ = spec, loader, path
+    module.__package__, module.__path__ = "stepwhy", [_PACKAGE]
     sys.modules["stepwhy"] = module
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
 
 
 def attach() -> None:
