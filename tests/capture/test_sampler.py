@@ -13,6 +13,7 @@ import time
 import pytest
 
 from stepwhy.capture import sampler as sampler_module
+from stepwhy.capture.nvml import Gpus
 from stepwhy.capture.processes import Processes
 from stepwhy.capture.sampler import COUNTERS_FILE, Sampler
 
@@ -182,6 +183,42 @@ def test_the_gpus_of_a_process_stand_in_its_line(proc, folder):
 
     Sampler(folder.parent, 7, proc, gpus=Fake()).sample()
     assert lines(folder)[0]["gpus"] == [{"index": 0, "utilisation_percent": 50}]
+
+
+class Counting:
+    """Stack samplers that only count how often they had their turn."""
+
+    def __init__(self):
+        self.looks = self.finished = 0
+        self.looked = threading.Event()
+
+    def look(self):
+        self.looks += 1
+        self.looked.set()
+
+    def finish(self):
+        self.finished += 1
+
+
+def test_the_thread_samples_until_it_is_left(proc, folder, monkeypatch):
+    monkeypatch.setattr(sampler_module, "_TICK_S", 0.001)
+    monkeypatch.setattr(sampler_module, "_SHORTEST_S", 0.0)
+    stacks = Counting()
+    with Sampler(folder.parent, 7, proc, stacks, Gpus.none()):
+        assert stacks.looked.wait(30)
+    assert len(lines(folder)) >= 1
+    assert stacks.finished == 1
+    assert not [t for t in threading.enumerate() if t.name == "stepwhy-sampler"]
+
+
+def test_costly_work_is_done_rarely():
+    def burn():
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+
+    assert sampler_module._pause_after(burn) >= 2.0
+    assert sampler_module._pause_after(lambda: None) < 1.0
 
 
 def test_sampling_many_threads_costs_little(tmp_path):

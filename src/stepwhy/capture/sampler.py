@@ -30,6 +30,7 @@ from stepwhy.capture.processes import PROC, Processes, observed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any, Self
 
@@ -41,7 +42,7 @@ _SHORTEST_S = 0.5
 # The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
 # minutes, some 5,000 in a month.
 _SHARE_OF_RUN = 1 / 600
-# However many threads and processes there are, sampling them takes at most this share of a core.
+# However many threads and processes there are, looking at them takes about this share of a core.
 _MOST_OF_A_CORE = 1 / 200
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _KIB = 1024
@@ -94,29 +95,19 @@ class Sampler:
             self._stacks.finish()
 
     def _loop(self) -> None:
+        if self._gpus is None:
+            self._gpus = Gpus.open() or Gpus.none()
         started_s = time.monotonic()
         due_s = started_s + _SHORTEST_S
         tick_s = _TICK_S
         while not self._stopped.wait(tick_s):
-            if time.monotonic() >= due_s:
-                cost_s = self._timed_sample()
-                grown_s = (time.monotonic() - started_s) * _SHARE_OF_RUN
-                tick_s = max(_TICK_S, grown_s)
-                due_s = time.monotonic() + max(_SHORTEST_S, grown_s, cost_s / _MOST_OF_A_CORE)
-            if self._stacks is not None:
-                self._stacks.look()
-        if self._gpus is not None:
-            self._gpus.close()
-
-    def _timed_sample(self) -> float:
-        """Take a sample; the seconds of CPU time that it took."""
-        before_s = time.thread_time()
-        self.sample()
-        cost_s = time.thread_time() - before_s
-        if self._gpus is None:
-            # Not part of the cost: loading the driver's library happens once.
-            self._gpus = Gpus.open() or Gpus.none()
-        return cost_s
+            now_s = time.monotonic()
+            grown_s = (now_s - started_s) * _SHARE_OF_RUN
+            if now_s >= due_s:
+                due_s = now_s + max(_SHORTEST_S, grown_s, _pause_after(self.sample))
+            pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.look)
+            tick_s = max(_TICK_S, grown_s, pause_s)
+        self._gpus.close()
 
     def sample(self) -> None:
         """Append one line for every observed process that is alive; never raises."""
@@ -200,6 +191,13 @@ class Sampler:
         if accounts == b"1" or (not accounts and blocked):
             moved["disk_wait_ns"] = blocked * _NS_PER_TICK
         return moved
+
+
+def _pause_after(work: Callable[[], None]) -> float:
+    """Do some work; the seconds without it that keep its cost bounded."""
+    before_s = time.thread_time()
+    work()
+    return (time.thread_time() - before_s) / _MOST_OF_A_CORE
 
 
 def _picked(text: bytes, wanted: dict[bytes, str], unit: int) -> dict[str, int]:
