@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from stepwhy.cli.words import CommandWithCommand, words_to_run
 
 if TYPE_CHECKING:
     from stepwhy.capture import Launch
-    from stepwhy.findings import Result
 
 
 @click.command(
@@ -52,15 +50,18 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
 
 def _explain(launched: Launch) -> None:
     """Explain the run; a failure here never hides how the training ended."""
+    from rich.console import Console
+
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain
+    from stepwhy.engine.present import as_seen_from_here, show
     from stepwhy.errors import NoTracesError, StepwhyError
 
-    run_dir = _as_seen_from_here(launched.run_dir)
+    run_dir = as_seen_from_here(launched.run_dir)
     try:
         with progress([str(run_dir)]) as report:
             result = explain([str(run_dir)], report)
-        _show(result, run_dir)
+        show(result, run_dir, Console(stderr=True))
     except StepwhyError as error:
         if isinstance(error, NoTracesError) and launched.messages:
             return  # the messages have said why
@@ -71,28 +72,3 @@ def _explain(launched: Launch) -> None:
         click.echo(f"stepwhy: not explained; later: stepwhy explain {run_dir}", err=True)
     except Exception as error:  # noqa: BLE001 - whatever it is, the training has ended as it has
         click.echo(f"stepwhy: the explanation failed: {type(error).__name__}: {error}", err=True)
-
-
-def _as_seen_from_here(path: Path) -> Path:
-    """A path below the working directory without what leads there."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _show(result: Result, run_dir: Path) -> None:
-    from rich.console import Console
-
-    from stepwhy.report.html import write
-    from stepwhy.report.terminal import render
-
-    page = run_dir / "report.html"
-    write(page, _to_pass_on(result))
-    render(result, console=Console(stderr=True))
-    click.echo(f"Report as a page: {page}", err=True)
-    click.echo(f"Again: stepwhy explain {run_dir}", err=True)
-
-
-def _to_pass_on(result: Result) -> Result:
-    """A result in which no path tells where it was: a page is for others, too."""
-    inputs = (replace(one, path="/".join(Path(one.path).parts[-2:])) for one in result.inputs)
-    return replace(result, inputs=tuple(inputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,30 +16,41 @@ from stepwhy.report import html, json, terminal
 if TYPE_CHECKING:
     from stepwhy.findings import Result
 
-PAGE = "report.html"
+_PAGE = "report.html"
 
 
-def present(run_dir: Path, console: Console) -> Result:
-    """Explain a run, write the report as a page into its directory, and print it.
+def as_seen_from_here(path: Path) -> Path:
+    """A path below the working directory without what leads there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def show(result: Result, run_dir: Path, console: Console) -> None:
+    """Write the report as a page into the run directory, and print it.
 
     Args:
+        result: What was found.
         run_dir: The run directory.
         console: Where to print.
 
     Raises:
-        InputError: Nothing there can be explained.
         OutputError: The page cannot be written.
     """
-    result = explain([str(run_dir)])
-    html.write(run_dir / PAGE, result)
+    page = run_dir / _PAGE
+    html.write(page, _to_pass_on(result))
     terminal.render(result, console=console)
-    console.print(f"Report as a page: {run_dir / PAGE}", soft_wrap=True)
-    console.print(f"Again: stepwhy explain {run_dir}", soft_wrap=True)
-    return result
+    for line in (f"Report as a page: {page}", f"Again: stepwhy explain {run_dir}"):
+        console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def _to_pass_on(result: Result) -> Result:
+    """A result in which no path tells where it was: a page is for others, too."""
+    inputs = (replace(one, path="/".join(Path(one.path).parts[-2:])) for one in result.inputs)
+    return replace(result, inputs=tuple(inputs))
 
 
 def main(arguments: list[str]) -> int:
-    """Present a run for the program that it is a part of: the report goes to standard error.
+    """Explain a run for the program that it is a part of: the report goes to standard error.
 
     Args:
         arguments: The run directory.
@@ -46,12 +58,16 @@ def main(arguments: list[str]) -> int:
     Returns:
         0, and the result as JSON went to standard output; else why there is none went there.
     """
-    console = Console(stderr=True, highlight=False, emoji=False, markup=False)
+    run_dir = as_seen_from_here(Path(arguments[0]))
     try:
-        result = present(Path(arguments[0]), console)
+        result = explain([str(run_dir)])
+        show(result, run_dir, Console(stderr=True))
     except StepwhyError as error:
         sys.stdout.write(f"{error} [{error.slug}]")
         return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the program that asked has to be told something
+        sys.stdout.write(f"{type(error).__name__}: {error}")
+        return 1
     sys.stdout.write(json.render(result))
     return 0
 
