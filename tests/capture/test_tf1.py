@@ -91,6 +91,12 @@ class Session:
             run_metadata.fields = {"step_stats": "s", "partition_graphs": "p", "other": "o"}
         return fetches() if callable(fetches) else fetches
 
+    def list_devices(self) -> list[Any]:
+        return [
+            SimpleNamespace(name=f"/device:{kind}:0", device_type=kind)
+            for kind in ("CPU", "XLA_CPU", "GPU")
+        ]
+
     def make_callable(
         self, fetches: Any, feed_list: Any = None, accept_options: bool = False
     ) -> Any:
@@ -282,6 +288,16 @@ def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) 
     graphs = list((tmp_path / f"process-{os.getpid()}").glob("windows/*/graph.pb"))
     assert len(graphs) == 5
     assert len({graph.stat().st_ino for graph in graphs}) == 1
+
+
+def test_the_devices_of_the_session_are_named(session: Session, tmp_path: Path) -> None:
+    for _ in range(10):
+        session.run("train")
+    first = tmp_path / f"process-{os.getpid()}" / "windows" / "000" / "sources.json"
+    assert json.loads(first.read_text()) == {
+        "devices": ["/device:CPU:0", "/device:GPU:0"],
+        "ops": {},
+    }
 
 
 def test_the_users_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:

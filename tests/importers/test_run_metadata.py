@@ -222,6 +222,18 @@ def test_files_beside_it_tell_what_the_program_asked_for(tmp_path):
     assert trace.slices.dur_ns[step].tolist() == [90_000]
 
 
+def test_devices_of_the_session_that_did_nothing_are_there(tmp_path):
+    names = ["/job:localhost/replica:0/task:0/device:CPU:0", "/device:GPU:0", "no device"]
+    data = run_metadata(LOCAL).SerializeToString()
+    alone = importer.read(write(tmp_path, data))
+    sources = json.dumps({"devices": names, "ops": {}}).encode()
+    trace = importer.read(write(tmp_path, data, sources_json=sources))
+    found = [trace.string(int(name)) for name in trace.devices.name]
+    assert found == [alone.string(int(name)) for name in alone.devices.name] + ["GPU:0"]
+    # An idle accelerator is no reason to expect its work in the trace.
+    assert not trace.meta.device_expected
+
+
 COLUMNS = ("outer", "scope_line", "source", "colocated")
 
 

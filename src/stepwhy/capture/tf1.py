@@ -207,7 +207,7 @@ class SessionObserver:
         }
         try:
             if not failed:
-                size = self._writer.write(about, pending.metadata, session.graph)
+                size = self._writer.write(about, pending.metadata, session)
         except Exception as error:
             self._plan.stop()
             self._recorder.window_failed(error)

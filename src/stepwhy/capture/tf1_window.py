@@ -92,17 +92,18 @@ class WindowWriter:
         self._graph: tuple[int, int] | None = None
         self._shared: Path | None = None
 
-    def write(self, about: Mapping[str, Any], metadata: Any, graph: Any) -> int:
+    def write(self, about: Mapping[str, Any], metadata: Any, session: Any) -> int:
         """Add the window of one run.
 
         Args:
             about: What `window.json` says.
             metadata: The run's `RunMetadata`.
-            graph: The session's `tf.Graph`.
+            session: What ran it.
 
         Returns:
             Bytes of the metadata.
         """
+        graph = session.graph
         version = (id(graph), graph.version)
         shared = self._shared if version == self._graph else None
 
@@ -114,15 +115,22 @@ class WindowWriter:
                 for name in (GRAPH_FILE, SOURCES_FILE):
                     os.link(shared / name, folder / name)
             else:
-                _write_graph(folder, graph)
+                _write_graph(folder, session)
 
         self._shared = self._recorder.window(about, fill)
         self._graph = version
         return len(data)
 
 
-def _write_graph(folder: Path, graph: Any) -> None:
-    """Write the graph as the program built it, and where in the program each op comes from."""
+def _write_graph(folder: Path, session: Any) -> None:
+    """Write the graph as the program built it, where in the program each op comes from, devices."""
+    graph = session.graph
     definition = graph.as_graph_def()
     (folder / GRAPH_FILE).write_bytes(definition.SerializeToString())
-    write_json(folder / SOURCES_FILE, {"ops": sources_of(graph)})
+    write_json(folder / SOURCES_FILE, {"devices": _devices(session), "ops": sources_of(graph)})
+
+
+def _devices(session: Any) -> list[str]:
+    """The names of a session's devices; those that XLA adds to each stand for no further one."""
+    devices = session.list_devices()
+    return [each.name for each in devices if not each.device_type.startswith("XLA_")]

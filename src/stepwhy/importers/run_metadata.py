@@ -26,7 +26,7 @@ from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.importers.tensorflow.ops import TRANSFERS, normalise_op
 from stepwhy.importers.tensorflow.placement import Moved, Observed, Requested, add_placement
 from stepwhy.importers.tensorflow.rows import Row, RowKind, parse_row
-from stepwhy.importers.tensorflow.sidecars import op_sources, requested_graph, run_window
+from stepwhy.importers.tensorflow.sidecars import program_sources, requested_graph, run_window
 from stepwhy.importers.tensorflow.wire import Nested, close_torn, dig
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
@@ -73,9 +73,8 @@ def read(source: Source) -> Trace | None:
     activities, observed = _observe(stats, rows, builder.health)
     graphs = [] if name == "StepStats" else _partition_graphs(metadata)
     signals = emit(builder, activities, devices)
-    requested = Requested(
-        requested_graph(source, builder.health), op_sources(source, builder.health)
-    )
+    sources = program_sources(source, builder.health)
+    requested = Requested(requested_graph(source, builder.health), sources.ops)
     if add_placement(builder, graphs, requested, observed):
         signals |= {"placement"}
     elif not activities:
@@ -85,6 +84,7 @@ def read(source: Source) -> Trace | None:
         )
     if graphs:
         signals |= {"copies"}
+    _add_idle(builder, sources.devices)
     _add_step(builder, activities, source)
     return builder.finish(meta_of("tf-run-metadata", devices, signals))
 
@@ -238,6 +238,13 @@ def _note(observed: Observed, activity: Activity, node: Any) -> None:
     observed.ran[activity.node] = (activity.row.device, normalise_op(activity.op))
     for slot, size in _output_sizes(node).items():
         observed.sizes[activity.node, slot] = size
+
+
+def _add_idle(builder: TraceBuilder, names: Sequence[str]) -> None:
+    """The devices of the session, of which some may have done nothing."""
+    for row in map(parse_row, names):
+        if row is not None:
+            builder.device(row.device, row.device_kind)
 
 
 def _add_step(builder: TraceBuilder, activities: Sequence[Activity], source: Source) -> None:

@@ -1,7 +1,7 @@
 """Files that a capture leaves beside a RunMetadata: what the program asked for, and from where.
 
 - ``graph.pb``: the GraphDef as the program built it;
-- ``sources.json``: source line and device scopes of every op;
+- ``sources.json``: source line and device scopes of every op, and the session's devices;
 - ``window.json``: when the driving thread was inside ``Session.run``.
 
 Each is optional. One that cannot be read is counted, and what it would have told is missing.
@@ -69,8 +69,16 @@ class Decision(msgspec.Struct, frozen=True):
     line: str = ""
 
 
-class _Sources(msgspec.Struct):
-    ops: dict[str, OpSource]
+class Sources(msgspec.Struct, frozen=True):
+    """What the program's process knew.
+
+    Args:
+        ops: Source and device scopes by op name.
+        devices: Names of the session's devices, also of those that did nothing.
+    """
+
+    ops: dict[str, OpSource] = msgspec.field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 def requested_graph(source: Source, health: Health) -> dict[str, Node]:
@@ -82,10 +90,9 @@ def requested_graph(source: Source, health: Health) -> dict[str, Node]:
     return {} if graph is None else {n.name: n for n in nodes_of([graph])}
 
 
-def op_sources(source: Source, health: Health) -> dict[str, OpSource]:
-    """Source and device scopes by op name, from 'sources.json'; empty when it is not there."""
-    found = _decode(source.beside("sources.json"), _Sources, health)
-    return found.ops if found is not None else {}
+def program_sources(source: Source, health: Health) -> Sources:
+    """What 'sources.json' says; nothing when it is not there."""
+    return _decode(source.beside("sources.json"), Sources, health) or Sources()
 
 
 def run_window(source: Source, health: Health) -> Window | None:
