@@ -59,6 +59,11 @@ def test_other_ends_are_told(tmp_path, code, text):
     assert notes(tmp_path, ended(code), ProcessFile(ended_ns=6), resident=3 << 30) == [text]
 
 
+def test_what_a_kill_may_have_cost_is_told(tmp_path):
+    (note,) = notes(tmp_path, ended(143), ProcessFile(ended_ns=None))
+    assert note.endswith("ended by SIGTERM. Steps of the last half second may be missing.")
+
+
 def test_the_kernels_own_kill_is_told_from_another(tmp_path):
     (note,) = notes(tmp_path, ended(137, oom_kills=1))
     assert note == "The training was killed by the kernel for lack of memory."

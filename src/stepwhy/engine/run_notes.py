@@ -22,6 +22,7 @@ _SIGNAL_BASE = 128
 _FRESH_S = 600
 # A log is written at least twice a second of steps; what follows is more than a late batch.
 _BREAK_NS = 2_000_000_000
+_LAST_STEPS = "Steps of the last half second may be missing."
 
 
 def notes_of(
@@ -40,7 +41,8 @@ def notes_of(
     if run.exit_code is None:
         yield _unfinished(folder, process)
         return
-    yield from _ended(run, log)
+    for text in _ended(run, log):
+        yield f"{text} {_LAST_STEPS}" if process.ended_ns is None else text
     stopped = any(m.slug == "observer-stopped" for m in messages)
     if process.ended_ns is None and run.exit_code < _SIGNAL_BASE and not stopped:
         yield from _broken_off(run, log)
@@ -70,7 +72,7 @@ def _unfinished(folder: Path, process: ProcessFile) -> str:
         return "The run is still going: this explains the steps so far."
     return (
         "The run has no recorded end: it was killed together with stepwhy, or it is still going "
-        "elsewhere. Steps of the last half second may be missing."
+        f"elsewhere. {_LAST_STEPS}"
     )
 
 
