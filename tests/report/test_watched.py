@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report.conftest import MS, SAMPLES, levels, some_steps
+from tests.report.test_html import Page
 from tests.report.test_terminal import printed, unwrapped
 
-from stepwhy.findings import EventGroup, Stretch, Traced
+from stepwhy.findings import EventGroup, PipelineStage, Stretch, Traced
 from stepwhy.report import html, watched
 from stepwhy.report.html import chart
 from stepwhy.report.html.levels import HEIGHT, WIDTH, level_charts
@@ -65,13 +66,39 @@ def test_an_interval_has_one_unit(low, high, text):
         ((0.4, 0.2, 0.1), "40 % full on average; empty 20 %, full 10 % of the time"),
         ((None, 0.25, None), "empty 25 % of the time"),
         ((None, 0.75, None), "empty 75 % of the time (starved: the consumer waits)"),
-        ((None, None, None), "no buffer was seen"),
     ],
 )
 def test_a_queue_is_called_what_it_is(shares, state):
     names = ("mean_fill", "empty_share", "full_share")
     queue = levels("tf1-queue", "q", 10, [1], **dict(zip(names, shares, strict=True)))
     assert watched.pipeline_state(queue) == state
+
+
+@pytest.mark.parametrize(
+    ("stages", "state"),
+    [
+        ((), "no buffer: the step does this work"),
+        ((PipelineStage("Images", 0, 0),), "no buffer: the step does this work"),
+        ((PipelineStage("Images", 4, 8),), "how full it was is not known"),
+        ((PipelineStage("M"), PipelineStage("R", None, 8)), "no buffer: the step does this work"),
+    ],
+)  # fmt: skip
+def test_a_queue_that_was_never_seen(stages, state):
+    assert watched.pipeline_state(levels("dataloader", "q", None, [], stages=stages)) == state
+
+
+@pytest.mark.parametrize(
+    ("kind", "samples", "name"),
+    [
+        ("tf1-queue", [1], "queue q"),
+        ("tf.data", [1], "buffer q of tf.data"),
+        ("tf.data", [], "stage q of tf.data"),
+        ("dataloader", [1], "queue of the DataLoader of q"),
+        ("ring", [1], "ring q"),
+    ],
+)
+def test_a_queue_has_a_name(kind, samples, name):
+    assert watched.pipeline_name(levels(kind, "q", None, samples)) == name
 
 
 def test_events_of_warm_up_are_no_news(sample):
@@ -104,7 +131,8 @@ def test_an_event_in_words(event, words):
 def test_a_heading_names_no_more_than_there_is():
     events = [EventGroup(kind, "x", "", 1, 1, 1) for kind in ("trace", "epoch")]
     assert watched.events_title(events[:1]) == "Compiled or traced while training"
-    assert watched.events_title(events) == "Compiled, traced or started anew"
+    assert watched.events_title(events) == "Compiled, traced or begun anew while training"
+    assert watched.events_title(events[1:]) == "Begun anew while training"
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -114,7 +142,7 @@ def test_the_terminal_shows_queues_events_and_cost(sample, width):
     for part in (
         "Queues and buffers",
         "queue batch/fifo_queue: empty 92 % of the time (starved: the consumer waits)",
-        "DataLoader queue DataLoader, 4 workers: full 75 % of the time",
+        "queue of the DataLoader of Images: full 75 % of the time",
         "Compiled or traced while training",
         "traced train_step",
         "graph grown by 400 operations",
@@ -184,9 +212,20 @@ def test_bars_know_their_stretch_and_number(sample):
     assert not any(bar.is_cut for bar in drawn.bars[160:])
 
 
+def test_the_page_lists_the_stages_that_fill_a_buffer(sample):
+    result = sample("watched")
+    text = " ".join(Page(html.render(result)).text.split())
+    assert "Prefetch[5] – – 2 90" in text  # noqa: RUF001 - an en dash it is
+    assert "ParallelMapV2[4] 1.20 ms 8 – 90" in text  # noqa: RUF001
+    alone = dataclasses.replace(result, pipelines=result.pipelines[-1:])
+    assert "No buffer: the step does this work." in html.render(alone)
+    assert "Queues and buffers" not in printed(alone)
+
+
 def test_a_page_without_a_change_or_windows_speaks_of_neither(sample):
     text = html.render(sample("input_bound"))
-    assert "Hollow" not in text
+    assert "changed for good" not in text
+    assert "Pale: warm-up, left out." in text
     assert "Marks below" not in text
     assert "Queues and buffers" not in text
 

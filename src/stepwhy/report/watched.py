@@ -23,7 +23,11 @@ _DONE = {
     "epoch": "epoch begun of",
 }
 _OF_THE_GRAPH = frozenset({"trace", "compile", "graph"})
-_KINDS = {"tf1-queue": "queue", "tf.data": "tf.data buffer", "dataloader": "DataLoader queue"}
+_KINDS = {
+    "tf1-queue": "queue {}",
+    "tf.data": "buffer {} of tf.data",
+    "dataloader": "queue of the DataLoader of {}",
+}
 
 
 def watching_sentence(steps: Steps) -> str:
@@ -78,8 +82,12 @@ def told_events(result: Result) -> list[EventGroup]:
 
 def events_title(events: list[EventGroup]) -> str:
     """A heading for some events."""
-    only = all(event.kind in _OF_THE_GRAPH for event in events)
-    return "Compiled or traced while training" if only else "Compiled, traced or started anew"
+    kinds = {event.kind for event in events}
+    if kinds <= _OF_THE_GRAPH:
+        return "Compiled or traced while training"
+    if kinds & _OF_THE_GRAPH:
+        return "Compiled, traced or begun anew while training"
+    return "Begun anew while training"
 
 
 def event_name(event: EventGroup) -> str:
@@ -108,11 +116,16 @@ def event_reason(event: EventGroup) -> str:
 
 def pipeline_name(pipeline: Pipeline) -> str:
     """What it is and what it is called."""
-    return one_line(f"{_KINDS.get(pipeline.kind, pipeline.kind)} {pipeline.name}")
+    if pipeline.kind == "tf.data" and not pipeline.samples:
+        return one_line(f"stage {pipeline.name} of tf.data")
+    return one_line(_KINDS.get(pipeline.kind, pipeline.kind + " {}").format(pipeline.name))
 
 
 def pipeline_state(pipeline: Pipeline) -> str:
     """How full it was, and what that means."""
+    if not pipeline.samples:
+        buffered = any(stage.buffer_size for stage in pipeline.stages[:1])
+        return "how full it was is not known" if buffered else "no buffer: the step does this work"
     empty, full, mean = (
         None if share is None else units.format_fraction(share)
         for share in (pipeline.empty_share, pipeline.full_share, pipeline.mean_fill)
@@ -123,7 +136,7 @@ def pipeline_state(pipeline: Pipeline) -> str:
         return f"full {full} of the time (the input keeps up: the consumer is the bottleneck)"
     if mean is not None:
         return f"{mean} full on average; empty {empty}, full {full} of the time"
-    return f"empty {empty} of the time" if empty is not None else "no buffer was seen"
+    return f"empty {empty or 'an unknown part'} of the time"
 
 
 def pipeline_top(pipeline: Pipeline) -> float:

@@ -9,7 +9,7 @@ from stepwhy import units
 from stepwhy.report import watched
 
 if TYPE_CHECKING:
-    from stepwhy.findings import Pipeline, Result
+    from stepwhy.findings import Pipeline, PipelineStage, Result
 
 WIDTH, HEIGHT = 720, 96
 
@@ -25,6 +25,7 @@ class LevelChart:
         capacity_y, reserve_y: Heights of the two lines from the top; None without one.
         bound: What the lines say, in words.
         span: How long the picture is, in words.
+        stages: What fills it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class LevelChart:
     reserve_y: float | None
     bound: str
     span: str
+    stages: tuple[PipelineStage, ...]
     width: int = WIDTH
     height: int = HEIGHT
 
@@ -60,6 +62,7 @@ def _chart(pipeline: Pipeline) -> LevelChart:
         reserve_y=_height(pipeline.reserve, top) if has_reserve else None,
         bound=_bound(pipeline) if path else "",
         span=units.format_ns(last) if last else "",
+        stages=pipeline.stages,
     )
 
 
