@@ -92,6 +92,8 @@ print(len(jax.devices()), f"{float(loss):.5f}")
 """
 _AHEAD = """
 ahead = step.lower(weights, jnp.ones((16, 8))).compile()
+for number in range(40):
+    weights, loss = ahead(weights, jnp.ones((16, 8)))
 steps = jax.jit(lambda w: jax.lax.scan(lambda c, _: (c * 0.9, None), w, None, length=100)[0])
 for number in range(8):
     weights = steps(weights)
@@ -210,7 +212,8 @@ def test_what_is_compiled_ahead_and_what_loops_inside_is_told(tmp_path: Path) ->
     assert ahead["source"] == "train.py(22): <module>"
     (message,) = ended.messages
     assert "runs a loop of 100 inside" in message
-    assert len(lines_of(ended)) == 8
+    assert [line["signature"] for line in lines_of(ended)] == [0] * 40 + [1] * 8
+    assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
 
 
 def test_a_loop_that_jits_nothing_is_said_to_be_unseen(tmp_path: Path) -> None:

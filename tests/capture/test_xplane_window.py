@@ -110,6 +110,9 @@ def test_a_window_without_a_complete_step_is_not_kept(
     window.finish()
     assert profiler.events == ["start", "begin 1", "discard"]
     assert kept(tmp_path) == []
+    # It is tried again with the next run of steps.
+    run(window, range(2, 9))
+    assert [about["first_step"] for about in kept(tmp_path)] == [3]
 
 
 def test_the_trainings_own_profiler_is_waited_for(window: XPlaneWindow, profiler: Profiler) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
@@ -10,6 +11,9 @@ from stepwhy.capture.loop import EARLIEST_STEP, waited
 from stepwhy.capture.rhythm import Rhythm
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from stepwhy.capture.loop import Loop
 
 # A function that was called less often may be set-up; a process that only sets up has no loop.
@@ -170,3 +174,44 @@ class CallLog:
             self._anchor = number
             self._step_start_ns = 0
             self.loop.change.restart()
+
+
+def observe_method(
+    owner: Any,
+    name: str,
+    calls: CallLog,
+    number_of: Callable[[Any], int],
+    outside: Callable[[], bool],
+) -> None:
+    """Log the outermost calls of a method, by the number of its object's kind.
+
+    Args:
+        owner: Its class.
+        name: Its name.
+        calls: Where calls go.
+        number_of: Gives an object the number of its kind.
+        outside: Whether a call computes something; otherwise it is being traced.
+    """
+    original = getattr(owner, name)
+
+    def begin(self: Any) -> int | None:
+        try:
+            if not outside():
+                return None
+            number = number_of(self)
+            return number if calls.begin(number) else None
+        except Exception as error:
+            calls.loop.step_aside(error)
+            return None
+
+    @functools.wraps(original)
+    def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        number = begin(self) if calls.may_begin() else None
+        if number is None:
+            return original(self, *args, **kwargs)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            calls.end(number)
+
+    setattr(owner, name, observed)

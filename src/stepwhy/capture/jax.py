@@ -13,7 +13,7 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.jax_compiles import Compilations
 from stepwhy.capture.jax_profiler import JaxProfiler
 from stepwhy.capture.kinds import Kinds, enclosed, unwrap
@@ -102,13 +102,17 @@ def install_calls(module: ModuleType, run_dir: str) -> None:
         module: That module.
         run_dir: The run directory, absolute.
     """
-    from jax._src import core, monitoring, pjit
+    from jax._src import core, monitoring, pjit, stages
 
     own = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
-    observer = CallObserver(calls_of(run_dir), own)
+    calls = calls_of(run_dir)
+    observer = CallObserver(calls, own)
     _hook_short_way(module._post_hook_state, observer)
     compilations = Compilations(loop_of(run_dir), own)
     _hook_long_way(pjit, core.trace_state_clean, observer, compilations)
+    # Functions that the training has compiled ahead of time.
+    number_of = Kinds(calls.number).of_object
+    observe_method(stages.Compiled, "__call__", calls, number_of, core.trace_state_clean)
     monitoring.register_event_duration_secs_listener(compilations.heard)
 
 

@@ -11,7 +11,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import tf2_pipeline, tf2_traces
-from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.kinds import Kinds
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
@@ -19,7 +19,6 @@ from stepwhy.capture.tf2_profiler import TensorFlowProfiler
 from stepwhy.capture.xplane_window import XPlaneWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -54,7 +53,7 @@ def install_functions(module: ModuleType, run_dir: str) -> None:
     def number(function: Any) -> int:
         return kinds.of(function, function._python_function)
 
-    _observe(module.Function, "__call__", calls, number, context.executing_eagerly)
+    observe_method(module.Function, "__call__", calls, number, context.executing_eagerly)
 
 
 def install_optimizers(module: ModuleType, run_dir: str) -> None:
@@ -72,42 +71,7 @@ def install_optimizers(module: ModuleType, run_dir: str) -> None:
         if hasattr(module, "BaseOptimizer")
         else ("apply_gradients", module.Optimizer)
     )
-    _observe(owner, name, calls, Kinds(calls.number).of_object, context.executing_eagerly)
-
-
-def _observe(
-    owner: Any,
-    name: str,
-    calls: CallLog,
-    number_of: Callable[[Any], int],
-    eager: Callable[[], bool],
-) -> None:
-    """Log the outermost eager calls of a method, by the number of its object's kind."""
-    original = getattr(owner, name)
-
-    loop = calls.loop
-
-    def begin(self: Any) -> int | None:
-        if not eager():
-            return None
-        try:
-            number = number_of(self)
-            return number if calls.begin(number) else None
-        except Exception as error:
-            loop.step_aside(error)
-            return None
-
-    @functools.wraps(original)
-    def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        number = begin(self) if calls.may_begin() else None
-        if number is None:
-            return original(self, *args, **kwargs)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            calls.end(number)
-
-    setattr(owner, name, observed)
+    observe_method(owner, name, calls, Kinds(calls.number).of_object, context.executing_eagerly)
 
 
 def install_tracing(module: ModuleType, run_dir: str) -> None:

@@ -222,6 +222,7 @@ class XPlaneWindow:
         self._open, self._done = False, True
         if not self._end_ns:
             self._profiler.discard()
+            self.reopen()
             return
         data = without_host_names(self._profiler.stop())
         # A mark that ends after the profiler leaves nothing in the trace: its step is not complete.
