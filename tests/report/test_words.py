@@ -3,6 +3,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.report.conftest import some_steps
 
 from stepwhy.findings import CATEGORIES, Evidence, Verdict
 from stepwhy.report import words
@@ -152,3 +153,10 @@ def test_a_step_that_waits_is_not_well_because_no_check_found_the_cause(sample):
     text = words.nothing_found(waits)
     assert text.startswith("No check names the cause yet")
     assert text.endswith("begin at feed.py(8): distance_map.")
+
+
+def test_profiled_steps_that_were_shorter_are_no_gain_of_profiling():
+    steps = some_steps(10, profiler_cost=-0.7, profiler_cost_interval=(-0.78, -0.14))
+    assert words.steps_sentence(steps).endswith(
+        "the profiled ones were 70 % shorter than the others, so hardly typical"
+    )

@@ -219,6 +219,9 @@ def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
         return f"profiling adds nothing measurable (at most {most})"
     if interval is None:
         return f"profiling adds {units.format_fraction(cost)}"
+    if interval[1] < 0:
+        shorter = units.format_fraction(-cost)
+        return f"the profiled ones were {shorter} shorter than the others, so hardly typical"
     low, high = (units.format_fraction(x) for x in interval)
     return f"profiling adds {units.format_fraction(cost)} ({low} to {high})"
 
