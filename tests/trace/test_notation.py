@@ -3,6 +3,7 @@ import pytest
 
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role
 from stepwhy.trace.notation import NotationError, parse, parse_quantity
+from stepwhy.trace.schema import SampleRole
 
 
 def names(trace):
@@ -151,3 +152,19 @@ def test_rows_are_ordered_by_time():
     trace = parse("main op |  b a|\nmain input |c    |")
     assert np.all(np.diff(trace.slices.start_ns) >= 0)
     assert names(trace) == ["c", "b", "a"]
+
+
+def test_stack_samples_are_drawn_as_a_table():
+    trace = parse(
+        "unit: 1 ms\n"
+        "samples: line | leaf | count | role\n"
+        "data.py(31): decode | PIL | 7 | worker\n"
+        "train.py(3): main |  | 2 | driver\n"
+    )
+    samples = trace.samples
+    assert [trace.string(int(n)) for n in samples.line] == [
+        "data.py(31): decode",
+        "train.py(3): main",
+    ]
+    assert list(samples.count) == [7, 2]
+    assert list(samples.role) == [SampleRole.WORKER, SampleRole.DRIVER]

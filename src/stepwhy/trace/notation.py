@@ -22,8 +22,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **A kind** is a `schema.Kind` in lower case.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
-- **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:`` or ``levels:``
-  with their columns, then one row per line until a blank line; ``-`` is the null, an empty cell the
+- **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``
+  or ``samples:`` with their columns, then one row per line until a blank line; ``-`` is the null, an empty cell the
   empty string. Copies and counters name nodes and devices. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
@@ -38,7 +38,17 @@ from typing import TYPE_CHECKING
 
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.model import Meta, Trace
-from stepwhy.trace.schema import NULL, Copy, DeviceKind, Kind, Phase, Role, Table, columns_of
+from stepwhy.trace.schema import (
+    NULL,
+    Copy,
+    DeviceKind,
+    Kind,
+    Phase,
+    Role,
+    SampleRole,
+    Table,
+    columns_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +63,7 @@ _SLICE = re.compile(r"\[(?P<name>[^\[\]]*)\]|(?P<letter>[^\s.\[\]])(?P=letter)*"
 _ENTRY = re.compile(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]*)\})?")
 _TABLES: dict[str, Table] = {
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
-    "events": "events", "levels": "levels",
+    "events": "events", "levels": "levels", "samples": "samples",
 }  # fmt: skip
 _FACTS = ("unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows")
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
@@ -239,6 +249,8 @@ class _Drawing:
             raise ValueError(f"{self.table} has no column {column!r}")
         if unit == "string":
             return self.builder.intern(text)
+        if unit == "SampleRole":
+            return int(SampleRole[text.upper()])
         if unit == "row of nodes":
             return self.nodes[text]
         if unit == "row of devices":
