@@ -27,7 +27,9 @@ def named(monkeypatch):
         return 0
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(prctl=prctl))
-    return pids
+    ptrace._prctl.cache_clear()
+    yield pids
+    ptrace._prctl.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "scope"), [("1\n", 1), ("0\n", 0), ("", 0), (None, 0)])
@@ -55,7 +57,10 @@ def test_without_a_sampler_nobody_is_named(named, monkeypatch, value):
 
 def test_a_system_without_such_a_call_is_no_error(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
+    ptrace._prctl.cache_clear()
     ptrace.let_look(1)
+    assert ptrace._prctl() is None
+    ptrace._prctl.cache_clear()
 
 
 @pytest.mark.parametrize(("scope", "is_named"), [(0, False), (1, True), (2, False), (3, False)])
@@ -76,6 +81,7 @@ ctypes.CDLL = lambda _: types.SimpleNamespace(prctl=lambda _, pid, *rest: named.
 from stepwhy.capture import ptrace
 ptrace.permit(), ptrace.permit()
 named.clear()
+ctypes.CDLL = None  # nothing is loaded in a fork
 read, write = os.pipe()
 if os.fork() == 0:
     os.write(write, json.dumps(named).encode())

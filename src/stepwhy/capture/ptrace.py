@@ -9,12 +9,14 @@ Source: Linux, Documentation/admin-guide/LSM/Yama.rst; linux/prctl.h.
 
 from __future__ import annotations
 
+import functools
 import os
 
 from stepwhy.capture.attach import LOOKER_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ANCESTORS_ONLY = 1
@@ -41,30 +43,41 @@ def let_look(pid: int) -> None:
     Args:
         pid: The process; 0 for nobody.
     """
+    prctl = _prctl()
+    if prctl is not None:
+        prctl(pid)
+
+
+@functools.cache
+def _prctl() -> Callable[[int], object] | None:
+    """Names a process to the kernel; None on a system without such a call.
+
+    Looked up once, and not in a fork: a thread of the parent may have held the loader's lock.
+    """
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+        call = ctypes.CDLL(None).prctl
     except Exception:
-        return
+        return None
+    return lambda pid: call(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
 def permit() -> None:
     """Let the sampler of this run look at this process and at what it forks; never raises."""
-    global _follows_forks  # noqa: PLW0603 - of the process
     if not _looker():
         return
-    if not _follows_forks:
-        _follows_forks = True
-        os.register_at_fork(after_in_child=_permit_fork)
     let_look(_looker())
+    _follow_forks()
 
 
-_follows_forks = False
+@functools.cache
+def _follow_forks() -> None:
+    """A fork has not inherited whom its parent named: it names it again, once."""
+    os.register_at_fork(after_in_child=_permit_fork)
 
 
 def _permit_fork() -> None:
-    """A fork has not inherited whom its parent named."""
     if _looker():
         let_look(_looker())
 
