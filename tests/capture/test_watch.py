@@ -125,6 +125,25 @@ def test_a_second_block_writes_its_own_directory(tmp_path):
     assert [len(steps(tmp_path / "stepwhy-runs" / name)) for name, _ in names] == [5, 7]
 
 
+def test_nothing_of_the_explanation_stays_in_the_program(tmp_path):
+    code, out, err = run(
+        tmp_path,
+        """
+    import sys
+    import stepwhy
+    print(sorted(name for name in sys.modules if name.startswith("stepwhy")))
+    with stepwhy.watch("out", quiet=True) as run:
+        for _ in range(5):
+            with stepwhy.step():
+                pass
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    print(loaded & {"msgspec", "numpy", "rich", "jinja2", "pyarrow"})
+    print(run.result.steps.count)
+    """,
+    )
+    assert (code, out, err) == (0, "['stepwhy']\nset()\n5\n", "")
+
+
 def test_a_plain_call_is_a_boundary(tmp_path):
     run(
         tmp_path,
@@ -348,6 +367,63 @@ def test_optimizers_that_exist_are_observed(tmp_path):
     assert out.splitlines() == ["() pytorch hook"] * 2
     for name in ("plain", "scheduled"):
         assert (len(steps(tmp_path / name)), windows(tmp_path / name)) == (29, 1)
+
+
+@pytest.mark.framework
+@needs("torch")
+def test_cells_that_are_run_one_by_one_and_again(tmp_path):
+    """As in a notebook: code without a file, what was made further up, a cell run twice."""
+    watched = """
+with stepwhy.watch(quiet=True) as run:
+    for _ in range(30):
+        train(first)
+"""
+    shown = "print(run.messages, run._repr_html_()[:7], run.run_dir.name)"
+    made = textwrap.dedent(_TORCH)
+    cells = [made, "train(first)", watched, shown, "train(second)", watched, shown]
+    code, out, err = run(
+        tmp_path,
+        f"""
+    names = {{}}
+    for cell in {cells!r}:
+        exec(compile(cell, "<cell>", "exec"), names)
+    """,
+    )
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert [line[:2] for line in lines] == [["()", "<iframe"]] * 2
+    for line in lines:
+        run_dir = tmp_path / "stepwhy-runs" / line[-1]
+        assert (len(steps(run_dir)), windows(run_dir)) == (29, 1)
+
+
+@pytest.mark.framework
+@needs("torch")
+def test_processes_that_the_block_starts_are_observed(tmp_path):
+    code, out, err = run(
+        tmp_path,
+        """
+    import torch
+    import stepwhy
+
+    def train():
+        weight = torch.nn.Parameter(torch.ones(8))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for _ in range(15):
+            weight.square().sum().backward()
+            optimizer.step()
+
+    if __name__ == "__main__":
+        context = torch.multiprocessing.get_context("spawn")
+        with stepwhy.watch("out", quiet=True) as run:
+            child = context.Process(target=train)
+            child.start()
+            child.join()
+        print(run.messages, run.result.run.framework, child.exitcode)
+    """,
+    )
+    assert (code, out, err) == (0, "() pytorch 0\n", "")
+    assert len(steps(tmp_path / "out")) == 14
 
 
 @pytest.mark.framework
