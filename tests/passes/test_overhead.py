@@ -61,6 +61,13 @@ def test_noise_that_hides_the_cost_is_told_with_its_interval():
     assert cost.missing_steps > 0
 
 
+def test_an_interval_without_zero_does_tell_however_wide():
+    cost = observer_cost(*run(60, cost_ns=200 * US, noise_ns=300 * US))
+    low, high = cost.interval_ns
+    assert (high - low) / 2 > 10 * US
+    assert 0 < low <= cost.cost_ns <= high
+
+
 def test_so_many_more_steps_do_tell():
     first = observer_cost(*run(20, noise_ns=100 * US))
     assert first.missing_steps

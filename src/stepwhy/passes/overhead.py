@@ -24,8 +24,8 @@ _FEWEST_BLOCKS = 6
 _USUAL_PERIOD = 32
 # The last ones of a long run; more do not narrow the interval visibly.
 _MOST_BLOCKS = 1000
-# An interval that reaches further than this from its middle does not tell whether watching is
-# harmless: 1 % of a step, or what no step notices.
+# An interval around zero that reaches further than this from its middle does not tell whether
+# watching is harmless: 1 % of a step, or what no step notices.
 _WIDEST_SHARE = 0.01
 _WIDEST_NS = 5_000
 _LIGHT, _FULL = 1, 0
@@ -70,7 +70,7 @@ def observer_cost(
     interval = (round(low), round(high))
     widest = max(_WIDEST_SHARE * float(np.median(durations_ns)), _WIDEST_NS)
     excess = (high - low) / 2 / widest
-    if excess > 1:
+    if excess > 1 and low <= 0 <= high:
         # The interval narrows with the square root of the number of blocks.
         return ObserverCost(None, interval, math.ceil(len(differences) * (excess**2 - 1)) * period)
     return ObserverCost(round(float(np.median(values))), interval, None)
