@@ -6,6 +6,7 @@ import gzip
 import re
 from typing import TYPE_CHECKING
 
+from stepwhy.capture.blanking import blank
 from stepwhy.capture.pytorch_bounds import check_file
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def write_trace(profiler: Any, folder: Path) -> None:
     try:
         profiler.export_chrome_trace(str(plain))
         check_file(plain)
+        blank(plain)
         with plain.open("rb") as source, gzip.open(folder / TRACE_FILE, "wb", _COMPRESSION) as out:
             _copy(source, out, plain.stat().st_size)
     finally:

@@ -29,6 +29,7 @@ import time
 from pathlib import Path
 
 from stepwhy.capture import lifetime
+from stepwhy.capture.blanking import blank
 from stepwhy.capture.clock import clock_set_ns, now_ns
 from stepwhy.capture.process_folder import (
     append_lines,
@@ -290,6 +291,9 @@ class Recorder:
         try:
             draft.mkdir()
             fill(draft)
+            for file in draft.iterdir():
+                if file.suffix != ".gz":
+                    blank(file)
             write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about, **_clock()})
             draft.rename(final)
         except BaseException:
