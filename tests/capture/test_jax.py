@@ -107,6 +107,15 @@ with jax.profiler.trace(sys.argv[-1]):
     weights, loss = step(weights, jnp.ones((16, 8)))
     loss.block_until_ready()
 """
+_OWN_PROFILER_FIRST = """
+jax.profiler.start_trace(sys.argv[-1])
+for number in range(12):
+    weights, loss = step(weights, jnp.ones((16, 8)))
+loss.block_until_ready()
+jax.profiler.stop_trace()
+for number in range(12):
+    weights, loss = step(weights, jnp.ones((16, 8)))
+"""
 _EAGER = """
 for number in range(9):
     weights, loss = update(weights, jnp.ones((16, 8)))
@@ -171,6 +180,18 @@ def test_the_trainings_own_profiler_comes_first(
     (message,) = ended.messages
     assert "a profiler of its own" in message
     assert len(lines_of(ended)) == 10
+
+
+def test_a_window_waits_until_the_trainings_own_profiler_has_ended(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _OWN_PROFILER_FIRST, str(tmp_path / "own"))
+    assert (ended.exit_code, ended.messages) == (0, ())
+    (trace,) = (tmp_path / "own").glob("**/*.xplane.pb")
+    assert b"PjitFunction(update)" in trace.read_bytes()
+    lines = lines_of(ended)
+    assert len(lines) == 24
+    assert not any(line["profiled"] for line in lines[:12])
+    (window,) = ended.run_dir.glob("process-*/windows/*")
+    assert b"PjitFunction(update)" in (window / "trace.xplane.pb").read_bytes()
 
 
 @pytest.mark.parametrize("way", ["pmap", "shard_map"])

@@ -283,6 +283,23 @@ def test_a_run_of_steps_that_broke_off_leaves_no_window_open(loop: Loop, window:
     assert window.finished == 1
 
 
+def test_calls_beside_told_steps_mark_none(
+    loop: Loop, window: Window, calls: CallLog, tmp_path: Path
+) -> None:
+    evaluate = calls.number("evaluate")
+    steps = StepLog(loop)
+    steps.begin()
+    tell(steps, 3)
+    steps.end()
+    for _ in range(40):
+        call(calls, evaluate)
+        calls.ended(evaluate)
+    assert window.ready == []
+    lines = log(loop, tmp_path)
+    assert [line["kind"] for line in lines] == ["step"] * 3 + ["call"] * 80
+    assert not any("light" in line for line in lines)
+
+
 def test_whole_periods_of_calls_are_light(calls: CallLog, loop: Loop, tmp_path: Path) -> None:
     train, metric = calls.number("train"), calls.number("metric")
     for _ in range(100):

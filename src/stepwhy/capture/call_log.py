@@ -78,7 +78,7 @@ class CallLog:
             return False
         self._start_ns = start_ns = now_ns()
         loop = self.loop
-        quiet, marks = loop.light, number == self._anchor
+        quiet, marks = loop.light, self._marks(number)
         if marks:
             self._turn(start_ns)
             self._let_profile(start_ns)
@@ -103,13 +103,17 @@ class CallLog:
             return
         loop, end_ns = self.loop, now_ns()
         start_ns = self._last_end_ns or loop.compile_time.began_ns() or end_ns
-        quiet, marks = loop.light, number == self._anchor
+        quiet, marks = loop.light, self._marks(number)
         if marks:
             self._turn(end_ns)
         self._note(marks=marks, quiet=quiet or loop.light)
         self._log(number, start_ns, end_ns)
         if marks:
             self._let_profile(end_ns)
+
+    def _marks(self, number: int) -> bool:
+        """Whether a call of this kind marks a step: not beside a `fit`, which it evaluates."""
+        return number == self._anchor and self.loop.noted < _FEWEST_CALLS
 
     def _turn(self, time_ns: int) -> None:
         """A step ends and the next one begins."""

@@ -121,6 +121,7 @@ class Loop:
         thread_time: Of the step under way.
         light: Whether the step under way is only timed.
         lines: How many lines were logged.
+        noted: How many of them are steps whose ends were told: calls outside of them make none.
         told: Whether somebody tells where steps end, so that calls are parts of steps.
         sample: Looks at something now and then; given the time.
     """
@@ -140,7 +141,7 @@ class Loop:
         self.input_wait = InputWait()
         self.thread_time = ThreadTime()
         self.light = False
-        self.lines = 0
+        self.lines = self.noted = 0
         self.window.forget()
         self._main = threading.main_thread().ident
         self._driver: int | None = None
@@ -303,6 +304,7 @@ class StepLog:
         more = ',"light":1' if loop.light else loop.seen(wait_ns)
         if batches > 1:
             more += f',"batches":{batches}'
+        loop.noted += 1
         loop.recorder.step(loop.line('"step"', start_ns, end_ns, more))
         if not loop.window.touched:
             self._rhythm.add(end_ns - start_ns)
