@@ -23,8 +23,9 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
 - **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``
-  or ``samples:`` with their columns, then one row per line until a blank line; ``-`` is the null, an empty cell the
-  empty string. Copies and counters name nodes and devices. Quantities take a unit: ``3 ms``.
+  or ``samples:`` with their columns, then one row per line until a blank line; ``-`` is the null,
+  an empty cell the empty string. Copies and counters name nodes and devices. Quantities take a
+  unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
   ``expects: accelerator``. Lines that begin with ``#`` are comments.
