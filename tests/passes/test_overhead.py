@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.passes.overhead import observer_cost
+from stepwhy.passes.overhead import median_interval, observer_cost
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 US = 1_000
@@ -107,3 +107,17 @@ def test_any_log_has_an_answer(steps):
     durations, light, gaps = (np.asarray(column) for column in zip(*steps, strict=True))
     cost = observer_cost(durations, light.astype(np.int8), np.cumsum(gaps))
     assert cost is None or cost.missing_steps is None or cost.missing_steps > 0
+
+
+def test_the_interval_of_a_median_is_made_of_two_of_the_values():
+    ranks = {count: median_interval(range(1, count + 1)) for count in (6, 8, 9, 20, 100)}
+    # As in tables of the sign test at 5 %.
+    assert ranks == {6: (1, 6), 8: (1, 8), 9: (2, 8), 20: (6, 15), 100: (40, 61)}
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    random = np.random.default_rng(0)
+    for count in (6, 8, 11, 40):
+        drawn = random.exponential(1.0, (1000, count))
+        held = [low <= np.log(2) <= high for low, high in map(median_interval, drawn)]
+        assert np.mean(held) > 0.94
