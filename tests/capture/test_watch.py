@@ -275,12 +275,15 @@ def test_a_fork_that_leaves_the_block_leaves_it_to_its_parent(tmp_path):
         loop(5)
         child = os.fork()
     if child == 0:
+        with stepwhy.watch("child", quiet=True) as own:
+            loop(4)
         sys.exit(0)
     os.waitpid(child, 0)
     print(run.result.steps.count)
     """,
     )
     assert (code, out, err) == (0, "5\n", "")
+    assert len(steps(tmp_path / "child")) == 4
 
 
 def test_under_stepwhy_run_the_block_does_nothing_and_steps_are_told(tmp_path, capfd):

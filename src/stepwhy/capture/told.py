@@ -77,6 +77,7 @@ class ToldSteps:
 
     def __init__(self) -> None:
         self._observed = _Observed(self)
+        self._ends_with_process = False
         self.forget()
         lifetime.on_begin(self.forget)
 
@@ -129,8 +130,10 @@ class ToldSteps:
 
         driver = choose()
         driver.recorder.step(f'{{"kind":"told","start_ns":{start_ns},"end_ns":{start_ns}}}')
-        # Later than the recorder, and so before it at the end.
-        lifetime.on_end(self.finish)
+        if not self._ends_with_process:
+            # Later than the recorder's, and so before it at the end.
+            self._ends_with_process = True
+            lifetime.on_end(self.finish)
         return driver
 
     def _log(self, driver: Driver, start_ns: int, end_ns: int) -> None:

@@ -80,6 +80,8 @@ class Block:
         """The body runs as if it were not watched."""
         self.messages.append(text)
         self._close()
+        if self._run is not None:
+            self._run.undo()
         self._run = None
 
     def _begin(self) -> None:
@@ -110,9 +112,10 @@ class Block:
         Returns:
             Whether there is something to explain; not in a fork that leaves its parent's block.
         """
-        if os.getpid() != self._pid:
-            return False
         self.is_over = True
+        if os.getpid() != self._pid:
+            self._leave()
+            return False
         try:
             return self._run is not None and self._end(self._run, exit_code)
         except Exception as error:
@@ -128,6 +131,12 @@ class Block:
 
     def _close(self) -> None:
         """Undo what the beginning did."""
+        self._leave()
+        if self._outside is not None:
+            self.messages += self._outside.end()
+
+    def _leave(self) -> None:
+        """Observe nothing more in this process."""
         told.end()
         lifetime.end()
         if self in _open:
@@ -137,8 +146,6 @@ class Block:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        if self._outside is not None:
-            self.messages += self._outside.end()
 
 
 def _command() -> list[str]:
