@@ -44,7 +44,9 @@ class EventGroup:
 
     Args:
         kind: 'trace': a function was traced; 'compile': something was compiled; 'graph': a
-            session's graph has grown; 'change': the step time has changed for good.
+            session's graph has grown; 'change': the step time has changed for good; 'workers': a
+            loader started its worker processes; 'epoch': a loader was asked to begin anew, until
+            its first batch.
         name: What was traced or compiled, in the framework's words.
         source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
         count: How often it happened.

@@ -334,7 +334,8 @@ COLUMNS: tuple[Column, ...] = (
         "string",
         "",
         "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
-        "graph has grown; 'change': the step time has changed for good.",
+        "graph has grown; 'change': the step time has changed for good; 'workers': a loader started "
+        "its worker processes; 'epoch': a loader was asked to begin anew, until its first batch.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "When it began; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
@@ -354,7 +355,7 @@ COLUMNS: tuple[Column, ...] = (
         "int64",
         "",
         "-1",
-        "Traces of this function so far; operations added to the graph.",
+        "Traces of this function so far; operations added to the graph; workers; epochs so far.",
     ),
     Column("levels", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
     Column("levels", "queue", "int32", "string", "", "Name of the queue or buffer."),
