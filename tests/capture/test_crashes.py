@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 120
 
 _PROGRAM = """
-import os, signal, sys, threading, time
+import multiprocessing.util, os, signal, sys, threading, time
 run_dir = os.environ.get("STEPWHY_RUN_DIR")
 if run_dir:
     from stepwhy.capture.clock import now_ns
@@ -309,14 +309,13 @@ os.waitpid(child, 0)
 train(20)
 """
 
-_POOL = """
+_WORKERS = """
 import multiprocessing
-train(20)
 if __name__ == "__main__":
-    workers = [
-        multiprocessing.get_context("fork").Process(target=train, args=(n,)) for n in (5, 6)
-    ]
-    for worker in workers:
+    train(20)
+    context = multiprocessing.get_context("{method}")
+    for n in (5, 6):
+        worker = context.Process(target=train, args=(n,))
         worker.start()
         worker.join()
 """
@@ -338,10 +337,10 @@ def test_a_fork_logs_into_a_folder_of_its_own(tmp_path: Path) -> None:
     assert counts(tmp_path / "run") == [20, 30]
 
 
-def test_worker_processes_log_into_folders_of_their_own(tmp_path: Path) -> None:
-    both(tmp_path, _POOL)
-    # multiprocessing leaves by os._exit: what had not been written of so short a loop is lost.
-    assert counts(tmp_path / "run")[-1] == 20
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_worker_processes_log_into_folders_of_their_own(tmp_path: Path, method: str) -> None:
+    both(tmp_path, _WORKERS.format(method=method))
+    assert counts(tmp_path / "run") == [5, 6, 20]
 
 
 def test_a_program_that_replaces_itself_does_not_mix_its_logs(tmp_path: Path) -> None:

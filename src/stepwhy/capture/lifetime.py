@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import Any
 
     Work = Callable[[], object]
 
 _begins: list[Work] = []
 _ends: list[Work] = []
+_followed: list[object] = []
 _block: Path | None = None
 _asleep = False
 
@@ -42,6 +45,29 @@ def on_end(work: Work) -> None:
     """
     atexit.register(work)
     _ends.append(work)
+    _follow_workers()
+
+
+def _follow_workers() -> None:
+    """Have the processes of `multiprocessing` end as others do: they leave without `atexit`."""
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is None or _followed:
+        return
+    _followed.append(util)
+    util.register_after_fork(_finish_as_worker, _finish_as_worker)
+    if sys.modules["multiprocessing.process"].parent_process() is not None:
+        _finish_as_worker(None)
+
+
+def _finish_as_worker(_: object) -> None:
+    """In such a process: finish what is open when it ends, before its queues are closed."""
+    sys.modules["multiprocessing.util"].Finalize(None, _finish, exitpriority=100)
+
+
+def _finish() -> None:
+    """Finish what is open."""
+    for work in reversed(_ends):
+        _try(work)
 
 
 def awake() -> bool:
@@ -73,8 +99,7 @@ def begin(directory: Path) -> None:
 def end() -> None:
     """The block ends: everything open is finished, and nothing is observed from here on."""
     global _asleep  # noqa: PLW0603 - whether the process is watched is one fact
-    for work in reversed(_ends):
-        _try(work)
+    _finish()
     _asleep = True
 
 

@@ -24,6 +24,8 @@ PROCESS_SCHEMA = "stepwhy.process/1"
 PROCESS_FILE = "process.json"
 
 _FILE_BYTES = 16 << 20
+# What is logged beside the steps is rare, or sampled ever more rarely.
+_SIDE_FILE_BYTES = 1 << 20
 # Full files that stay: with the one being written, 128 MiB or about a million steps.
 _KEPT_FILES = 7
 _PREFIX = "process-"
@@ -190,7 +192,8 @@ class ProcessFolder:
             OSError: They cannot be written.
         """
         if name not in self._logs:
-            self._logs[name] = GrowingLog(self.path, name)
+            size = _FILE_BYTES if name == "steps" else _SIDE_FILE_BYTES
+            self._logs[name] = GrowingLog(self.path, name, size)
         self._logs[name].append(lines)
 
     def end(self, time_ns: int) -> None:

@@ -201,7 +201,11 @@ class Recorder:
         self._told_events += 1
         if self._told_events > _MOST_EVENTS or not self.alive:
             return
-        said = {"reason": reason[:_LONGEST_REASON], "source": source, "count": count}
+        said = {
+            "reason": reason[:_LONGEST_REASON],
+            "source": source[:_LONGEST_NAME],
+            "count": count,
+        }
         about = {k: v for k, v in said.items() if v not in ("", None)}
         named = {"name": name[:_LONGEST_NAME], **about}
         event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
