@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture.call_log import CallLog
-from stepwhy.capture.loop import CompileTime, Loop, StepLog
+from stepwhy.capture.loop import Loop, StepLog
 from stepwhy.capture.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -75,17 +75,6 @@ def log(loop: Loop, tmp_path: Path) -> list[dict[str, Any]]:
     loop.recorder.close()
     path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def test_nested_pieces_of_compile_time_count_once() -> None:
-    time = CompileTime()
-    time.add("trace inner", 20, 30)
-    time.add("trace outer", 10, 50)
-    time.add("lower", 50, 60)
-    assert time.began_ns() == 10
-    found = json.loads("{" + time.take()[1:] + "}")
-    assert found == {"compile_ns": 50, "compiled": {"trace outer": 40, "lower": 10}}
-    assert time.take() == ""
 
 
 def test_calls_are_logged_from_the_first_once_one_repeats(

@@ -51,8 +51,8 @@ def test_what_differs_is_named() -> None:
     later = {"a": batch("(5,)", "int8"), "b": batch("(4,)", placement="cpu:1"), "e": of_value(True)}
     later["c"] = of_value("other")
     assert explain(earlier, later) == (
-        "a: shape (4,) -> (5,), dtype float32 -> int8; b: placement anywhere -> cpu:1; e: added, True; "
-        "and 2 more"
+        "a: shape (4,) -> (5,), dtype float32 -> int8; b: placement anywhere -> cpu:1; "
+        "e: added, True; and 2 more"
     )
     assert explain({"c": of_value("secret")}, {"c": of_value("other")}) == "c: another str"
     assert explain({"d": of_value(3)}, {"d": batch("(4,)")}) == "d: 3 -> float32 (4,)"

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.loop import CompileTime
+from stepwhy.capture.meters import CompileTime
 from stepwhy.capture.user_lines import user_line
 
 if TYPE_CHECKING:
