@@ -334,8 +334,8 @@ COLUMNS: tuple[Column, ...] = (
         "string",
         "",
         "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
-        "graph has grown; 'change': the step time has changed for good; 'workers': a loader started "
-        "its worker processes; 'epoch': a loader was asked to begin anew, until its first batch.",
+        "graph has grown; 'change': the step time has changed for good; 'workers': a loader has "
+        "started its workers; 'epoch': a loader was asked to begin anew, until its first batch.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "When it began; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
