@@ -212,9 +212,23 @@ def test_steps_of_many_runs_are_traced_in_full_as_long_as_they_are_few(
     assert by_step.count({0}) == 27
 
 
-def test_a_script_of_five_steps_has_one_traced_in_full(session: Session, tmp_path: Path) -> None:
+@pytest.fixture
+def train(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is fetched to let a clock go on by so many ns."""
+    time_ns = [1]
+    monkeypatch.setattr(tf1, "now_ns", lambda: time_ns[0])
+
+    def last(duration_ns: int) -> None:
+        time_ns[0] += duration_ns
+
+    return last
+
+
+def test_a_script_of_five_steps_has_one_traced_in_full(
+    session: Session, tmp_path: Path, train: Any
+) -> None:
     for step in range(5):
-        session.run(lambda n=10_000 * (5 - step): sum(range(n)))
+        session.run(train.__get__(10_000_000 >> step))
     steps = log(session, tmp_path)
     assert [step["profiled"] for step in steps] == [0, 0, 0, 1, 0]
     # The step time had not settled by then, and the log says so.
@@ -263,15 +277,8 @@ def test_a_graph_that_grows_is_told_of_with_its_line(session: Session, tmp_path:
 
 
 def test_a_lasting_change_opens_another_window(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Session, tmp_path: Path, train: Any
 ) -> None:
-    time_ns = [0]
-    monkeypatch.setattr(tf1, "now_ns", lambda: time_ns[0])
-
-    def train(duration_ns: int) -> None:
-        time_ns[0] += duration_ns
-
-    steps = []
     for duration_ns in (10_000_000, 30_000_000, 5_000_000, 50_000_000):
         for _ in range(600):
             session.run(train.__get__(duration_ns))

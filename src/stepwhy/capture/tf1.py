@@ -172,8 +172,8 @@ class SessionObserver:
 
     def end(self, pending: _Pending, session: Any, failed: bool) -> None:
         """Take note of a run that has ended, normally or not."""
-        end_ns = now_ns()
         self._inside = False
+        end_ns = now_ns()
         try:
             self._log(pending, end_ns)
         except Exception as error:

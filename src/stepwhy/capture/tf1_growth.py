@@ -6,6 +6,7 @@ anew: pruned, placed and optimised. Reading a graph's version costs a tenth of a
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -110,7 +111,9 @@ class GraphGrowth:
         source = reason = ""
         if self._named < _NAMED_EVENTS:
             self._named += 1
-            source, reason = self._origin(graph.get_operations()[told - version :])
+            # What cannot be named has grown all the same.
+            with contextlib.suppress(Exception):
+                source, reason = self._origin(graph.get_operations()[told - version :])
         self._recorder.event(
             "graph",
             name="graph",

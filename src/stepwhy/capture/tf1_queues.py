@@ -103,6 +103,14 @@ def _bound(operation: Any) -> int | None:
     return capacity if capacity > 0 else None
 
 
+def _some_queues(graph: Any) -> list[Queue]:
+    """The first queues of a graph; none of one that cannot be understood."""
+    try:
+        return queues_of(graph)[:_MOST_QUEUES]
+    except Exception:
+        return []
+
+
 class QueueLevels:
     """Samples the queues of the session that trains, between its steps.
 
@@ -159,7 +167,7 @@ class QueueLevels:
         self._sessions += 1
         self._session = weakref.ref(session)
         self._readers = []
-        queues = queues_of(session.graph)[:_MOST_QUEUES]
+        queues = _some_queues(session.graph)
         if queues and session._target:
             self._recorder.message("info", "queues-unreadable", _REMOTE)
             return
