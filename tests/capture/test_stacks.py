@@ -283,6 +283,13 @@ def test_without_windows_the_first_steps_are_left_out(samplers, spy, folder, clo
     assert len(spy.calls) == 1
 
 
+def test_without_a_framework_there_are_no_windows_to_wait_for(samplers, spy, folder, clock):
+    (folder / "windows" / "000").rmdir()
+    (folder / "process.json").write_text('{"framework": ""}')
+    run_for(samplers, clock, 3)
+    assert len(spy.calls) == 1
+
+
 def test_stretches_of_a_long_run_grow_rarer(samplers, spy, folder, clock):
     counts = []
     for minutes in (1, 9, 50):

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.process_folder import append_lines, write_json
+from stepwhy.capture.process_folder import PROCESS_FILE, append_lines, write_json
 from stepwhy.capture.processes import PROC, Processes, observed
 from stepwhy.capture.stack_lines import count_samples
 from stepwhy.capture.tf1_sources import UserFiles
@@ -58,6 +58,8 @@ _AT_ONCE = 2
 _QUIET_S = 0.3
 # A process without windows is sampled, too: when its first steps are over.
 _WITHOUT_WINDOWS_S = 10.0
+# One without a framework will have none, so that there is nothing to wait for.
+_WITHOUT_FRAMEWORK_S = 1.0
 # A stretch of a process with a few workers takes half a second of CPU time. The time between two
 # stretches doubles, so an hour has ten: 0.2 % of a core.
 _SHORTEST_PAUSE_S = 20.0
@@ -166,8 +168,8 @@ class StackSamplers:
         for pid, folder in observed(self._run_dir).items():
             if folder not in self._targets:
                 began = self._processes.start_ticks(pid)
-                due_s = now_s + _WITHOUT_WINDOWS_S
-                self._targets[folder] = _Target(pid, folder, began, now_s, due_s=due_s)
+                wait_s = _WITHOUT_WINDOWS_S if _may_be_traced(folder) else _WITHOUT_FRAMEWORK_S
+                self._targets[folder] = _Target(pid, folder, began, now_s, due_s=now_s + wait_s)
             target = self._targets[folder]
             windows = sum(1 for _ in (folder / "windows").glob("[0-9]*"))
             if windows > target.windows:
@@ -284,6 +286,15 @@ def _most(counts: Counter[tuple[Role, str, str]]) -> Iterator[dict[str, Any]]:
 def _say(folder: Path, slug: str, text: str) -> None:
     line = json.dumps({"level": "warning", "slug": slug, "text": text})
     append_lines(folder / "messages.jsonl", [line])
+
+
+def _may_be_traced(folder: Path) -> bool:
+    """Whether an observed process trains with a framework; it may only tell its steps."""
+    try:
+        about = json.loads((folder / PROCESS_FILE).read_bytes())
+    except (OSError, ValueError):
+        return True
+    return bool(about.get("framework", True))
 
 
 def find_py_spy() -> Path | None:

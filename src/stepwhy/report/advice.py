@@ -22,6 +22,7 @@ _RECORD_DEVICES = {
 _ENOUGH_STEPS = 5
 # Of a run that stepwhy watched: to run longer, and where to look for what was not traced.
 _RUN_LONGER = "Let it train for 20 steps or more: some warm up first, then a few are traced."
+_NOT_TRACED = "Record the loop with a Python profiler: nothing in it can be traced by a framework."
 _LOOK_BETWEEN = (
     "Look at what the loop does between two framework calls: reading, writing, sleeping or waiting "
     "there is not traced."
@@ -35,7 +36,8 @@ def next_steps(result: Result) -> list[str]:
         entry.help for file in result.inputs for entry in file.health if entry.severity == "error"
     ]
     if result.steps.source == "hook":
-        advice.append(_LOOK_BETWEEN if result.devices else _RUN_LONGER)
+        longer = _RUN_LONGER if framework else _NOT_TRACED
+        advice.append(_LOOK_BETWEEN if result.devices else longer)
         return list(dict.fromkeys(filter(None, advice)))
     if not result.devices:
         advice.append(_RECORD_DEVICES.get(framework, "Record what the devices do as well."))
