@@ -10,6 +10,7 @@ from stepwhy.engine.pipeline_log import add_loaders, add_pipeline
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 STAGES = [
+    {"id": 6, "name": "Root", "inputs": [5], "asynchronous": False, "elements": 9},
     {"id": 5, "name": "Prefetch", "inputs": [3], "asynchronous": True, "elements": 9,
      "processing_ns": 100, "buffered": 2, "buffer_size": 4},
     {"id": 3, "name": "Zip", "inputs": [1, 2], "asynchronous": False, "elements": 9},

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 
+# TensorFlow puts it on top of every pipeline; it makes nothing.
+_TOP = "Root"
+
+
 class _Stage(msgspec.Struct):
     """A stage of pipeline.json; what it has not is None."""
 
@@ -49,9 +53,10 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
         builder: Takes the rows.
     """
     try:
-        stages = msgspec.json.decode(data, type=_Pipeline).stages
+        pipeline = msgspec.json.decode(data, type=_Pipeline)
     except msgspec.DecodeError:
         return
+    stages = [stage for stage in pipeline.stages if stage.name != _TOP]
     names = {stage.id: f"{stage.name}[{stage.id}]" for stage in stages}
     takers = {input_id: names[stage.id] for stage in stages for input_id in stage.inputs}
     for stage in stages:
