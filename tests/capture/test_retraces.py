@@ -40,6 +40,13 @@ def test_the_same_arguments() -> None:
     assert seen.add("other code", second, arguments) == ("", 1)
 
 
+def test_arguments_that_are_not_known_give_no_reason() -> None:
+    seen, owner = retraces(), Compiled()
+    assert seen.add("code", owner, None) == ("", 1)
+    assert seen.add("code", owner, {"scale": of_value(1)}) == ("", 2)
+    assert seen.add("code", owner, None) == ("", 3)
+
+
 def test_an_object_that_is_gone_is_another_one() -> None:
     seen = retraces()
     for expected in ("", "anew", "anew"):

@@ -121,8 +121,7 @@ class Compilations:
         if name not in done.name:
             self._tell(done, "", None)
             return
-        found = arguments_of(params, arguments)
-        found |= static_values(function, args, kwargs, found)
+        found = _known_arguments(params, arguments, function, args, kwargs)
         plain = unwrap(function)
         reason, count = self._retraces.add((name, code_of(plain)), function, found)
         if reason in (_ANEW, _UNCHANGED) and _file_of(plain).startswith(self._own):
@@ -198,6 +197,17 @@ def arguments_of(params: Any, arguments: Any) -> dict[str, Argument]:
     return found
 
 
+def _known_arguments(
+    params: Any, arguments: Any, function: Any, args: Any, kwargs: Any
+) -> dict[str, Argument] | None:
+    """All that a function was compiled for; None where that is not as this version knows it."""
+    try:
+        found = arguments_of(params, arguments)
+        return found | static_values(function, args, kwargs, found)
+    except Exception:
+        return None
+
+
 def _placement(value: Any) -> str:
     """Where an array was put on purpose, which is part of what is compiled; '' otherwise."""
     if not getattr(value, "_committed", False):
@@ -232,5 +242,8 @@ def longest_loop(params: Any) -> int:
     Args:
         params: JAX's `PjitParams`.
     """
-    equations = params.params["jaxpr"].jaxpr.eqns
-    return max((e.params["length"] for e in equations if e.primitive.name == "scan"), default=0)
+    try:
+        equations = params.params["jaxpr"].jaxpr.eqns
+        return max((e.params["length"] for e in equations if e.primitive.name == "scan"), default=0)
+    except (AttributeError, KeyError):
+        return 0  # another version of JAX

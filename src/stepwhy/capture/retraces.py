@@ -82,13 +82,15 @@ class Retraces:
         self._unchanged = unchanged
         self._known: dict[object, _Known] = {}
 
-    def add(self, code: object, owner: Any, arguments: Mapping[str, Argument]) -> tuple[str, int]:
+    def add(
+        self, code: object, owner: Any, arguments: Mapping[str, Argument] | None
+    ) -> tuple[str, int]:
         """A function is traced.
 
         Args:
             code: What functions of the same code have in common; hashable.
             owner: The object that is traced; a weak reference is kept.
-            arguments: By name, for what.
+            arguments: By name, for what; None when that is not known.
 
         Returns:
             Why, '' for the first time, and how often it was traced.
@@ -99,9 +101,11 @@ class Retraces:
                 return "", 1
             known = self._known[code] = _Known()
         same = known.owner is not None and known.owner() is owner
-        reason = self._reason(known, arguments, same=same) if known.count else ""
         known.count += 1
         known.owner = _reference(owner)
+        if arguments is None:
+            return "", known.count
+        reason = self._reason(known, arguments, same=same) if known.traces else ""
         if arguments not in known.traces:
             known.traces.append(arguments)
         return reason, known.count

@@ -46,6 +46,14 @@ def arguments_of(function_type: Any) -> dict[str, Argument]:
     return found
 
 
+def _known_arguments(function_type: Any) -> dict[str, Argument] | None:
+    """The same; None where a type of the program's own is not as TensorFlow's are."""
+    try:
+        return arguments_of(function_type)
+    except Exception:
+        return None
+
+
 def _leaves(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
     """The leaves of a nest of TensorFlow's trace types, with their paths."""
     if hasattr(kind, "components_tuple"):
@@ -127,7 +135,7 @@ class Tracing:
         owner = options.lock or function
         plain = unwrap(function)
         code = (name, code_of(plain))
-        reason, count = self._retraces.add(code, owner, arguments_of(function_type))
+        reason, count = self._retraces.add(code, owner, _known_arguments(function_type))
         if reason == _ANEW and _is_iterators(plain):
             reason = ""
         self._loop.recorder.event(
