@@ -125,6 +125,26 @@ def test_an_end_of_any_kind_is_the_trainings_own(
     assert noted(result, note)
 
 
+_IN_WINDOW = """
+def fill(folder):
+    (folder / "trace.json").write_text("private")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+train()
+if run_dir:
+    recorder.window({"kind": "k"}, fill)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_inside_a_window_leaves_nothing_of_it(tmp_path: Path) -> None:
+    both(tmp_path, _IN_WINDOW)
+    (windows,) = (tmp_path / "run").glob("process-*/windows")
+    assert list(windows.iterdir()) == []
+    # What waited is written before a window is.
+    assert explained(tmp_path / "run")["steps"]["count"] == 1200
+
+
 _NO_MEMORY = """
 import resource
 train()

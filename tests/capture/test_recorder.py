@@ -80,6 +80,20 @@ def test_a_window_appears_whole_or_not_at_all(recorder: Recorder, tmp_path: Path
     }
 
 
+def test_a_window_leaves_the_last_of_the_disk_alone(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.step(LINE)
+    recorder.step(LINE)
+    monkeypatch.setattr("stepwhy.capture.recorder._LEAST_SPACE", 1 << 62)
+    with pytest.raises(OSError, match="free on the disk") as caught:
+        recorder.window({"kind": "k"}, lambda d: (d / "f").write_bytes(b"x") and None)
+    recorder.window_failed(caught.value)
+    assert list((process_dir(tmp_path) / "windows").iterdir()) == []
+    assert (process_dir(tmp_path) / "steps.jsonl").read_text() == (LINE + "\n") * 2
+    assert "MiB are free" in (process_dir(tmp_path) / "messages.jsonl").read_text()
+
+
 def test_a_failure_leaves_one_message_and_ends_the_observation(
     recorder: Recorder, tmp_path: Path
 ) -> None:

@@ -210,3 +210,9 @@ def test_every_log_may_be_missing_or_damaged(tmp_path):
     (process / "windows" / "000").rmdir()
     (process / "windows").rmdir()
     assert explain([str(tmp_path)]).steps.count == 5
+
+
+def test_a_loop_whose_steps_could_not_be_written_is_told(tmp_path):
+    write_run(tmp_path, [])
+    with pytest.raises(NoTracesError, match="is the disk full"):
+        explain([str(tmp_path)])

@@ -21,6 +21,7 @@ it says so once, if it still can, and steps aside for good. It keeps no file ope
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import platform
@@ -55,6 +56,8 @@ _LONGEST_NAME = 200
 _LONGEST_REASON = 400
 # Two clocks that are read one after the other differ by less.
 _CLOCK_SET_NS = 1_000_000
+# A window takes megabytes; a log that breaks off for it would cost more than it gives.
+_LEAST_SPACE = 64 << 20
 
 
 def _integer(name: str) -> int | None:
@@ -144,7 +147,7 @@ class Recorder:
         self.message(
             "warning",
             "window-lost",
-            f"a traced window was lost: {type(error).__name__} in {_last_function(error)}",
+            f"a traced window was lost: {_reason(error)}",
         )
 
     def step(self, line: str) -> None:
@@ -289,7 +292,9 @@ class Recorder:
         Raises:
             OSError: When it cannot be written. What `fill` raises passes through, too.
         """
+        self._flush()
         self._folder.open(self._about)
+        _check_space(self._folder.path)
         final = self._folder.path / "windows" / f"{self._folder.windows:03d}"
         draft = final.with_name(f".{final.name}")
         try:
@@ -313,15 +318,27 @@ def _clock() -> dict[str, int]:
     return {"clock_set_ns": set_ns} if abs(set_ns) > _CLOCK_SET_NS else {}
 
 
+def _check_space(folder: Path) -> None:
+    """Leave the last of the disk to the training, and to the log.
+
+    Raises:
+        OSError: Too little is free.
+    """
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < _LEAST_SPACE:
+        raise OSError(errno.ENOSPC, f"less than {_LEAST_SPACE >> 20} MiB are free on the disk")
+
+
 def _why_stopped(error: BaseException) -> str:
     """What ended the observation, for the person."""
+    return f"the observer stopped: {_reason(error)}. The training went on"
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, without a path."""
     if isinstance(error, OSError) and error.strerror:
-        reason = f"the run directory could not be written ({error.strerror})"
-        return f"the observer stopped: {reason}. The training went on"
-    return (
-        f"the observer stopped after an internal failure: {type(error).__name__} in "
-        f"{_last_function(error)}. The training went on"
-    )
+        return f"the run directory could not be written ({error.strerror})"
+    return f"an internal failure, {type(error).__name__} in {_last_function(error)}"
 
 
 def _last_function(error: BaseException) -> str:

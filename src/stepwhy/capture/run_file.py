@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,7 @@ class Run:
         """
         about = {**self._about, "ended_ns": now_ns(), "exit_code": exit_code}
         about["oom_kills"] = self._kills.count()
+        self._clear_drafts()
         try:
             write_json(self.path / _RUN_FILE, about)
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
@@ -90,6 +92,11 @@ class Run:
             if self.path.is_dir():
                 return (f"the end of the run could not be written down: {error.strerror}",)
         return ()
+
+    def _clear_drafts(self) -> None:
+        """Remove windows that a killed process has begun: whole paths may stand in them."""
+        for draft in self.path.glob("process-*/windows/.[0-9]*"):
+            shutil.rmtree(draft, ignore_errors=True)
 
     def undo(self) -> None:
         """Take back what was written; the directory goes if that was all."""

@@ -89,7 +89,11 @@ def read_run_directory(path: Path) -> list[Recording]:
 def _why(path: Path) -> str:
     folders = sorted(p.parent for p in path.glob("**/messages.jsonl"))
     texts = [m.text for folder in folders for m in read_messages(folder)]
-    return f" ({texts[-1]})" if texts else ""
+    if texts:
+        return f" ({texts[-1]})"
+    if any(path.glob("**/process.json")):
+        return " (a loop was seen, but its steps could not be written down: is the disk full?)"
+    return ""
 
 
 def _read_process(path: Path, run: RunFile) -> Recording:
