@@ -15,10 +15,10 @@ class Loop:
         self.time_ns = 1
         self.traced: list[int] = []
 
-    def run(self, steps: int) -> list[int]:
+    def run(self, steps: int, signature: int = 0) -> list[int]:
         """The numbers of the steps that are traced."""
         for _ in range(steps):
-            rhythm = self.plan.rhythm(0)
+            rhythm = self.plan.rhythm(signature)
             if self.plan.leads(rhythm):
                 self.plan.open(rhythm, self.time_ns)
             else:
@@ -66,3 +66,26 @@ def test_three_windows_are_the_most() -> None:
         loop.duration_ns = factor * _MS
         loop.run(4000)
     assert len(loop.traced) == 15
+
+
+def test_a_loop_that_follows_another_is_not_only_timed_for_ever() -> None:
+    plan = Plan()
+    loop = Loop(plan)
+    loop.run(34)
+    assert plan.light
+    loop.duration_ns = 1
+    loop.run(1023, signature=1)
+    assert plan.light
+    loop.run(1, signature=1)
+    assert not plan.light
+
+
+def test_a_heavier_kind_of_run_begins_the_steps_from_there_on() -> None:
+    plan = Plan()
+    loop = Loop(plan)
+    loop.run(100)
+    loop.duration_ns = 10 * _MS
+    traced = loop.run(200, signature=1)
+    assert traced[:5] == [3, 5, 7, 9, 11]
+    # By 50 runs it is frequent enough; it is weighed at every sixteenth.
+    assert traced[5:] == [64, 66, 68, 70, 72]

@@ -23,8 +23,14 @@ _WINDOWS = 3
 # By then a loop can be told from what came before it. Its first traced step may not be warm, but
 # for a short script it is better than none; the reader prefers the later ones.
 _EARLIEST = 3
-# Another kind of run begins the steps only when it takes this many times as long in all.
+# Another kind of run begins the steps only when it takes this many times as long in all. Weighing
+# all kinds takes a while, so that one that has run often is weighed at every sixteenth run.
 _LEADS_BY = 2.0
+_OFTEN = 32
+_WEIGHED_EVERY = 16
+# After so many runs that begin no step, the loop may be another one: what holds for the step under
+# way holds no longer.
+_LONGEST_STEP = 1024
 
 
 class Budget:
@@ -85,6 +91,8 @@ class Plan:
             return True
         if leader is not None and rhythm.total_ns <= _LEADS_BY * leader.total_ns:
             return False
+        if rhythm.count >= _OFTEN and rhythm.count % _WEIGHED_EVERY:
+            return False
         return rhythm.count >= _EARLIEST and self._takes_over(rhythm)
 
     def _takes_over(self, rhythm: Rhythm) -> bool:
@@ -103,6 +111,8 @@ class Plan:
         """A run that begins no step is about to start."""
         self._runs += 1
         self.opens = False
+        if self._runs > _LONGEST_STEP:
+            self.light = self.tracing = False
 
     def open(self, rhythm: Rhythm, time_ns: int) -> None:
         """A run that begins a step is about to start.
