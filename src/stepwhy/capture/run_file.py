@@ -86,8 +86,9 @@ class Run:
         about["oom_kills"] = self._kills.count()
         self._clear_drafts()
         try:
-            write_json(self.path / _RUN_FILE, about)
+            # In this order: what the file took may be all that is free on a full disk.
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
+            write_json(self.path / _RUN_FILE, about)
         except OSError as error:
             if self.path.is_dir():
                 return (f"the end of the run could not be written down: {error.strerror}",)

@@ -61,7 +61,9 @@ def gap_notes(gaps: Sequence[Gap], torn: int) -> Iterator[str]:
             "a long run keeps its beginning and its end. Medians are those of the steps that are."
         )
     if torn == 1:
-        yield "The step log ends in the middle of a line: the process was killed."
+        yield (
+            "The step log ends in the middle of a line: the process was killed, or the disk full."
+        )
     elif torn:
         yield f"The step log is damaged: {torn:,} of its lines cannot be read and were left out."
 
