@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from stepwhy.capture.run_file import Run, environment, said
-from stepwhy.capture.sampler import Sampler
-from stepwhy.capture.stacks import StackSamplers
-from stepwhy.capture.status import Status
 from stepwhy.capture.survivors import survivors
 from stepwhy.errors import CaptureError
 
@@ -120,6 +117,11 @@ def _run(command: Sequence[str], run: Run, *, show_status: bool, output: Path | 
                 "Check the command, or pass a Python script",
             ) from error
         forwarding.to(child)
+        # While the command starts; it would have to wait for them before.
+        from stepwhy.capture.sampler import Sampler
+        from stepwhy.capture.stacks import StackSamplers
+        from stepwhy.capture.status import Status
+
         stacks = StackSamplers(run.path, command)
         with Sampler(run.path, child.pid, stacks=stacks), contextlib.ExitStack() as shown:
             if show_status:
