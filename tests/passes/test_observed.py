@@ -93,6 +93,14 @@ def test_time_outside_the_run_call_is_python():
     )
 
 
+def test_time_outside_the_run_call_without_a_core_is_not_explained():
+    recorded = categories(compute=50)
+    slept = rescale(recorded, observed(100, outside=50, cpu=20), on_accelerator=False)
+    assert slept == categories(compute=50, python=20, unexplained=30)
+    worked = rescale(recorded, observed(100, outside=50, cpu=90), on_accelerator=False)
+    assert worked == categories(compute=50, python=50)
+
+
 def test_a_step_of_which_nothing_was_recorded_is_not_explained():
     assert rescale(categories(), observed(100, outside=30), on_accelerator=True) == categories(
         unexplained=70, python=30

@@ -163,7 +163,8 @@ def rescale(
     categories as far as they reach, else from all in proportion. Three times were measured, not
     profiled: that outside the framework's run call is Python; on a CPU, where no device computes
     meanwhile, that in a loader is waiting for input; and of the time without evidence, that in
-    which the driving thread cannot have been blocked, for it used its core, is Python.
+    which the driving thread cannot have been blocked, for it used its core, is Python. Time outside
+    the run call in which it cannot have used its core (it slept, or waited) has no evidence.
 
     Args:
         breakdown: ns per category of the mean profiled step.
@@ -181,8 +182,10 @@ def rescale(
         scaled = _shrink(rest, inside - waited, on_accelerator=on_accelerator)
         scaled["input_wait"] += waited
     running = _running(breakdown, scaled["unexplained"], observed)
-    scaled["unexplained"] -= running
-    scaled["python"] += observed.wall_ns - inside + running
+    beyond = observed.wall_ns - inside
+    python = beyond if observed.cpu_ns is None else min(beyond, observed.cpu_ns)
+    scaled["unexplained"] += beyond - python - running
+    scaled["python"] += python + running
     return scaled
 
 
