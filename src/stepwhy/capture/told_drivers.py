@@ -60,7 +60,7 @@ class LoopDriver:
 
     def boundary(self) -> None:
         """A step ends here, and the next one begins."""
-        self._steps.end_step(None)
+        self._steps.end_step(self._loop.input_wait.take())
         self._steps.begin_work()
 
     def touched(self) -> bool:
