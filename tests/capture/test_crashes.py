@@ -494,3 +494,36 @@ def test_a_daemon_that_outlives_the_command_is_explained_later(tmp_path: Path) -
     (tmp_path / "wait").write_text("go")
     until((tmp_path / "done").exists)
     assert explained(tmp_path / "run")["steps"]["count"] >= 1200 - 512
+
+
+_TORCH = """
+import os, signal, sys, torch
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+inputs = torch.randn(64, 64)
+for step in range(10_000):
+    optimizer.zero_grad()
+    loss = model(inputs).square().mean()
+    loss.backward()
+    optimizer.step()
+    if step == 1200:
+        print(f"{loss.item():.6f}", flush=True)
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
+def test_a_real_training_ends_as_without_us(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "train.py"
+    path.write_text(_TORCH)
+    alone = ended([sys.executable, str(path), name])
+    watched = ended([*observed(path, tmp_path / "run"), name])
+    assert (watched.code, watched.out) == (alone.code, alone.out)
+    result = explained(tmp_path / "run")
+    assert result["steps"]["count"] > 500
+    assert noted(result, "killed" if name == "SIGKILL" else "SIGINT")
+    assert sum(result["breakdown"]["categories"].values()) == result["breakdown"]["wall_ns"]
