@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -172,6 +173,33 @@ def test_an_export_over_the_bound_is_dropped_and_told(
     train(window, clock, range(10), 1000)
     assert windows(tmp_path) == []
     assert messages(tmp_path) == ["window-too-large"]
+
+
+def test_no_profiler_starts_in_another_thread(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    thread = threading.Thread(target=train, args=(window, clock, range(10), 1000))
+    thread.start()
+    thread.join()
+    assert (made, window.busy, messages(tmp_path)) == ([], False, ["loop-in-thread"])
+
+
+def test_no_profiler_starts_or_stops_in_a_backward_pass(
+    window: ProfilerWindow,
+    clock: Clock,
+    made: list[Profile],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train(window, clock, range(3), 1000)
+    (profile,) = made
+    monkeypatch.setattr(pytorch_window, "_graph_task", lambda: 0)
+    before = profile.steps
+    train(window, clock, range(3, 20), 1000)
+    assert (profile.steps, profile.stopped) == (before, 0)
+    other = ProfilerWindow(Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer"))
+    train(other, clock, range(10), 1000)
+    assert (len(made), other.busy, messages(tmp_path)) == (1, False, ["step-in-backward"])
 
 
 def test_the_memory_of_this_process_is_known_on_linux() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 
 # The first after the warm-up, the others when the step time has changed for good.
 _MOST_WINDOWS = 3
+_LOOP_IN_THREAD = (
+    "the steps were timed, but not profiled: the training runs in another thread than the one that "
+    "imported torch, from which the profiler does not start quietly. Import torch in that thread"
+)
+_STEP_IN_BACKWARD = (
+    "the steps were timed, but not profiled: the optimizer steps inside the backward pass, where "
+    "the profiler must not start. Call stepwhy.step() at the end of each step"
+)
 _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
 
 
@@ -40,6 +49,9 @@ class ProfilerWindow:
         self._recorder = recorder
         self.forget()
         lifetime.on_end(self._finish_at_exit)
+
+        # Where the process's first profile is started elsewhere, Kineto complains on stderr.
+        self._home = threading.get_ident()
 
     def forget(self) -> None:
         """Begin as in a process without a window (after a fork)."""
@@ -73,17 +85,39 @@ class ProfilerWindow:
         """
         self.touched = self._profiler is not None
         try:
+            if self._in_backward(start=start):
+                return
             if self._profiler is not None:
                 self._advance(step)
-            elif start and self.wanted and not _other_profiler_active():
-                self.touched = True
-                self._open(step, step_ns)
+            elif start and self.wanted:
+                self._try_to_open(step, step_ns)
         except WindowTooLargeError as error:
             self.abandon()
             self._too_large(error)
         except Exception as error:
             self.abandon()
             self._recorder.window_failed(error)
+
+    def _in_backward(self, *, start: bool) -> bool:
+        """Whether the step ends in a backward pass: a profiler that starts or stops there crashes.
+
+        A hook of a parameter's gradient may step an optimizer.
+        """
+        if _graph_task() < 0:
+            return False
+        if start and self.wanted:
+            self.wanted = False
+            self._recorder.message("warning", "step-in-backward", _STEP_IN_BACKWARD)
+        return True
+
+    def _try_to_open(self, step: int, step_ns: int) -> None:
+        """Open, unless somebody else profiles or the loop runs in a thread of its own."""
+        if threading.get_ident() != self._home:
+            self.wanted = False
+            self._recorder.message("warning", "loop-in-thread", _LOOP_IN_THREAD)
+        elif not _other_profiler_active():
+            self.touched = True
+            self._open(step, step_ns)
 
     def _open(self, step: int, step_ns: int) -> None:
         """Start the profiler."""
@@ -199,6 +233,13 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         del os.environ[_LOG_LEVEL_VARIABLE]
+
+
+def _graph_task() -> int:
+    """Number of the backward pass that the calling thread works on; -1 outside of any."""
+    core: Any = sys.modules.get("torch._C")
+    number = getattr(core, "_current_graph_task_id", None)
+    return -1 if number is None else int(number())
 
 
 def _other_profiler_active() -> bool:
