@@ -15,7 +15,9 @@ WORK = f"_worker_loop ({PACKAGES}/torch/utils/data/_utils/worker.py:346)"
 
 
 def counted(*lines, pid=7, observed=()):
-    return dict(count_samples("\n".join(lines), pid, UserFiles(ROOT), observed))
+    """Counts by role, line and package, and by what called the line where that is known."""
+    found = count_samples("\n".join(lines), pid, UserFiles(ROOT), observed)
+    return {(place if place.entry else place[:3]): count for place, count in found.items()}
 
 
 def test_lines_of_the_main_thread():
@@ -109,4 +111,40 @@ def test_other_threads_count_that_run_the_program():
     ) == {
         ("thread", "data.py(9): produce", ""): 60,
         ("thread", "data.py(9): produce", "python"): 40,
+    }
+
+
+FETCH = f"fetch ({PACKAGES}/torch/utils/data/_utils/fetch.py:54)"
+PY_FUNC = f"__call__ ({PACKAGES}/tensorflow/python/ops/script_ops.py:151)"
+RUN = f"run ({PACKAGES}/tensorflow/python/client/session.py:977)"
+
+
+def test_what_an_input_pipeline_calls_is_told_apart():
+    decode = f"decode ({ROOT}/data.py:31)"
+    assert counted(
+        f"{MAIN};{FETCH};{decode} 5",
+        # The line of the loop, where it waits for a batch, is not called by the loader.
+        f"{MAIN};__next__ ({PACKAGES}/torch/utils/data/dataloader.py:700) 3",
+        f"thread (71): Dummy-1;{PY_FUNC};{decode} 4",
+        record(JOB, (8, "python"), thread=8, frames=f"{CHILD};{WORK};{FETCH};{decode}", count=2),
+    ) == {
+        ("driver", "data.py(31): decode", "", "DataLoader"): 5,
+        ("driver", "train.py(40): <module>", "torch"): 3,
+        ("thread", "data.py(31): decode", "", "py_func"): 4,
+        ("worker", "data.py(31): decode", "", "DataLoader"): 2,
+    }
+
+
+def test_a_thread_that_runs_a_session_feeds_it():
+    produce = f"_bootstrap ({PYTHON}/threading.py:1);produce ({ROOT}/data.py:9)"
+    assert counted(
+        f"thread (70): Thread-1 (produce);{produce} 6",
+        f"thread (70): Thread-1 (produce);{produce};{RUN} 2",
+        f"thread (71): Thread-2 (watch);watch ({ROOT}/data.py:20) 8",
+        f"{MAIN};{RUN} 7",
+    ) == {
+        ("thread", "data.py(9): produce", "", "feed"): 6,
+        ("thread", "data.py(9): produce", "tensorflow", "feed"): 2,
+        ("thread", "data.py(20): watch", ""): 8,
+        ("driver", "train.py(40): <module>", "tensorflow"): 7,
     }

@@ -13,6 +13,7 @@ from collections import Counter
 import pytest
 
 from stepwhy.capture import stacks
+from stepwhy.capture.stack_lines import Place
 from stepwhy.capture.stacks import StackSamplers, find_py_spy, program_folder
 from stepwhy.capture.tf1_sources import UserFiles
 
@@ -389,8 +390,11 @@ def test_the_cost_is_bounded_however_many_workers_there_are(
 
 
 def test_rare_lines_are_taken_together_so_that_shares_hold():
-    counts = Counter({("driver", f"train.py({n}): f", ""): 10 + n for n in range(300)})
+    counts = Counter({Place("driver", f"train.py({n}): f", ""): 10 + n for n in range(300)})
     kept = list(stacks._most(counts))
     assert sum(sample["count"] for sample in kept) == counts.total()
     assert kept[-1]["line"] == ""
     assert len(kept) == 201
+    assert "entry" not in kept[0]
+    called = stacks._most(Counter({Place("worker", "data.py(1): f", "", "DataLoader"): 3}))
+    assert [sample["entry"] for sample in called] == ["DataLoader"]

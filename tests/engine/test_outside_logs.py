@@ -53,6 +53,14 @@ def test_roles_of_samples():
     assert found.role.tolist() == [SampleRole.DRIVER, SampleRole.WORKER, SampleRole.THREAD]
 
 
+def test_what_called_a_line():
+    place = {"line": "a.py(1): f", "leaf": "", "count": 3}
+    builder = TraceBuilder()
+    add_samples(json.dumps({"samples": [place, {**place, "entry": "py_func"}]}).encode(), builder)
+    trace = builder.finish(Meta("step-log"))
+    assert [trace.string(int(e)) for e in trace.samples.entry] == ["", "py_func"]
+
+
 def test_a_role_of_a_later_version_damages_nothing_else():
     builder = TraceBuilder()
     add_samples(b'{"samples": [{"line": "", "leaf": "", "count": 3, "role": "robot"}]}', builder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,6 +26,32 @@ _FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 _START_OF_CHILD = "multiprocessing/process.py"
 _LOADER = "torch/utils/data/_utils/worker.py"
+# Where a framework's input calls the program: what lies inside of it prepares batches.
+_ENTRIES = {
+    "torch/utils/data/_utils/fetch.py": "DataLoader",
+    "torch/utils/data/dataloader.py": "DataLoader",
+    "tensorflow/python/ops/script_ops.py": "py_func",
+    "trainers/data_adapters/py_dataset_adapter.py": "PyDataset",
+}
+_SESSION = "tensorflow/python/client/session.py"
+
+
+class Place(NamedTuple):
+    """Where a thread was.
+
+    Args:
+        role: Which thread it is.
+        line: Innermost line of the program, '' without any.
+        leaf: Package that ran there, '' for the program itself.
+        entry: What of an input pipeline called that line: 'DataLoader', 'py_func', 'PyDataset', or
+            'feed' for a thread of the program's that runs a session to fill its queue; '' where
+            nothing of it is known.
+    """
+
+    role: Role
+    line: str
+    leaf: str
+    entry: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +72,21 @@ class _Frame:
 class _Thread:
     """Where one thread was, and whether it runs anything of the program."""
 
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     is_of_program: bool = False
+    feeds: bool = False
+
+    def places(self, role: Role) -> Iterator[tuple[Place, int]]:
+        """Where it was and how often."""
+        feed = "feed" if self.feeds and role == "thread" else ""
+        for (line, leaf, entry), count in self.counts.items():
+            yield Place(role, line, leaf, entry or (feed if line else "")), count
 
 
 def count_samples(
     text: str, pid: int, files: UserFiles, observed: Collection[int] = ()
-) -> Counter[tuple[Role, str, str]]:
-    """Count samples by (role, line of the program, package of the innermost frame).
+) -> Counter[Place]:
+    """Count samples by place.
 
     The main thread of the process is its driver. A child process that runs code of the program, or
     loads data for PyTorch, is a worker by its main thread; helpers of the interpreter are left out.
@@ -68,15 +101,16 @@ def count_samples(
     threads: defaultdict[tuple[int, int], _Thread] = defaultdict(_Thread)
     for process, thread, frames, count in _stacks(text, pid):
         if process == pid or process not in observed:
-            line, leaf = _line(frames, files), _leaf(frames[-1].path, files)
+            line, entry = _line(frames, files)
             seen = threads[process, thread]
-            seen.counts[line, leaf] += count
+            seen.counts[line, _leaf(frames[-1].path, files), entry] += count
             seen.is_of_program |= bool(line) or any(f.path.endswith(_LOADER) for f in frames)
-    totals: Counter[tuple[Role, str, str]] = Counter()
+            seen.feeds |= bool(line) and any(f.path.endswith(_SESSION) for f in frames)
+    totals: Counter[Place] = Counter()
     for (process, thread), seen in threads.items():
         role = _role(process, thread, pid)
         if role is not None and (seen.is_of_program or role == "driver"):
-            totals.update({(role, *place): n for place, n in seen.counts.items()})
+            totals.update(dict(seen.places(role)))
     return totals
 
 
@@ -107,12 +141,22 @@ def _role(process: int, thread: int, pid: int) -> Role | None:
     return "worker" if thread == process else None
 
 
-def _line(frames: list[_Frame], files: UserFiles) -> str:
-    """The innermost line of the program, '' without any."""
-    for frame in reversed(frames):
+def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
+    """The innermost line of the program, and what of an input pipeline called it; '' without."""
+    for depth, frame in reversed(list(enumerate(frames))):
         name = files.user_name(frame.path)
         if name is not None:
-            return f"{name}({frame.line}): {frame.function}"
+            return f"{name}({frame.line}): {frame.function}", _entry(frames[:depth])
+    return "", ""
+
+
+def _entry(outer: list[_Frame]) -> str:
+    """The innermost part of an input pipeline among frames, '' without any."""
+    for frame in reversed(outer):
+        path = frame.path.replace("\\", "/")
+        for end, entry in _ENTRIES.items():
+            if path.endswith(end):
+                return entry
     return ""
 
 

@@ -13,7 +13,8 @@ every 7 ms without pausing them; the samples are counted and kept as `stacks.jso
 
 `role` is 'driver' for the main thread, 'worker' for the main threads of child processes and
 'thread' for other threads that run code of the program. `line` is the innermost line of the
-program's own code, `leaf` the package in which the thread was ('' for the program itself). Paths
+program's own code, `leaf` the package in which the thread was ('' for the program itself). Where a
+line was called by an input pipeline, `entry` names what called it (`stack_lines.Place`). Paths
 outside the program's folder are not kept. Where py-spy is missing or the kernel does not let it
 look, there is no file.
 """
@@ -40,7 +41,7 @@ from stepwhy.capture.tf1_sources import UserFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from stepwhy.capture.stack_lines import Role
+    from stepwhy.capture.stack_lines import Place, Role
 
 STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/1"
@@ -94,7 +95,7 @@ class _Target:
     running: _Stretch | None = None
     is_over: bool = False
     failures: int = 0
-    counts: Counter[tuple[Role, str, str]] = field(default_factory=Counter)
+    counts: Counter[Place] = field(default_factory=Counter)
     stretches: list[dict[str, int]] = field(default_factory=list)
 
     def is_due(self, now_s: float) -> bool:
@@ -271,14 +272,15 @@ class StackSamplers:
             target.running.sampler.wait()
 
 
-def _most(counts: Counter[tuple[Role, str, str]]) -> Iterator[dict[str, Any]]:
+def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
     """The most frequent places; all others of a role in one without a line, so that shares hold."""
     kept = counts.most_common(_MOST_LINES)
-    for (role, line, leaf), count in kept:
-        yield {"role": role, "line": line, "leaf": leaf, "count": count}
+    for place, count in kept:
+        about = place._asdict()
+        yield {**{key: about[key] for key in about if key != "entry" or about[key]}, "count": count}
     rest: Counter[Role] = Counter()
     for place, count in (counts - Counter(dict(kept))).items():
-        rest[place[0]] += count
+        rest[place.role] += count
     for role, count in rest.items():
         yield {"role": role, "line": "", "leaf": "", "count": count}
 

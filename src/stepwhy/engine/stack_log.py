@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from stepwhy.trace import SampleRole
+from stepwhy.trace import NULL, SampleRole
 
 if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
@@ -19,6 +19,7 @@ class _Sample(msgspec.Struct):
     leaf: str
     count: int
     role: Literal["driver", "worker", "thread"] = "driver"
+    entry: str = ""
 
 
 class _Stacks(msgspec.Struct):
@@ -46,4 +47,5 @@ def add_samples(data: bytes, builder: TraceBuilder) -> None:
                 leaf=builder.intern(sample.leaf),
                 count=sample.count,
                 role=int(SampleRole[sample.role.upper()]),
+                entry=builder.intern(sample.entry) if sample.entry else NULL,
             )

@@ -328,6 +328,15 @@ COLUMNS: tuple[Column, ...] = (
     Column("samples", "count", "int64", "", "", "Stack samples taken there."),
     Column("samples", "role", "int8", "SampleRole", "0", "Which thread they are of."),
     Column(
+        "samples",
+        "entry",
+        "int32",
+        "string",
+        _NO_STRING,
+        "What of an input pipeline called the line: 'DataLoader', 'py_func', 'PyDataset', or 'feed' "
+        "for a thread that fills a queue; null where nothing of it is known.",
+    ),
+    Column(
         "events",
         "kind",
         "int32",
