@@ -122,6 +122,7 @@ class StepObserver:
         """
         self._clock = weakref.ref(clock)
         self._others = {}
+        self._compilations.take()
         self._observe_from_here()
         self._log.begin(self._last_end_ns)
         self._window.next_step(self._steps, start=False, step_ns=0)
