@@ -34,7 +34,7 @@ _NOT_ATTACHED = (
 _NO_LOOP = (
     "no training loop was seen: no torch optimizer took a step, and no session, Keras fit, "
     "tf.function or jitted JAX function ran often enough. Check that the command trains with one "
-    "of them"
+    "of them, or call stepwhy.step() once per step in the program"
 )
 _VANISHED = (
     "the run directory vanished while the training ran, so nothing was kept. Name one with --out "
