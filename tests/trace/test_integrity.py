@@ -25,6 +25,7 @@ def trace():
     builder.add("events", kind=0, start_ns=0, dur_ns=1, name=0)
     builder.add("levels", time_ns=0, queue=0, kind=0, value=1)
     builder.add("stages", name=0, kind=0, taker=0)
+    builder.add("executions", slice=0, written=0)
     return builder.finish(Meta("test"))
 
 

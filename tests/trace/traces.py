@@ -28,6 +28,7 @@ def traces(draw):
         for _ in range(draw(st.integers(0, 3))):
             source, target = (draw(st.integers(0, count - 1)) for _ in range(2))
             builder.add("flows", source=source, target=target, kind=draw(st.integers(0, 2)))
+            builder.add("executions", slice=source, op_ns=draw(st.integers(-1, 9)))
     node = builder.add("nodes", name=builder.intern(draw(_names)), op=builder.intern("MatMul"))
     builder.add("copies", source=node, from_device=builder.intern("a"), to_device=0, bytes=7)
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):
@@ -68,6 +69,15 @@ def _meaning(trace, row):
         int(trace.tracks.role[track]), trace.string(trace.tracks.name[track]),
         trace.string(trace.devices.name[device]) if device != NULL else "",
     )  # fmt: skip
+
+
+def executions_of(trace):
+    """Every execution, by what its slice means."""
+    executions = trace.executions
+    return sorted(
+        (_meaning(trace, s), int(ns))
+        for s, ns in zip(executions.slice, executions.op_ns, strict=True)
+    )
 
 
 def flows_of(trace):

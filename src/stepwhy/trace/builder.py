@@ -12,7 +12,7 @@ import numpy as np
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace
-from stepwhy.trace.schema import NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
+from stepwhy.trace.schema import COLUMNS, NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,8 @@ _BY_TIME: dict[Table, str] = {
     "events": "start_ns",
     "levels": "time_ns",
 }
+# Columns that hold rows of slices.
+_OF_SLICES = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")
 
 
 class TraceBuilder:
@@ -144,9 +146,9 @@ def order_all(tables: Mapping[Table, Columns]) -> None:
     """Put every table that has an order into it, in place.
 
     Raises:
-        ValueError: A flow begins or ends at a slice that is not there.
+        ValueError: A table refers to a slice that is not there.
     """
-    order_slices(tables["slices"], tables["flows"])
+    _order_slices(tables)
     for table, column in _BY_TIME.items():
         reorder(tables[table], np.argsort(getattr(tables[table], column), kind="stable"))
 
@@ -157,19 +159,20 @@ def reorder(columns: Columns, order: Any) -> None:
         setattr(columns, name, values[order])
 
 
-def order_slices(slices: Columns, flows: Columns) -> None:
-    """Order by start, then longest first; flows follow their slices.
+def _order_slices(tables: Mapping[Table, Columns]) -> None:
+    """Order slices by start, then longest first; what refers to slices follows them.
 
     Raises:
-        ValueError: A flow begins or ends at a slice that is not there.
+        ValueError: A table refers to a slice that is not there.
     """
+    slices = tables["slices"]
     order = np.lexsort((-slices.dur_ns, slices.start_ns))
     reorder(slices, order)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    for name in ("source", "target"):
-        rows = getattr(flows, name)
+    for table, name in _OF_SLICES:
+        rows = getattr(tables[table], name)
         if ((rows < 0) | (rows >= len(place))).any():
             # Indexing would take -1 for the last slice.
-            raise ValueError(f"flows.{name}: a row outside [0, {len(place)})")
-        setattr(flows, name, place[rows])
+            raise ValueError(f"{table}.{name}: a row outside [0, {len(place)})")
+        setattr(tables[table], name, place[rows])

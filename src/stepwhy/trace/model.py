@@ -84,6 +84,7 @@ class Trace:
     events: Columns
     levels: Columns
     stages: Columns
+    executions: Columns
     meta: Meta
     health: Health = field(repr=False)
 

@@ -120,6 +120,7 @@ Table = Literal[
     "events",
     "levels",
     "stages",
+    "executions",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 
@@ -402,6 +403,43 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "Work per element over all of its threads, without that of the stages before it.",
     ),
+    Column("executions", "slice", "int32", "row of slices", "", "The run of a graph operation."),
+    Column(
+        "executions",
+        "written",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Op type as the runtime wrote it, e.g. '_MklMatMul'.",
+    ),
+    Column(
+        "executions",
+        "op_ns",
+        "int64",
+        "ns",
+        "-1",
+        "From the start of the slice until the operation itself returned: what follows is the "
+        "executor's work.",
+    ),
+    Column(
+        "executions",
+        "requested_bytes",
+        "int64",
+        "bytes",
+        "-1",
+        "All memory that it asked for: outputs, temporary and persistent.",
+    ),
+    Column(
+        "executions", "peak_bytes", "int64", "bytes", "-1", "The most of it that it held at once."
+    ),
+    Column(
+        "executions",
+        "residual_bytes",
+        "int64",
+        "bytes",
+        "-1",
+        "What of it was still held when it returned.",
+    ),
 )
 
 TABLES: tuple[Table, ...] = (
@@ -417,6 +455,7 @@ TABLES: tuple[Table, ...] = (
     "events",
     "levels",
     "stages",
+    "executions",
 )
 
 
