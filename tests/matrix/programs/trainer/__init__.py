@@ -1,0 +1,1 @@
+"""A training that is a package: python -m trainer."""
