@@ -106,6 +106,59 @@ def test_nanoseconds_go_before_microseconds():
     assert (trace.slices.start_ns[0], trace.slices.dur_ns[0]) == (EPOCH_NS + 123, 824)
 
 
+def test_the_op_itself_and_its_memory_are_kept():
+    stats = step_stats(LOCAL)
+    conv = stats.dev_stats[0].node_stats[2]
+    conv.op_end_rel_micros = 200
+    conv.memory.add(total_bytes=100, peak_bytes=80, live_bytes=60)
+    conv.memory.add(total_bytes=10, peak_bytes=10, live_bytes=10)
+    conv.memory_stats.temp_memory_size, conv.memory_stats.persistent_memory_size = 7, 3
+    trace = read(stats)
+    executions = trace.executions
+    assert trace.string(trace.slices.scope[executions.slice[0]]) == "conv"
+    assert trace.string(executions.written[0]) == "_MklNativeConv2D"
+    assert executions.op_ns.tolist() == [200_000]
+    assert executions.requested_bytes.tolist() == [100 + 10 + 7 + 3]
+    assert executions.peak_bytes.tolist() == [80 + 10 + 7 + 3]
+    assert executions.residual_bytes.tolist() == [60 + 10 + 3]
+
+
+def test_an_op_without_memory_statistics_has_none():
+    stats = step_stats(LOCAL)
+    stats.dev_stats[0].node_stats[1].op_end_rel_micros = 150
+    executions = read(stats).executions
+    assert executions.op_ns.tolist() == [150_000, NULL]
+    assert executions.requested_bytes.tolist() == [NULL, NULL]
+    assert executions.written.tolist()[0] == NULL
+
+
+def test_a_flow_leads_from_each_op_to_those_that_read_its_output():
+    assert flows(read(run_metadata(LOCAL))) == [("batch", "conv")]
+
+
+def test_a_received_tensor_comes_from_its_sender():
+    receives = ("sum", "sum = Add(w/read/_12, w/read:0)", 80, 3, None)
+    trace = read(run_metadata([*CLUSTER, (WORKER, [receives])]))
+    assert flows(trace) == [("w/read", "sum")]
+
+
+def test_an_op_in_a_loop_reads_what_was_made_last():
+    rounds = [(0, "a"), (10, "b"), (20, "a"), (30, "b")]
+    labels = {"a": "a = Const()", "b": "b = Neg(a)"}
+    trace = read(run_metadata([(CPU, [(n, labels[n], at, 2, None) for at, n in rounds])]))
+    assert list(zip(trace.flows.source.tolist(), trace.flows.target.tolist(), strict=True)) == [
+        (0, 1),
+        (2, 3),
+    ]
+
+
+def flows(trace):
+    return [
+        (trace.string(trace.slices.scope[a]), trace.string(trace.slices.scope[b]))
+        for a, b in zip(trace.flows.source, trace.flows.target, strict=True)
+    ]
+
+
 def test_an_arriving_tensor_is_a_copy_on_a_track_of_its_own():
     trace = read(run_metadata(CLUSTER))
     assert tracks(trace) == [

@@ -132,6 +132,12 @@ def test_streams_are_device_time_and_the_gpu_row_is_launch_time():
     assert trace.meta.signals == {"host-ops", "device-activity", "copies", "whole-step"}
 
 
+def test_a_flow_leads_to_each_op_from_those_that_it_reads():
+    trace = read(timeline({CPU: [(0, "x", "Const", 0, 4), (0, "y", "Neg", 10, 4)]}))
+    assert [trace.string(s) for s in trace.slices.scope[trace.flows.source]] == ["x"]
+    assert [trace.string(s) for s in trace.slices.scope[trace.flows.target]] == ["y"]
+
+
 def test_repeating_rows_are_counted_and_never_added():
     trace = read(timeline(GPU_ROWS))
     assert counters(trace) == {"repeated-row": 5}

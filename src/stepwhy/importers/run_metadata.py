@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.chrome_json import count_untimed
-from stepwhy.importers.tensorflow.activity import Activity, assign_lanes, emit, meta_of
+from stepwhy.importers.tensorflow.activity import (
+    Activity,
+    Execution,
+    assign_lanes,
+    emit,
+    meta_of,
+)
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.labels import (
     parse_activity_label,
+    parse_inputs,
     parse_op_label,
     parse_size,
     parse_transfer_label,
@@ -197,7 +204,40 @@ def _activity(row: Row, node: Any) -> Activity | None:
         transfer = parse_transfer_label(label)
         tensor = transfer.tensor if transfer is not None else name
         return Activity(row, name, tensor, start_ns, dur_ns, bytes=_output_bytes(node))
-    return Activity(row, parse_op_label(label), name, start_ns, dur_ns, bytes=_output_bytes(node))
+    return Activity(
+        row,
+        parse_op_label(label),
+        name,
+        start_ns,
+        dur_ns,
+        bytes=_output_bytes(node),
+        inputs=parse_inputs(label),
+        execution=_execution(node),
+    )
+
+
+def _execution(node: Any) -> Execution:
+    """Time of the op itself and the memory that it took, added up as TensorFlow's profiler does.
+
+    Source: `ExecStep::AddMemoryStats` of `tfprof_node.cc`.
+    """
+    op_ns = node.op_end_rel_nanos if node.all_start_nanos > 0 else node.op_end_rel_micros * 1000
+    op_ns = op_ns or NULL  # a run takes some time: 0 is a field that was not set
+    used, own = node.memory, node.memory_stats
+    if not used and not node.HasField("memory_stats"):
+        return Execution(_known(op_ns), NULL, NULL, NULL)
+    kept = own.persistent_memory_size
+    return Execution(
+        _known(op_ns),
+        _known(sum(m.total_bytes for m in used) + kept + own.temp_memory_size),
+        _known(sum(m.peak_bytes for m in used) + kept + own.temp_memory_size),
+        _known(sum(m.live_bytes for m in used) + kept),
+    )
+
+
+def _known(value: int) -> int:
+    """A time or size; NULL when a damaged record makes it absurd."""
+    return value if 0 <= value < _LARGEST_NS else NULL
 
 
 def _interval(node: Any) -> tuple[int, int]:

@@ -9,6 +9,7 @@ Source: `tensorflow/python/client/timeline.py`.
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError
@@ -23,6 +24,8 @@ from stepwhy.importers.tensorflow.rows import Row, parse_row
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
@@ -124,7 +127,18 @@ def _activity(records: Timeline, i: int, row: Row) -> Activity:
         int(records.start_ns[i]),
         int(records.dur_ns[i]),
         lane=event.tid if isinstance(event.tid, int) and 0 <= event.tid < 1 << 31 else 0,
+        inputs=tuple(_inputs(event.args)),
     )
+
+
+def _inputs(args: dict[str, Any] | None) -> Iterator[str]:
+    """Tensors that an op reads, from 'input0', 'input1', ..."""
+    for number in count():
+        name = _text(args, f"input{number}")
+        if not name:
+            return
+        if not name.startswith("^"):
+            yield name
 
 
 def _add_counters(builder: TraceBuilder, records: Timeline) -> bool:

@@ -5,6 +5,7 @@ import pytest
 from stepwhy.importers.tensorflow.labels import (
     edge_node,
     parse_activity_label,
+    parse_inputs,
     parse_op_label,
     parse_size,
     parse_transfer_label,
@@ -24,6 +25,19 @@ from stepwhy.trace import NULL
 )
 def test_ops(label, op):
     assert parse_op_label(label) == op
+
+
+@pytest.mark.parametrize(
+    ("label", "inputs"),
+    [
+        ("x = NoOp()", ()),
+        ("[mklcpu 2.0MB 2.0MB] x = MatMul(a, b:1, ^c)", ("a", "b:1")),
+        ("x = NoOp(^c)", ()),
+        ("nothing", ()),
+    ],
+)
+def test_inputs(label, inputs):
+    assert parse_inputs(label) == inputs
 
 
 @pytest.mark.parametrize(

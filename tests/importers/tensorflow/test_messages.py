@@ -14,6 +14,8 @@ THEIRS = {
     "StepStats": "step_stats_pb2.StepStats",
     "DeviceStepStats": "step_stats_pb2.DeviceStepStats",
     "NodeExecStats": "step_stats_pb2.NodeExecStats",
+    "AllocatorMemoryUsed": "step_stats_pb2.AllocatorMemoryUsed",
+    "MemoryStats": "step_stats_pb2.MemoryStats",
     "NodeOutput": "step_stats_pb2.NodeOutput",
     "TensorDescription": "tensor_description_pb2.TensorDescription",
     "AllocationDescription": "allocation_description_pb2.AllocationDescription",

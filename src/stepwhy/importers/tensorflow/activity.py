@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.importers.tensorflow.dataflow import Dataflow
 from stepwhy.importers.tensorflow.labels import edge_node
 from stepwhy.importers.tensorflow.ops import (
     TRANSFERS,
@@ -37,6 +38,25 @@ _UNALIGNED = (
 )
 
 
+class Execution(NamedTuple):
+    """What the executor records of an op beside its time; NULL where it does not.
+
+    Args:
+        op_ns: From the start until the op itself returned.
+        requested: Bytes that it asked for.
+        peak: Most of them held at once.
+        residual: Bytes still held when it returned.
+    """
+
+    op_ns: int
+    requested: int
+    peak: int
+    residual: int
+
+
+_NOTHING = Execution(NULL, NULL, NULL, NULL)
+
+
 @dataclass(frozen=True, slots=True)
 class Activity:
     """One entry of a row.
@@ -49,6 +69,8 @@ class Activity:
         dur_ns: Duration, not negative.
         lane: Number within the row, such that activities of one lane do not overlap.
         bytes: Bytes moved or produced, NULL when not recorded.
+        inputs: Tensors that it reads, as 'node' or 'node:1'; empty when not recorded.
+        execution: What the executor records of an op; None of anything else.
     """
 
     row: Row
@@ -58,6 +80,8 @@ class Activity:
     dur_ns: int
     lane: int = 0
     bytes: int = NULL
+    inputs: tuple[str, ...] = ()
+    execution: Execution | None = None
 
     @property
     def is_transfer(self) -> bool:
@@ -93,9 +117,10 @@ def emit(
     kept, copies = _without_repeats(activities, builder.health)
     has_streams = any(row.kind in _DEVICE_TIME for row in rows)
     tracks = _Tracks(builder)
+    dataflow = Dataflow()
     for activity in kept:
         look = _look(activity, has_streams, _key(activity) in copies)
-        builder.slice(
+        row = builder.slice(
             tracks.of(activity, look.role),
             look.kind,
             look.name,
@@ -106,8 +131,28 @@ def emit(
             copy=int(look.copy),
             bytes=activity.bytes,
         )
+        if activity.row.kind is RowKind.OPS:
+            dataflow.add(row, activity.node, activity.start_ns, activity.inputs)
+            _add_execution(builder, row, activity)
+    dataflow.emit(builder)
     builder.health.events_kept += len(kept)
     return _signals(kept, has_streams, builder.health)
+
+
+def _add_execution(builder: TraceBuilder, row: int, activity: Activity) -> None:
+    written = activity.op if activity.op != normalise_op(activity.op) else ""
+    execution = activity.execution or _NOTHING
+    if not written and execution == _NOTHING:
+        return
+    builder.add(
+        "executions",
+        slice=row,
+        written=builder.intern(written) if written else NULL,
+        op_ns=execution.op_ns,
+        requested_bytes=execution.requested,
+        peak_bytes=execution.peak,
+        residual_bytes=execution.residual,
+    )
 
 
 def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stepwhy.trace import NULL
 
-_OP = re.compile(r".* = (?P<op>[\w>]+)\(.*", re.DOTALL)
+_OP = re.compile(r".* = (?P<op>[\w>]+)\((?P<inputs>[^()]*)", re.DOTALL)
 _SIZE = re.compile(r"bytes:(?P<new>\d{1,18})\b|\b(?P<old>\d{1,18}) bytes")
 _TRANSFER = re.compile(
     r"(?:\[[^\]]*\]\s*)*(?P<tensor>\S+) from (?P<sender>/\S+) to (?P<receiver>/\S+)"
@@ -38,8 +38,15 @@ class Activity(NamedTuple):
 
 def parse_op_label(label: str) -> str:
     """Op type in '[mklcpu 2.0MB 2.0MB] node = Op(input, ...)'; '' when it has another form."""
-    match = _OP.fullmatch(label)
+    match = _OP.match(label)
     return match["op"] if match else ""
+
+
+def parse_inputs(label: str) -> tuple[str, ...]:
+    """Tensors that an op reads, from '... node = Op(a, b:1, ^c)': not '^c', which only comes first."""
+    match = _OP.match(label)
+    inputs = match["inputs"].split(", ") if match else ()
+    return tuple(i for i in inputs if i and not i.startswith("^"))
 
 
 def parse_activity_label(label: str, node_name: str) -> Activity:
