@@ -20,6 +20,7 @@ TABLE: tuple[str, ...] = (
     "input_bound",
     "launch_bound",
     "host_sync",
+    "graph_growth",
     "misplaced_op",
     "single_device_towers",
     "soft_placement_fallback",

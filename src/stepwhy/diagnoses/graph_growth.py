@@ -1,0 +1,251 @@
+"""The graph of a session grows while it trains.
+
+## What it means
+The loop calls TensorFlow functions that make operations (a metric, `tf.assign`, `tf.gradients`), so
+that each step adds to the graph instead of running what is there.
+
+## Why it costs
+Python makes the operations, and `Session.run` sends them to the runtime. New fetches are then
+prepared like those of a first run: pruned, placed, optimised. All of it is done again in the next
+step, on a larger graph, and nothing is ever freed.
+
+## How it is measured
+stepwhy reads the version of the graph before each step and names the line that made most of what
+was added. The cost is the time that the runs of grown graphs take before their first operation,
+beyond that of other runs. Where there are enough steps in which nothing was added, it is by how
+much the others are longer. What Python takes to make the operations lies between the runs, with
+everything else that Python does there: it is a part of the predicted saving's upper end.
+
+## Fix
+Make every operation before the loop, and feed or load what changes. Then finalize the graph: from
+there on, a line that would add to it raises.
+
+## Fix risk
+None.
+
+## When it abstains
+Without a log of the steps, as `stepwhy run` writes it. It does not apply to programs without
+`Session.run`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import mean_within, time_of
+from stepwhy.diagnoses._rule import Rule, missing, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="graph-growth",
+    family="host",
+    name="A graph that grows while it trains",
+    found="Make the operations before the loop",
+    clear="The graph does not grow in the loop",
+)
+
+SHARE = 0.02  # of the step; preparing a graph once more is rare in a sound loop, and costs less
+MOSTLY = 0.5  # of the steps; a graph that grows in them takes memory until the run ends
+FEWEST_EVENTS = 3  # a saver or a summary that is made at its first use does not come back
+FEWEST_STEPS = 8  # a median of fewer steps without growth is no usual step
+ENDS = 20  # steps; the first and the last of them show whether steps become longer
+PREPARING = "prepare the graph"  # as the reader of session windows calls it
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """How the graph of the described stretch grew.
+
+    Args:
+        rows: Its events; (events,).
+        touched: Whether something was added before or in each step of the log; (marks,).
+        steps: Rows of `marks` that were neither profiled nor only timed, of the described stretch.
+    """
+
+    rows: NDArray[np.int64]
+    touched: NDArray[np.bool_]
+    steps: NDArray[np.int64]
+
+    @property
+    def share(self) -> float:
+        """Share of the steps that grew."""
+        return float(self.touched[self.steps].mean()) if len(self.steps) else 0.0
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge what adding operations to the graph costs."""
+    if facts.trace.meta.framework not in {"tensorflow", ""}:
+        return RULE.not_applicable("The run trains without TensorFlow.")
+    if "step-log" not in facts.trace.meta.signals:
+        return RULE.no_data(missing("step-log"))
+    if not (facts.trace.marks.graph_ns != NULL).any():
+        return RULE.not_applicable("The steps of the run are no runs of a session.")
+    growth = _growth(facts)
+    if len(growth.rows) < FEWEST_EVENTS:
+        return RULE.nothing()
+    return _judge(facts, growth)
+
+
+def _judge(facts: Facts, growth: _Growth) -> Finding:
+    usual = _usual_ns(facts, growth)
+    prepared = _prepared_ns(facts)
+    if usual is None:
+        cost = prepared
+        highest = prepared + facts.breakdown["python"]
+    else:
+        cost = highest = _excess_ns(facts, growth, usual)
+    evidence = _evidence(facts, growth, prepared, usual)
+    if cost >= SHARE * facts.wall_ns:
+        gain = saving("remove graph growth", min(prepared, cost), highest)
+        return RULE.finding(cost, evidence, _fix(facts, growth), gain)
+    if growth.share >= MOSTLY:
+        return RULE.finding(cost or None, evidence, _fix(facts, growth))
+    return RULE.nothing(evidence[:2])
+
+
+def _growth(facts: Facts) -> _Growth:
+    """The growth of the described stretch."""
+    trace, marks = facts.trace, facts.trace.marks
+    described = np.arange(len(marks))[facts.regimes.current.rows]
+    looked_at = (marks.profiled[described] == 0) & (marks.light[described] == 0)
+    kinds = np.isin(trace.events.kind, trace.strings_where(["graph"]))
+    rows = np.flatnonzero(kinds)
+    first = marks.start_ns[described[0]]
+    last = marks.start_ns[described[-1]] + marks.dur_ns[described[-1]]
+    starts, ends = _times(facts, rows)
+    inside = rows[(starts < last) & (ends > first)]
+    return _Growth(inside, _touched(facts, rows), described[looked_at])
+
+
+def _touched(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each step may have been longer because of an event; (marks,).
+
+    What was added between the starts of two steps is made in the one and run in the other, if not
+    in the same.
+    """
+    marks = facts.trace.marks
+    starts, ends = _times(facts, rows)
+    first = np.searchsorted(marks.start_ns + marks.dur_ns, starts, side="right")
+    end = np.searchsorted(marks.start_ns, ends, side="right")
+    change = np.zeros(len(marks) + 1, dtype=np.int64)
+    np.add.at(change, first, 1)
+    np.add.at(change, np.maximum(end, first), -1)
+    touched: NDArray[np.bool_] = np.cumsum(change)[:-1] > 0
+    return touched
+
+
+def _times(facts: Facts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    events = facts.trace.events
+    return events.start_ns[rows], events.start_ns[rows] + events.dur_ns[rows]
+
+
+def _usual_ns(facts: Facts, growth: _Growth) -> int | None:
+    """Median step without growth, of the whole log; None with too few of them."""
+    marks = facts.trace.marks
+    free = (marks.profiled == 0) & (marks.light == 0) & ~growth.touched
+    rows = np.flatnonzero(free)[facts.observed.warm_up if facts.observed else 0 :]
+    return round(float(np.median(marks.dur_ns[rows]))) if len(rows) >= FEWEST_STEPS else None
+
+
+def _excess_ns(facts: Facts, growth: _Growth, usual_ns: int) -> int:
+    """By how much the steps that grew are longer than usual ones, per step of the stretch."""
+    durations = facts.trace.marks.dur_ns[growth.steps[growth.touched[growth.steps]]]
+    if not len(durations):
+        return 0
+    excess = max(float(np.median(durations)) - usual_ns, 0.0)
+    return min(round(excess * growth.share), facts.wall_ns)
+
+
+def _prepared_ns(facts: Facts) -> int:
+    """Time per step in which grown graphs were prepared: a part of the breakdown's `compile`."""
+    rows = facts.trace.rows(Kind.COMPILE)
+    rows = rows[np.isin(facts.trace.slices.name[rows], facts.trace.strings_where([PREPARING]))]
+    recorded = facts.recorded["compile"]
+    share = mean_within(facts, time_of(facts, rows)) / recorded if recorded else 0.0
+    return round(min(share, 1.0) * facts.breakdown["compile"])
+
+
+def _evidence(
+    facts: Facts, growth: _Growth, prepared_ns: int, usual_ns: int | None
+) -> tuple[Evidence, ...]:
+    (source, types), added = _origin(facts, growth), _added(facts, growth)
+    found = [
+        Evidence("operations added by a step that adds any", added, "count", source),
+        Evidence("share of the steps in which the graph grows", round(growth.share, 4), "fraction"),
+        Evidence("time to prepare what was added", prepared_ns, "ns"),
+        Evidence("Python between the runs", facts.breakdown["python"], "ns"),
+    ]
+    if types:
+        found.append(Evidence("types of the added operations", types, "", source))
+    if usual_ns is not None:
+        found.append(Evidence("median step without growth", usual_ns, "ns"))
+    return (*found, *_ends(facts, growth))
+
+
+def _added(facts: Facts, growth: _Growth) -> float:
+    """Operations added per step, of the steps that add any; an event may cover several."""
+    counts = facts.trace.events.count[growth.rows]
+    begins = facts.trace.marks.start_ns
+    starts, ends = _times(facts, growth.rows)
+    steps = np.searchsorted(begins, ends, "right") - np.searchsorted(begins, starts, "right")
+    return round(int(counts[counts != NULL].sum()) / max(int(steps.sum()), len(starts)), 1)
+
+
+def _ends(facts: Facts, growth: _Growth) -> list[Evidence]:
+    """The first and the last growing steps, where there are enough to tell them apart."""
+    rows = growth.steps[growth.touched[growth.steps]]
+    if len(rows) < 3 * ENDS:
+        return []
+    durations = facts.trace.marks.dur_ns[rows]
+    first, last = (round(float(np.median(part))) for part in (durations[:ENDS], durations[-ENDS:]))
+    return [
+        Evidence(f"median of the first {ENDS} steps that grow", first, "ns"),
+        Evidence(f"median of the last {ENDS} steps that grow", last, "ns"),
+    ]
+
+
+def _origin(facts: Facts, growth: _Growth) -> tuple[str, str]:
+    """The line that adds most, and the types of what it adds; '' where none is named."""
+    trace, events = facts.trace, facts.trace.events
+    # Only the first few events name a line, and they may lie before the described stretch.
+    rows = np.flatnonzero(np.isin(events.kind, trace.strings_where(["graph"])))
+    own = np.intersect1d(rows, growth.rows)
+    named = own[events.source[own] != NULL]
+    named = named if len(named) else rows[events.source[rows] != NULL]
+    if not len(named):
+        return "", ""
+    lines, group = np.unique(events.source[named], return_inverse=True)
+    most = np.bincount(group.reshape(-1), weights=events.count[named]).argmax()
+    first = named[events.source[named] == lines[most]][0]
+    return trace.string(int(lines[most])), trace.string(int(events.reason[first]))
+
+
+def _fix(facts: Facts, growth: _Growth) -> Fix:
+    source, _ = _origin(facts, growth)
+    where = f" It would raise at {source}." if source else ""
+    text = (
+        "Make the operations once, before the loop, and finalize the graph, so that a line which "
+        f"would add to it raises.{where} Feed what changes, or load it into a variable."
+    )
+    return Fix(text, _CODE, "none")
+
+
+_CODE = (
+    "accuracy = tf.reduce_mean(...)         # before the loop\n"
+    "rate_input = tf.placeholder(tf.float32, [])\n"
+    "set_rate = rate.assign(rate_input)\n"
+    "tf.get_default_graph().finalize()      # adding an operation raises from here on\n"
+    "for step in range(steps):\n"
+    "    session.run(set_rate, {rate_input: rate_of(step)})\n"
+    "    session.run([train, accuracy], feed)"
+)
