@@ -113,7 +113,7 @@ input()
     ptrace.scope() != ptrace.ANCESTORS_ONLY or os.geteuid() == 0,
     reason="the kernel does not restrict this user to descendants",
 )
-@pytest.mark.parametrize("looker", [0, os.getpid()])
+@pytest.mark.parametrize("looker", [0, os.getpid()], ids=["nobody", "this process"])
 def test_the_kernel_lets_look_whom_the_process_names(looker):
     with subprocess.Popen(
         [sys.executable, "-c", OBSERVED],
