@@ -334,8 +334,8 @@ COLUMNS: tuple[Column, ...] = (
         "int32",
         "string",
         _NO_STRING,
-        "What of an input pipeline called the line: 'DataLoader', 'py_func', 'PyDataset', or 'feed' "
-        "for a thread that fills a queue; null where nothing of it is known.",
+        "What of an input pipeline called the line: 'DataLoader', 'py_func', 'PyDataset', or "
+        "'feed' for a thread that fills a queue; null where nothing of it is known.",
     ),
     Column(
         "events",
