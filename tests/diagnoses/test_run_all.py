@@ -108,3 +108,12 @@ def test_the_warm_up_of_a_watched_run_is_no_finding():
     assert examine(load("warmup_included"), Facts(line.trace())).verdict == "found"
     line.mark(100, 110)
     assert examine(load("warmup_included"), Facts(line.trace())).verdict == "not_applicable"
+
+
+def test_a_cause_comes_before_the_symptom_that_it_mostly_explains():
+    symptom, other = found("input-bound", 10), found("launch-bound", 9)
+    for cost, order in ((10, "cause first"), (6, "cause first"), (4, "apart")):
+        cause = found("python-preprocessing", cost)
+        expected = (cause, symptom, other) if order == "cause first" else (symptom, other, cause)
+        assert rank([symptom, other, cause]) == expected
+    assert rank([found("launch-bound", 3), cause]) == (cause, found("launch-bound", 3))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TABLE: tuple[str, ...] = (
     "input_bound",
+    "python_preprocessing",
+    "queue_starvation",
     "launch_bound",
     "host_sync",
     "graph_growth",
@@ -52,25 +54,37 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
         facts: Facts of the run.
         table: The diagnoses to run.
     """
-    return rank([examine(load(name), facts) for name in table])
+    return rank([examine(load(name), facts) for name in table], table)
 
 
-def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+# Of what a symptom costs; a cause that explains less of it is one among others.
+_MOST_OF_IT = 0.5
+
+
+def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     """Found ones by falling cost, those without a cost behind them, then everything else.
+
+    A cause that explains most of a symptom's cost stands before the symptom (`Rule.refines`).
 
     Args:
         findings: In any order; equals keep theirs.
+        table: The diagnoses that they may be of.
     """
-    return tuple(
-        sorted(
-            findings,
-            key=lambda f: (
-                _VERDICTS.index(f.verdict),
-                f.cost_ns_per_step is None,
-                -(f.cost_ns_per_step or 0),
-            ),
+    refines = {rule.id: rule.refines for rule in (load(name).RULE for name in table)}
+    costs = {f.id: f.cost_ns_per_step for f in findings if f.verdict == "found"}
+
+    def key(finding: Finding) -> tuple[int, bool, int, bool]:
+        cost, symptom = finding.cost_ns_per_step or 0, refines.get(finding.id, "")
+        whole = costs.get(symptom) or 0
+        explains = finding.id in costs and whole > 0 and cost >= _MOST_OF_IT * whole
+        return (
+            _VERDICTS.index(finding.verdict),
+            finding.cost_ns_per_step is None,
+            -(max(cost, whole) if explains else cost),
+            not explains,
         )
-    )
+
+    return tuple(sorted(findings, key=key))
 
 
 __all__ = ["TABLE", "Diagnosis", "Rule", "load", "rank", "run_all"]

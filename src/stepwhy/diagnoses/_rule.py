@@ -50,6 +50,8 @@ class Rule:
         clear: Title when clear, descriptive.
         needs: Signals without which it cannot look; of each tuple one is enough.
         accelerator_only: Whether the pattern needs an accelerator to occur.
+        refines: Id of the symptom that this pattern is a cause of; '' for none. Where it explains
+            most of what the symptom costs, it comes first.
     """
 
     id: str
@@ -59,6 +61,7 @@ class Rule:
     clear: str
     needs: tuple[tuple[str, ...], ...] = ()
     accelerator_only: bool = False
+    refines: str = ""
 
     def finding(
         self,
