@@ -3,6 +3,7 @@
 from stepwhy.engine.session_windows import RunWindow, join_runs
 from stepwhy.engine.step_log import Line
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.observed import handed_over
 from stepwhy.trace import Kind
 from stepwhy.trace.merge import concatenate
 from tests.passes.timeline import MS, Timeline
@@ -99,3 +100,51 @@ def test_a_step_traced_too_early_counts_only_where_there_is_no_other():
     late = ([run(0, 50, 60)], 60 * MS)
     assert breakdown([window(0, 50), window(50, 60)], [early, late])[0] == [10 * MS]
     assert breakdown([window(0, 50)], [early, late])[0] == [50 * MS]
+
+
+def handing_over(window_end, cpu=1, usual=10, runs=4):
+    """One traced run that works from 1 to 8 ms, and untraced ones; its step, and what is behind."""
+    starts = range(1000, 1000 + 50 * runs, 50)
+    log = [run(0, at, at + usual, cpu_ns=cpu * MS) for at in starts]
+    line = Timeline().steps(0, window_end)
+    line.add(line.executor(), Kind.KERNEL, 1, 8, scope="node")
+    windows = [RunWindow(line.trace(), 0, window_end * MS)]
+    steps = [([run(0, 0, window_end, profiled=1)], 900 * MS)]
+    steps += [([r], r.end_ns) for r in log]
+    trace = concatenate(join_runs(windows, steps))
+    rows = trace.rows(Kind.PROFILER)
+    behind = zip(trace.slices.start_ns[rows], trace.slices.dur_ns[rows], strict=True)
+    return Facts(trace).steps.durations_ns.tolist(), list(behind)
+
+
+def test_the_time_in_which_a_run_hands_over_its_trace_is_behind_the_step():
+    # After 22 ms without an operation; untraced runs take 9 ms, of which their thread is busy one.
+    assert handing_over(30, usual=9) == ([9 * MS], [(9 * MS, 21 * MS)])
+
+
+def test_of_handing_over_what_an_untraced_run_may_need_after_its_operations_stays():
+    assert handing_over(30, usual=5, cpu=3) == ([11 * MS], [(11 * MS, 19 * MS)])
+
+
+def test_no_more_is_handing_over_than_the_run_was_longer():
+    # An untraced run waits as long after its last operation, for what no record shows.
+    assert handing_over(30, usual=28) == ([28 * MS], [(28 * MS, 2 * MS)])
+    assert handing_over(30, usual=30) == ([30 * MS], [])
+
+
+def test_without_the_time_of_untraced_runs_nothing_is_handing_over():
+    assert handing_over(30, runs=2) == ([30 * MS], [])
+
+
+def test_the_runs_of_a_step_hand_over_their_traces_behind_it():
+    log = [run(s, 1000 + 20 * i, 1010 + 20 * i, cpu_ns=MS) for s in (0, 1) for i in range(3)]
+    steps = [([run(0, 0, 30), run(1, 40, 70)], 90 * MS), *(([r], r.end_ns) for r in log)]
+    windows = []
+    for at in (0, 40):
+        line = Timeline().steps(at, at + 30)
+        line.add(line.executor(), Kind.KERNEL, at + 1, at + 8, scope="node")
+        windows.append(RunWindow(line.trace(), at * MS, (at + 30) * MS))
+    facts = Facts(concatenate(join_runs(windows, steps)))
+    assert facts.steps.durations_ns.tolist() == [20 * MS]
+    assert handed_over(facts.trace, facts.steps).tolist() == [40 * MS]
+    assert facts.recorded["dispatch"] == 6 * MS

@@ -6,21 +6,36 @@ between them is known from the step log.
 
 A run of new fetches, or of a graph that has grown, is prepared before its first operation starts:
 extended, pruned, placed, optimised. What it takes until then is more than such runs usually take.
+
+A traced run ends with its trace: after the last operation the records are collected, written out by
+the runtime and read again by Python, which takes as long as the training itself where the graph is
+large. That is no part of the step, so it is taken out, and stands behind the step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stepwhy.passes.observed import HAND_OVER
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from stepwhy.engine.step_log import Line
     from stepwhy.trace import Trace
+
+_PREPARE = (Kind.COMPILE, "prepare the graph")
+# Untraced runs that say how long such a run takes: the nearest ones, as machines have moods.
+_NEIGHBOURS = 9
+_FEWEST_NEIGHBOURS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +78,12 @@ def join_runs(windows: Sequence[RunWindow], steps: Sequence[tuple[list[Line], in
         [_Traced(run, by_start[run.start_ns]) for run in runs if run.start_ns in by_start]
         for runs, _ in steps
     ]
-    preparing = _preparing([run for step in traced for run in step])
+    runs = [run for step in traced for run in step]
+    extras = _Extras(_preparing(runs), _handing_over(runs, [r for rs, _ in steps for r in rs]))
     chosen = _choose(steps, traced)
     if not chosen:
         return [w.trace for w in windows]
-    return [trace for step in chosen for trace in _end_to_end(step, preparing)]
+    return [trace for step in chosen for trace in _end_to_end(step, extras)]
 
 
 def _choose(
@@ -104,16 +120,69 @@ def _preparing(runs: Sequence[_Traced]) -> dict[int, int]:
     }
 
 
+def _handing_over(runs: Sequence[_Traced], log: Sequence[Line]) -> dict[int, int]:
+    """How long each traced run took to hand over its trace, by the start of the run; ns.
+
+    After its last operation an untraced run takes at most the CPU time of its thread, which waits
+    in between. Of what a traced one takes longer there, no more counts than it was slower in all:
+    a thread may also wait for what is not recorded (the answer of a server).
+
+    Args:
+        runs: The traced runs.
+        log: All runs of the log.
+    """
+    free = [run for run in log if not run.profiled and run.cpu_ns is not None]
+    found = {}
+    for run in runs:
+        alike = [line for line in free if line.signature == run.line.signature]
+        alike.sort(key=lambda line: abs(line.start_ns - run.line.start_ns))
+        near = alike[:_NEIGHBOURS]
+        if len(near) >= _FEWEST_NEIGHBOURS:
+            found[run.window.start_ns] = _excess_ns(run.window, near)
+    return found
+
+
+def _excess_ns(window: RunWindow, free: Sequence[Line]) -> int:
+    """By how much a traced run is longer at its end than runs that were not traced."""
+    busy_ns = round(median(line.cpu_ns or 0 for line in free))
+    usual_ns = round(median(line.end_ns - line.start_ns for line in free))
+    longer_ns = window.end_ns - window.start_ns - usual_ns
+    return max(min(_after_ns(window) - busy_ns, longer_ns), 0)
+
+
 def _before_ns(window: RunWindow) -> int:
     """How long it takes from the start of a run until something runs in it, ns; 0 if unknown."""
     slices = window.trace.slices
-    is_run = (slices.kind == Kind.STEP) | (slices.kind == Kind.ANNOTATION)
-    if not is_run.any() or is_run.all():
-        return 0
-    return max(int(slices.start_ns[~is_run].min()) - window.start_ns, 0)
+    inside = ~_is_run(slices.kind)
+    return max(int(slices.start_ns[inside].min()) - window.start_ns, 0) if inside.any() else 0
 
 
-def _end_to_end(step: Sequence[_Traced], preparing: Mapping[int, int]) -> Iterator[Trace]:
+def _after_ns(window: RunWindow) -> int:
+    """How long it takes from when nothing runs any more to the end of the run, ns; 0 if unknown."""
+    inside = ~_is_run(window.trace.slices.kind)
+    return max(window.end_ns - int(window.trace.end_ns[inside].max()), 0) if inside.any() else 0
+
+
+def _is_run(kind: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """Whether slices are the run itself, not what happens in it; (slices,)."""
+    result: NDArray[np.bool_] = (kind == Kind.STEP) | (kind == Kind.ANNOTATION)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Extras:
+    """What runs take beyond their usual work, by the start of the run; ns.
+
+    Args:
+        preparing: Until the first operation starts.
+        handing_over: For their trace, after the last operation.
+    """
+
+    preparing: Mapping[int, int]
+    handing_over: Mapping[int, int]
+
+
+def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
     """The traces of one step, moved so that each run begins where the one before it ended."""
     first = step[0].window
     at_ns = first.start_ns
@@ -122,18 +191,31 @@ def _end_to_end(step: Sequence[_Traced], preparing: Mapping[int, int]) -> Iterat
         slices = window.trace.slices
         slices.start_ns -= window.start_ns - at_ns
         window.trace.counters.time_ns -= window.start_ns - at_ns
-        duration_ns = preparing.get(window.start_ns, 0)
-        if duration_ns > 0:
-            track = _driving_thread(builder, window.trace)
-            builder.slice(track, Kind.COMPILE, "prepare the graph", at_ns, duration_ns)
-        at_ns += window.end_ns - window.start_ns
+        _add(builder, window, _PREPARE, at_ns, extras.preparing.get(window.start_ns, 0))
+        end_ns = at_ns + window.end_ns - window.start_ns
+        at_ns = end_ns - extras.handing_over.get(window.start_ns, 0)
+        is_run = _is_run(slices.kind)
+        slices.dur_ns[is_run] = np.minimum(slices.dur_ns[is_run], at_ns - slices.start_ns[is_run])
         if window is not first:
             slices.kind[slices.kind == Kind.STEP] = Kind.ANNOTATION
     slices = first.trace.slices
     slices.dur_ns[slices.kind == Kind.STEP] = at_ns - first.start_ns
+    for window in (run.window for run in step):
+        behind_ns = extras.handing_over.get(window.start_ns, 0)
+        _add(builder, window, (Kind.PROFILER, HAND_OVER), at_ns, behind_ns)
+        at_ns += behind_ns
     yield from (run.window.trace for run in step)
-    if any(run.window.start_ns in preparing for run in step):
-        yield builder.finish(Meta("step-log"))
+    extra = builder.finish(Meta("step-log"))
+    if len(extra.slices):
+        yield extra
+
+
+def _add(
+    builder: TraceBuilder, run: RunWindow, what: tuple[Kind, str], at_ns: int, dur_ns: int
+) -> None:
+    """Add what a run takes beyond its work, if it takes any time."""
+    if dur_ns > 0:
+        builder.slice(_driving_thread(builder, run.trace), *what, at_ns, dur_ns)
 
 
 def _driving_thread(builder: TraceBuilder, trace: Trace) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from stepwhy.passes.overhead import observer_cost
 from stepwhy.passes.steps import count_warm_up
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
+HAND_OVER = "hand over the trace"
+"""Name of the time behind a traced step in which the profiler handed over what it had recorded."""
 # Host-side categories: a tracer costs time on the host, where it records every call.
 _WATCHED = ("dispatch", "python", "unexplained")
 # With fewer profiled steps the cost of profiling is one sample of noise.
@@ -82,7 +84,10 @@ def find_observed(trace: Trace, recorded: StepTable, rows: slice | None = None) 
     steady = free[warm_up:]
     calls = marks.graph_ns[steady]
     in_call = bool((calls != NULL).all())
-    cost, interval = _profiler_cost(recorded, calls if in_call else marks.dur_ns[steady])
+    profiled = recorded.durations_ns + handed_over(trace, recorded)
+    cost, interval = _profiler_cost(
+        recorded, profiled[recorded.steady], calls if in_call else marks.dur_ns[steady]
+    )
     return Observed(
         durations,
         warm_up,
@@ -99,20 +104,36 @@ def find_observed(trace: Trace, recorded: StepTable, rows: slice | None = None) 
     )
 
 
+def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
+    """How long the profiler took behind each traced step to hand over its trace, ns; (steps,).
+
+    Args:
+        trace: The trace.
+        recorded: Its steps.
+    """
+    rows = trace.rows(Kind.PROFILER)
+    rows = rows[np.isin(trace.slices.name[rows], trace.strings_where({HAND_OVER}))]
+    step = np.searchsorted(recorded.host_starts, trace.slices.start_ns[rows], side="right") - 1
+    sums = np.zeros(len(recorded.starts), dtype=np.int64)
+    np.add.at(sums, step[step >= 0], trace.slices.dur_ns[rows[step >= 0]])
+    return sums
+
+
 def _profiler_cost(
-    recorded: StepTable, free_ns: NDArray[np.int64]
+    recorded: StepTable, profiled_ns: NDArray[np.int64], free_ns: NDArray[np.int64]
 ) -> tuple[float, tuple[float, float]] | tuple[None, None]:
     """Relative cost of profiling with its interval.
 
     Args:
         recorded: The steps that were profiled.
+        profiled_ns: How long each steady one took, with what the profiler added.
         free_ns: Of the steady unprofiled steps, the time of what would be profiled: in TF1 the run
             call, not the Python between two of them.
     """
     enough = recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED
     if not enough or free_ns.min() <= 0:
         return None, None
-    return _ratio(recorded.durations_ns[recorded.steady], free_ns)
+    return _ratio(profiled_ns, free_ns)
 
 
 def _typical(trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64]) -> int | None:
