@@ -1,0 +1,299 @@
+"""What a step of `Session.run`s consists of, from the clock on the wall to the single burst.
+
+A timeline shows the operations; the clock also shows what lies before the first of them, between
+them, after the last one, and between two runs. Traced runs say how a run divides, untraced ones how
+long it takes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.observed import handed_over
+from stepwhy.trace import NULL, Kind, Phase, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+    from stepwhy.passes.steps import StepTable
+    from stepwhy.trace import Trace
+
+RUN = "session.run"
+"""Name of the slice that is one `Session.run`."""
+# An executor starts the next operation within microseconds. When nothing runs for longer (ns), it
+# waits for something that was not recorded.
+LONGEST_SCHEDULING_NS = 1_000_000
+
+# What reads, writes and holds variables. Source: TensorFlow's op registry; a variable 'v' is read
+# by the Identity 'v/read'.
+_VARIABLES = re.compile(r"Var(?:iable|Handle)\w*|(?:Destroy|Read)Variable\w*|Assign\w*")
+_READ = re.compile(r".*/read(?:/_\d+)?")
+_BY_KIND = {
+    Kind.INPUT: "input",
+    Kind.WAIT: "waiting for other workers",
+    Kind.STORAGE: "checkpoints and summaries",
+    Kind.PYTHON: "Python functions",
+    Kind.COLLECTIVE: "communication",
+    Kind.MEMCPY: "copies",
+}
+_BY_PHASE = {
+    Phase.FORWARD: "forward",
+    Phase.BACKWARD: "backward",
+    Phase.OPTIMIZER: "optimizer",
+    Phase.INPUT: "input",
+    Phase.COMMUNICATION: "communication",
+}
+_VARIABLE_TRAFFIC = "variables"
+_OTHER = "other operations"
+# Where several run at once, the time belongs to the first of these, as in the breakdown:
+# computation before copies before waiting.
+_ORDER = (
+    "backward",
+    "forward",
+    "optimizer",
+    _OTHER,
+    "Python functions",
+    "communication",
+    "copies",
+    _VARIABLE_TRAFFIC,
+    "input",
+    "waiting for other workers",
+    "checkpoints and summaries",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """The operations of one kind on one device, per mean steady traced step.
+
+    Args:
+        device: Name of the device.
+        name: What they do: 'forward', 'backward', 'optimizer', 'variables', 'input', ...
+        busy_ns: How long any of them ran.
+        start_ns, end_ns: Of the first and the last of them, from the start of the step.
+    """
+
+    device: str
+    name: str
+    busy_ns: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """The parts of the mean steady step; all but the last three sum to `wall_ns`.
+
+    Args:
+        wall_ns: Wall time of the step, untraced where that was observed.
+        outside_ns: Python between two runs.
+        preparing_ns: Preparation of new fetches or a grown graph.
+        before_ns: Rest of the time before the first operation: Python, conversion of what is fed.
+        bursts_ns: Time by what runs, longest first; where several things run, it counts once.
+        scheduling_ns: Nothing runs, until the executor starts the next operation.
+        after_ns: After the last operation: copies of what is fetched, Python.
+        unexplained_ns: Nothing runs for longer than that, or the untraced run is longer than the
+            traced one.
+        bursts: What runs on each device, in the order of their start.
+        handing_over_ns: What a traced run takes on top, after its last operation, for its trace.
+        slower: By which share the rest of a traced run is slower; None where that is not known.
+    """
+
+    wall_ns: int
+    outside_ns: int
+    preparing_ns: int
+    before_ns: int
+    bursts_ns: dict[str, int]
+    scheduling_ns: int
+    after_ns: int
+    unexplained_ns: int
+    bursts: tuple[Burst, ...]
+    handing_over_ns: int
+    slower: float | None
+
+    @property
+    def gap_ns(self) -> int:
+        """In which no operation runs, though the run is neither over nor being prepared."""
+        return self.before_ns + self.scheduling_ns + self.after_ns + self.unexplained_ns
+
+
+def find_session_parts(facts: Facts) -> SessionParts | None:
+    """The parts of the steps; None when they are no traced `Session.run`s.
+
+    Args:
+        facts: Facts of the run.
+    """
+    trace, steps = facts.trace, facts.steps
+    steady = Intervals.of(steps.starts[steps.steady], steps.ends[steps.steady])
+    rows = _working(trace, steps)
+    runs = _runs(trace, steps, rows)
+    if steps.source != "marker" or not len(runs.starts):
+        return None
+    spans = Intervals.of(runs.first, runs.last)
+    busy = intervals_of(trace, rows) & steady
+    preparing = intervals_of(trace, trace.rows(Kind.COMPILE)) & steady
+    around = steady - spans
+    before = (around & Intervals.of(runs.starts, runs.first)) - preparing
+    idle = spans - busy
+    long = idle.ends - idle.starts > LONGEST_SCHEDULING_NS
+    silent = Intervals(idle.starts[long], idle.ends[long])
+    kinds = _kinds(facts, rows)
+    times = {
+        "preparing": (around & preparing).total_ns,
+        "before": before.total_ns,
+        "scheduling": (idle - silent).total_ns,
+        "after": (around - before - preparing).total_ns,
+        "silent": silent.total_ns,
+        **_exclusive(trace, rows, kinds, spans),
+    }
+    means = {name: facts.mean_ns(ns) for name, ns in times.items()}
+    return _on_the_clock(facts, means, _bursts(facts, rows, kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs of the steady steps in which anything ran, ns; (runs,).
+
+    Args:
+        starts: Their starts.
+        first, last: Start of the first and end of the last operation.
+    """
+
+    starts: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
+def _runs(trace: Trace, steps: StepTable, rows: NDArray[np.int64]) -> _Runs:
+    """The runs of the steady steps; each lasts until the next one begins, or the step ends.
+
+    Args:
+        trace: The trace.
+        steps: Its steps.
+        rows: What ran.
+    """
+    marks = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)
+    marks = marks[np.isin(trace.slices.name[marks], trace.strings_where({RUN}))]
+    runs = np.unique(trace.slices.start_ns[marks])
+    runs = runs[steps.in_steady(runs)]
+    starts, ends = trace.slices.start_ns[rows], trace.end_ns[rows]
+    run = np.searchsorted(runs, starts, side="right") - 1
+    starts, ends, run = starts[run >= 0], ends[run >= 0], run[run >= 0]
+    first = np.full(len(runs), np.iinfo(np.int64).max)
+    last = np.full(len(runs), np.iinfo(np.int64).min)
+    np.minimum.at(first, run, starts)
+    np.maximum.at(last, run, ends)
+    # What outlasts its run must not reach into the next one.
+    following = np.append(runs[1:], np.iinfo(np.int64).max)
+    step_ends = steps.ends[np.searchsorted(steps.starts, runs, side="right") - 1]
+    last = np.minimum(last, np.minimum(following, step_ends))
+    ran = first < last
+    return _Runs(runs[ran], first[ran], last[ran])
+
+
+def _working(trace: Trace, steps: StepTable) -> NDArray[np.int64]:
+    """All that executors and streams did in the steady steps."""
+    slices = trace.slices
+    role = trace.tracks.role[slices.track]
+    works = np.isin(role, [int(Role.EXECUTOR), int(Role.STREAM)])
+    works &= ~np.isin(slices.kind, [int(Kind.DEVICE_WAIT), int(Kind.DEVICE_ANNOTATION)])
+    rows = np.flatnonzero(works)
+    return rows[steps.in_steady(slices.start_ns[rows])]
+
+
+def _kinds(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+    """What each operation does, as its place in `_ORDER`; (rows,)."""
+    slices, phases = facts.trace.slices, facts.phases[rows]
+    keys = np.stack([slices.name[rows], slices.scope[rows], slices.kind[rows], phases], axis=1)
+    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
+    places = [_ORDER.index(_does(facts.trace, *key)) for key in unique.tolist()]
+    return np.asarray(places, dtype=np.int8)[inverse.reshape(-1)]
+
+
+def _does(trace: Trace, name: int, scope: int, kind: int, phase: int) -> str:
+    """What an operation does."""
+    op, node = trace.string(name), "" if scope == NULL else trace.string(scope)
+    is_read = op in {"Identity", "Snapshot"} or kind == Kind.MEMCPY
+    if is_read and _READ.fullmatch(node):
+        return _VARIABLE_TRAFFIC
+    if _VARIABLES.fullmatch(op) and phase != Phase.OPTIMIZER:
+        return _VARIABLE_TRAFFIC
+    return _BY_KIND.get(Kind(kind)) or _BY_PHASE.get(Phase(phase), _OTHER)
+
+
+def _exclusive(
+    trace: Trace, rows: NDArray[np.int64], kinds: NDArray[np.int8], spans: Intervals
+) -> dict[str, int]:
+    """How long each kind of work goes on, each moment counted once; ns."""
+    times, taken = {}, Intervals.empty()
+    for place in np.unique(kinds):
+        time = (intervals_of(trace, rows[kinds == place]) & spans) - taken
+        taken = taken | time
+        times[_ORDER[place]] = time.total_ns
+    return times
+
+
+def _bursts(facts: Facts, rows: NDArray[np.int64], kinds: NDArray[np.int8]) -> tuple[Burst, ...]:
+    """What runs on each device."""
+    trace, found = facts.trace, []
+    devices = trace.tracks.device[trace.slices.track[rows]]
+    for device in np.unique(devices):
+        for place in np.unique(kinds[devices == device]):
+            own = rows[(devices == device) & (kinds == place)]
+            start_ns, end_ns = _extent(facts, own)
+            name = trace.string(int(trace.devices.name[device]))
+            busy_ns = facts.mean_ns(intervals_of(trace, own).total_ns)
+            found.append(Burst(name, _ORDER[place], busy_ns, start_ns, end_ns))
+    return tuple(sorted(found, key=lambda b: (b.start_ns, b.device, b.name)))
+
+
+def _extent(facts: Facts, rows: NDArray[np.int64]) -> tuple[int, int]:
+    """Mean start of the first and mean end of the last of some slices, from the step's start."""
+    steps, starts = facts.steps, facts.trace.slices.start_ns[rows]
+    step = np.searchsorted(steps.starts, starts, side="right") - 1
+    seen = np.unique(step)
+    first = [int(starts[step == s].min() - steps.starts[s]) for s in seen]
+    last = [int(facts.trace.end_ns[rows[step == s]].max() - steps.starts[s]) for s in seen]
+    return round(float(np.mean(first))), round(float(np.mean(last)))
+
+
+def _on_the_clock(facts: Facts, means: dict[str, int], bursts: tuple[Burst, ...]) -> SessionParts:
+    """Parts of traced runs on the scale of untraced ones.
+
+    What traced runs take longer is what tracing costs, so their parts shrink. What they take less
+    is time that nothing explains.
+    """
+    observed, traced_ns = facts.observed, sum(means.values())
+    wall_ns = facts.wall_ns if observed is None else observed.wall_ns
+    outside_ns = 0 if observed is None else observed.outside_ns or 0
+    inside_ns = wall_ns - outside_ns
+    scale = min(inside_ns / traced_ns, 1.0) if traced_ns else 1.0
+    parts = {name: int(ns * scale) for name, ns in means.items()}
+    missing_ns = max(inside_ns - traced_ns, 0)
+    # A few nanoseconds are lost in rounding.
+    parts[max(parts, key=lambda name: parts[name])] += inside_ns - missing_ns - sum(parts.values())
+    steady = facts.steps.steady
+    handed_over_ns = int(handed_over(facts.trace, facts.steps)[steady].sum())
+    return SessionParts(
+        wall_ns=wall_ns,
+        outside_ns=outside_ns,
+        preparing_ns=parts.pop("preparing"),
+        before_ns=parts.pop("before"),
+        scheduling_ns=parts.pop("scheduling"),
+        after_ns=parts.pop("after"),
+        unexplained_ns=parts.pop("silent") + missing_ns,
+        bursts_ns=dict(sorted(parts.items(), key=lambda part: -part[1])),
+        bursts=bursts,
+        handing_over_ns=facts.mean_ns(handed_over_ns),
+        slower=None if observed is None else traced_ns / inside_ns - 1,
+    )
+
+
+__all__ = ["LONGEST_SCHEDULING_NS", "RUN", "Burst", "SessionParts", "find_session_parts"]
