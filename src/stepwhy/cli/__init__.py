@@ -18,6 +18,7 @@ from stepwhy.cli.bench import bench
 from stepwhy.cli.check import check
 from stepwhy.cli.compare import compare
 from stepwhy.cli.explain import explain
+from stepwhy.cli.export import export
 from stepwhy.cli.lab import lab
 from stepwhy.cli.run import run
 from stepwhy.errors import StepwhyError
@@ -46,6 +47,7 @@ def cli() -> None:
     stepwhy explain PATH       explain a run directory or a trace of another profiler
     stepwhy bench train.py     measure the step time in several runs
     stepwhy compare A B        say which of two programs is faster, and where
+    stepwhy export PATH        write the timeline for Perfetto, or tables for queries
     """  # noqa: D301 - click's mark against re-wrapping
 
 
@@ -53,6 +55,7 @@ cli.add_command(bench)
 cli.add_command(check)
 cli.add_command(compare)
 cli.add_command(explain)
+cli.add_command(export)
 cli.add_command(lab)
 cli.add_command(run)
 

@@ -43,11 +43,7 @@ def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
     Raises:
         InputError: Nothing there can be explained; several files that are no ranks of one run.
     """
-    paths = resolve(names)
-    opened, skipped = _open_all(paths, progress)
-    if len(paths) == 1 and paths[0].is_dir():
-        opened, others = _main_process(opened)
-        skipped += others
+    opened, skipped = open_run(names, progress)
     if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
         raise SeveralRunsError(
             f"these are {len(opened)} different runs, not ranks of one",
@@ -59,6 +55,48 @@ def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
             progress(f"analysing {one.path}", done, len(opened))
         results.append(assemble(Facts(one.trace), one.path, one.format))
     return combine(results, [o.trace.meta for o in opened], skipped)
+
+
+def open_run(
+    names: Sequence[str], progress: Progress | None = None
+) -> tuple[list[Opened], list[str]]:
+    """Read files, folders, globs or run directories.
+
+    Args:
+        names: What the user named.
+        progress: As in `explain`.
+
+    Returns:
+        The traces, of the processes of one run only the main one; and notes on what was left out.
+
+    Raises:
+        InputError: Nothing there can be read.
+    """
+    paths = resolve(names)
+    opened, skipped = _open_all(paths, progress)
+    if len(paths) == 1 and paths[0].is_dir():
+        opened, others = _main_process(opened)
+        skipped += others
+    return opened, skipped
+
+
+def open_one(name: str, progress: Progress | None = None) -> Opened:
+    """Read the one trace behind a file, folder, glob or run directory.
+
+    Args:
+        name: What the user named.
+        progress: As in `explain`.
+
+    Raises:
+        InputError: Nothing there can be read, or there are several traces.
+    """
+    opened, _ = open_run([name], progress)
+    if len(opened) > 1:
+        raise SeveralRunsError(
+            f"{name} holds {len(opened)} traces, of ranks or of different runs",
+            f"Give one of them, as {opened[0].path}",
+        )
+    return opened[0]
 
 
 def _open_all(paths: list[Path], progress: Progress | None) -> tuple[list[Opened], list[str]]:

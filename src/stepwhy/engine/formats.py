@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 IMPORTERS = (
     "stepwhy.importers.store",
+    "stepwhy.importers.exported",
     "stepwhy.importers.kineto",
     "stepwhy.importers.xplane",
     "stepwhy.importers.tf_timeline",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _Enum = type[Kind | Role | DeviceKind | Copy | Phase | FlowKind | SampleRole]
 
-_ENUMS: dict[str, _Enum] = {
+ENUMS: dict[str, _Enum] = {
     "Kind": Kind,
     "Role": Role,
     "DeviceKind": DeviceKind,
@@ -34,6 +34,7 @@ _ENUMS: dict[str, _Enum] = {
     "FlowKind": FlowKind,
     "SampleRole": SampleRole,
 }
+"""The enumeration that a column's unit names."""
 
 
 def check(trace: Trace) -> None:
@@ -67,8 +68,8 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
             _within(where, values, lowest, len(trace.strings))
         elif column.unit.startswith("row of "):
             _within(where, values, lowest, len(getattr(trace, column.unit.removeprefix("row of "))))
-        elif column.unit in _ENUMS:
-            _members(where, values, _ENUMS[column.unit])
+        elif column.unit in ENUMS:
+            _members(where, values, ENUMS[column.unit])
 
 
 def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:

@@ -12,15 +12,14 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
-from stepwhy.trace.health import Health, HealthCounter
+from stepwhy.trace.header import header_of, health_of, meta_of
 from stepwhy.trace.integrity import check
-from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
+from stepwhy.trace.model import Columns, Trace, empty_columns
 from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def save(trace: Trace, path: Path) -> None:
     temporary = path.with_name(path.name + ".part")
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_HEADER, json.dumps(_header(trace), indent=1))
+            archive.writestr(_HEADER, json.dumps(header_of(trace), indent=1))
             archive.writestr(_STRINGS, _parquet({"text": list(trace.strings)}))
             for table in TABLES:
                 archive.writestr(f"{table}.parquet", _parquet(vars(trace.table(table))))
@@ -82,26 +81,13 @@ def load(data: bytes, origin: str) -> Trace:
                 for t in TABLES
             }
             strings = tuple(_table(archive.read(_STRINGS)).column("text").to_pylist())
-        trace = Trace(strings=strings, meta=_meta(header), health=_health(header), **tables)
+        trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
         check(trace)
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
         raise CorruptInputError(
             f"{origin} is a damaged stored trace ({error})", "Write it again from its source"
         ) from None
     return trace
-
-
-def _header(trace: Trace) -> dict[str, Any]:
-    meta = asdict(trace.meta)
-    meta["signals"] = sorted(trace.meta.signals)
-    return {
-        "version": SCHEMA_VERSION,
-        "tables": list(TABLES),
-        "meta": meta,
-        "events_read": trace.health.events_read,
-        "events_kept": trace.health.events_kept,
-        "health": [asdict(c) for c in trace.health.counters],
-    }
 
 
 def _check_version(header: dict[str, Any], origin: str) -> None:
@@ -111,26 +97,6 @@ def _check_version(header: dict[str, Any], origin: str) -> None:
             f"{origin} has trace version {version}, this stepwhy reads up to {SCHEMA_VERSION}",
             "Update stepwhy",
         )
-
-
-def _meta(header: dict[str, Any]) -> Meta:
-    fields = dict(header["meta"])
-    fields["signals"] = frozenset(fields["signals"])
-    fields["notes"] = tuple(fields["notes"])
-    return Meta(**fields)
-
-
-def _health(header: dict[str, Any]) -> Health:
-    health = Health(header["events_read"], header["events_kept"])
-    for counter in (HealthCounter(**c) for c in header["health"]):
-        health.count(
-            counter.counter,
-            counter.severity,
-            counter.help,
-            count=counter.count,
-            dropped=counter.dropped,
-        )
-    return health
 
 
 def _parquet(columns: dict[str, Any]) -> bytes:

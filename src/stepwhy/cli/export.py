@@ -1,0 +1,48 @@
+"""`stepwhy export`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+_FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy")
+_ENDINGS = re.compile(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.gz)?$")
+
+
+@click.command()
+@click.argument("path", metavar="PATH")
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="chrome-trace",
+    show_default=True,
+    help="Format: 'chrome-trace' is what Perfetto reads, too; 'parquet' is a folder of tables.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write; by default named after PATH, in this folder. A '.gz' is compressed.",
+)
+def export(path: str, form: str, out: Path | None) -> None:
+    """Write a trace for other programs: a timeline to look at, or tables to query.
+
+    PATH is what 'stepwhy explain' takes. Open a Chrome trace at ui.perfetto.dev or
+    chrome://tracing; 'stepwhy explain' reads it back with nothing lost.
+    """
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.explain import open_one
+    from stepwhy.errors import OutputError
+    from stepwhy.export import WRITERS
+
+    with progress((path,)) as report:
+        trace = open_one(path, report).trace
+    ending, write = WRITERS[form]
+    file = out or Path(_ENDINGS.sub("", Path(path).resolve().name) + ending)
+    if file.exists() and file.samefile(path):
+        raise OutputError(f"{file.name} is what was to be exported", "Name another file with --out")
+    write(trace, file)
+    click.echo(f"Exported: {file}", err=True)

@@ -1,0 +1,92 @@
+"""Chrome trace JSON, which chrome://tracing and Perfetto open and `stepwhy explain` reads back.
+
+Times are microseconds with three decimals, relative to `baseTimeNanoseconds`: a viewer keeps them
+as doubles, in which those of the epoch clock would lose their nanoseconds. What the events cannot
+hold (the other tables, facts about the run) stands under the key `stepwhy`, which viewers pass
+over.
+
+Source: the "Trace Event Format" document of the Chromium project.
+"""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import msgspec
+
+from stepwhy.errors import OutputError
+from stepwhy.export.events import Stage
+from stepwhy.export.redaction import without_homes
+from stepwhy.trace.header import header_of
+from stepwhy.trace.schema import TABLES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepwhy.trace import Trace
+
+SCHEMA = "stepwhy.chrome-trace/1"
+# Version history: 1, the first.
+
+
+def write_chrome_trace(trace: Trace, path: Path) -> None:
+    """Write a trace; the file appears complete or not at all, compressed if it ends in '.gz'.
+
+    Args:
+        trace: The trace.
+        path: The file.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with _open(temporary, compressed=path.name.endswith(".gz")) as file:
+            _write(without_homes(trace), file)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(
+            f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
+            "Choose a folder that you may write to and that has space",
+        ) from None
+
+
+def _open(path: Path, *, compressed: bool) -> BinaryIO:
+    return (
+        cast("BinaryIO", gzip.open(path, "wb", compresslevel=5)) if compressed else path.open("wb")
+    )
+
+
+def _write(trace: Trace, file: BinaryIO) -> None:
+    """One event per line, as they come: a file of any length takes no more memory."""
+    stage = Stage(trace)
+    header = {
+        "schema": SCHEMA,
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": stage.base_ns,
+        "stepwhy": _about(trace, stage),
+    }
+    file.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n')
+    events = stage.events()
+    file.write(next(events))
+    file.writelines(b",\n" + event for event in events)
+    file.write(b"\n]}\n")
+
+
+def _about(trace: Trace, stage: Stage) -> dict[str, Any]:
+    """All but the slices, which the events are."""
+    rest = {
+        table: {name: column.tolist() for name, column in vars(trace.table(table)).items()}
+        for table in TABLES
+        if table != "slices"
+    }
+    return header_of(trace) | {
+        "strings": list(trace.strings),
+        "columns": rest,
+        "thread_tracks": [thread.track for thread in stage.layout.threads],
+    }
+
+
+__all__ = ["SCHEMA", "write_chrome_trace"]

@@ -1,0 +1,122 @@
+"""Where the slices of a trace lie in a Chrome trace: processes, threads, and lanes that nest.
+
+A viewer draws the events of one thread as a stack of calls, so that two which overlap without
+nesting must not share one: streams of rounded times, or an executor's parallel operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace import NULL, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One row of the viewer.
+
+    Args:
+        process: Number of its process, from 1.
+        name: Name for people.
+        track: Row of tracks.
+    """
+
+    process: int
+    name: str
+    track: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The rows of the viewer.
+
+    Args:
+        processes: Names of processes; the number of the first is 1.
+        threads: Threads; the number of the first is 1.
+        thread: Thread number of every slice; (slices,).
+    """
+
+    processes: tuple[str, ...]
+    threads: tuple[Thread, ...]
+    thread: NDArray[np.int64]
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Process and thread number of a slice."""
+        number = int(self.thread[row])
+        return self.threads[number - 1].process, number
+
+
+def lay_out(trace: Trace) -> Layout:
+    """Find a place for every slice: hosts' processes first, then devices."""
+    processes: dict[tuple[bool, int], str] = {}
+    for track in sorted(range(len(trace.tracks)), key=lambda t: _process_key(trace, t)):
+        processes.setdefault(_process_key(trace, track), _process_name(trace, track))
+    numbers = {key: number for number, key in enumerate(processes, 1)}
+    threads: list[Thread] = []
+    thread = np.zeros(len(trace.slices), dtype=np.int64)
+    by_track = np.argsort(trace.slices.track, kind="stable")
+    tracks, first = np.unique(trace.slices.track[by_track], return_index=True)
+    for track, rows in zip(tracks.tolist(), np.split(by_track, first)[1:], strict=True):
+        lanes = nesting_lanes(trace.slices.start_ns[rows].tolist(), trace.end_ns[rows].tolist())
+        thread[rows] = len(threads) + 1 + np.asarray(lanes)
+        name = trace.string(int(trace.tracks.name[track]))
+        process = numbers[_process_key(trace, track)]
+        threads += [
+            Thread(process, f"{name} ({lane + 1})" if lane else name, track)
+            for lane in range(max(lanes) + 1)
+        ]
+    return Layout(tuple(processes.values()), tuple(threads), thread)
+
+
+def nesting_lanes(starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """First-fit lanes on which intervals either nest or do not touch.
+
+    Args:
+        starts: Starts, ascending; of equal ones the longest first.
+        ends: Ends.
+
+    Returns:
+        The lane of every interval.
+    """
+    open_ends: list[list[int]] = []
+    lanes = []
+    for start, end in zip(starts, ends, strict=True):
+        for lane, stack in enumerate(open_ends):
+            while stack and stack[-1] <= start:
+                stack.pop()
+            if not stack or end <= stack[-1]:
+                stack.append(end)
+                lanes.append(lane)
+                break
+        else:
+            lanes.append(len(open_ends))
+            open_ends.append([end])
+    return lanes
+
+
+def _process_key(trace: Trace, track: int) -> tuple[bool, int]:
+    """(is a device, row of the device or id of the process)."""
+    tracks = trace.tracks
+    device = int(tracks.device[track])
+    on_device = tracks.role[track] in {Role.STREAM, Role.EXECUTOR} and device != NULL
+    return (True, device) if on_device else (False, int(tracks.process[track]))
+
+
+def _process_name(trace: Trace, track: int) -> str:
+    on_device, number = _process_key(trace, track)
+    if on_device:
+        return trace.string(int(trace.devices.name[number]))
+    return "host" if number == NULL else f"host process {number}"
+
+
+__all__ = ["Layout", "Thread", "lay_out", "nesting_lanes"]

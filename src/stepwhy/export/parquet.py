@@ -1,0 +1,91 @@
+"""A folder with one Parquet file per table, for data frames and SQL engines.
+
+Texts stand in place of their indices, names in place of enumerations, nulls in place of -1. Columns
+and units are those of the trace schema; a 'row' column counts rows, so that tables can be joined.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.errors import OutputError
+from stepwhy.export.redaction import without_homes
+from stepwhy.trace import NULL
+from stepwhy.trace.integrity import ENUMS
+from stepwhy.trace.schema import TABLES, columns_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+    from stepwhy.trace.schema import Column, Table
+
+
+def write_parquet(trace: Trace, path: Path) -> None:
+    """Write the tables that have rows; the folder appears complete or not at all.
+
+    Args:
+        trace: The trace.
+        path: The folder, which must not hold anything yet.
+
+    Raises:
+        OutputError: The folder is not empty, or cannot be written.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - a tenth of a second that most commands never need
+
+    temporary = path.with_name(path.name + ".part")
+    public = without_homes(trace)
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        for table in TABLES:
+            if len(public.table(table)):
+                file = temporary / f"{table}.parquet"
+                pq.write_table(_table(public, table), file, compression="zstd")
+        temporary.replace(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise OutputError(
+            f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
+            "Choose a folder that does not exist yet, where you may write",
+        ) from None
+
+
+def _table(trace: Trace, table: Table) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see `write_parquet`
+
+    rows = trace.table(table)
+    columns = {"row": pa.array(np.arange(len(rows), dtype=np.int64))}
+    for column in columns_of(table):
+        columns[column.name] = _column(trace, column, getattr(rows, column.name))
+    return pa.table(columns)
+
+
+def _column(trace: Trace, column: Column, values: NDArray[Any]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see `write_parquet`
+
+    is_null = (values == NULL) if column.null == str(NULL) else np.zeros(len(values), dtype=bool)
+    if column.unit == "string":
+        return _texts(values, is_null, trace.strings)
+    if column.unit in ENUMS:
+        members = {int(m): m.name.lower() for m in ENUMS[column.unit]}
+        names = [members.get(i, "") for i in range(max(members) + 1)]
+        return _texts(values, is_null, names)
+    return pa.array(values, mask=is_null)
+
+
+def _texts(values: NDArray[Any], is_null: NDArray[np.bool_], texts: Any) -> Any:
+    """Only the texts that occur, each once."""
+    import pyarrow as pa  # noqa: PLC0415 - see `write_parquet`
+
+    used, index = np.unique(np.where(is_null, 0, values), return_inverse=True)
+    indices = pa.array(index.reshape(-1).astype(np.int32), mask=is_null)
+    return pa.DictionaryArray.from_arrays(indices, pa.array([texts[int(u)] for u in used]))
+
+
+__all__ = ["write_parquet"]

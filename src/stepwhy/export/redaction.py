@@ -1,0 +1,24 @@
+"""What of a trace's texts may leave the machine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepwhy.trace import Trace
+
+_HOME = re.compile(r"/(?:home|Users)/[^/\s:]+|/root(?=/|$)")
+
+
+def without_homes(trace: Trace) -> Trace:
+    """A trace whose texts name no home folder, and so no user.
+
+    Importers keep names of hosts out and shorten paths of source files; this is for the paths that
+    stand inside of other names, as of a kernel or a range.
+    """
+    return replace(trace, strings=tuple(_HOME.sub("~", text) for text in trace.strings))
+
+
+__all__ = ["without_homes"]

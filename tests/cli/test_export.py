@@ -1,0 +1,59 @@
+"""`stepwhy export` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli
+from tests.kineto_samples import SECRETS, sample
+
+
+@pytest.fixture
+def trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "run.pt.trace.json"
+    path.write_bytes(sample("2024 fractional"))
+    return path
+
+
+def invoke(*args):
+    outcome = CliRunner().invoke(cli, [str(a) for a in args])
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
+
+
+def explained(path):
+    result = json.loads(invoke("explain", path, "--json").stdout)
+    del result["inputs"][0]["path"]
+    return result
+
+
+@pytest.mark.parametrize("form", ["chrome-trace", "perfetto", "stepwhy"])
+def test_what_is_exported_explains_as_its_source_does(trace, tmp_path, form):
+    out = tmp_path / "out.json.gz"
+    invoke("export", trace, "--to", form, "--out", out)
+    assert explained(out) == explained(trace)
+
+
+def test_the_file_is_named_after_its_source(trace, tmp_path):
+    outcome = invoke("export", trace)
+    assert outcome.stderr == "Exported: run.trace.json.gz\n"
+    assert (tmp_path / "run.trace.json.gz").is_file()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_nothing_private_is_exported(trace, tmp_path):
+    invoke("export", trace, "--out", "x.json")
+    text = (tmp_path / "x.json").read_text()
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+def test_the_source_itself_is_not_overwritten(trace):
+    before = trace.read_bytes()
+    outcome = CliRunner().invoke(cli, ["export", str(trace), "--out", str(trace)])
+    assert outcome.exit_code == 4
+    assert "is what was to be exported" in outcome.stderr
+    assert trace.read_bytes() == before

@@ -1,0 +1,145 @@
+"""Exported timelines: by the rules of the format, and read back whole."""
+
+import gzip
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.importers.tf_samples import source_of
+from tests.passes.timeline import Timeline
+from tests.trace.traces import traces
+
+from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
+from stepwhy.export.chrome_trace import write_chrome_trace
+from stepwhy.importers import exported
+from stepwhy.trace import Kind
+from stepwhy.trace.schema import TABLES
+
+
+def drawn():
+    """A step with a launch, its kernel, a child and a thread of another process."""
+    timeline = Timeline(unit_ns=1)
+    timeline.steps(1_000_000_000_000_000_001, 1_000_000_000_000_009_001)
+    at = 1_000_000_000_000_000_101
+    timeline.launch((at, at + 50), (at + 40, at + 640), 7)
+    timeline.add(timeline.stream(), Kind.KERNEL, at + 600, at + 900, name='a "quoted" kernel')
+    timeline.add(timeline.executor(), Kind.KERNEL, at, at + 3, name="mm", scope="net/mm")
+    timeline.builder.add("counters", time_ns=at, name=timeline.builder.intern("memory"), value=5)
+    timeline.builder.add("flows", source=1, target=3, kind=1)
+    return timeline.trace()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(trace, name="x.trace.json"):
+        write_chrome_trace(trace, tmp_path / name)
+        return (tmp_path / name).read_bytes()
+
+    return _write
+
+
+def same(a, b):
+    tables = ((t, c) for t in TABLES for c in vars(a.table(t)))
+    assert all(np.array_equal(getattr(a.table(t), c), getattr(b.table(t), c)) for t, c in tables)
+    return (a.strings, a.meta, a.health) == (b.strings, b.meta, b.health)
+
+
+@settings(deadline=None)
+@given(trace=traces())
+def test_nothing_is_lost(trace, tmp_path_factory):
+    path = tmp_path_factory.mktemp("export") / "x.json"
+    write_chrome_trace(trace, path)
+    source = source_of(path.read_bytes())
+    assert exported.recognise(source)
+    assert same(exported.read(source), trace)
+
+
+def test_every_event_keeps_to_the_rules_of_the_format(write):
+    document = json.loads(write(drawn()))
+    events = document["traceEvents"]
+    named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    slices = [e for e in events if e["ph"] == "X"]
+    assert {(e["pid"], e["tid"]) for e in slices} <= named
+    assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in slices)
+    assert {e["ph"] for e in events} == {"M", "X", "s", "f", "C"}
+    for row in named:
+        spans = [(e["ts"], e["ts"] + e["dur"]) for e in slices if (e["pid"], e["tid"]) == row]
+        for (_, end), (start, until) in pairwise(sorted(spans, key=lambda s: (s[0], -s[1]))):
+            assert start >= end or until <= end + 1e-6
+
+
+def test_nanoseconds_are_exact(write):
+    text = write(drawn()).decode()
+    assert '"baseTimeNanoseconds":1000000000000000001' in text
+    assert '"ts":0.100,"dur":0.050' in text
+    assert '"ts":0.140,"dur":0.600' in text
+
+
+def test_an_arrow_leads_from_the_launch_to_its_kernel(write):
+    events = json.loads(write(drawn()))["traceEvents"]
+    starts = {e["id"]: e for e in events if e["ph"] == "s"}
+    ends = {e["id"]: e for e in events if e["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    launch = next(e for e in starts.values() if e["cat"] == "launch")
+    # Inside the call, and not after the kernel has begun.
+    assert (launch["ts"], ends[launch["id"]]["ts"]) == (0.14, 0.14)
+
+
+def test_a_name_that_ends_in_gz_is_compressed(write):
+    assert json.loads(gzip.decompress(write(drawn(), "x.json.gz")))["displayTimeUnit"] == "ms"
+
+
+def test_homes_of_users_stay_behind(write):
+    timeline = Timeline()
+    track = timeline.thread()
+    timeline.add(track, Kind.OP, 0, 1, name="load /home/someone/data", source="/root/x.py(1): f")
+    text = write(timeline.trace()).decode()
+    assert "someone" not in text
+    assert "/root" not in text
+    assert "load ~/data" in text
+
+
+def test_a_folder_that_is_not_there_is_refused_and_nothing_left(tmp_path):
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_chrome_trace(drawn(), tmp_path / "no" / "x.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", [0.5, 0.9, 0.999])
+def test_a_file_that_was_cut_off_is_refused(write, part):
+    data = write(drawn())
+    with pytest.raises(CorruptInputError, match="cut off or changed"):
+        exported.read(source_of(data[: int(part * len(data))]))
+
+
+def test_a_file_without_one_of_its_events_is_refused(write):
+    lines = write(drawn()).splitlines()
+    kept = [line for line in lines if b"quoted" not in line or b"traceEvents" in line]
+    with pytest.raises(CorruptInputError):
+        exported.read(source_of(b"\n".join(kept)))
+
+
+def test_a_newer_file_is_refused(write):
+    data = write(drawn()).replace(b"stepwhy.chrome-trace/1", b"stepwhy.chrome-trace/2", 1)
+    with pytest.raises(NewerFormatError, match="Update"):
+        exported.read(source_of(data))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(32, 126)), max_size=4))
+def test_damage_never_surprises(tmp_path_factory, flips):
+    path = tmp_path_factory.mktemp("damage") / "x.json"
+    write_chrome_trace(drawn(), path)
+    data = bytearray(path.read_bytes())
+    for position, value in flips:
+        data[int(position * (len(data) - 1))] = value
+    source = source_of(bytes(data))
+    if exported.recognise(source):
+        try:
+            trace = exported.read(source)
+        except StepwhyError:
+            return
+        assert len(trace.slices)
