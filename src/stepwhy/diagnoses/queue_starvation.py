@@ -160,15 +160,16 @@ _FASTER = Fix(
     "                               enqueue_many=True)\n"
     "# TF2\n"
     "dataset = (tf.data.TFRecordDataset(path).shuffle(n).repeat()\n"
-    "           .batch(batch_size).map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
-    "           .prefetch(tf.data.AUTOTUNE))",
+    "           .batch(batch_size).map(decode, num_parallel_calls=4)\n"
+    "           .prefetch(2))",
     "none",
 )
 _SMALLER = Fix(
     "Keep fewer elements back: min_after_dequeue of them are made, and kept in memory, before the "
     "first batch. Shuffle the names of the files, too.",
-    "batch = tf.train.shuffle_batch(tensors, batch_size, min_after_dequeue=20 * batch_size,\n"
-    "                               capacity=23 * batch_size)\n"
+    "batch = tf.train.shuffle_batch(tensors, batch_size,\n"
+    "                               capacity=23 * batch_size,\n"
+    "                               min_after_dequeue=20 * batch_size)\n"
     "# TF2\n"
     "dataset = dataset.shuffle(20 * batch_size)",
     "none",

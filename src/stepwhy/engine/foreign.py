@@ -25,11 +25,6 @@ _KNOWN = (
     ),
     (re.compile(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _SAME_RUN),
     (re.compile(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
-    (
-        re.compile(rb"^.{8}.{4}\x09.{8}\x1a\x0dbrain\.Event:", re.DOTALL),
-        "a TensorBoard event file",
-        _SAME_RUN,
-    ),
 )
 # Names of planes, each behind the tag of its field, in a file of which no event can be read.
 _XPLANE = re.compile(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")

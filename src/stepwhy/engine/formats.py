@@ -17,6 +17,7 @@ IMPORTERS = (
     "stepwhy.importers.kineto",
     "stepwhy.importers.xplane",
     "stepwhy.importers.tf_timeline",
+    "stepwhy.importers.tensorboard",
     "stepwhy.importers.run_metadata",
 )
 """Asked in this order; a strict recogniser stands before a lenient one."""

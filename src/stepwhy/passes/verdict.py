@@ -85,6 +85,8 @@ def unusable(facts: Facts) -> str:
 
 def _nothing(facts: Facts) -> str:
     if facts.observed is not None and not len(facts.trace.slices):
+        if "summaries" in facts.trace.meta.signals:
+            return "Cannot tell: the file holds how long steps took, but not what they do."
         if not facts.trace.meta.framework:
             return (
                 "Cannot tell: the steps were timed, but no framework computed in them that could "
@@ -94,6 +96,8 @@ def _nothing(facts: Facts) -> str:
             "Cannot tell: the steps were timed, but the run ended before one could be traced. Let "
             "it train for 20 steps or more."
         )
+    if len(facts.trace.levels) and not len(facts.trace.slices):
+        return "Cannot tell: the file holds fill levels of queues, but not what the steps do."
     return "" if len(facts.trace.slices) and facts.wall_ns else "The file records no timed event."
 
 

@@ -27,6 +27,7 @@ _LOOK_BETWEEN = (
     "Look at what the loop does between two framework calls: reading, writing, sleeping or waiting "
     "there is not traced."
 )
+_WATCH = "Watch the run with 'stepwhy run train.py': summaries do not say what a step does."
 
 
 def next_steps(result: Result) -> list[str]:
@@ -35,6 +36,8 @@ def next_steps(result: Result) -> list[str]:
     advice = [
         entry.help for file in result.inputs for entry in file.health if entry.severity == "error"
     ]
+    if any(file.format == "tensorboard" for file in result.inputs):
+        return list(dict.fromkeys([*filter(None, advice), _WATCH]))
     if result.steps.source == "hook":
         longer = _RUN_LONGER if framework else _NOT_TRACED
         advice.append(_LOOK_BETWEEN if result.devices else longer)

@@ -43,7 +43,8 @@ class Meta:
         signals: What the profiler could see. Passes abstain on what is missing here:
             'host-ops', 'device-activity' (an accelerator was observed or would have been),
             'runtime-calls', 'copy-bytes', 'input', 'python-stacks', 'placement', 'step-log',
-            'memory', 'whole-step' (the record is exactly one run of a graph, from start to end).
+            'memory', 'whole-step' (the record is exactly one run of a graph, from start to end),
+            'summaries' (what the training itself summarised, no record of its steps).
         device_expected: The trace shows that an accelerator was in use, seen or not.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
     """

@@ -4,7 +4,8 @@ They live in a pool and package of their own, so that they never collide with Te
 same process. Strings are declared as bytes: a damaged character must not refuse the whole file.
 
 Source: `step_stats.proto`, `config.proto`, `graph.proto`, `node_def.proto`, `attr_value.proto`,
-`tensor_description.proto`, `allocation_description.proto` and `tensor_shape.proto` of TensorFlow;
+`tensor_description.proto`, `allocation_description.proto`, `tensor_shape.proto`, `event.proto`,
+`summary.proto` and `tensor.proto` of TensorFlow;
 `xplane.proto` of its TSL, which JAX shares.
 """
 
@@ -71,6 +72,16 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
     "ListValue": (("s", 2, "*bytes"), ("shape", 7, "*TensorShape")),
     "TensorShape": (("dim", 2, "*Dim"), ("unknown_rank", 3, "bool")),
     "Dim": (("size", 1, "int64"),),
+    # What TensorBoard reads: one event per record.
+    "Event": (
+        ("wall_time", 1, "double"),
+        ("step", 2, "int64"),
+        ("file_version", 3, "bytes"),
+        ("summary", 5, "Summary"),
+    ),
+    "Summary": (("value", 1, "*SummaryValue"),),
+    "SummaryValue": (("tag", 1, "bytes"), ("simple_value", 2, "float"), ("tensor", 8, "Tensor")),
+    "Tensor": (("tensor_content", 4, "bytes"), ("float_val", 5, "*float")),
     # Host names (field 4 of the space) are left out: they are nobody's business.
     "XSpace": (("planes", 1, "*XPlane"), ("errors", 2, "*bytes")),
     "XPlane": (
