@@ -10,6 +10,7 @@ The tree::
     │   ├── UnsupportedFormatError    unsupported-format
     │   ├── CorruptInputError         corrupt-input
     │   ├── NoTracesError             no-traces
+    │   ├── NoPlacementError          no-placement
     │   ├── SeveralRunsError          several-runs
     │   └── NewerFormatError          newer-format
     ├── OutputError                 exit code 4: a result cannot be written
@@ -82,6 +83,12 @@ class NoTracesError(InputError):
     """A folder in which nothing is a trace."""
 
     slug = "no-traces"
+
+
+class NoPlacementError(InputError):
+    """A record that does not tell on which device operations ran."""
+
+    slug = "no-placement"
 
 
 class SeveralRunsError(InputError):

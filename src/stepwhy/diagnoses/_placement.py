@@ -7,16 +7,28 @@ spelling of them, and a partial request names some of the same fields.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import Group, grouped
-from stepwhy.trace import NULL
+from stepwhy.diagnoses._look import (
+    Group,
+    grouped,
+    mean_within,
+    on_scale,
+    scopes_among,
+    steady_rows,
+    time_of,
+)
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
 
@@ -33,6 +45,10 @@ _STATE = re.compile(
     r"|\w*Queue\w*|\w*Iterator\w*|\w*Dataset\w*|\w*Reader\w*|Save\w*|Restore\w*|\w*Summary\w*"
     r"|Merge|Switch|Enter|Exit|NextIteration|LoopCond|ControlTrigger|(Eager)?PyFunc\w*"
 )
+IN_GRADIENTS = re.compile(r"(?:^|/)gradients(?:_\d+)?/")
+_VARIABLE = re.compile(r"(Ref)?Variable(V2)?|VarHandleOp")
+# 'kernel/read' of a reference variable, 'dense/MatMul/ReadVariableOp' of a resource.
+_READ = re.compile(r"(?P<variable>.+?)/(read|(\w+/)?(Read\w*/)?ReadVariableOp)(_\d+)?")
 _STATE_SCOPE = re.compile(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
 # What an accelerator is bought for; one of these in the wrong place matters by itself.
 _HEAVY = re.compile(
@@ -174,20 +190,111 @@ class Crossing:
     dur_ns: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One tensor that crosses from one device to another in one traced run of the graph.
+
+    Args:
+        source: Row of `nodes` whose output travels.
+        target: Row of a consumer, NULL where it is not known.
+        sender, receiver: The devices.
+        bytes, dur_ns: Size and time, NULL where not recorded.
+    """
+
+    source: int
+    target: int
+    sender: str
+    receiver: str
+    bytes: int
+    dur_ns: int
+
+
+def trips(facts: Facts) -> list[Trip]:
+    """All tensors that cross devices."""
+    trace, copies = facts.trace, facts.trace.copies
+    columns = (
+        copies.source, copies.target, copies.from_device,
+        copies.to_device, copies.bytes, copies.dur_ns,
+    )  # fmt: skip
+    return [
+        Trip(source, target, trace.string(sender), trace.string(receiver), size, dur)
+        for source, target, sender, receiver, size, dur in zip(
+            *(c.tolist() for c in columns), strict=True
+        )
+        if sender != receiver
+    ]
+
+
 def crossings(facts: Facts, nodes: Iterable[Node]) -> Crossing:
     """The copies to and from some nodes that cross devices."""
     rows = {node.row for node in nodes}
-    copies = facts.trace.copies
-    table = zip(
-        *(c.tolist() for c in (copies.source, copies.target, copies.from_device,
-                               copies.to_device, copies.bytes, copies.dur_ns)), strict=True,
-    )  # fmt: skip
-    ours = [(size, dur) for source, target, sender, receiver, size, dur in table
-            if sender != receiver and (source in rows or target in rows)]  # fmt: skip
+    return crossing_of(facts, [t for t in trips(facts) if t.source in rows or t.target in rows])
+
+
+def crossing_of(facts: Facts, some: Sequence[Trip]) -> Crossing:
+    """Some copies together, per run of the graph."""
     runs = _runs(facts)
-    return Crossing(
-        len(ours) / runs, _mean([s for s, _ in ours], runs), _mean([d for _, d in ours], runs)
-    )
+    sizes, times = [t.bytes for t in some], [t.dur_ns for t in some]
+    return Crossing(len(some) / runs, _mean(sizes, runs), _mean(times, runs))
+
+
+def copies_by_node(facts: Facts) -> dict[str, Crossing]:
+    """The copies of each node's outputs to other devices, by its name; only nodes with any."""
+    own: dict[str, list[Trip]] = defaultdict(list)
+    names = facts.trace.nodes.name.tolist()
+    for trip in trips(facts):
+        own[facts.trace.string(names[trip.source])].append(trip)
+    return {name: crossing_of(facts, some) for name, some in own.items()}
+
+
+def variable_of(facts: Facts, trip: Trip) -> str:
+    """Name of the variable whose value travels, '' where something else does."""
+    nodes = facts.trace.nodes
+    name, op = (facts.trace.string(int(c[trip.source])) for c in (nodes.name, nodes.op))
+    if _VARIABLE.fullmatch(op):
+        return name
+    match = _READ.fullmatch(name)
+    return match["variable"] if match and op in {"Identity", "ReadVariableOp"} else ""
+
+
+def variable_trips(facts: Facts, every: Sequence[Trip]) -> list[Trip]:
+    """Copies of variables to other devices, and of their gradients back.
+
+    A gradient is told by its name, by its size, which is that of a variable which travels, and by
+    its receiver, which is the device of that variable.
+
+    Args:
+        facts: Facts of the run.
+        every: All copies.
+    """
+    values = [t for t in every if t.bytes != 0 and variable_of(facts, t)]
+    theirs = {(t.sender, t.bytes) for t in values if t.bytes != NULL}
+    names = facts.trace.nodes.name
+    back = [
+        t for t in every
+        if (t.receiver, t.bytes) in theirs
+        and IN_GRADIENTS.search(facts.trace.string(int(names[t.source])))
+    ]  # fmt: skip
+    return [*values, *back]
+
+
+def trip_rows(facts: Facts, some: Iterable[Trip]) -> NDArray[np.int64]:
+    """The slices of some copies in the steady steps; (slices,)."""
+    names = facts.trace.nodes.name
+    nodes = frozenset(facts.trace.string(int(names[t.source])) for t in some)
+    return scopes_among(facts, steady_rows(facts, Kind.MEMCPY), nodes)
+
+
+def exposed_copies_ns(facts: Facts, some: Iterable[Trip]) -> int | None:
+    """Time per step in which some copies run and nothing computes, None where none was timed."""
+    rows = trip_rows(facts, some)
+    if not len(rows):
+        return None
+    time = time_of(facts, rows)
+    for activity in facts.leading:
+        time = time - activity.compute
+    exposed = on_scale(facts, mean_within(facts, time), "transfer")
+    return min(exposed, facts.breakdown["transfer"])
 
 
 def _runs(facts: Facts) -> int:

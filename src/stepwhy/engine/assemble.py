@@ -11,6 +11,7 @@ import numpy as np
 from stepwhy import __version__
 from stepwhy.diagnoses import run_all
 from stepwhy.engine.host_notes import host_notes
+from stepwhy.engine.placement import bounded, placement_of
 from stepwhy.engine.step_summary import note_of_changes, steady_span, summarise_steps
 from stepwhy.findings import (
     Breakdown,
@@ -73,6 +74,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         host=host_load(facts.trace),
         events=find_events(facts.trace),
         pipelines=find_pipelines(facts.trace, steady_span(facts)),
+        placement=bounded(placement_of(facts)),
     )
 
 

@@ -9,16 +9,17 @@ from stepwhy.engine.assemble import assemble
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.inputs import resolve
+from stepwhy.engine.placement import placement_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.engine.run_directory import read_run_directory
-from stepwhy.errors import InputError, NoTracesError, SeveralRunsError
+from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.passes.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from stepwhy.findings import Result
+    from stepwhy.findings import Placement, Result
     from stepwhy.trace import Trace
 
     Progress = Callable[[str, int, int], None]
@@ -55,6 +56,27 @@ def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
             progress(f"analysing {one.path}", done, len(opened))
         results.append(assemble(Facts(one.trace), one.path, one.format))
     return combine(results, [o.trace.meta for o in opened], skipped)
+
+
+def read_placement(name: str, progress: Progress | None = None) -> Placement:
+    """Every operation of a run's graph, unbounded.
+
+    Args:
+        name: What the user named.
+        progress: As in `explain`.
+
+    Raises:
+        InputError: Nothing there can be read, or nothing tells where operations ran.
+    """
+    opened, _ = open_run([name], progress)
+    for one in opened:
+        placement = placement_of(Facts(one.trace))
+        if placement is not None:
+            return placement
+    raise NoPlacementError(
+        f"{name} does not record where operations ran",
+        "Record a TensorFlow session with 'stepwhy run', or with output_partition_graphs",
+    )
 
 
 def open_run(

@@ -13,6 +13,15 @@ from stepwhy.findings.measurement import (
     OpDifference,
     RunSummary,
 )
+from stepwhy.findings.placement import (
+    PLACEMENT_SCHEMA,
+    PlacedOp,
+    PlacedScope,
+    Placement,
+    PlacementChange,
+    PlacementDifference,
+    PlacementResult,
+)
 from stepwhy.findings.result import (
     CATEGORIES,
     SCHEMA,
@@ -42,6 +51,7 @@ __all__ = [
     "CATEGORIES",
     "COMPARE_SCHEMA",
     "LAB_SCHEMA",
+    "PLACEMENT_SCHEMA",
     "SCHEMA",
     "BenchResult",
     "BoundBy",
@@ -66,6 +76,12 @@ __all__ = [
     "OpDifference",
     "Pipeline",
     "PipelineStage",
+    "PlacedOp",
+    "PlacedScope",
+    "Placement",
+    "PlacementChange",
+    "PlacementDifference",
+    "PlacementResult",
     "Result",
     "Run",
     "RunSummary",

@@ -16,10 +16,12 @@ from stepwhy.findings import (
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     LAB_SCHEMA,
+    PLACEMENT_SCHEMA,
     SCHEMA,
     BenchResult,
     Comparison,
     LabResult,
+    PlacementResult,
     Result,
 )
 
@@ -28,6 +30,7 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "bench": (BenchResult, BENCH_SCHEMA),
     "compare": (Comparison, COMPARE_SCHEMA),
     "lab": (LabResult, LAB_SCHEMA),
+    "placement": (PlacementResult, PLACEMENT_SCHEMA),
 }
 """What is printed as JSON: the class and the version of each contract, by a short name."""
 
@@ -36,7 +39,7 @@ def contract_schema(name: str) -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of what `report.json.render` returns for a contract.
 
     Args:
-        name: 'result', 'bench', 'compare' or 'lab'.
+        name: 'result', 'bench', 'compare', 'lab' or 'placement'.
     """
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)

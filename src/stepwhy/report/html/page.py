@@ -13,7 +13,7 @@ import jinja2
 from stepwhy import units
 from stepwhy.findings import CATEGORIES
 from stepwhy.report import advice, picture, watched, words
-from stepwhy.report.html import chart, levels
+from stepwhy.report.html import chart, levels, placement
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
@@ -23,7 +23,7 @@ _TEMPLATES = resources.files("stepwhy.report") / "templates"
 
 def page(result: Result) -> str:
     """The whole page for a result."""
-    script = _asset("sort.js")
+    script = _asset("sort.js") + _asset("placement.js")
     text = (
         _environment()
         .get_template("report.html.jinja")
@@ -35,6 +35,7 @@ def page(result: Result) -> str:
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),
+            placement=placement.placement_view(result.placement),
             events=watched.told_events(result),
             colour=words.colour_of(result.verdict.bound_by),
             whole=words.whole(result),

@@ -1,0 +1,62 @@
+"""`stepwhy placement`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from stepwhy.cli.bench import json_option
+
+if TYPE_CHECKING:
+    from stepwhy.findings import PlacementResult
+
+_RUNS = 2
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH [PATH]")
+@click.option("--scope", default="", metavar="SCOPE", help="Only operations in this name scope.")
+@click.option(
+    "--device",
+    default="",
+    metavar="DEVICE",
+    help="Only operations that ran on this device, or part of one: GPU:0, /job:ps.",
+)
+@click.option("--moved", is_flag=True, help="Only operations that ran elsewhere than asked for.")
+@json_option
+def placement(
+    paths: tuple[str, ...], scope: str, device: str, *, moved: bool, as_json: bool
+) -> None:
+    """List where the operations of a graph were asked to run, and where they ran.
+
+    PATH is a run directory of 'stepwhy run' or a RunMetadata file. Of two, only the operations are
+    listed that differ: in their device, in whether they ran, or in the copies that they cause.
+    """
+    if len(paths) > _RUNS:
+        raise click.UsageError("one run, or two to compare")
+    result = _read(paths, scope, device, moved=moved)
+    if as_json:
+        from stepwhy.report.json import render
+
+        click.echo(render(result), nl=False)
+        return
+    from stepwhy.report.terminal.placement import render_placement
+
+    render_placement(result, every=bool(scope or device or moved))
+
+
+def _read(paths: tuple[str, ...], scope: str, device: str, *, moved: bool) -> PlacementResult:
+    from stepwhy import __version__
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.explain import read_placement
+    from stepwhy.engine.placement import differences, select
+    from stepwhy.findings import PlacementResult
+
+    with progress(paths) as report:
+        read = [read_placement(path, report) for path in paths]
+    tables = [select(one, scope=scope, device=device, elsewhere=moved) for one in read]
+    if len(paths) == 1:
+        return PlacementResult(paths[0], tables[0], stepwhy=__version__)
+    changed = differences((paths[0], tables[0]), (paths[1], tables[1]))
+    return PlacementResult(paths[1], difference=changed, stepwhy=__version__)

@@ -1,0 +1,150 @@
+"""The placement of a graph as a tree of its name scopes, to fold out and to search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stepwhy.report import placement as told
+from stepwhy.units import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepwhy.findings import PlacedOp, PlacedScope, Placement
+
+# Names that nest deeper are shown with the rest of their path: no page indents further.
+_DEEPEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operation: the end of its name, and what the columns say."""
+
+    name: str
+    op: str
+    asked: str
+    ran: str
+    placed: str
+    note: str
+    copies: str
+    source: str
+
+
+@dataclass(slots=True)
+class Branch:
+    """One name scope.
+
+    Args:
+        name: What the tree shows of its path.
+        path: Its path; '' for the whole graph.
+        summary: Numbers of it, in words.
+        elsewhere: Operations that ran on another device than asked for.
+        branches: Scopes inside it.
+        rows: Operations directly in it.
+    """
+
+    name: str
+    path: str
+    summary: str = ""
+    elsewhere: int = 0
+    branches: dict[str, Branch] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementView:
+    """What the section shows.
+
+    Args:
+        sentence: The whole graph in one sentence.
+        devices: Mark, device and number of operations.
+        tree: The whole graph.
+        elsewhere: Number of operations for the filter 'asked for another device'.
+        never_ran: Number of operations for the filter 'never ran'.
+        left_out: What the tree leaves out, in words; '' where it has all.
+    """
+
+    sentence: str
+    devices: list[tuple[str, str, str]]
+    tree: Branch
+    elsewhere: int
+    never_ran: int
+    left_out: str
+
+
+def placement_view(placement: Placement | None) -> PlacementView | None:
+    """The section, None without a placement."""
+    if placement is None or not placement.scopes:
+        return None
+    whole = placement.scopes[0]
+    marks = told.letters(whole)
+    tree = Branch("The whole graph", "")
+    for op in placement.ops:
+        _add(tree, op)
+    for name, branch in tree.branches.items():
+        tree.branches[name] = _joined(branch)
+    _sum_up(tree, {s.scope: s for s in placement.scopes}, marks)
+    left_out = (
+        f"The tree leaves out {format_count(placement.left_out)} operations that ran where they "
+        "were asked to, or never; 'stepwhy placement' lists them."
+        if placement.left_out
+        else ""
+    )
+    devices = [(mark, name, format_count(whole.devices[name])) for name, mark in marks.items()]
+    return PlacementView(
+        told.sentence(whole), devices, tree, whole.elsewhere, whole.never_ran, left_out
+    )
+
+
+def _add(tree: Branch, op: PlacedOp) -> None:
+    *scopes, last = op.name.split("/")
+    branch, deep = tree, scopes[_DEEPEST:]
+    for scope in scopes[:_DEEPEST]:
+        path = f"{branch.path}/{scope}".lstrip("/")
+        branch = branch.branches.setdefault(scope, Branch(scope, path))
+    branch.rows.append(_row(op, "/".join([*deep, last])))
+
+
+def _row(op: PlacedOp, name: str) -> Row:
+    return Row(
+        name, op.op, told.asked(op), told.ran(op), op.placed,
+        told.NOTES[op.placed], told.copies(op), op.source,
+    )  # fmt: skip
+
+
+def _joined(branch: Branch) -> Branch:
+    """A scope that holds nothing but another scope shares its line: 'tower_0/model'."""
+    branch.branches = {name: _joined(inner) for name, inner in branch.branches.items()}
+    if branch.rows or len(branch.branches) != 1:
+        return branch
+    (inner,) = branch.branches.values()
+    inner.name = f"{branch.name}/{inner.name}"
+    return inner
+
+
+def _sum_up(
+    branch: Branch, scopes: Mapping[str, PlacedScope], marks: Mapping[str, str]
+) -> tuple[int, int]:
+    """Write the numbers of a scope and of all inside it; operations and those elsewhere."""
+    inner = [_sum_up(one, scopes, marks) for one in branch.branches.values()]
+    elsewhere = sum(row.placed in ("moved", "overruled") for row in branch.rows)
+    ops = len(branch.rows) + sum(count for count, _ in inner)
+    branch.elsewhere = elsewhere + sum(count for _, count in inner)
+    known = scopes.get(branch.path)
+    branch.summary = _summary(known, marks) if known else _operations(ops)
+    return ops, branch.elsewhere
+
+
+def _summary(scope: PlacedScope, marks: Mapping[str, str]) -> str:
+    parts = [_operations(scope.ops)]
+    parts += [f"{marks.get(d, d)} {format_count(n)}" for d, n in scope.devices.items()]
+    if scope.never_ran:
+        parts.append(f"{format_count(scope.never_ran)} never ran")
+    if scope.copies:
+        parts.append(f"{scope.copies:.3g} copies")
+    return " · ".join(parts)
+
+
+def _operations(count: int) -> str:
+    return f"{format_count(count)} operation{'' if count == 1 else 's'}"

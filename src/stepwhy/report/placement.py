@@ -1,0 +1,67 @@
+"""Words about placement that every report uses."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+from typing import TYPE_CHECKING
+
+from stepwhy.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from stepwhy.findings import PlacedOp, PlacedScope
+
+NOTES = {
+    "as-asked": "",
+    "unasked": "",
+    "moved": "not where it was asked to run",
+    "overruled": "an inner scope overruled the device",
+    "never-ran": "never ran",
+}
+
+
+def asked(op: PlacedOp) -> str:
+    """Device that was asked for; of an overruled scope where it matters."""
+    if op.requested is None:
+        return "not recorded"
+    if op.placed == "overruled":
+        return op.outer or op.requested
+    return op.requested or "any device"
+
+
+def ran(op: PlacedOp) -> str:
+    """Device that it ran on, in words."""
+    return op.actual or "never ran"
+
+
+def copies(op: PlacedOp) -> str:
+    """Its copies to other devices per run of the graph, '' without any."""
+    if not op.copies:
+        return ""
+    size = "" if not op.copied_bytes else f", {format_bytes(op.copied_bytes)}"
+    number = f"{op.copies:.3g}"
+    return f"{number} {'copy' if number == '1' else 'copies'}{size}"
+
+
+def sentence(whole: PlacedScope) -> str:
+    """The whole graph in one sentence.
+
+    Args:
+        whole: The scope ''.
+    """
+    ran_count = whole.ops - whole.never_ran
+    devices = f"{len(whole.devices)} device{'' if len(whole.devices) == 1 else 's'}"
+    elsewhere = format_count(whole.elsewhere) if whole.elsewhere else "none"
+    return (
+        f"{format_count(ran_count)} of {format_count(whole.ops)} operations ran on {devices}, "
+        f"{elsewhere} elsewhere than asked for."
+    )
+
+
+def letters(whole: PlacedScope) -> dict[str, str]:
+    """A short mark for every device: letters, then numbers.
+
+    Args:
+        whole: The scope ''.
+    """
+    marks = [*ascii_uppercase, *map(str, range(1, len(whole.devices) + 1))]
+    return dict(zip(sorted(whole.devices), marks, strict=False))

@@ -1,0 +1,154 @@
+"""The placement of a graph in the terminal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy.report import placement as told
+from stepwhy.report import words
+from stepwhy.report.terminal.measurement import print_parts, sentence_line
+from stepwhy.units import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rich.console import Console, RenderableType
+
+    from stepwhy.findings import (
+        PlacedOp,
+        PlacedScope,
+        Placement,
+        PlacementChange,
+        PlacementDifference,
+        PlacementResult,
+    )
+
+# Scopes and operations that a first look lists; a condition lists every operation.
+_MOST_SCOPES, _DEPTH, _MOST_OPS = 24, 2, 12
+_MOST_CHANGES = 40
+
+
+def render_placement(
+    result: PlacementResult, *, every: bool = False, console: Console | None = None
+) -> None:
+    """Print where operations ran, or what changed between two runs.
+
+    Args:
+        result: What to report.
+        every: List every operation, not the scopes and those elsewhere than asked for.
+        console: Where to print; standard output where None.
+    """
+    if result.difference is not None:
+        print_parts(list(_difference(result.difference)), console)
+    elif result.placement is not None:
+        print_parts(list(_placement(result.placement, every=every)), console)
+
+
+def _placement(placement: Placement, *, every: bool) -> Iterator[RenderableType]:
+    if not placement.scopes:
+        yield Text("No operation is like that.")
+        return
+    whole = placement.scopes[0]
+    yield from sentence_line(told.sentence(whole), "red" if whole.elsewhere else "green")
+    if every:
+        yield from _groups(placement.ops, len(placement.ops))
+        return
+    marks = told.letters(whole)
+    yield Text("\nDevices", "bold")
+    for device, mark in marks.items():
+        yield Text(f"  {mark}  {device}  {format_count(whole.devices[device])}")
+    yield Text("\nScopes", "bold")
+    yield Padding(_scopes(placement.scopes, marks), (0, 0, 0, 2))
+    elsewhere = [op for op in placement.ops if op.placed in ("moved", "overruled")]
+    if elsewhere:
+        yield Text("\nElsewhere than asked for", "bold")
+        yield from _groups(elsewhere, _MOST_OPS)
+
+
+def _scopes(scopes: Iterable[PlacedScope], marks: Mapping[str, str]) -> Table:
+    """The outer scopes; where they are many, those with most operations."""
+    near = [s for s in scopes if s.scope.count("/") < _DEPTH]
+    heaviest = sorted(near, key=lambda s: (s.scope.count("/"), -s.ops))[:_MOST_SCOPES]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("ops", "elsewhere", "never ran", "copies"):
+        table.add_column(name, justify="right")
+    table.add_column("scope", overflow="fold")
+    table.add_column("devices", overflow="fold")
+    for scope in sorted(heaviest, key=lambda s: s.scope):
+        table.add_row(*(Text(cell) for cell in _scope(scope, marks)))
+    if len(near) > len(heaviest):
+        table.add_row("", "", "", "", f"{len(near) - len(heaviest)} more with --scope", "")
+    return table
+
+
+def _scope(scope: PlacedScope, marks: Mapping[str, str]) -> tuple[str, ...]:
+    counts = (scope.ops, scope.elsewhere, scope.never_ran)
+    indent = "  " * (scope.scope.count("/") + bool(scope.scope))
+    return (
+        *(format_count(n) if n else "" for n in counts),
+        f"{scope.copies:.3g}" if scope.copies else "",
+        indent + (scope.scope.rpartition("/")[2] or "the whole graph"),
+        ", ".join(f"{marks[device]} {format_count(n)}" for device, n in scope.devices.items()),
+    )
+
+
+def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
+    """Operations under a line that says where they were asked to run, and where they ran."""
+    groups: dict[tuple[str, str, str], list[PlacedOp]] = defaultdict(list)
+    for op in ops:
+        groups[told.asked(op), told.ran(op), told.NOTES[op.placed]].append(op)
+    for (asked, ran, note), group in sorted(groups.items()):
+        where = f"ran on {ran}" if group[0].actual else ran
+        remark = f" ({note})" if note and note != ran else ""
+        yield Text(f"\n  asked for {asked}, {where}: {format_count(len(group))}{remark}", "cyan")
+        lines = list(dict.fromkeys(op.line for op in group if op.line))
+        if lines and note:
+            yield Text(f"  device scope that decided: {', '.join(lines[:3])}", "dim")
+        yield from (_indented(op, told.copies(op), op.source) for op in group[:most])
+        if len(group) > most:
+            yield Text(f"    {format_count(len(group) - most)} more with --moved", "dim")
+
+
+def _indented(op: PlacedOp, *further: str) -> RenderableType:
+    line = "  ".join(words.one_line(w) for w in (op.name, *further) if w)
+    return Padding(Text(f"{words.one_line(op.op):<22} {line}"), (0, 0, 0, 4))
+
+
+def _difference(difference: PlacementDifference) -> Iterator[RenderableType]:
+    changes = difference.changes
+    count = "No operation differs" if not changes else f"{format_count(len(changes))} differ"
+    sentence = f"{count}, {format_count(difference.same)} are the same."
+    yield from sentence_line(sentence, "yellow" if changes else "green")
+    yield Text(f"  A  {difference.a}\n  B  {difference.b}", "dim")
+    kinds: dict[str, list[PlacementChange]] = defaultdict(list)
+    for change in changes:
+        kinds[_kind(change)].append(change)
+    for kind, group in sorted(kinds.items(), key=lambda item: -len(item[1])):
+        yield Text(f"\n  {kind}: {format_count(len(group))}", "cyan")
+        yield from (_change(c) for c in group[:_MOST_CHANGES])
+        if len(group) > _MOST_CHANGES:
+            more = format_count(len(group) - _MOST_CHANGES)
+            yield Text(f"    {more} more with --scope, or --json", "dim")
+
+
+def _kind(change: PlacementChange) -> str:
+    a, b = change.a, change.b
+    if a is None or b is None:
+        return "only in B" if a is None else "only in A"
+    if a.actual != b.actual:
+        return f"{told.ran(a)} -> {told.ran(b)}"
+    return "other copies" if a.op == b.op else "another op of the same name"
+
+
+def _change(change: PlacementChange) -> RenderableType:
+    a, b = change.a, change.b
+    if a is not None and b is not None:
+        before, after = told.copies(a) or "no copies", told.copies(b) or "no copies"
+        return _indented(b, f"{before} -> {after}" if before != after else "")
+    op = a or b
+    return _indented(op, told.ran(op)) if op else Text("")

@@ -1,0 +1,74 @@
+"""`stepwhy placement` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli
+from stepwhy.engine.explain import read_placement
+from tests.engine.test_explain import kineto
+from tests.engine.test_placement import DRAWING, placement
+
+CURED = DRAWING.replace("| Conv3D     | GPU:0 | CPU:0", "| Conv3D | GPU:0 | GPU:0")
+
+
+@pytest.fixture(autouse=True)
+def runs(monkeypatch):
+    tables = {"faulty": placement(), "cured": placement(CURED)}
+    monkeypatch.setattr(
+        sys.modules["stepwhy.engine.explain"],
+        "read_placement",
+        lambda name, progress: tables.get(name) or read_placement(name, progress),
+    )
+
+
+def invoke(*args):
+    return CliRunner().invoke(cli, ["placement", *map(str, args)])
+
+
+def test_a_first_look_lists_scopes_and_what_ran_elsewhere():
+    outcome = invoke("faulty")
+    assert outcome.exit_code == 0
+    assert "5 of 6 operations ran on 2 devices, 2 elsewhere" in outcome.stdout
+    assert "asked for GPU:0, ran on CPU:0: 1 (not where it was asked to run)" in outcome.stdout
+    assert "net/Conv3D  2 copies, 2.00 MiB  a.py(5)" in outcome.stdout
+    assert "weights" not in outcome.stdout
+
+
+def test_a_condition_lists_every_operation_that_it_holds_for():
+    stdout = invoke("faulty", "--device", "CPU:0").stdout
+    assert all(name in stdout for name in ("net/Conv3D", "net/in/Relu", "weights"))
+    assert "net/MatMul" not in stdout
+    assert "No operation is like that." in invoke("faulty", "--scope", "none").stdout
+
+
+def test_two_runs_list_what_differs():
+    stdout = invoke("faulty", "cured").stdout
+    assert "1 differ, 5 are the same" in stdout
+    assert "CPU:0 -> GPU:0: 1" in stdout
+    assert "net/MatMul" not in stdout
+
+
+def test_json_has_every_operation():
+    result = json.loads(invoke("faulty", "--json").stdout)
+    assert result["schema"] == "stepwhy.placement/1"
+    assert len(result["placement"]["ops"]) == 6
+    assert result["difference"] is None
+    changed = json.loads(invoke("faulty", "cured", "--json").stdout)
+    assert [c["name"] for c in changed["difference"]["changes"]] == ["net/Conv3D"]
+
+
+def test_three_runs_are_wrong_usage():
+    assert invoke("faulty", "cured", "cured").exit_code == 2
+
+
+def test_a_trace_without_placement_is_one_line(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(kineto())
+    outcome = invoke(path)
+    assert outcome.exit_code == 3
+    assert "[no-placement]" in outcome.stderr

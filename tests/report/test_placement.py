@@ -1,0 +1,62 @@
+"""The placement of a graph in the reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from tests.engine.test_placement import DRAWING, placement
+
+from stepwhy.engine.placement import bounded
+from stepwhy.report import html
+from stepwhy.report.html.placement import placement_view
+
+
+def deep(name):
+    return placement(DRAWING.replace("rewritten    |", f"{name} |"))
+
+
+def page(sample, table):
+    return html.render(dataclasses.replace(sample("towers"), placement=table))
+
+
+def test_the_tree_follows_the_scopes():
+    tree = placement_view(placement()).tree
+    assert [row.name for row in tree.rows] == ["rewritten", "weights"]
+    net = tree.branches["net"]
+    assert [row.name for row in net.rows] == ["Conv3D", "MatMul", "pruned"]
+    assert net.summary == "4 operations · A 2 · B 1 · 1 never ran · 2 copies"
+    assert (tree.elsewhere, net.elsewhere, net.branches["in"].elsewhere) == (2, 2, 1)
+
+
+def test_a_scope_that_holds_only_another_shares_its_line():
+    tree = placement_view(deep("a/b/c/op")).tree
+    assert tree.branches["a"].name == "a/b/c"
+    assert tree.branches["a"].path == "a/b/c"
+
+
+def test_names_that_nest_very_deep_do_not_indent_further():
+    tree = placement_view(deep("/".join("abcdefghijklmnop"))).tree
+    (branch,) = [b for b in tree.branches.values() if b.path.startswith("a")]
+    assert branch.path == "a/b/c/d/e/f/g/h"
+    assert branch.rows[0].name == "i/j/k/l/m/n/o/p"
+
+
+def test_the_page_can_be_read_without_its_script(sample):
+    text = page(sample, placement())
+    without = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert '<form class="find" hidden>' in without
+    assert without.count("<li data-placed=") == 6
+    assert '<details data-path="" open>' in without
+
+
+def test_the_page_escapes_names(sample):
+    assert "<img" not in page(sample, deep("<img src=x>"))
+
+
+def test_the_page_says_what_it_leaves_out(sample):
+    assert "leaves out 3 operations" in page(sample, bounded(placement(), most=3))
+
+
+def test_no_section_without_a_record(sample):
+    assert 'id="placement"' not in page(sample, None)
