@@ -10,7 +10,8 @@ The CPU is slower at it, and its inputs and results cross to the host and back.
 ## How it is measured
 Nodes whose requested device names an accelerator and whose actual device is a CPU, without those
 that only hold or administer state, which the host does by design. The cost is the time in which
-they run on the CPU while no accelerator works.
+they run on the CPU while no accelerator works. What the fix saves is not predicted where the run
+used no accelerator at all: nothing tells how fast one would be.
 
 ## Fix
 Use a data type or operation that has a kernel on the accelerator, install the build that has one,
@@ -62,7 +63,9 @@ def diagnose(facts: Facts) -> Finding:
     if not fallen:
         return RULE.nothing((Evidence("operations placed on an accelerator", len(asked), "count"),))
     cost = _cost_ns(facts, fallen)
-    gain = saving("run on the device asked for", LEAST_SAVED * cost, cost) if cost else None
+    gain = None
+    if cost and facts.has_accelerator:
+        gain = saving("run on the device asked for", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, _evidence(facts, fallen, asked), _FIX, gain)
 
 
@@ -87,6 +90,8 @@ def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evid
         Evidence("device asked for", listed(n.requested for n in fallen), ""),
         Evidence("device they ran on", listed(n.actual for n in fallen), ""),
     ]
+    if not facts.has_accelerator:
+        found.append(Evidence("accelerators that the run used", 0, "count"))
     found.extend(
         Evidence(f"{g.name} operations", g.count, "count", _example(fallen, g.name))
         for g in types[:4]

@@ -1,0 +1,173 @@
+"""Input operations run on the accelerator, or send data back and forth because of it.
+
+## What it means
+The device scope of the model covers the input pipeline as well. What has a kernel there, such as
+random crops and colour changes, runs on the accelerator image by image; what has none, such as
+decoding and queues, falls back to the host in between, so that data crosses more than once.
+
+## Why it costs
+The accelerator's time goes into work on single images, which keeps it waiting on launches, and
+every crossing stops both sides. The host's cores, which could do it for the next batch, are idle.
+
+## How it is measured
+Input operations are told by type (decoding, parsing, readers, queues, datasets, distortions) or by
+the scope that the input functions give them. Counted are those that compute on an accelerator, the
+time that their kernels take there, and the copies from the accelerator to the host whose source or
+target is one of them: input that has been on the accelerator should not leave it.
+
+## Fix
+Put the input pipeline on the CPU by a scope of its own, and copy whole batches.
+
+## Fix risk
+None for the result; random distortions draw other numbers on another device.
+
+## When it abstains
+Without a record of the placement or of the names of operations. A prefetch to the device is none
+of it: only what computes, or what goes back to the host, counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import mean_within, on_scale, steady_rows, time_of
+from stepwhy.diagnoses._placement import (
+    by_op,
+    crossing_of,
+    exposed_copies_ns,
+    listed,
+    placed_nodes,
+    trips,
+    type_of,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import NULL, DeviceKind, Kind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.diagnoses._placement import Crossing, Node, Trip
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="input-on-accelerator",
+    family="placement",
+    name="Input work on the accelerator",
+    found="Put the input pipeline on the CPU",
+    clear="The accelerator does none of the input work",
+    needs=(("placement", "graph-ops"),),
+    accelerator_only=True,
+)
+
+SHARE = 0.05  # of the step, in input kernels and in copies that they cause
+LEAST_SAVED = 0.5  # of the cost; on the CPU the work has to hide behind the step
+
+_TYPES = re.compile(
+    r"Decode\w+|(Eager)?PyFunc\w*|Parse\w*Example\w*|\w*Reader\w*|\w*Queue\w*|\w*Dataset\w*"
+    r"|\w*Iterator\w*|SampleDistortedBoundingBox\w*|RandomCrop|Adjust(Contrast|Hue|Saturation)\w*"
+)
+# The scopes that `tf.image`, `tf.train` and the common input functions give their operations.
+_SCOPES = re.compile(
+    r"(^|/)(random_(crop|flip_\w+|brightness|contrast|hue|saturation)|adjust_(brightness|contrast"
+    r"|hue|saturation)|distort\w*|per_image_standardization|decode_\w+|central_crop|(shuffle_)?"
+    r"batch(_join)?|input_producer|input_pipeline|batch_processing|image_preprocessing"
+    r"|preprocess\w*|augment\w*)(_\d+)?/"
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the input operations that run on an accelerator."""
+    nodes = [n for n in placed_nodes(facts) if n.actual and is_input(n.op, n.name)]
+    moved = [n for n in nodes if _is_accelerator(n.actual) and n.is_compute]
+    back = _back(facts, nodes)
+    rows = _kernels(facts)
+    time = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    copying = exposed_copies_ns(facts, back) or 0 if back else 0
+    cost = min(time + copying, facts.wall_ns)
+    if cost < SHARE * facts.wall_ns or not (len(rows) or moved or back):
+        counted = Evidence("input operations on the accelerator", len(moved), "count")
+        return RULE.nothing((counted,) if nodes else ())
+    evidence = _evidence(facts, moved, rows, crossing_of(facts, back))
+    gain = saving("put input work on the CPU", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def is_input(op: str, name: str) -> bool:
+    """Whether an operation prepares input rather than training on it.
+
+    Args:
+        op: Op type.
+        name: Name with its scope; gradients are never input.
+    """
+    if "gradients" in name:
+        return False
+    return _TYPES.fullmatch(op) is not None or _SCOPES.search(name) is not None
+
+
+def _is_accelerator(device: str) -> bool:
+    return type_of(device) not in {"", "CPU"}
+
+
+def _back(facts: Facts, nodes: list[Node]) -> list[Trip]:
+    """Copies of input from an accelerator to a host."""
+    rows = {n.row for n in nodes}
+    return [
+        t for t in trips(facts)
+        if t.bytes != 0 and (t.source in rows or t.target in rows)
+        and _is_accelerator(t.sender) and not _is_accelerator(t.receiver)
+    ]  # fmt: skip
+
+
+def _kernels(facts: Facts) -> NDArray[np.int64]:
+    """Kernels of input operations on the streams of an accelerator; (slices,)."""
+    trace, rows = facts.trace, steady_rows(facts, Kind.KERNEL)
+    tracks, slices = trace.tracks, trace.slices
+    device = tracks.device[slices.track[rows]]
+    on_stream = (tracks.role[slices.track[rows]] == Role.STREAM) & (device != NULL)
+    rows = rows[on_stream & (slices.scope[rows] != NULL)]
+    rows = rows[trace.devices.kind[tracks.device[slices.track[rows]]] != DeviceKind.CPU]
+    keys = np.stack([slices.name[rows], slices.scope[rows]], axis=1)
+    pairs, place = np.unique(keys, axis=0, return_inverse=True)
+    wanted = [is_input(trace.string(int(n)), trace.string(int(s))) for n, s in pairs]
+    chosen: NDArray[np.int64] = rows[np.asarray(wanted, dtype=bool)[place.reshape(-1)]]
+    return chosen
+
+
+def _evidence(
+    facts: Facts, moved: list[Node], rows: NDArray[np.int64], back: Crossing
+) -> tuple[Evidence, ...]:
+    found = []
+    if len(rows):
+        running = facts.mean_ns(time_of(facts, rows).total_ns)
+        scopes = (facts.trace.string(int(s)) for s in facts.trace.slices.scope[rows])
+        found.append(
+            Evidence("accelerator time in input operations", running, "ns", listed(scopes))
+        )
+    if moved:
+        named = listed(n.name for n in moved)
+        found.append(Evidence("input operations on the accelerator", len(moved), "count", named))
+        found.append(Evidence("device they ran on", listed(n.actual for n in moved), ""))
+        lines = listed(n.line or n.source for n in moved)
+        found.extend([Evidence("line that placed them", lines, "")] if lines else [])
+    if back.count:
+        found.append(Evidence("copies of input back to the host per step", back.count, "count"))
+    if back.bytes is not None:
+        found.append(Evidence("copied back to the host per step", back.bytes, "bytes"))
+    found.extend(Evidence(f"{g.name} operations", g.count, "count") for g in by_op(moved)[:4])
+    return tuple(found)
+
+
+_FIX = Fix(
+    "Build the input pipeline in a CPU scope outside of the model's, and hand whole batches over.",
+    'with tf.device("/cpu:0"):\n'
+    "    images, labels = input_pipeline()     # decode, distort, batch\n"
+    'with tf.device("/gpu:0"):\n'
+    "    loss = model(images, labels)\n"
+    "# PyTorch: transform in DataLoader workers, then batch.to(device)",
+    "unknown",
+)

@@ -1,0 +1,244 @@
+"""Copies over a link take longer than the link needs for their bytes.
+
+## What it means
+Of the copies between host and device, or between devices, the best large ones show what the link
+can carry; taken together, the copies of a step carry far less. They are many and small, start from
+pageable memory where others do not, or get in each other's way.
+
+## Why it costs
+Every copy has a latency of its own, a hundred times that of a small copy's bytes. What a link
+could carry but does not is time in which nothing computes.
+
+## How it is measured
+For each device and direction: the bytes of the steady steps over the time in which any of their
+copies runs, against the best copy of at least 1 MiB over the same link in the same trace. The cost
+is the part of the exposed copy time that the bytes would not need at that speed. What a link could
+carry is never taken from a table. Between devices the trace names no wire, but a copy that is
+faster than PCIe 5.0 with 16 lanes (63 GB/s) went over another one.
+
+## Fix
+Combine small copies into one, copy from pinned memory where others already do, and send what
+belongs together at one time.
+
+## Fix risk
+None for the result. Pinned memory cannot be swapped out.
+
+## When it abstains
+Where the trace has no large copy over the link to measure it by; where copies between processes
+were timed while other programs kept the machine busy, for then they waited for a core. It does not
+apply to runs without copies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.diagnoses._look import mean_within, on_scale, steady_rows, time_of
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.host_load import host_load
+from stepwhy.trace import NULL, Copy, Kind
+from stepwhy.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="slow-link",
+    family="transfer",
+    name="Copies slower than their link",
+    found="Use what the link can carry",
+    clear="Copies use what their link can carry, or take little time",
+    needs=(("device-activity", "copies"), ("device-time",), ("steps",)),
+    refines="exposed-transfer",
+)
+
+LARGE = 1_048_576  # bytes; from here on bandwidth, not latency, decides how long a copy takes
+FEWEST_LARGE = 3  # copies; the best of fewer may be the one that something slowed down
+ACHIEVED = 0.5  # of the attainable; equal large copies differ by a third from one to the next
+SHARE = 0.05  # of the step that the link's missing speed costs
+BUSY = 0.25  # cores kept busy by other programs; copies by the CPU then wait for one
+PCIE_5 = 63_000_000_000  # bytes per second of PCIe 5.0 with 16 lanes, the fastest in use
+LEAST_SAVED = 0.5  # of the cost; not all that is small can be combined
+
+
+class _Link(NamedTuple):
+    """The copies in one direction between a device and the others.
+
+    Args:
+        device: Row of `devices`, at the device's end.
+        direction: Which way.
+    """
+
+    device: int
+    direction: int
+
+
+class _Speed(NamedTuple):
+    """What a link carries, in bytes per second, and its rows of the steady steps."""
+
+    link: _Link
+    rows: NDArray[np.int64]
+    achieved: float
+    attainable: float
+    cost_ns: int
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the copies of every link against its best large ones."""
+    steady = _copies(facts, steady_rows(facts, Kind.MEMCPY))
+    if not len(steady):
+        return RULE.not_applicable("The run copies nothing between devices, or no sizes are known.")
+    speeds = [s for link in _links(facts, steady) if (s := _speed(facts, link, steady))]
+    slow = [s for s in speeds if s.achieved < ACHIEVED * s.attainable]
+    worst = max(slow, key=lambda s: s.cost_ns, default=None)
+    if worst is None or worst.cost_ns < SHARE * facts.wall_ns:
+        return _not_found(facts, speeds)
+    if worst.link.direction in (Copy.PEER, Copy.H2H) and (busy := _background(facts)) > BUSY:
+        return RULE.incomplete(
+            f"Other programs kept {busy:.1f} cores busy, and copies between processes wait for a "
+            "core: record on a quiet machine."
+        )
+    gain = saving("copy at the link's speed", LEAST_SAVED * worst.cost_ns, worst.cost_ns)
+    return RULE.finding(worst.cost_ns, _evidence(facts, worst), _fix(facts, worst), gain)
+
+
+def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
+    if not speeds and facts.share("transfer") >= SHARE:
+        return RULE.incomplete(
+            "What the links can carry is not known: they have fewer than three copies of 1 MiB."
+        )
+    best = max(speeds, key=lambda s: s.achieved, default=None)
+    return RULE.nothing(_speed_evidence(facts, best) if best else ())
+
+
+def _copies(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the copies that cross a link, with a size and a time."""
+    slices = facts.trace.slices
+    crosses = np.isin(slices.copy[rows], [int(Copy.H2D), int(Copy.D2H), int(Copy.PEER)])
+    chosen: NDArray[np.int64] = rows[crosses & (slices.bytes[rows] > 0) & (slices.dur_ns[rows] > 0)]
+    return chosen
+
+
+def _links(facts: Facts, rows: NDArray[np.int64]) -> list[_Link]:
+    slices = facts.trace.slices
+    devices = facts.trace.tracks.device[slices.track[rows]]
+    pairs = zip(devices.tolist(), slices.copy[rows].tolist(), strict=True)
+    return [_Link(*pair) for pair in sorted(set(pairs))]
+
+
+def _of_link(facts: Facts, link: _Link, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    slices = facts.trace.slices
+    is_here = facts.trace.tracks.device[slices.track[rows]] == link.device
+    chosen: NDArray[np.int64] = rows[is_here & (slices.copy[rows] == link.direction)]
+    return chosen
+
+
+def _speed(facts: Facts, link: _Link, steady: NDArray[np.int64]) -> _Speed | None:
+    """None where no large copies tell what the link can carry."""
+    slices = facts.trace.slices
+    every = _of_link(facts, link, _copies(facts, facts.trace.rows(Kind.MEMCPY)))
+    large = every[slices.bytes[every] >= LARGE]
+    if len(large) < FEWEST_LARGE:
+        return None
+    attainable = float((slices.bytes[large] / slices.dur_ns[large]).max())
+    rows = _of_link(facts, link, steady)
+    running = time_of(facts, rows)
+    achieved = float(slices.bytes[rows].sum()) / running.total_ns
+    for activity in facts.leading:
+        running = running - activity.compute
+    exposed = on_scale(facts, mean_within(facts, running), "transfer")
+    lost = max(0.0, 1 - achieved / attainable)
+    cost = round(min(exposed, facts.breakdown["transfer"]) * lost)
+    return _Speed(link, rows, achieved * NS_PER_S, attainable * NS_PER_S, cost)
+
+
+def _background(facts: Facts) -> float:
+    load = host_load(facts.trace)
+    return (load.background_cores or 0.0) if load else 0.0
+
+
+_WAYS = {
+    Copy.H2D: "host to device", Copy.D2H: "device to host", Copy.PEER: "between devices",
+}  # fmt: skip
+
+
+def _speed_evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
+    way, trace = _WAYS[Copy(speed.link.direction)], facts.trace
+    row = speed.link.device
+    device = trace.string(int(trace.devices.name[row])) if row != NULL else ""
+    return (
+        Evidence(f"copied per second {way}", round(speed.achieved), "bytes", device),
+        Evidence(f"the best large copy per second {way}", round(speed.attainable), "bytes", device),
+    )
+
+
+def _evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
+    slices, rows = facts.trace.slices, speed.rows
+    small = rows[slices.bytes[rows] < LARGE]
+    share = time_of(facts, small).total_ns / max(time_of(facts, rows).total_ns, 1)
+    return (
+        *_speed_evidence(facts, speed),
+        Evidence("copies in every step", round(len(rows) / max(facts.steady_count, 1), 1), "count"),
+        Evidence("share of their time in copies below 1 MiB", share, "fraction"),
+        *_pageable(facts, rows),
+        *_wire(facts, speed),
+    )
+
+
+def _pageable(facts: Facts, rows: NDArray[np.int64]) -> tuple[Evidence, ...]:
+    known = rows[facts.trace.slices.pageable[rows] != NULL]
+    if not len(known):
+        return ()
+    share = float((facts.trace.slices.pageable[known] == 1).mean())
+    return (Evidence("share of the copies that use pageable memory", share, "fraction"),)
+
+
+def _wire(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
+    """What the copies themselves tell about the wire between devices."""
+    if speed.link.direction != Copy.PEER or not facts.has_accelerator:
+        return ()
+    is_faster = speed.attainable > PCIE_5
+    told = "faster than PCIe: NVLink or the like" if is_faster else "no faster than PCIe"
+    return (Evidence("wire between the devices, by its best copy", told, ""),)
+
+
+def _fix(facts: Facts, speed: _Speed) -> Fix:
+    slices, rows = facts.trace.slices, speed.rows
+    if speed.link.direction == Copy.PEER:
+        if facts.has_accelerator and speed.attainable <= PCIE_5:
+            return _PCIE
+        return _COMBINE
+    states = slices.pageable[rows]
+    if (
+        (states == 1).any()
+        and (states == 0).any()
+        and slices.bytes[rows[states == 1]].max() >= LARGE
+    ):
+        return _PIN
+    return _COMBINE
+
+
+_COMBINE = Fix(
+    "Combine what is copied one by one: one array for all inputs of a batch, one flat buffer for "
+    "many small variables or gradients, and one fetch for all results of a step.",
+    "flat = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)\n"
+    "# PyTorch: flat = torch.cat([t.flatten() for t in tensors]).to(device)",
+    "none",
+)
+_PIN = Fix(
+    "Pin the host memory of the slow copies: others of this run already reach the link's speed.",
+    "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+    "none",
+)
+_PCIE = Fix(
+    "Combine small copies, and let those devices exchange most that share a switch or NVLink: "
+    "these copies are no faster than PCIe, so they may pass through the host.",
+    "nvidia-smi topo -m\n# NV#: NVLink; PIX, PXB: one PCIe switch; SYS: through the host",
+    "none",
+)

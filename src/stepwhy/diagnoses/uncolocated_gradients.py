@@ -1,0 +1,150 @@
+"""The backward pass runs on another device than the forward pass that it belongs to.
+
+## What it means
+The layers were placed on their devices, but the gradients were asked for outside of those scopes:
+by an optimizer that minimises the loss of all towers, say. Gradient operations follow the scope
+in which they are created, not the operation that they differentiate, unless that is asked for.
+
+## Why it costs
+The backward pass is the larger half of the work. It runs on one device, one tower after the other,
+while the devices of the forward pass are idle; and every activation that it needs crosses over.
+
+## How it is measured
+A gradient operation names its forward operation ('gradients/tower_0/Conv2D_grad/...'). Counted are
+the pairs that ran on different devices, the copies to and from those gradient operations, and the
+time in which they run while the devices of their forward operations compute nothing. A forward
+operation that is itself on the wrong device is left to `misplaced-op`.
+
+## Fix
+Ask for the gradients to be colocated with their operations, or compute them inside each tower's
+scope.
+
+## Fix risk
+None for the result. The activations stay on the towers' devices, and so need their memory.
+
+## When it abstains
+Without a record of the placement; it does not apply to graphs without gradients, nor where all
+operations run on one device.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
+from stepwhy.diagnoses._placement import (
+    IN_GRADIENTS,
+    by_op,
+    crossings,
+    is_heavy,
+    listed,
+    placed_nodes,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.misplaced_op import misplaced
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses._placement import Crossing, Node
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="uncolocated-gradients",
+    family="placement",
+    name="Gradients away from their operations",
+    found="Compute gradients where their operations run",
+    clear="Gradients run where their operations do",
+    needs=(("placement",),),
+)
+
+SHARE = 0.05  # of the step; a single small gradient elsewhere changes nothing
+LEAST_SAVED = 0.3  # of the cost; the other devices need time for the backward pass, too
+
+# `tf.gradients` names the scope of an operation's gradient after it; its own scope is 'gradients'.
+_GRADIENT = re.compile(IN_GRADIENTS.pattern + r"(?P<forward>.+)_grad/")
+
+
+class _Pair(NamedTuple):
+    forward: Node
+    backward: Node
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge every gradient operation against its forward operation."""
+    nodes = placed_nodes(facts)
+    if len({n.actual for n in nodes if n.actual}) == 1:
+        return RULE.not_applicable("All operations run on one device; there is no other.")
+    pairs = _pairs(nodes)
+    if not pairs:
+        return RULE.not_applicable("The graph has no gradients.")
+    apart = [p for p in pairs if p.forward.actual != p.backward.actual]
+    counted = Evidence("gradient operations with their operation", len(pairs), "count")
+    if not any(p.backward.is_heavy for p in apart):
+        return RULE.nothing((counted,))
+    crossing = crossings(facts, [p.backward for p in apart])
+    cost = _cost_ns(facts, apart, crossing)
+    if cost is not None and cost < SHARE * facts.wall_ns:
+        return RULE.nothing((counted,))
+    gain = None
+    if cost:
+        gain = saving("colocate gradients with their operations", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, _evidence(apart, crossing), _FIX, gain)
+
+
+def _pairs(nodes: list[Node]) -> list[_Pair]:
+    """Gradient operations that compute, with the operation that they differentiate."""
+    ran = {n.name: n for n in nodes if n.actual}
+    wrong = {n.name for n in misplaced(nodes)}
+    pairs = []
+    for node in ran.values():
+        match = _GRADIENT.search(node.name) if node.is_compute else None
+        forward = ran.get(match["forward"]) if match else None
+        if forward is not None and forward.name not in wrong:
+            pairs.append(_Pair(forward, node))
+    return pairs
+
+
+def _cost_ns(facts: Facts, apart: list[_Pair], crossing: Crossing) -> int | None:
+    """Time in which only they compute, and their copies as far as the step shows any."""
+    names = frozenset(p.backward.name for p in apart)
+    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
+    if not len(rows):
+        return None
+    time = time_of(facts, rows)
+    theirs = {p.forward.actual for p in apart}
+    for activity in facts.activities:
+        if activity.name in theirs:
+            time = time - activity.compute
+    alone = on_scale(facts, mean_within(facts, time), "compute")
+    exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
+    return min(alone + min(crossing.dur_ns or 0, exposed), facts.wall_ns)
+
+
+def _evidence(apart: list[_Pair], crossing: Crossing) -> tuple[Evidence, ...]:
+    backward = [p.backward for p in apart]
+    types = sorted(by_op(backward), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
+    found = [
+        Evidence("gradient operations on another device", len(apart), "count"),
+        Evidence("device of their operations", listed(p.forward.actual for p in apart), ""),
+        Evidence("device of the gradients", listed(n.actual for n in backward), ""),
+        Evidence("copies to and from them in every step", crossing.count, "count"),
+    ]
+    if crossing.bytes is not None:
+        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
+    lines = listed(n.line for n in backward)
+    if lines:
+        found.append(Evidence("device scope that decided", lines, ""))
+    found.extend(Evidence(f"{g.name} operations", g.count, "count") for g in types[:4])
+    return tuple(found)
+
+
+_FIX = Fix(
+    "Colocate the gradients with their operations, or compute them inside the scope of each tower.",
+    "train = optimizer.minimize(loss, colocate_gradients_with_ops=True)\n"
+    "# or, inside `with tf.device(tower):`\n"
+    "gradients = optimizer.compute_gradients(tower_loss)",
+    "none",
+)

@@ -1,0 +1,118 @@
+"""Variables live on another device than what reads them, and cross to it in every step.
+
+## What it means
+A variable was placed on a parameter host, or on the CPU, and the operations that use it run
+elsewhere. Its whole value travels to each of their devices in every step, and its gradient back.
+
+## Why it costs
+The traffic grows with the size of the variables and with the number of devices, not with the
+batch. Large dense layers and embedding tables take longer to copy than to compute.
+
+## How it is measured
+Copies whose source is a variable or its read, and copies of gradients of the same size to the
+device of such a variable: their number, bytes and receivers, per variable. The cost is the time in
+which they run while no device computes.
+
+## Fix
+Keep each variable where it is read. Towers that share variables can mirror them and exchange
+gradients alone. Of a table, gather the rows on its own device, so that only they travel.
+
+## Fix risk
+None for the result. A mirror takes memory on every device.
+
+## When it abstains
+Without a record of the placement and its copies; it does not apply where everything runs on one
+device.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._placement import (
+    crossing_of,
+    exposed_copies_ns,
+    listed,
+    trips,
+    variable_of,
+    variable_trips,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses._placement import Crossing, Trip
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="variable-traffic",
+    family="placement",
+    name="Variables that cross devices",
+    found="Keep variables on the devices that read them",
+    clear="Variables are where they are read, or small",
+    needs=(("placement",),),
+    refines="exposed-transfer",
+)
+
+SHARE = 0.05  # of the step; less is the price of any shared parameter
+LEAST_BYTES = 1_048_576  # bytes per step; less takes a link no time worth a change of the placement
+MANY_COPIES = 100  # per step; so many small ones cost their latency instead
+LEAST_SAVED = 0.3  # of the cost; mirrors still exchange their gradients
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the copies of variables and of their gradients."""
+    every = trips(facts)
+    if not every:
+        return RULE.not_applicable("Nothing crosses from one device to another.")
+    ours = variable_trips(facts, every)
+    if not ours:
+        return RULE.nothing()
+    crossing = crossing_of(facts, ours)
+    evidence = _evidence(facts, ours, crossing)
+    is_much = (crossing.bytes or 0) >= LEAST_BYTES or crossing.count >= MANY_COPIES
+    cost = exposed_copies_ns(facts, ours)
+    if not is_much or cost is None or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    gain = saving("keep variables where they are read", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _evidence(facts: Facts, ours: list[Trip], crossing: Crossing) -> tuple[Evidence, ...]:
+    by_variable: dict[str, list[Trip]] = defaultdict(list)
+    for trip in ours:
+        by_variable[variable_of(facts, trip)].append(trip)
+    gradients = by_variable.pop("", [])
+    found = [Evidence("copies of variables and their gradients per step", crossing.count, "count")]
+    if crossing.bytes is not None:
+        found.append(Evidence("copied of them per step", crossing.bytes, "bytes"))
+    values = [t for some in by_variable.values() for t in some]
+    found.append(Evidence("device of the variables", listed(t.sender for t in values), ""))
+    found.append(Evidence("devices that read them", listed(t.receiver for t in values), ""))
+    totals = {name: crossing_of(facts, some) for name, some in by_variable.items()}
+    heaviest = sorted(totals, key=lambda name: -(totals[name].bytes or 0))
+    found.extend(
+        Evidence(f"copied of {name} per step", size, "bytes", f"{totals[name].count:.3g} copies")
+        for name in heaviest[:4]
+        if (size := totals[name].bytes) is not None
+    )
+    back = crossing_of(facts, gradients)
+    if back.bytes is not None:
+        where = f"{back.count:.3g} copies"
+        found.append(Evidence("copied of gradients per step", back.bytes, "bytes", where))
+    return tuple(found)
+
+
+_FIX = Fix(
+    "Create the variables on the devices that read them: a mirror per tower, updated by the mean "
+    "gradient, or the whole layer on one device. Look rows of a table up on the table's device.",
+    "for i, device in enumerate(devices):       # a mirror per tower\n"
+    '    with tf.device(device), tf.variable_scope(f"mirror_{i}"):\n'
+    "        loss = model(batches[i])\n"
+    "# every tower applies the mean of all gradients to its own mirror\n"
+    "# TF2: with tf.distribute.MirroredStrategy().scope(): ...\n"
+    "# a table: with tf.device(table.device): rows = tf.gather(table, ids)",
+    "none",
+)
