@@ -31,6 +31,7 @@ TABLE: tuple[str, ...] = (
     "variable_traffic",
     "exposed_transfer",
     "slow_link",
+    "unfused_batch_norm",
     "dominant_op",
     "allocator_pressure",
     "exposed_communication",

@@ -134,6 +134,20 @@ def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
     return _inherited(facts, np.where(wanted, np.arange(len(wanted)), NOWHERE))
 
 
+def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
+    """For every slice, the outermost slice of some kinds around it, or itself; (slices,).
+
+    NOWHERE where there is none.
+    """
+    nesting, own = facts.nesting, nearest(facts, *kinds)
+    values = own.copy()
+    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
+        rows = np.flatnonzero(nesting.depth == level)
+        above = values[nesting.parent[rows]]
+        values[rows] = np.where(above == NOWHERE, own[rows], above)
+    return values
+
+
 def _inherited(facts: Facts, own: NDArray[np.int64]) -> NDArray[np.int64]:
     """Every slice's own value, or that of the nearest slice around it that has one."""
     nesting, values = facts.nesting, own.copy()
