@@ -455,7 +455,7 @@ def watched():
                    mean_fill=0.56, empty_share=0.0, full_share=0.11),
             levels("dataloader", "Images", 8, [8, 8, 7, 8] * 18,
                    mean_fill=0.97, empty_share=0.0, full_share=0.75),
-            levels("tf.data", "Shuffle[4]", None, [0, 2, 4, 3], mean_fill=None,
+            levels("tf.data", "Shuffle[4]", None, [0, 2, 4, 3] * 3, mean_fill=None,
                    empty_share=0.25, full_share=None,
                    stages=(PipelineStage("Prefetch[5]", None, 2, 90, None),
                            PipelineStage("ParallelMapV2[4]", 8, None, 90, 1_200_000))),

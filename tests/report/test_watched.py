@@ -70,8 +70,17 @@ def test_an_interval_has_one_unit(low, high, text):
 )
 def test_a_queue_is_called_what_it_is(shares, state):
     names = ("mean_fill", "empty_share", "full_share")
-    queue = levels("tf1-queue", "q", 10, [1], **dict(zip(names, shares, strict=True)))
+    queue = levels("tf1-queue", "q", 10, [1] * 10, **dict(zip(names, shares, strict=True)))
     assert watched.pipeline_state(queue) == state
+
+
+def test_a_queue_that_was_rarely_looked_at_is_called_nothing():
+    queue = levels("tf1-queue", "q", 10, [10] * 9, mean_fill=1.0, empty_share=0.0, full_share=1.0)
+    assert watched.pipeline_state(queue) == (
+        "100 % full, but looked at 9 times only, too rarely to tell"
+    )
+    unbounded = levels("tf1-queue", "q", None, [10], empty_share=0.0)
+    assert watched.pipeline_state(unbounded) == "looked at once only, too rarely to tell"
 
 
 @pytest.mark.parametrize(
@@ -157,6 +166,23 @@ def test_a_level_line_goes_from_empty_to_full():
     assert level_line(queue, 8) == "▁▂▃▄▅▆▇█"
     assert level_line(queue, 16) == "▁▁▂▂▃▃▄▄▄▅▅▆▆▇▇█"
     assert level_line(levels("tf1-queue", "q", None, [5]), 4) == "████"
+
+
+def test_what_cannot_be_taken_out_does_not_fill_a_queue():
+    starved = levels("tf1-queue", "q", 392, [392, 296, 200, 200, 150], reserve=200)
+    assert level_line(starved, 5) == "█▅▁▁▁"
+    result = dataclasses.replace(SAMPLES["healthy"](), pipelines=(starved,))
+    (drawn,) = level_charts(result)
+    ys = [float(y) for y in re.findall(r"V([\d.]+)", drawn.area)]
+    assert ys[-4:] == [drawn.reserve_y] * 4  # three levels and the closing edge
+
+
+def test_a_large_reserve_leaves_room_for_what_can_be_taken_out():
+    queue = levels("tf1-queue", "q", 30_192, [0, 30_000, 30_192], reserve=30_000)
+    result = dataclasses.replace(SAMPLES["healthy"](), pipelines=(queue,))
+    (drawn,) = level_charts(result)
+    assert drawn.reserve_y - drawn.capacity_y > HEIGHT / 2
+    assert "The picture begins at 29,904." in drawn.bound
 
 
 @FEW

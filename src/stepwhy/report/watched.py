@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 # A queue that is near empty, or near full, for this share of the time is called so.
 _MOSTLY = 0.5
+# Of what can be taken out, what is kept back beside it is drawn whole.
+_FAR = 2
+# Fewer samples of a queue show no share of the time.
+_FEWEST_LOOKS = 10
 # Every program traces and compiles what its first step needs.
 _FIRST = 1
 
@@ -130,6 +134,9 @@ def pipeline_state(pipeline: Pipeline) -> str:
         None if share is None else units.format_fraction(share)
         for share in (pipeline.empty_share, pipeline.full_share, pipeline.mean_fill)
     )
+    if pipeline.samples < _FEWEST_LOOKS:
+        level = "" if mean is None else f"{mean} full, but "
+        return f"{level}looked at {_times(pipeline.samples)} only, too rarely to tell"
     if pipeline.empty_share is not None and pipeline.empty_share >= _MOSTLY:
         return f"empty {empty} of the time (starved: the consumer waits)"
     if pipeline.full_share is not None and pipeline.full_share >= _MOSTLY:
@@ -137,6 +144,19 @@ def pipeline_state(pipeline: Pipeline) -> str:
     if mean is not None:
         return f"{mean} full on average; empty {empty}, full {full} of the time"
     return f"empty {empty or 'an unknown part'} of the time"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def pipeline_floor(pipeline: Pipeline) -> float:
+    """The bottom of a picture of its levels: 0, or not far below what cannot be taken out.
+
+    Where far more is kept back than can be taken out, the latter could not be seen.
+    """
+    room = (pipeline.capacity or 0) - pipeline.reserve
+    return pipeline.reserve - room / 2 if 0 < _FAR * room < pipeline.reserve else 0.0
 
 
 def pipeline_top(pipeline: Pipeline) -> float:

@@ -46,7 +46,8 @@ def _queues(result: Result, width: int, *, show_all: bool) -> Iterator[Renderabl
     for queue in shown:
         state = Text(f"{watched.pipeline_name(queue)}: {watched.pipeline_state(queue)}")
         yield Padding(state, (0, 0, 0, 2))
-        bound = "" if queue.capacity is None else f" of {units.format_count(queue.capacity)}"
+        room = None if queue.capacity is None else queue.capacity - queue.reserve
+        bound = "" if room is None else f" of {units.format_count(room)}"
         line = Text(level_line(queue, min(width - 14, _WIDEST_LINE)), "cyan")
         yield Padding(line.append(bound, "dim"), (0, 0, 0, 2))
     if len(shown) < len(queues):
@@ -56,15 +57,18 @@ def _queues(result: Result, width: int, *, show_all: bool) -> Iterator[Renderabl
 def level_line(queue: Pipeline, cells: int) -> str:
     """The fill level over the run, one block per cell; the last known one where none was seen.
 
+    Elements that cannot be taken out are left out: a queue of nothing else is empty.
+
     Args:
         queue: The queue, with at least one point.
         cells: Columns of the line.
     """
     first, last = queue.series[0][0], queue.series[-1][0]
-    span, top = max(last - first, 1), watched.pipeline_top(queue)
+    span, top = max(last - first, 1), max(watched.pipeline_top(queue) - queue.reserve, 1)
     levels: list[list[float]] = [[] for _ in range(cells)]
     for time, value in queue.series:
-        levels[min((time - first) * cells // span, cells - 1)].append(value)
+        usable = max(value - queue.reserve, 0.0)
+        levels[min((time - first) * cells // span, cells - 1)].append(usable)
     for before, here in pairwise(levels):
         here.extend(() if here else before[-1:])
     means = [sum(values) / len(values) for values in levels]
