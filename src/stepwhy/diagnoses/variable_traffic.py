@@ -94,15 +94,19 @@ def _evidence(facts: Facts, ours: list[Trip], crossing: Crossing) -> tuple[Evide
     totals = {name: crossing_of(facts, some) for name, some in by_variable.items()}
     heaviest = sorted(totals, key=lambda name: -(totals[name].bytes or 0))
     found.extend(
-        Evidence(f"copied of {name} per step", size, "bytes", f"{totals[name].count:.3g} copies")
+        Evidence(f"copied of {name} per step", size, "bytes", _copies(totals[name]))
         for name in heaviest[:4]
         if (size := totals[name].bytes) is not None
     )
     back = crossing_of(facts, gradients)
     if back.bytes is not None:
-        where = f"{back.count:.3g} copies"
-        found.append(Evidence("copied of gradients per step", back.bytes, "bytes", where))
+        found.append(Evidence("copied of gradients per step", back.bytes, "bytes", _copies(back)))
     return tuple(found)
+
+
+def _copies(crossing: Crossing) -> str:
+    number = f"{crossing.count:.3g}"
+    return f"{number} {'copy' if number == '1' else 'copies'}"
 
 
 _FIX = Fix(

@@ -109,9 +109,15 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
         lines = list(dict.fromkeys(op.line for op in group if op.line))
         if lines and note:
             yield Text(f"  device scope that decided: {', '.join(lines[:3])}", "dim")
-        yield from (_indented(op, told.copies(op), op.source) for op in group[:most])
+        first = group if len(group) <= most else sorted(group, key=_weight)[:most]
+        yield from (_indented(op, told.copies(op), op.source) for op in first)
         if len(group) > most:
             yield Text(f"    {format_count(len(group) - most)} more with --moved", "dim")
+
+
+def _weight(op: PlacedOp) -> tuple[bool, int]:
+    """What is worth a line where not all have one: work before constants, then many bytes."""
+    return op.op in {"Const", "NoOp", "Identity"}, -(op.copied_bytes or 0)
 
 
 def _indented(op: PlacedOp, *further: str) -> RenderableType:
