@@ -20,6 +20,7 @@ TABLE: tuple[str, ...] = (
     "input_bound",
     "python_preprocessing",
     "queue_starvation",
+    "repeated_preprocessing",
     "launch_bound",
     "host_sync",
     "graph_growth",

@@ -22,8 +22,9 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **A kind** is a `schema.Kind` in lower case.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
-- **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``
-  or ``samples:`` with their columns, then one row per line until a blank line; ``-`` is the null,
+- **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``,
+  ``samples:`` or ``stages:`` with their columns, then one row per line until a blank line; ``-`` is
+  the null,
   an empty cell the empty string. Copies and counters name nodes and devices. Quantities take a
   unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
@@ -65,6 +66,7 @@ _ENTRY = re.compile(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]
 _TABLES: dict[str, Table] = {
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
     "events": "events", "levels": "levels", "samples": "samples",
+    "stages": "stages",
 }  # fmt: skip
 _FACTS = ("unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows")
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}

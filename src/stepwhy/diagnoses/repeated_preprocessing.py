@@ -1,0 +1,166 @@
+"""Every epoch prepares the same elements anew.
+
+## What it means
+The input pipeline has gone through its data more than once while it was watched, and does the same
+work for the same elements each time, while the step waits for it.
+
+## Why it costs
+What an element becomes does not depend on the epoch, but for augmentation. Reading, decoding and
+computing it again costs as much as the first time.
+
+## How it is measured
+A PyTorch DataLoader that is begun anew goes through the same data set again. In `tf.data`, a
+`repeat` that has passed on more elements than what it repeats has made since its last start has
+begun that anew; the work before it, up to a `cache`, is what is repeated. The cost is the time of
+the step spent waiting for input.
+
+## Fix
+Keep what was prepared: `dataset.cache()` before shuffling and random augmentation, a file of
+prepared arrays, or a data set that remembers them where they fit into memory.
+
+## Fix risk
+What is kept needs memory, or disk. What is random must stay behind the cache, or it is the same in
+every epoch.
+
+## When it abstains
+When the data was gone through once only, or nothing tells: queues of TensorFlow 1, epochs of Keras,
+loaders of other libraries. When a data set gives other elements each time, which cannot be seen,
+there is nothing to keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.preparation import find_preparation
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+    from stepwhy.trace import Trace
+
+RULE = Rule(
+    id="repeated-preprocessing",
+    family="input",
+    name="Preparing the same elements in every epoch",
+    found="Keep what was prepared, for the next epoch",
+    clear="What is prepared anew in each epoch does not hold up the step",
+    needs=(("steps",),),
+    refines="input-bound",
+)
+
+SHARE = 0.25  # of the step; for less, another worker or prefetching is simpler than a cache
+LEAST_SAVED = 0.5  # of the wait; what is kept still has to be fetched and batched
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """Evidence that something goes through its data again, and how to keep what it makes."""
+
+    evidence: tuple[Evidence, ...]
+    fix: Fix
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the wait for a pipeline that is known to have begun its data anew."""
+    repeated = _loader(facts) or _tf_data(facts.trace)
+    if repeated is None:
+        return RULE.no_data("Nothing tells that the data was gone through more than once.")
+    cost = facts.breakdown["input_wait"]
+    share = Evidence("share of the step waiting for input", facts.share("input_wait"), "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share, *repeated.evidence[:1]))
+    gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, (share, *repeated.evidence, *_lines(facts.trace)), repeated.fix, gain)
+
+
+def _lines(trace: Trace) -> tuple[Evidence, ...]:
+    """The function in which most of the preparation is spent, where stacks were sampled."""
+    work = find_preparation(trace)
+    if work is None:
+        return ()
+    what = "share of the Python that prepares it in one function"
+    return (Evidence(what, round(work.function_share, 3), "fraction", work.line),)
+
+
+def _loader(facts: Facts) -> _Repeated | None:
+    """The DataLoader that was begun anew most often; None where none was."""
+    events = facts.trace.events
+    rows = np.flatnonzero(np.isin(events.kind, facts.trace.strings_where(["epoch"])))
+    names, counts = np.unique(events.name[rows], return_counts=True)
+    if not len(counts) or counts.max() < 2:
+        return None
+    name = names[counts.argmax()]
+    starts = events.start_ns[rows[events.name[rows] == name]]
+    found = [
+        Evidence("epochs begun", int(counts.max()), "count", facts.trace.string(int(name))),
+        *_steps_per_epoch(facts.trace, starts),
+    ]
+    return _Repeated(tuple(found), _PYTORCH)
+
+
+def _steps_per_epoch(
+    trace: Trace, starts_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> list[Evidence]:
+    """Steps between two starts of an epoch, where steps were observed."""
+    if not len(trace.marks):
+        return []
+    places = np.searchsorted(trace.marks.start_ns, starts_ns)
+    return [Evidence("steps of an epoch", round(float(np.median(np.diff(places)))), "count")]
+
+
+def _tf_data(trace: Trace) -> _Repeated | None:
+    """A `repeat` that has begun anew what is not cached; None where there is none."""
+    stages = trace.stages
+    input_of = {taker: row for row, taker in enumerate(stages.taker.tolist()) if taker != NULL}
+    for row, key in enumerate(stages.name.tolist()):
+        below = input_of.get(key, -1)
+        if below < row or "Repeat" not in trace.string(key):
+            continue
+        passed, made = int(stages.elements[row]), int(stages.elements[below])
+        work = _work_ns(trace, below, input_of)
+        if made != NULL and passed > made and work:
+            found = (
+                Evidence("elements passed on in all", passed, "count", trace.string(key)),
+                Evidence("elements made since it began anew", made, "count"),
+                Evidence("repeated work per element", work, "ns"),
+            )
+            return _Repeated(found, _TF_DATA)
+    return None
+
+
+def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
+    """Work per element of a stage and those before it, up to a cache."""
+    stages, work, last = trace.stages, 0, -1
+    while row > last and "Cache" not in trace.string(int(stages.name[row])):
+        work += max(int(stages.processing_ns[row]), 0)
+        row, last = input_of.get(int(stages.name[row]), -1), row
+    return work
+
+
+_PYTORCH = Fix(
+    "Prepare each element once: store the results in a file before the training, or remember them "
+    "where they fit into memory. Each worker has a memory of its own, so that a file is better "
+    "with several. Leave what is random in __getitem__.",
+    "# once:\n"
+    "np.save(path, np.stack([prepare(x) for x in data]))\n"
+    "# in the Dataset:\n"
+    "self.prepared = np.load(path, mmap_mode='r')   # in __init__\n"
+    "return augment(self.prepared[i].copy())        # in __getitem__",
+    "changes-memory",
+)
+_TF_DATA = Fix(
+    "Cache what the deterministic part of the pipeline makes, in memory or in a file, before it is "
+    "shuffled and repeated.",
+    "dataset = (files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "           .cache()                   # or .cache('/fast/disk/train')\n"
+    "           .shuffle(n).repeat().map(augment)\n"
+    "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
+    "changes-memory",
+)
