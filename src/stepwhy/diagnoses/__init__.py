@@ -33,6 +33,7 @@ TABLE: tuple[str, ...] = (
     "exposed_transfer",
     "slow_link",
     "unfused_batch_norm",
+    "unfavourable_layout",
     "dominant_op",
     "allocator_pressure",
     "exposed_communication",

@@ -61,7 +61,7 @@ _GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
 _ROOTS = frozenset({"Rsqrt", "Sqrt"})
 _SCALING = frozenset({"Mul", "RealDiv", "Div"})
 _UPDATE = re.compile(r"Assign(Sub|Add)?(VariableOp)?")
-_BATCH = re.compile(r"(^|[/_\d])bn|batch_?norm", re.IGNORECASE)
+_BATCH = re.compile(r"(^|[/_\d])bn(?=[/_\d])|batch_?norm", re.IGNORECASE)
 _OTHER_KIND = re.compile(r"(layer|instance|group)_?norm|(^|[/_\d])(ln|gn)(?=[/_\d])", re.IGNORECASE)
 _HEAVY = re.compile(r"\w*(Conv\d|MatMul|Pool|Softmax)\w*")
 

@@ -1,0 +1,249 @@
+"""Activations are kept in another layout than the convolutions compute in.
+
+## What it means
+Around the convolutions, tensors are rewritten from channels first (NCHW) to channels last (NHWC),
+or back: by the program itself, by the graph optimizer, or by the convolution library.
+
+## Why it costs
+A conversion computes nothing, but reads and writes a whole activation. It is needed once, for the
+input; where each convolution has its own, the program keeps its activations in the layout that the
+device does not compute in.
+
+## How it is measured
+From the conversions that the trace shows, and their time in the steady steps: transpositions in
+the name scope of a convolution, at least as many as convolutions there, with their gradients;
+nodes that the layout optimizer inserted; and the conversion kernels of cuDNN and MIOpen. Which
+layout is better depends on device and data type (matrix units want channels last, older
+accelerators channels first, TensorFlow's kernels for a CPU channels last), so it is read off from
+the names of the conversions and of the convolutions' kernels, and never assumed. The cost is their
+whole time: a bound, because other operations may be slower in the other layout.
+
+## Fix
+Keep all activations in the layout that is converted to, from the input to the last convolution.
+
+## Fix risk
+None for the result, up to the last digits. Checkpoints stay as they are in PyTorch; in TensorFlow
+the kernels of convolutions do, but dense layers behind a flattening need their rows in another
+order.
+
+## When it abstains
+Where a compiler chooses the layouts. It is incomplete where a library converts but nothing tells
+which layout it computes in; and on a CPU where no conversion is seen, because oneDNN converts
+inside its convolutions, which no trace shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
+from stepwhy.diagnoses._look import by_name, mean_within, on_scale, steady_rows, time_of
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="unfavourable-layout",
+    family="compute",
+    name="Activations in another layout than the convolutions compute in",
+    found="Keep the activations in the layout that the convolutions compute in",
+    clear="Little or no time goes into converting layouts around convolutions",
+    needs=(("device-time",), ("steps",)),
+)
+
+SHARE = 0.05  # of the step; below it the cure gains less than what steps vary by
+LEAST_SAVED = 0.3  # of the cost; other operations may be slower in the other layout
+
+# Source: kernels of cuDNN ('cudnn::ops::nchwToNhwcKernel') and MIOpen
+# ('batched_transpose_16x32_half', 'transpose_NCHW2CNHW_V2_2D'), nodes of TensorFlow's layout
+# optimizer ('conv-0-0-TransposeNHWCToNCHW-LayoutOptimizer').
+_LIBRARY = re.compile(
+    r"(?P<last>nchwToNhwc)|(?P<first>nhwcToNchw)|batched_transpose_\d+x\d+"
+    r"|transpose_(NCHW2\w+|\w+2NCHW)",
+)
+_OPTIMIZER = re.compile(
+    r"(?P<last>NCHWToNHWC)(?=.*LayoutOptimizer)|(?P<first>NHWCToNCHW)(?=.*LayoutOptimizer)"
+    r"|LayoutOptimizer"
+)
+_GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
+_UNTOLD = "A library converts layouts, but nothing tells which one its convolutions compute in."
+_TRANSPOSE = frozenset({"Transpose", "ConjugateTranspose"})
+_KERNEL = re.compile(r"conv|wgrad|dgrad|fprop|igemm|winograd", re.IGNORECASE)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of conversions around convolutions."""
+    if facts.trace.meta.framework == "jax":
+        return RULE.not_applicable("The compiler chooses the layouts.")
+    by_library, by_program = _library_rows(facts), _program_rows(facts)
+    rows = np.union1d(by_library, by_program)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    evidence = _evidence(facts, rows, cost)
+    if cost and cost >= SHARE * facts.wall_ns:
+        if not len(by_program) and not _tells_layout(facts, rows):
+            return RULE.incomplete(_UNTOLD, evidence)
+        edit = "remove conversions of layouts (bound: all of their time)"
+        gain = saving(edit, LEAST_SAVED * cost, cost)
+        return RULE.finding(cost, evidence, _fix(facts, by_library, by_program), gain)
+    if not _convolves(facts):
+        return RULE.nothing((Evidence("convolutions", 0, "count"),))
+    if not len(rows) and not facts.has_accelerator:
+        return RULE.incomplete(
+            "A CPU's library converts layouts inside its convolutions, which no trace shows."
+        )
+    return RULE.nothing(evidence[:2])
+
+
+def _tells_layout(facts: Facts, rows: NDArray[np.int64]) -> bool:
+    """Whether a name says which layout is converted to, or computed in."""
+    names = {group.name for group in by_name(facts, steady_rows(facts, Kind.KERNEL))}
+    is_told = any("nhwc" in name.lower() for name in names)
+    return is_told or any(len(_going(facts, rows, way)) for way in ("last", "first"))
+
+
+def _convolves(facts: Facts) -> bool:
+    if count_of(facts, CONVOLUTION):
+        return True
+    kernels = by_name(facts, steady_rows(facts, Kind.KERNEL))
+    return any(_KERNEL.search(group.name) for group in kernels)
+
+
+def _library_rows(facts: Facts) -> NDArray[np.int64]:
+    """Kernels with which a library, or nodes with which an optimizer converts; (slices,)."""
+    slices, text = facts.trace.slices, facts.trace.string
+    rows = steady_rows(facts, Kind.KERNEL)
+    names = {key for key in np.unique(slices.name[rows]).tolist() if _LIBRARY.search(text(key))}
+    nodes = {
+        key
+        for key in np.unique(slices.scope[rows]).tolist()
+        if key != NULL and _OPTIMIZER.search(text(key))
+    }
+    wanted: NDArray[np.int64] = rows[
+        np.isin(slices.name[rows], list(names)) | np.isin(slices.scope[rows], list(nodes))
+    ]
+    return wanted
+
+
+def _program_rows(facts: Facts) -> NDArray[np.int64]:
+    """Device work of transpositions that the program put around convolutions; (slices,)."""
+    slices, text = facts.trace.slices, facts.trace.string
+    rows = steady_rows(facts, Kind.KERNEL, Kind.OP)
+    rows = rows[slices.scope[rows] != NULL]
+    pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
+    ops = {text(scope): text(name) for scope, name in pairs.tolist()}
+    wanted = facts.trace.strings_where(_around_convolutions(ops))
+    kernels = rows[slices.kind[rows] == Kind.KERNEL]
+    around: NDArray[np.int64] = kernels[np.isin(slices.scope[kernels], wanted)]
+    return around
+
+
+def _around_convolutions(ops: Mapping[str, str]) -> frozenset[str]:
+    """Transpositions in scopes of convolutions that have at least as many, and their gradients.
+
+    One or two behind a stack of convolutions in one scope are not around each of them.
+
+    Args:
+        ops: Op type of every node.
+    """
+    forward = {node: op for node, op in ops.items() if _GRADIENT.fullmatch(node) is None}
+    convolutions = Counter(_scope(n) for n, op in forward.items() if CONVOLUTION.fullmatch(op))
+    transposes = Counter(_scope(n) for n, op in forward.items() if op in _TRANSPOSE)
+    scopes = {s for s, count in convolutions.items() if transposes[s] >= count}
+    return frozenset(
+        node for node, op in ops.items() if op in _TRANSPOSE and _scope(_original(node)) in scopes
+    )
+
+
+def _original(node: str) -> str:
+    """The node whose gradient a node is part of; else itself."""
+    match = _GRADIENT.fullmatch(node)
+    return match["node"] if match else node
+
+
+def _scope(node: str) -> str:
+    return node.rpartition("/")[0]
+
+
+def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
+    per_step = len(rows) / max(facts.steady_count, 1)
+    evidence = [
+        Evidence("conversions around convolutions in every step", per_step, "count"),
+        Evidence("share of the step in conversions", cost / max(facts.wall_ns, 1), "fraction"),
+    ]
+    for way, what in (("last", "to channels last"), ("first", "to channels first")):
+        there = _going(facts, rows, way)
+        if len(there):
+            time = mean_within(facts, time_of(facts, there))
+            evidence.append(Evidence(f"time in conversions {what}", time, "ns"))
+    evidence.extend(
+        Evidence("time of the conversion", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in by_name(facts, rows)[:3]
+    )
+    return tuple(evidence)
+
+
+def _going(facts: Facts, rows: NDArray[np.int64], way: str) -> NDArray[np.int64]:
+    """Those of the conversions whose name says which way they go."""
+    slices, text = facts.trace.slices, facts.trace.string
+
+    def goes(row: int) -> bool:
+        node = text(int(slices.scope[row])) if slices.scope[row] != NULL else ""
+        match = _LIBRARY.search(text(int(slices.name[row]))) or _OPTIMIZER.search(node)
+        return match is not None and bool(match[way])
+
+    return np.array([row for row in rows.tolist() if goes(row)], dtype=np.int64)
+
+
+def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int64]) -> Fix:
+    if len(by_program) > len(by_library):
+        return _TRANSPOSED
+    if facts.trace.meta.framework != "tensorflow":
+        return _CHANNELS_LAST
+    to_first = len(_going(facts, by_library, "first")) >= len(_going(facts, by_library, "last"))
+    return _TF_FIRST if to_first else _TF_LAST
+
+
+_CHANNELS_LAST = Fix(
+    "Keep the model and its input in channels last, which the convolutions are converted to; then "
+    "nothing is left to convert. Measure it: operations without a kernel for it convert back.",
+    "model = model.to(memory_format=torch.channels_last)\n"
+    "images = images.to(memory_format=torch.channels_last)\n"
+    "# AMD: set PYTORCH_MIOPEN_SUGGEST_NHWC=1 as well",
+    "none",
+)
+_TRANSPOSED = Fix(
+    "Transpose the input once, or read it in that layout, and drop the transpositions around each "
+    "convolution; move axes of biases, reductions and concatenations along.",
+    "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
+    'net = tf.nn.conv2d(images, kernel, strides=1, padding="SAME")\n'
+    "net = tf.reduce_mean(net, axis=[1, 2])         # was [2, 3]",
+    "none",
+)
+_TF_FIRST = Fix(
+    "The device computes channels first. Build the model that way, so that only the input is "
+    "converted.",
+    "images = tf.transpose(images, [0, 3, 1, 2])    # once\n"
+    "net = tf.nn.conv2d(images, kernel, strides=1, padding='SAME',\n"
+    '                   data_format="NCHW")',
+    "none",
+)
+_TF_LAST = Fix(
+    "The device computes channels last. Build the model that way, so that only the input is "
+    "converted.",
+    "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
+    "net = tf.nn.conv2d(images, kernel, strides=1, padding='SAME',\n"
+    '                   data_format="NHWC")',
+    "none",
+)
