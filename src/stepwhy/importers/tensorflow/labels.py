@@ -43,7 +43,7 @@ def parse_op_label(label: str) -> str:
 
 
 def parse_inputs(label: str) -> tuple[str, ...]:
-    """Tensors that an op reads, from '... node = Op(a, b:1, ^c)': not '^c', which only comes first."""
+    """Tensors that an op reads, in 'node = Op(a, b:1, ^c)': not '^c', which comes first."""
     match = _OP.match(label)
     inputs = match["inputs"].split(", ") if match else ()
     return tuple(i for i in inputs if i and not i.startswith("^"))
