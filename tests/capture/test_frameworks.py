@@ -157,8 +157,14 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 @needs_torch
 def test_a_torch_script_that_ends_inside_the_window(tmp_path: Path) -> None:
-    ended = observe(tmp_path, _TORCH, "9", "alike")
-    (window,) = ended.run_dir.glob("process-*/windows/*")
+    # On a busy machine no two steps may be alike so early; then the window opens after eight.
+    for steps in ("9", "12"):
+        (tmp_path / steps).mkdir()
+        ended = observe(tmp_path / steps, _TORCH, steps, "alike")
+        windows = list(ended.run_dir.glob("process-*/windows/*"))
+        if windows:
+            break
+    (window,) = windows
     about = json.loads((window / "window.json").read_text())
     assert about["first_step"] <= about["last_step"] <= len(steps_of(ended)) - 1
 
