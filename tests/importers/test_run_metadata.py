@@ -275,6 +275,21 @@ def test_files_beside_it_tell_what_the_program_asked_for(tmp_path):
     assert trace.slices.dur_ns[step].tolist() == [90_000]
 
 
+def test_what_a_run_was_fed_and_returned_belongs_to_it(tmp_path):
+    feeds = [{"name": "x:0", "given": "list of float", "wanted": "float32", "bytes": 8}]
+    window = {"kind": "tf1-run", "start_ns": EPOCH_NS, "end_ns": EPOCH_NS + 90_000}
+    window |= {"feeds": feeds, "fetches": [{"name": "names:0", "given": "object"}]}
+    data = run_metadata(LOCAL).SerializeToString()
+    trace = importer.read(write(tmp_path, data, window_json=json.dumps(window).encode()))
+    handed = trace.handed
+    assert handed.slice.tolist() == trace.rows(Kind.STEP).tolist() * 2
+    assert handed.fed.tolist() == [1, 0]
+    assert handed.bytes.tolist() == [8, NULL]
+    names = [[trace.string(int(t)) for t in (handed.name[i], handed.given[i])] for i in range(2)]
+    assert names == [["x:0", "list of float"], ["names:0", "object"]]
+    assert [trace.string(int(t)) for t in handed.wanted] == ["float32", ""]
+
+
 def test_devices_of_the_session_that_did_nothing_are_there(tmp_path):
     names = ["/job:localhost/replica:0/task:0/device:CPU:0", "/device:GPU:0", "no device"]
     data = run_metadata(LOCAL).SerializeToString()

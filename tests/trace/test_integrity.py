@@ -26,6 +26,7 @@ def trace():
     builder.add("levels", time_ns=0, queue=0, kind=0, value=1)
     builder.add("stages", name=0, kind=0, taker=0)
     builder.add("executions", slice=0, written=0)
+    builder.add("handed", slice=0, fed=1, name=0, given=0, wanted=0)
     return builder.finish(Meta("test"))
 
 

@@ -29,6 +29,7 @@ def traces(draw):
             source, target = (draw(st.integers(0, count - 1)) for _ in range(2))
             builder.add("flows", source=source, target=target, kind=draw(st.integers(0, 2)))
             builder.add("executions", slice=source, op_ns=draw(st.integers(-1, 9)))
+            builder.add("handed", slice=target, fed=1, name=builder.intern(draw(_names)), bytes=5)
     node = builder.add("nodes", name=builder.intern(draw(_names)), op=builder.intern("MatMul"))
     builder.add("copies", source=node, from_device=builder.intern("a"), to_device=0, bytes=7)
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):

@@ -8,6 +8,7 @@ A traced run is never repeated, whatever it raises: the update may have been app
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from time import thread_time_ns
@@ -18,6 +19,7 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.signatures import Signatures
 from stepwhy.capture.tf1_growth import GraphGrowth
+from stepwhy.capture.tf1_handed import describe
 from stepwhy.capture.tf1_plan import Plan
 from stepwhy.capture.tf1_queues import QueueLevels, reader_maker
 from stepwhy.capture.tf1_window import WindowWriter, hand_out, may_trace, traced_options
@@ -47,15 +49,26 @@ class _Pending:
         start_ns: When it started.
         cpu_ns: CPU time of the thread by then; 0 when it is not measured.
         about: Further members of its line.
+        handed: The traced run's fetches, feeds and result; None before it has ended well.
     """
 
-    __slots__ = ("about", "cpu_ns", "metadata", "options", "rhythm", "signature", "start_ns")
+    __slots__ = (
+        "about",
+        "cpu_ns",
+        "handed",
+        "metadata",
+        "options",
+        "rhythm",
+        "signature",
+        "start_ns",
+    )
 
     def __init__(self, signature: int, rhythm: Rhythm) -> None:
         self.signature = signature
         self.rhythm = rhythm
         self.options: Any = None
         self.metadata: Any = None
+        self.handed: Any = None
         self.start_ns = self.cpu_ns = 0
         self.about = ""
 
@@ -205,6 +218,9 @@ class SessionObserver:
             "start_ns": pending.start_ns,
             "end_ns": end_ns,
         }
+        # A window that does not tell what was fed tells the rest all the same.
+        with contextlib.suppress(Exception):
+            about |= describe(*pending.handed)
         try:
             if not failed:
                 size = self._writer.write(about, pending.metadata, session)
@@ -234,6 +250,7 @@ def _observed_run(original: Run, observer: SessionObserver) -> Run:
                 result = original(self, fetches, feed_dict, options, run_metadata)
             else:
                 result = original(self, fetches, feed_dict, pending.options, pending.metadata)
+                pending.handed = fetches, feed_dict, result
                 hand_out(pending.metadata, run_metadata, options)
             failed = False
             return result
@@ -269,6 +286,7 @@ def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
                     result = plain()
                 else:
                     result = self.run(fetches, None, pending.options, pending.metadata)
+                    pending.handed = fetches, None, result
                 failed = False
                 return result
             finally:

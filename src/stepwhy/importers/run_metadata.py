@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.importers.source import Source
+    from stepwhy.importers.tensorflow.sidecars import Handed
     from stepwhy.trace import Health, Trace
 
 # Messages of which a part is worth keeping, by field number: the devices of step statistics, the
@@ -302,4 +303,20 @@ def _add_step(builder: TraceBuilder, activities: Sequence[Activity], source: Sou
         return
     track = builder.track(Role.HOST_THREAD, "driving thread")
     dur_ns = window.end_ns - window.start_ns
-    builder.slice(track, Kind.STEP, "session.run", window.start_ns, dur_ns)
+    run = builder.slice(track, Kind.STEP, "session.run", window.start_ns, dur_ns)
+    for fed, values in ((1, window.feeds), (0, window.fetches)):
+        for value in values:
+            _add_handed(builder, run, fed, value)
+
+
+def _add_handed(builder: TraceBuilder, run: int, fed: int, value: Handed) -> None:
+    """Add a value that was fed to the run, or fetched from it."""
+    texts = {"given": value.given, "wanted": value.wanted}
+    builder.add(
+        "handed",
+        slice=run,
+        fed=fed,
+        name=builder.intern(value.name),
+        bytes=NULL if value.bytes is None else value.bytes,
+        **{key: builder.intern(text) for key, text in texts.items() if text},
+    )

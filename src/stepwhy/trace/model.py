@@ -86,6 +86,7 @@ class Trace:
     levels: Columns
     stages: Columns
     executions: Columns
+    handed: Columns
     meta: Meta
     health: Health = field(repr=False)
 

@@ -121,6 +121,7 @@ Table = Literal[
     "levels",
     "stages",
     "executions",
+    "handed",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 
@@ -440,6 +441,21 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "What of it was still held when it returned.",
     ),
+    Column("handed", "slice", "int32", "row of slices", "", "The run of a graph."),
+    Column("handed", "fed", "int8", "0 or 1", "", "1: it was fed to the run; 0: fetched from it."),
+    Column("handed", "name", "int32", "string", "", "Name in the graph."),
+    Column(
+        "handed",
+        "given",
+        "int32",
+        "string",
+        _NO_STRING,
+        "What was handed over: the type of an array ('float64'), or 'list of float'.",
+    ),
+    Column(
+        "handed", "wanted", "int32", "string", _NO_STRING, "Type in the graph of what was fed."
+    ),
+    Column("handed", "bytes", "int64", "bytes", "-1", "Size, in the type that was wanted."),
 )
 
 TABLES: tuple[Table, ...] = (
@@ -456,6 +472,7 @@ TABLES: tuple[Table, ...] = (
     "levels",
     "stages",
     "executions",
+    "handed",
 )
 
 

@@ -48,13 +48,24 @@ class OpSource(msgspec.Struct, frozen=True):
     scopes: tuple[Scope, ...] = ()
 
 
+class Handed(msgspec.Struct, frozen=True):
+    """A value that was fed to a run or fetched from it: its type and size."""
+
+    name: str
+    given: str | None = None
+    wanted: str | None = None
+    bytes: int | None = None
+
+
 class Window(msgspec.Struct, frozen=True):
-    """When `Session.run` was entered and left, ns on the epoch clock."""
+    """When `Session.run` was entered and left, ns on the epoch clock, and with what."""
 
     kind: str
     start_ns: int
     end_ns: int
     step: int | None = None
+    feeds: tuple[Handed, ...] = ()
+    fetches: tuple[Handed, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):
