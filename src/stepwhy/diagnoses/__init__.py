@@ -21,6 +21,7 @@ TABLE: tuple[str, ...] = (
     "python_preprocessing",
     "queue_starvation",
     "repeated_preprocessing",
+    "feed_dict_copy",
     "launch_bound",
     "host_sync",
     "graph_growth",

@@ -24,6 +24,7 @@ SIGNALS = {
     "placement": "the device of every node of the graph",
     "graph-ops": "operations with their name in the graph",
     "steps": "steps with a length",
+    "session-runs": "the runs of a session from start to end",
     "step-log": "the steps of the whole run, as `stepwhy run` does",
 }
 """The signals that diagnoses need, in words; `Meta.signals` and what the facts themselves show."""
