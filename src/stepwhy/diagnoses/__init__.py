@@ -25,6 +25,7 @@ TABLE: tuple[str, ...] = (
     "launch_bound",
     "host_sync",
     "graph_growth",
+    "large_fetch",
     "misplaced_op",
     "single_device_towers",
     "soft_placement_fallback",
