@@ -43,6 +43,9 @@ def proc(tmp_path):
         "some avg10=1.70 avg60=0.44 avg300=0.17 total=900\n"
         "full avg10=1.70 avg60=0.44 avg300=0.15 total=800\n"
     )
+    (root / "pressure" / "memory").write_text("some total=50\nfull avg10=0.1 total=30\n")
+    (root / "vmstat").write_text("pgpgin 9\npswpin 5\npswpout 8\n")
+    (root / "meminfo").write_text("MemTotal:  2048 kB\nMemFree:  1 kB\n")
     (root / "sys" / "kernel").mkdir(parents=True)
     (root / "sys" / "kernel" / "task_delayacct").write_text("1\n")
     return root
@@ -76,6 +79,9 @@ def test_hand_made_proc(proc, folder):
         "disk_wait_ns": 6 * TICK_NS,
         "machine_busy_ns": 102 * TICK_NS,  # all but idle (900) and iowait (10)
         "machine_disk_stall_ns": 800_000,
+        "machine_memory_stall_ns": 30_000,
+        "machine_swapped_in_bytes": 5 * os.sysconf("SC_PAGE_SIZE"),
+        "machine_memory_bytes": 2048 * 1024,
         "job_cpu_ns": 2 * (20 + 10 + 2 + 1) * TICK_NS,  # pid 7 and its child
     }
 
@@ -103,10 +109,12 @@ def test_a_zero_that_is_not_counted_is_not_written(proc, folder, accounting, tic
 
 def test_what_is_not_permitted_is_absent(proc, folder):
     (proc / "7" / "io").unlink()
-    (proc / "pressure" / "io").unlink()
+    for name in ("pressure/io", "pressure/memory", "vmstat", "meminfo"):
+        (proc / name).unlink()
     Sampler(folder.parent, 7, proc).sample()
     told = lines(folder)[0].keys()
-    assert not told & {"disk_read_bytes", "disk_written_bytes", "machine_disk_stall_ns"}
+    assert not told & {"disk_read_bytes", "disk_written_bytes"}
+    assert {key for key in told if key.startswith("machine_")} == {"machine_busy_ns"}
     assert {"cpu_ns", "machine_busy_ns"} <= told
 
 

@@ -179,19 +179,38 @@ def test_pageable_and_direction_of_copies():
 # --- what a generation has besides ---------------------------------------------------------------
 
 
-def test_instants_of_2021_without_a_total_are_counted():
+def test_allocations_of_2021_have_no_totals():
     instants = [
         {"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1,
          "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512}},
         {"ph": "i", "name": "[memory]", "ts": 6, "pid": 1, "tid": 1,
-         "args": {"Device Type": 0, "Bytes": 512, "Total Allocated": 512}},
+         "args": {"Device Type": 0, "Bytes": -512, "Addr": 77, "Total Allocated": 512}},
+        {"ph": "i", "name": "[memory]", "ts": 6, "pid": 1, "tid": 1, "args": {"Device Type": 1}},
         {"ph": "i", "name": "Record Window End", "ts": 7},
     ]  # fmt: skip
     trace = read(dump([*run(NEW), *instants], NEW.header))
     counted = {c.counter: c.count for c in trace.health.counters if c.dropped}
-    assert counted == {"metadata-record": 1, "allocation-without-total": 2, "other-record": 1}
+    assert counted == {"metadata-record": 1, "allocation-without-size": 1, "other-record": 1}
     assert len(trace.counters) == 0
-    assert "memory" not in trace.meta.signals
+    table = trace.allocations
+    assert [trace.string(n) for n in table.pool] == ["GPU:0", "CPU"]
+    assert (table.host.tolist(), table.change.tolist()) == ([0, 1], [512, -512])
+    assert (table.block.tolist(), table.total.tolist()) == ([-1, 77], [-1, -1])
+    assert "memory" in trace.meta.signals
+
+
+def test_the_memory_of_equal_devices_is_read_where_allocations_are():
+    instant = {"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1,
+               "args": {"Device Type": 1, "Bytes": 512}}  # fmt: skip
+    devices = [{"id": i, "totalGlobalMem": 1 << 34} for i in range(2)]
+    header = {**NEW.header, "deviceProperties": devices}
+    trace = read(dump([*run(NEW), instant], header))
+    assert (trace.string(trace.counters.name[0]), trace.counters.value.tolist()) == (
+        "memory capacity", [1 << 34],
+    )  # fmt: skip
+    assert len(read(dump(run(NEW), header)).counters) == 0
+    unlike = {**header, "deviceProperties": [*devices, {"totalGlobalMem": 1 << 30}]}
+    assert len(read(dump([*run(NEW), instant], unlike)).counters) == 0
 
 
 def test_allocator_totals_become_counters():

@@ -27,6 +27,7 @@ def trace():
     builder.add("stages", name=0, kind=0, taker=0)
     builder.add("executions", slice=0, written=0)
     builder.add("handed", slice=0, fed=1, name=0, given=0, wanted=0)
+    builder.add("allocations", time_ns=0, pool=0, track=host, owner=0, change=1)
     return builder.finish(Meta("test"))
 
 

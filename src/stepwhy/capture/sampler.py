@@ -5,7 +5,8 @@ process that signed in with a process directory, and appends to its ``counters.j
 
     {"time_ns", "cpu_ns", "run_delay_ns", "resident_bytes", "swap_bytes", "major_faults",
      "threads", "disk_wait_ns", "disk_read_bytes", "disk_written_bytes",
-     "machine_busy_ns", "machine_disk_stall_ns", "job_cpu_ns", "cores", "gpus": [...]}
+     "machine_busy_ns", "machine_disk_stall_ns", "machine_memory_stall_ns",
+     "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "cores", "gpus": [...]}
 
 Times are totals since the process (the machine) started. A value that the kernel does not give is
 absent. Where there is no ``/proc``, nothing is written. `gpus` is described in `nvml`.
@@ -52,7 +53,10 @@ _IDLE_FIELDS = (3, 4)
 _MAJOR_FAULTS = 12 - 3
 _CPU_TIMES = slice(14 - 3, 17 - 3 + 1)
 _DISK_WAIT = 42 - 3
-# Time in which all that could run waited for a disk, in microseconds.
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SWAPPED_IN = {b"pswpin": "machine_swapped_in_bytes"}
+_MEMORY = {b"MemTotal:": "machine_memory_bytes"}
+# Time in which all that could run waited for a disk, or for memory, in microseconds.
 _STALLED = re.compile(rb"^full .*total=(\d+)", re.MULTILINE)
 
 
@@ -142,13 +146,20 @@ class Sampler:
         if not ticks:
             return {}
         busy = sum(t for i, t in enumerate(ticks) if i not in _IDLE_FIELDS)
-        stalled = _STALLED.search(self._processes.read("pressure/io"))
         return {
             "machine_busy_ns": busy * _NS_PER_TICK,
             "job_cpu_ns": sum(map(self._cpu_ns, self._processes.descendants(self._root))),
             "cores": os.cpu_count() or 1,
-            **({"machine_disk_stall_ns": int(stalled[1]) * 1000} if stalled else {}),
+            **self._stalled("io", "machine_disk_stall_ns"),
+            **self._stalled("memory", "machine_memory_stall_ns"),
+            **_picked(self._processes.read("vmstat"), _SWAPPED_IN, _PAGE),
+            **_picked(self._processes.read("meminfo"), _MEMORY, _KIB),
         }
+
+    def _stalled(self, resource: str, name: str) -> dict[str, int]:
+        """How long all that had something to do waited for a resource; empty if not told."""
+        stalled = _STALLED.search(self._processes.read(f"pressure/{resource}"))
+        return {name: int(stalled[1]) * 1000} if stalled else {}
 
     def _cpu_ns(self, pid: int) -> int:
         """CPU time of a process, its ended children included, by the coarse but complete count."""

@@ -43,6 +43,9 @@ class _Sample(msgspec.Struct):
     disk_written_bytes: int | None = None
     machine_busy_ns: int | None = None
     machine_disk_stall_ns: int | None = None
+    machine_memory_stall_ns: int | None = None
+    machine_swapped_in_bytes: int | None = None
+    machine_memory_bytes: int | None = None
     job_cpu_ns: int | None = None
     cores: int | None = None
     gpus: list[_Gpu] = []

@@ -191,6 +191,7 @@ def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
         slices = window.trace.slices
         slices.start_ns -= window.start_ns - at_ns
         window.trace.counters.time_ns -= window.start_ns - at_ns
+        window.trace.allocations.time_ns -= window.start_ns - at_ns
         _add(builder, window, _PREPARE, at_ns, extras.preparing.get(window.start_ns, 0))
         end_ns = at_ns + window.end_ns - window.start_ns
         at_ns = end_ns - extras.handing_over.get(window.start_ns, 0)

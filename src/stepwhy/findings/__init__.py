@@ -13,6 +13,7 @@ from stepwhy.findings.measurement import (
     OpDifference,
     RunSummary,
 )
+from stepwhy.findings.memory import BatchRoom, MemoryHolder, MemoryUse
 from stepwhy.findings.placement import (
     PLACEMENT_SCHEMA,
     PlacedOp,
@@ -53,6 +54,7 @@ __all__ = [
     "LAB_SCHEMA",
     "PLACEMENT_SCHEMA",
     "SCHEMA",
+    "BatchRoom",
     "BenchResult",
     "BoundBy",
     "Breakdown",
@@ -72,6 +74,8 @@ __all__ = [
     "Input",
     "LabResult",
     "Measurement",
+    "MemoryHolder",
+    "MemoryUse",
     "Op",
     "OpDifference",
     "Pipeline",

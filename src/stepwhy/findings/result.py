@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
+from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
 from stepwhy.findings.placement import Placement  # noqa: TC001 - the schema reads it
 from stepwhy.findings.watched import (  # noqa: TC001 - the JSON schema reads the annotations
     EventGroup,
@@ -335,3 +336,4 @@ class Result:
     events: tuple[EventGroup, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
     placement: Placement | None = None
+    memory: tuple[MemoryUse, ...] = ()

@@ -21,6 +21,7 @@ from stepwhy.importers.tensorflow.activity import (
     emit,
     meta_of,
 )
+from stepwhy.importers.tensorflow.allocations import add_allocations
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.labels import (
     parse_activity_label,
@@ -81,6 +82,8 @@ def read(source: Source) -> Trace | None:
     activities, observed = _observe(stats, rows, builder.health)
     graphs = [] if name == "StepStats" else _partition_graphs(metadata)
     signals = emit(builder, activities, devices)
+    if add_allocations(builder, stats):
+        signals |= {"memory"}
     sources = program_sources(source, builder.health)
     requested = Requested(requested_graph(source, builder.health), sources.ops)
     if add_placement(builder, graphs, requested, observed):

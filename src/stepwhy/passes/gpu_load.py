@@ -31,11 +31,16 @@ def framework_devices(trace: Trace) -> list[int]:
 
 def gpu_loads(trace: Trace) -> tuple[GpuLoad, ...]:
     """The GPUs that were sampled, in the driver's order."""
+    loads = [_load(trace, row, name) for row, name in sampled_gpus(trace)]
+    return tuple(sorted(loads, key=lambda load: load.index))
+
+
+def sampled_gpus(trace: Trace) -> list[tuple[int, str]]:
+    """Row and name ('nvml:0') of every device that the driver told of."""
     sampled = np.unique(trace.counters.device)
     rows = [int(row) for row in sampled if row != NULL]
-    named = {row: trace.string(int(trace.devices.name[row])) for row in rows}
-    loads = [_load(trace, row, name) for row, name in named.items() if name.startswith(_PREFIX)]
-    return tuple(sorted(loads, key=lambda load: load.index))
+    named = [(row, trace.string(int(trace.devices.name[row]))) for row in rows]
+    return [(row, name) for row, name in named if name.startswith(_PREFIX)]
 
 
 def _load(trace: Trace, device: int, name: str) -> GpuLoad:

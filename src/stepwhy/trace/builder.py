@@ -28,6 +28,7 @@ _BY_TIME: dict[Table, str] = {
     "marks": "start_ns",
     "events": "start_ns",
     "levels": "time_ns",
+    "allocations": "time_ns",
 }
 # Columns that hold rows of slices.
 _OF_SLICES = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")

@@ -87,6 +87,7 @@ class Trace:
     stages: Columns
     executions: Columns
     handed: Columns
+    allocations: Columns
     meta: Meta
     health: Health = field(repr=False)
 

@@ -23,10 +23,10 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
 - **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``,
-  ``samples:`` or ``stages:`` with their columns, then one row per line until a blank line; ``-`` is
-  the null,
-  an empty cell the empty string. Copies and counters name nodes and devices. ``handed:``, a table
-  too, names slices as arrows do. Quantities take a unit: ``3 ms``.
+  ``allocations:``, ``samples:`` or ``stages:`` with their columns, then one row per line until a
+  blank line; ``-`` is the null, an empty cell the empty string. Copies and counters name nodes and
+  devices, allocations tracks. ``handed:``, a table too, names slices as arrows do. Quantities take
+  a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
   ``expects: accelerator``. Lines that begin with ``#`` are comments.
@@ -68,6 +68,7 @@ _TABLES: dict[str, Table] = {
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
     "events": "events", "levels": "levels", "samples": "samples",
     "stages": "stages",
+    "allocations": "allocations",
 }  # fmt: skip
 _FACTS = ("unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows")
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
@@ -259,6 +260,8 @@ class _Drawing:
             return self.drawn[text][0]
         if unit == "row of nodes":
             return self.nodes[text]
+        if unit == "row of tracks":
+            return self._track(text)
         if unit == "row of devices":
             return self.builder.device(text, DeviceKind.CPU)
         return parse_quantity(text)

@@ -122,6 +122,7 @@ Table = Literal[
     "stages",
     "executions",
     "handed",
+    "allocations",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
 
@@ -456,6 +457,40 @@ COLUMNS: tuple[Column, ...] = (
         "handed", "wanted", "int32", "string", _NO_STRING, "Type in the graph of what was fed."
     ),
     Column("handed", "bytes", "int64", "bytes", "-1", "Size, in the type that was wanted."),
+    Column("allocations", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
+    Column("allocations", "pool", "int32", "string", "", "Name of the allocator, or its device."),
+    Column("allocations", "host", "int8", "0 or 1", "", "Whether it is memory of the host."),
+    Column(
+        "allocations",
+        "change",
+        "int64",
+        "bytes",
+        "",
+        "Allocated where positive, freed where negative; 0 where only `total` was read.",
+    ),
+    Column(
+        "allocations",
+        "block",
+        "int64",
+        "",
+        "-1",
+        "Joins a block's allocation with its release: they are one after the other.",
+    ),
+    Column(
+        "allocations", "track", "int32", "row of tracks", "-1", "The host thread that asked for it."
+    ),
+    Column(
+        "allocations",
+        "owner",
+        "int32",
+        "string",
+        _NO_STRING,
+        "Graph node that asked for the block.",
+    ),
+    Column(
+        "allocations", "total", "int64", "bytes", "-1", "What the allocator has handed out, after."
+    ),
+    Column("allocations", "reserved", "int64", "bytes", "-1", "What it has taken from the system."),
 )
 
 TABLES: tuple[Table, ...] = (
@@ -473,6 +508,7 @@ TABLES: tuple[Table, ...] = (
     "stages",
     "executions",
     "handed",
+    "allocations",
 )
 
 

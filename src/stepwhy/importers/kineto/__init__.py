@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.importers.chrome_json import LARGEST_NS, looks_like_chrome_json, read_records
 from stepwhy.importers.kineto.records import KinetoArgs, add_records
-from stepwhy.importers.kineto.run import device_model, meta_of
-from stepwhy.trace import Health, TraceBuilder
+from stepwhy.importers.kineto.run import device_memory, device_model, meta_of
+from stepwhy.trace import NULL, Health, TraceBuilder
 
 if TYPE_CHECKING:
     from stepwhy.importers.source import Source
@@ -60,4 +60,12 @@ def read(source: Source) -> Trace | None:
     base_ns = records.header.get("baseTimeNanoseconds")
     offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
     facts = add_records(builder, records, offset_ns, device_model(records.header))
+    _add_capacity(builder, device_memory(records.header), offset_ns, used=facts.memory)
     return builder.finish(meta_of(FORMAT, records.header, facts))
+
+
+def _add_capacity(builder: TraceBuilder, size: int, time_ns: int, *, used: bool) -> None:
+    """How much memory a device has, where the trace also tells how much of it is used."""
+    if used and size != NULL:
+        name = builder.intern("memory capacity")
+        builder.add("counters", time_ns=time_ns, name=name, value=size)

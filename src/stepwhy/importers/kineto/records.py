@@ -39,6 +39,9 @@ class KinetoArgs(msgspec.Struct, gc=False):
     forward_thread: _Loose = msgspec.field(default=None, name="Fwd thread id")
     call_stack: _Loose = msgspec.field(default=None, name="Call stack")
     device_type: _Loose = msgspec.field(default=None, name="Device Type")
+    device_id: _Loose = msgspec.field(default=None, name="Device Id")
+    change: _Loose = msgspec.field(default=None, name="Bytes")
+    address: _Loose = msgspec.field(default=None, name="Addr")
     allocated: _Loose = msgspec.field(default=None, name="Total Allocated")
     reserved: _Loose = msgspec.field(default=None, name="Total Reserved")
 
@@ -224,30 +227,42 @@ class _Rows:
         columns["bytes"].append(size if size >= 0 else NULL)
 
     def add_memory(self, event: Event[KinetoArgs], time_ns: int) -> None:
-        """Add an allocator sample; only newer traces carry totals."""
+        """Add an allocation or release; only newer traces carry the allocator's totals."""
         args = event.args or self._no_args
-        allocated = as_int(args.allocated)
-        if allocated == NULL or as_int(args.device_type, 0) == 0:
-            self.builder.health.count(
-                "allocation-without-total",
+        builder, change = self.builder, as_int(args.change, 0)
+        allocated, reserved = as_int(args.allocated), as_int(args.reserved)
+        on_host = as_int(args.device_type, 0) == 0
+        if not change and (allocated == NULL or on_host):
+            builder.health.count(
+                "allocation-without-size",
                 "info",
-                "Single allocations without the allocator's total, or on the host.",
+                "Allocations that say neither their size nor the allocator's total.",
                 dropped=True,
             )
             return
-        builder = self.builder
         self.facts.memory = True
-        for name, value in (("allocated", allocated), ("reserved", as_int(args.reserved))):
-            if value != NULL:
-                builder.add(
-                    "counters",
-                    time_ns=time_ns,
-                    name=builder.intern(f"memory {name}"),
-                    # The allocator numbers devices on its own (0 where activity rows say 2).
-                    device=NULL,
-                    value=value,
-                )
+        builder.add(
+            "allocations",
+            time_ns=time_ns,
+            # The allocator numbers devices on its own (0 where activity rows say 2).
+            pool=builder.intern("CPU" if on_host else f"GPU:{as_int(args.device_id, 0)}"),
+            host=int(on_host),
+            change=change,
+            block=as_int(args.address),
+            track=self._track(event, args, on_device=False),
+            # On the host it counts from the start of the profiler.
+            total=NULL if on_host else allocated,
+            reserved=NULL if on_host else reserved,
+        )
+        if not on_host:
+            self._sample("memory allocated", time_ns, allocated)
+            self._sample("memory reserved", time_ns, reserved)
         builder.health.events_kept += 1
+
+    def _sample(self, name: str, time_ns: int, value: int) -> None:
+        if value != NULL:
+            row = self.builder.intern(name)
+            self.builder.add("counters", time_ns=time_ns, name=row, value=value)
 
     def finish(self) -> None:
         """Hand the slices over; copies that lack a size take that of the call that made them."""

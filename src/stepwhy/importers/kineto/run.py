@@ -9,6 +9,8 @@ from stepwhy.trace import NULL, Kind, Meta
 if TYPE_CHECKING:
     from stepwhy.importers.kineto.records import Facts
 
+# A device with more is a damaged header.
+_MOST_MEMORY = 1 << 50
 _SIGNALS = {
     "host-ops": {Kind.OP},
     "device-activity": {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET},
@@ -45,6 +47,15 @@ def device_model(header: dict[str, Any]) -> str:
             if isinstance(name, str) and name:
                 return name
     return ""
+
+
+def device_memory(header: dict[str, Any]) -> int:
+    """Memory of the accelerators in the header, bytes; NULL where they differ or none is told."""
+    devices = header.get("deviceProperties")
+    told = devices if isinstance(devices, list) else []
+    sizes = {_int(d.get("totalGlobalMem")) for d in told if isinstance(d, dict)}
+    size = sizes.pop() if len(sizes) == 1 else NULL
+    return size if 0 < size < _MOST_MEMORY else NULL
 
 
 def _int(value: object) -> int:

@@ -42,10 +42,14 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("all_end_rel_nanos", 16, "int64"),
     ),
     "AllocatorMemoryUsed": (
+        ("allocator_name", 1, "bytes"),
         ("total_bytes", 2, "int64"),
         ("peak_bytes", 3, "int64"),
         ("live_bytes", 4, "int64"),
+        ("allocator_bytes_in_use", 5, "int64"),
+        ("allocation_records", 6, "*AllocationRecord"),
     ),
+    "AllocationRecord": (("alloc_micros", 1, "int64"), ("alloc_bytes", 2, "int64")),
     "MemoryStats": (
         ("temp_memory_size", 1, "int64"),
         ("persistent_memory_size", 3, "int64"),

@@ -14,6 +14,7 @@ from stepwhy import units
 from stepwhy.findings import CATEGORIES
 from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.html import chart, levels, placement
+from stepwhy.report.html.memory import memory_charts
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
@@ -36,6 +37,7 @@ def page(result: Result) -> str:
             chart=chart.step_chart(result.steps),
             levels=levels.level_charts(result),
             placement=placement.placement_view(result.placement),
+            memory=memory_charts(result),
             events=watched.told_events(result),
             colour=words.colour_of(result.verdict.bound_by),
             whole=words.whole(result),

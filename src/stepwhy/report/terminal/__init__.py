@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from stepwhy.report.terminal import footer, header, picture
 from stepwhy.report.terminal.findings import findings
 from stepwhy.report.terminal.finish import Finish
+from stepwhy.report.terminal.memory import memory_section
 from stepwhy.report.terminal.watched import seen
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
         *picture.picture(result, width, has_colour=has_colour),
         *findings(result, width, show_all=show_all),
         *seen(result, width, show_all=show_all),
+        *memory_section(result, width, show_all=show_all),
         *(_tables(result, width) if show_all else ()),
         *footer.footer(result, show_all=show_all),
     )

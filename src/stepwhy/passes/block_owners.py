@@ -1,0 +1,93 @@
+"""Which operation asked for a block of memory, and in which phase of the step."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.trace import NULL, Kind, Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+
+_NOBODY = -1
+
+
+class Owners:
+    """Finds who asked for blocks.
+
+    Args:
+        facts: Facts of the run.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._segments: dict[int, NDArray[np.int64]] = {}
+
+    def of(self, row: int) -> tuple[str, str]:
+        """Who asked for one block.
+
+        Args:
+            row: Row of `allocations`.
+
+        Returns:
+            The graph node, or the operation that the program called; '' where nothing is known.
+            And its phase, 'unknown' where it cannot be told.
+        """
+        trace = self._facts.trace
+        owner = int(trace.allocations.owner[row])
+        if owner != NULL:
+            return trace.string(owner), self._phase_of_node.get(owner, "unknown")
+        caller = self._caller(row)
+        if caller == _NOBODY:
+            return "", "unknown"
+        return trace.string(int(trace.slices.name[caller])), self._phase(caller)
+
+    def _phase(self, row: int) -> str:
+        return Phase(int(self._facts.phases[row])).name.lower()
+
+    @cached_property
+    def _phase_of_node(self) -> dict[int, str]:
+        """Phase by the string of a graph node."""
+        nodes, first = np.unique(self._facts.trace.slices.scope, return_index=True)
+        pairs = zip(nodes.tolist(), first.tolist(), strict=True)
+        return {node: self._phase(row) for node, row in pairs if node != NULL}
+
+    def _caller(self, row: int) -> int:
+        """The outermost of the operations that call each other around an allocation."""
+        innermost = self._innermost(row)
+        kinds, parents = self._facts.trace.slices.kind, self._facts.nesting.parent
+        caller = _NOBODY
+        while innermost != _NOBODY:
+            if kinds[innermost] == Kind.OP:
+                caller = innermost
+            elif caller != _NOBODY:
+                return caller
+            innermost = int(parents[innermost])
+        return caller
+
+    def _innermost(self, row: int) -> int:
+        """The innermost slice on the thread of an allocation at its time."""
+        table = self._facts.trace.allocations
+        track, time_ns = int(table.track[row]), int(table.time_ns[row])
+        if track == NULL:
+            return _NOBODY
+        segments, nesting = self._of_track(track), self._facts.nesting
+        starts = nesting.segment_start_ns[segments]
+        place = int(np.searchsorted(starts, time_ns, side="right")) - 1
+        if place < 0 or nesting.segment_end_ns[segments[place]] < time_ns:
+            return _NOBODY
+        return int(nesting.segment_row[segments[place]])
+
+    def _of_track(self, track: int) -> NDArray[np.int64]:
+        """The segments of a thread in order of time."""
+        if track not in self._segments:
+            nesting = self._facts.nesting
+            own = self._facts.trace.slices.track[nesting.segment_row] == track
+            rows = np.flatnonzero(own)
+            self._segments[track] = rows[np.argsort(nesting.segment_start_ns[rows], kind="stable")]
+        return self._segments[track]

@@ -1,0 +1,226 @@
+"""How much memory a step needs, when it needs most, and what holds it then.
+
+Allocators tell of every block that they hand out and take back. What a step begins with stays from
+step to step: parameters, optimizer state, what the program keeps. What it takes on top, up to the
+peak, is what the step itself needs: mostly activations, whose size follows that of the batch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.findings import BatchRoom, MemoryHolder, MemoryUse
+from stepwhy.passes.block_owners import Owners
+from stepwhy.passes.counters import series
+from stepwhy.passes.sampled_memory import sampled_memory
+from stepwhy.trace import NULL, Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+    from stepwhy.trace import Trace
+
+CAPACITY = "memory capacity"
+_MOST_USES = 8
+_MOST_HOLDERS = 10
+_MOST_POINTS = 200
+# A growing batch needs room for fragments, and for the libraries' own work space.
+_USABLE = 0.9
+# Growth is a difference of levels at the beginnings of steps; two of them may differ by chance.
+_FEWEST_STEPS = 3
+
+
+def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
+    """The memory of every allocator, then of devices and the process as sampled from outside.
+
+    Device memory comes first, then the highest peak.
+
+    Args:
+        facts: Facts of the run.
+    """
+    found = [_Pool(facts, int(pool)).use() for pool in np.unique(facts.trace.allocations.pool)]
+    uses = [use for use in found if use is not None]
+    uses.sort(key=lambda use: (use.kind, -use.peak_bytes))
+    return (*uses, *sampled_memory(facts.trace))[:_MOST_USES]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A step as one allocator saw it.
+
+    Args:
+        start_ns, end_ns: From when to when.
+        rows: Rows of `allocations` in it.
+        levels: Bytes handed out after each row, beyond what was handed out at its beginning.
+        base: What was handed out then; None where the allocator does not tell.
+    """
+
+    start_ns: int
+    end_ns: int
+    rows: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    base: int | None
+
+    @property
+    def peak(self) -> int:
+        """Highest level, on top of the base where that is known."""
+        return (self.base or 0) + max(int(self.levels.max(initial=0)), 0)
+
+
+class _Pool:
+    """One allocator.
+
+    Args:
+        facts: Facts of the run.
+        name: Its name, as a string of the trace.
+    """
+
+    def __init__(self, facts: Facts, name: int) -> None:
+        self._facts, self._name = facts, name
+        self._owners = Owners(facts)
+        self._table = facts.trace.allocations
+        self._rows = np.flatnonzero(self._table.pool == name)
+        self._changes = np.cumsum(self._table.change[self._rows])
+
+    def use(self) -> MemoryUse | None:
+        """What is known of it; None where no step saw anything of it."""
+        spans = [span for span in map(self._span, *self._bounds()) if len(span.rows)]
+        if not spans:
+            return None
+        top = max(spans, key=lambda span: span.peak)
+        at = int(top.levels.argmax())
+        owner, phase = self._owners.of(int(top.rows[at]))
+        holders = self._holders(top, at)
+        capacity = self._capacity()
+        return MemoryUse(
+            name=self._facts.trace.string(self._name),
+            kind="host" if self._table.host[self._rows[0]] else "device",
+            over="step" if self._tells_steps() else "run",
+            span_ns=top.end_ns - top.start_ns,
+            base_bytes=top.base,
+            peak_bytes=top.peak,
+            peak_ns=int(self._table.time_ns[top.rows[at]]) - top.start_ns,
+            peak_phase=phase,
+            peak_name=owner,
+            reserved_bytes=_largest(self._table.reserved[self._rows]),
+            capacity_bytes=capacity,
+            growth_bytes=_growth(spans),
+            holders=tuple(holders[:_MOST_HOLDERS]),
+            others=max(len(holders) - _MOST_HOLDERS, 0),
+            series=self._series(top),
+            room=self._room(top, capacity),
+        )
+
+    def _bounds(self) -> tuple[list[int], list[int]]:
+        """Starts and ends of the steady steps; of all there is where no steps are known."""
+        steps = self._facts.steps
+        if steps.source == "whole-trace" or not self._facts.steady_count:
+            first, last = self._facts.span
+            times = self._table.time_ns[self._rows]
+            return [min(first, int(times[0]))], [max(last, int(times[-1]) + 1)]
+        return steps.starts[steps.steady].tolist(), steps.ends[steps.steady].tolist()
+
+    def _tells_steps(self) -> bool:
+        """Whether the spans are steps, be it that the whole record is one."""
+        is_step = "whole-step" in self._facts.trace.meta.signals
+        return is_step or self._facts.steps.source != "whole-trace"
+
+    def _span(self, start_ns: int, end_ns: int) -> _Span:
+        a, b = np.searchsorted(self._table.time_ns[self._rows], (start_ns, end_ns))
+        rows = self._rows[a:b]
+        levels = self._changes[a:b] - (self._changes[a - 1] if a else 0)
+        totals = self._table.total[rows]
+        known = totals != NULL
+        # The first one: later ones also hold what allocators take for blocks that are not told.
+        base = int((totals - levels)[known][0]) if known.any() else None
+        return _Span(start_ns, end_ns, rows, levels, None if base is None else max(base, 0))
+
+    def _holders(self, span: _Span, at: int) -> list[MemoryHolder]:
+        """What was allocated in the span and not freed until its peak, largest first."""
+        living: dict[int, int] = {}
+        for row in span.rows[: at + 1].tolist():
+            block = int(self._table.block[row])
+            if self._table.change[row] < 0:
+                living.pop(block, None)
+            elif block != NULL and self._table.change[row] > 0:
+                living[block] = row
+        sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        for row in living.values():
+            entry = sums[self._owners.of(row)]
+            entry[0] += 1
+            entry[1] += int(self._table.change[row])
+        holders = [MemoryHolder(*owner, *entry) for owner, entry in sums.items()]
+        return sorted(holders, key=lambda h: (-h.bytes, h.name))
+
+    def _series(self, span: _Span) -> tuple[tuple[int, int], ...]:
+        """The level over time; of many changes the highest of each stretch."""
+        times = self._table.time_ns[span.rows] - span.start_ns
+        levels = np.maximum(span.levels + (span.base or 0), 0)
+        bounds = list(range(len(times) + 1))
+        if len(times) > _MOST_POINTS:
+            edges = np.linspace(0, span.end_ns - span.start_ns, _MOST_POINTS + 1)[1:-1]
+            bounds = [0, *np.searchsorted(times, edges).tolist(), len(times)]
+        highest = [a + int(levels[a:b].argmax()) for a, b in pairwise(bounds) if b > a]
+        return ((0, span.base or 0), *((int(times[i]), int(levels[i])) for i in highest))
+
+    def _capacity(self) -> int | None:
+        """Memory of the device, where the trace tells it and there is one device only."""
+        if self._table.host[self._rows[0]]:
+            return None
+        return _capacity_of_devices(self._facts.trace)
+
+    def _room(self, span: _Span, capacity: int | None) -> BatchRoom | None:
+        if not self._tells_steps() or capacity is None or span.base is None:
+            return None
+        trains = bool((self._facts.phases == Phase.BACKWARD).any())
+        return batch_room(span.base, span.peak - span.base, capacity, trains=trains)
+
+
+def _capacity_of_devices(trace: Trace) -> int | None:
+    told = series(trace, CAPACITY).largest
+    if told is not None:
+        return told
+    sampled = {
+        size
+        for device in np.unique(trace.counters.device).tolist()
+        if (size := series(trace, "gpu total_bytes", device).largest) is not None
+    }
+    return sampled.pop() if len(sampled) == 1 else None
+
+
+def batch_room(fixed: int, growing: int, capacity: int, *, trains: bool) -> BatchRoom | None:
+    """How many times larger the batch could be; None where nothing grows or nothing is left.
+
+    Args:
+        fixed: Bytes that a step begins with.
+        growing: Bytes that it takes on top, at its peak.
+        capacity: Bytes that there are.
+        trains: Whether there are gradients: they come and go with the step, but do not grow. They
+            are as large as the parameters, which are among what the step begins with.
+    """
+    usable = round(_USABLE * capacity)
+    if growing <= 0 or usable <= fixed + growing:
+        return None
+    low = (usable - fixed) / growing
+    constant = min(fixed, growing) if trains else 0
+    high = (usable - fixed - constant) / (growing - constant) if constant < growing else None
+    rounded = None if high is None else round(high, 1)
+    return BatchRoom(round(low, 1), rounded, fixed, growing, usable)
+
+
+def _growth(spans: list[_Span]) -> int | None:
+    """Growth of what steps begin with, per step."""
+    bases = [span.base for span in spans if span.base is not None]
+    if len(bases) < _FEWEST_STEPS or len(bases) < len(spans):
+        return None
+    return round((bases[-1] - bases[0]) / (len(bases) - 1))
+
+
+def _largest(values: NDArray[np.int64]) -> int | None:
+    return int(values.max()) if len(values) and values.max() != NULL else None
