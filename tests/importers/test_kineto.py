@@ -591,6 +591,31 @@ def test_traces_of_a_device_whose_rows_are_gone_expect_one(hint):
     assert not read_records(record).meta.device_expected
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aten::cudnn_is_acceptable",
+        "aten::_use_cudnn_rnn_flatten_weight",
+        "aten::pin_memory",
+        "aten::_pin_memory",
+        "aten::is_pinned",
+        "aten::_fused_adam_",
+        "Optimizer.step#cuda_graph_wrapper.step",
+    ],
+)
+def test_operations_that_a_cpu_runs_as_well_expect_no_device(name):
+    category = "cpu_op" if name.startswith("aten") else "user_annotation"
+    assert not read_records(x(category, name, 0, 5, pid=1, tid=1)).meta.device_expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nccl:all_to_all", "aten::cudnn_convolution", "aten::_cudnn_rnn", "aten::record_stream"],
+)
+def test_operations_that_no_cpu_runs_expect_a_device(name):
+    assert read_records(x("cpu_op", name, 0, 5, pid=1, tid=1)).meta.device_expected
+
+
 def test_processes_with_names_instead_of_numbers_are_told_apart():
     trace = read_records(
         x("cpu_op", "a", 0, 10, pid="rank 0", tid=1), x("cpu_op", "b", 5, 15, pid="rank 1", tid=1)

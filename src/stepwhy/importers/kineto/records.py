@@ -68,8 +68,14 @@ class Facts:
     memory: bool = False
 
 
-# Host calls that have no purpose without an accelerator.
-_DEVICE_HINT = re.compile(r"record_stream|pin_memory|cudnn|miopen|nccl:|cuda")
+# Host records that cannot come from a CPU: collectives of ProcessGroupNCCL, and operations that
+# have kernels for accelerators alone. Most names prove nothing: recurrent layers ask
+# aten::cudnn_is_acceptable, and loaders aten::is_pinned, on a CPU as well.
+# Source: the dispatch of each operation in PyTorch's native_functions.yaml.
+_ON_DEVICE_ONLY = re.compile(
+    r"nccl:|aten::(record_stream|_?cudnn_(rnn|ctc_loss|convolution\w*|batch_norm(_backward)?)"
+    r"|miopen_(rnn|convolution\w*|depthwise_convolution|batch_norm(_backward)?))$"
+)
 
 # No operating system numbers its processes this high.
 _FIRST_NAMED_PROCESS = 2**48
@@ -301,7 +307,7 @@ class _Rows:
         meaning = meaning_of(category, name)
         if meaning.kind is not None:
             self.facts.kinds.add(meaning.kind)
-        if _DEVICE_HINT.search(name) and category in {"cpu_op", "user_annotation"}:
+        if category in {"cpu_op", "user_annotation"} and _ON_DEVICE_ONLY.match(name):
             self.facts.device_hints = True
         if category.startswith("mtia"):
             self.facts.accelerator = "MTIA"
