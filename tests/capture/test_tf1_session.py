@@ -58,6 +58,17 @@ with tf.Session() as session:
 print(value, session.graph.version)
 """
 
+_FEEDS = """
+x = tf.placeholder(tf.float32, [None, 3])
+table = tf.get_variable("table", [8, 3], use_resource=False)
+train = table.assign_add(tf.reduce_mean(x) * tf.ones([8, 3]))
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(12):
+        _, values = session.run([train.op, table], {x: [[1.0, 2.0, 3.0]] * 4})
+print(values.sum().round(2))
+"""
+
 _FAILS = """
 import tempfile
 applied = tf.Variable(0)
@@ -152,6 +163,26 @@ def test_a_graph_that_grows_is_told_of_with_its_line_and_keeps_its_random_number
     steps = lines(ended, "steps")
     assert all(s.get("fresh") for s in steps[2::2] if not s.get("light"))
     assert not any(s.get("fresh") for s in steps[3::2])
+
+
+def test_what_a_traced_run_is_fed_and_returns_is_noted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = watch(tmp_path, _FEEDS)
+    assert capfd.readouterr().out == alone(tmp_path)
+    windows = sorted(ended.run_dir.glob("process-*/windows/*/window.json"))
+    assert windows
+    for window in (json.loads(path.read_bytes()) for path in windows):
+        assert window["feeds"] == [
+            {
+                "name": "Placeholder:0",
+                "given": "list of float",
+                "wanted": "float32",
+                "shape": [4, 3],
+                "bytes": 48,
+            }
+        ]
+        assert [(f["name"], f["bytes"]) for f in window["fetches"]] == [("table:0", 96)]
 
 
 def test_failures_and_other_profilers_are_as_without_the_observer(

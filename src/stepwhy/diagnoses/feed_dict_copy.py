@@ -91,7 +91,7 @@ def _fix(feeds: list[Handed]) -> Fix:
 
 _CONVERTED = Fix(
     "Make arrays of the placeholders' types before the loop, and feed parts of them.",
-    "rows = np.asarray(rows, np.float32)      # once: the type of the placeholder\n"
+    "rows = np.asarray(rows, np.float32)  # once: the placeholder's type\n"
     "classes = np.asarray(classes, np.int32)\n"
     "for step in range(steps):\n"
     "    chosen = slice(first, first + batch)\n"
