@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.observed import HAND_OVER
-from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+from stepwhy.trace import DeviceKind, Kind, Meta, Role, TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,8 +124,9 @@ def _handing_over(runs: Sequence[_Traced], log: Sequence[Line]) -> dict[int, int
     """How long each traced run took to hand over its trace, by the start of the run; ns.
 
     After its last operation an untraced run takes at most the CPU time of its thread, which waits
-    in between. Of what a traced one takes longer there, no more counts than it was slower in all:
-    a thread may also wait for what is not recorded (the answer of a server).
+    in between; what a traced one takes longer is the trace's. Where the thread may also wait for
+    what is not recorded (an accelerator, the answer of a server), no more of it counts than the run
+    was slower in all.
 
     Args:
         runs: The traced runs.
@@ -146,8 +147,16 @@ def _excess_ns(window: RunWindow, free: Sequence[Line]) -> int:
     """By how much a traced run is longer at its end than runs that were not traced."""
     busy_ns = round(median(line.cpu_ns or 0 for line in free))
     usual_ns = round(median(line.end_ns - line.start_ns for line in free))
-    longer_ns = window.end_ns - window.start_ns - usual_ns
-    return max(min(_after_ns(window) - busy_ns, longer_ns), 0)
+    excess_ns = _after_ns(window) - busy_ns
+    if not _is_all_recorded(window.trace):
+        excess_ns = min(excess_ns, window.end_ns - window.start_ns - usual_ns)
+    return max(excess_ns, 0)
+
+
+def _is_all_recorded(trace: Trace) -> bool:
+    """Whether all work is on the executors of this process: then each operation is in the trace."""
+    is_cpu = (trace.devices.kind == DeviceKind.CPU).all()
+    return bool(is_cpu) and not any("/job:" in trace.string(int(n)) for n in trace.devices.name)
 
 
 def _before_ns(window: RunWindow) -> int:
