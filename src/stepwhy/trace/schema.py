@@ -453,9 +453,7 @@ COLUMNS: tuple[Column, ...] = (
         _NO_STRING,
         "What was handed over: the type of an array ('float64'), or 'list of float'.",
     ),
-    Column(
-        "handed", "wanted", "int32", "string", _NO_STRING, "Type in the graph of what was fed."
-    ),
+    Column("handed", "wanted", "int32", "string", _NO_STRING, "Type in the graph of what was fed."),
     Column("handed", "bytes", "int64", "bytes", "-1", "Size, in the type that was wanted."),
     Column("allocations", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
     Column("allocations", "pool", "int32", "string", "", "Name of the allocator, or its device."),
