@@ -37,6 +37,7 @@ TABLE: tuple[str, ...] = (
     "unfused_batch_norm",
     "unfavourable_layout",
     "dominant_op",
+    "swapping",
     "allocator_pressure",
     "exposed_communication",
     "warmup_included",

@@ -1,0 +1,147 @@
+"""Memory of the training is swapped out, and its steps wait until it is read back.
+
+## What it means
+The machine has too little memory for what runs on it. The kernel has written pages of the training
+to a disk, and the steps touch them again: each such page is read back while a thread waits.
+
+## Why it costs
+A page that is in memory costs nothing, one on a fast disk 0.1 ms, on a slow one 10 ms, and they
+come by the thousand. Pages that were swapped out and are never touched again cost nothing: that
+swap is in use does not matter by itself.
+
+## How it is measured
+The kernel counts the pages that the process had to wait for (major faults), what the machine read
+back from swap, how long the process's main thread was blocked on a disk, and how long everything
+that had something to do waited for memory (`/proc/pressure/memory`). The cost is the smaller of the
+two times, where both are told.
+
+## Fix
+Hold less at once: smaller shuffle and prefetch buffers, fewer worker processes (each has memory of
+its own), data that is read in pieces or mapped instead of loaded whole; or more memory.
+
+## Fix risk
+A smaller shuffle buffer mixes less; fewer workers may be too slow for the training.
+
+## When it abstains
+Without the kernel's counts, which `stepwhy run` samples. Where the process is swapped out and waits
+for pages, but the kernel tells no time, it is found without a cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.counters import Series, series
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="swapping",
+    family="memory",
+    name="Waiting for memory that was swapped out",
+    found="Hold less in memory: steps wait for what was swapped out",
+    clear="Steps do not wait for memory that was swapped out",
+    needs=(("steps",),),
+)
+
+SHARE = 0.05  # of the step; below it the wait is less than what steps vary by
+FAULT_NS = 100_000  # ns; what reading a page takes at least, from a fast disk
+PAGE_BYTES = 4096  # bytes; the smallest page, so that what faults read is not overestimated
+# Of what major faults read: the rest may be files that are mapped, such as libraries or data.
+FROM_SWAP = 0.5
+LEAST_SAVED = 0.5  # of the wait; what is then read from files instead takes time, too
+
+
+@dataclass(frozen=True, slots=True)
+class _Swap:
+    """What the kernel told during the steps; None where it did not.
+
+    Args:
+        out_bytes: Most of the process that was swapped out.
+        faults: Pages that it had to wait for, per second.
+        in_bytes: What the machine read back from swap, per second.
+        wait: Share of the time that was lost, the smaller of the two that the kernel tells.
+    """
+
+    out_bytes: int
+    faults: float
+    in_bytes: float | None
+    wait: float | None
+
+    @property
+    def is_cause(self) -> bool:
+        """Whether faults of this process read from swap."""
+        read = self.in_bytes is None or self.in_bytes >= FROM_SWAP * self.faults * PAGE_BYTES
+        return self.out_bytes > 0 and self.faults > 0 and read
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time lost in reading swapped pages back."""
+    swap = _swap(facts)
+    if swap is None:
+        return RULE.no_data("The trace does not record swapping, as `stepwhy run` does.")
+    evidence = _evidence(facts, swap)
+    share = swap.faults * FAULT_NS / 1e9 if swap.wait is None else swap.wait
+    if not swap.is_cause or share < SHARE:
+        return RULE.nothing(evidence[:2])
+    if swap.wait is None:
+        return RULE.finding(None, evidence, _FIX)
+    cost = round(min(swap.wait, 1.0) * facts.wall_ns)
+    return RULE.finding(cost, evidence, _FIX, saving("hold less", LEAST_SAVED * cost, cost))
+
+
+def _swap(facts: Facts) -> _Swap | None:
+    """What was told between the first and the last sample that lie within the steps."""
+    out, faults = _within(facts, "swap_bytes"), _within(facts, "major_faults")
+    per_second = _per_second(faults)
+    if out.largest is None or per_second is None:
+        return None
+    waits = [_within(facts, f"{name}_ns") for name in ("disk_wait", "machine_memory_stall")]
+    told = [w.share_of_time for w in waits if w.share_of_time is not None]
+    back = _per_second(_within(facts, "machine_swapped_in_bytes"))
+    return _Swap(out.largest, per_second, back, min(told, default=None))
+
+
+def _within(facts: Facts, name: str) -> Series:
+    """The samples of a counter while steps ran."""
+    samples, steps = series(facts.trace, name), facts.steps
+    marks = facts.trace.marks
+    first = min([int(steps.starts[0]), *marks.start_ns[:1].tolist()])
+    last = max([int(steps.ends[-1]), *(marks.start_ns + marks.dur_ns)[-1:].tolist()])
+    inside = (samples.times_ns >= first) & (samples.times_ns <= last)
+    return Series(samples.times_ns[inside], samples.values[inside])
+
+
+def _per_second(total: Series) -> float | None:
+    growth = total.growth
+    span_ns = int(total.times_ns[-1] - total.times_ns[0]) if growth is not None else 0
+    return growth * 1e9 / span_ns if growth is not None and span_ns > 0 else None
+
+
+def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
+    resident = _within(facts, "resident_bytes").largest
+    memory = _within(facts, "machine_memory_bytes").largest
+    told = (
+        ("swapped out of the process", swap.out_bytes, "bytes"),
+        ("pages waited for per step", swap.faults * facts.wall_ns / 1e9, "count"),
+        ("share of the time waiting for them", swap.wait, "fraction"),
+        ("read back from swap per second, by the machine", swap.in_bytes, "bytes"),
+        ("resident memory of the process", resident, "bytes"),
+        ("memory of the machine", memory, "bytes"),
+    )
+    return tuple(Evidence(what, value, unit) for what, value, unit in told if value is not None)
+
+
+_FIX = Fix(
+    "Make what the training holds at once fit into memory: smaller buffers, fewer workers, data "
+    "read in pieces; or run it where there is more memory.",
+    "dataset = dataset.shuffle(1_000).batch(64).prefetch(2)\n"
+    "loader = DataLoader(data, num_workers=2, prefetch_factor=2)\n"
+    'array = np.load("data.npy", mmap_mode="r")  # read in pieces',
+    "changes-memory",
+)
