@@ -116,6 +116,30 @@ jax.profiler.stop_trace()
 for number in range(12):
     weights, loss = step(weights, jnp.ones((16, 8)))
 """
+_RECURRENT = """
+def unrolled(weights, state, sequence):
+    cell = lambda state, x: (jnp.tanh(x + state @ weights), state)
+    state, outputs = jax.lax.scan(cell, state, sequence)
+    return jnp.mean(outputs ** 2), state
+
+@jax.jit
+def train(weights, state, sequence):
+    (_, state), gradient = jax.value_and_grad(unrolled, has_aux=True)(weights, state, sequence)
+    return weights - 0.1 * gradient, state
+
+state = jnp.zeros((4, 8))
+for number in range(30):
+    weights, state = train(weights, state, jnp.ones((32, 4, 8)))
+"""
+_CHECKED = """
+jax.config.update("jax_debug_nans", True)
+for number in range(30):
+    weights, loss = step(weights, jnp.ones((16, 8)))
+try:
+    step(weights * np.nan, jnp.ones((16, 8)))
+except FloatingPointError:
+    print("found")
+"""
 _EAGER = """
 for number in range(9):
     weights, loss = update(weights, jnp.ones((16, 8)))
@@ -235,6 +259,22 @@ def test_what_is_compiled_ahead_and_what_loops_inside_is_told(tmp_path: Path) ->
     assert "runs a loop of 100 inside" in message
     assert [line["signature"] for line in lines_of(ended)] == [0] * 40 + [1] * 8
     assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
+
+
+def test_a_recurrent_model_is_no_loop_of_steps_and_its_gradient_hides_none(tmp_path: Path) -> None:
+    ended = observe(tmp_path, _RECURRENT)
+    assert ended.messages == ()
+    assert [line["signature"] for line in lines_of(ended)] == [0] * 30
+    assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
+
+
+def test_a_loop_that_searches_for_nans_is_seen_and_still_finds_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ended = observe(tmp_path, _CHECKED)
+    assert ended.exit_code == 0
+    assert capfd.readouterr().out.endswith("found\n")  # JAX says so, too
+    assert len(lines_of(ended)) >= 30
 
 
 def test_a_loop_that_jits_nothing_is_said_to_be_unseen(tmp_path: Path) -> None:

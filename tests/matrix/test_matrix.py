@@ -41,7 +41,6 @@ _LIMIT_S = 300
 
 
 _LOST_STEPS = "the first 50 steps of a second optimizer are in no step while the first one lives"
-_LOST_HOOK = "a gradient through lax.scan takes JAX's hook after calls away from its thread"
 _HELPERS = "helpers of multiprocessing, which end moments after the command, are said to run still"
 # What is not as it should be, by program and test.
 _KNOWN = {
@@ -49,10 +48,6 @@ _KNOWN = {
     ("torch_phases", "test_each_process_is_explained"): _LOST_STEPS,
     ("torch_workers-spawn", "test_the_training_is_as_without"): _HELPERS,
     ("torch_workers-forkserver", "test_the_training_is_as_without"): _HELPERS,
-    ("jax_scan", "test_the_log_holds_every_step"): _LOST_HOOK,
-    ("jax_scan", "test_steps_are_traced_where_that_is_promised"): _LOST_HOOK,
-    ("jax_scan", "test_each_process_is_explained"): _LOST_HOOK,
-    ("jax_scan", "test_the_run_is_explained"): _LOST_HOOK,
 }
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    Call = Callable[..., Any]
+
 
 @functools.cache
 def _profiler() -> JaxProfiler:
@@ -107,7 +109,8 @@ def install_calls(module: ModuleType, run_dir: str) -> None:
     own = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
     calls = calls_of(run_dir)
     observer = CallObserver(calls, own)
-    _hook_short_way(module._post_hook_state, observer)
+    functions: Any = module
+    functions._post_hook_state = PostHook(functions._post_hook_state, observer.called)
     compilations = Compilations(loop_of(run_dir), own)
     _hook_long_way(pjit, core.trace_state_clean, observer, compilations)
     # Functions that the training has compiled ahead of time.
@@ -116,19 +119,44 @@ def install_calls(module: ModuleType, run_dir: str) -> None:
     monitoring.register_event_duration_secs_listener(compilations.heard)
 
 
-def _hook_short_way(state: Any, observer: CallObserver) -> None:
-    """Have the C++ path of jitted functions tell; it calls the state's hook after each call.
+class PostHook:
+    """Stands for JAX's setting of the hook that its C++ path calls after each call.
 
-    JAX itself sets this hook when the training searches for NaNs, and takes ours away with it.
+    JAX sets the hook to search for NaNs, of the process or of a thread, and to none when that ends,
+    which it does wherever it does without the search for a moment (the gradient of a scan). Ours
+    runs behind whatever JAX sets.
+
+    Args:
+        setting: JAX's own, which the C++ path reads.
+        called: Told of each call.
     """
-    theirs = state.get_global()
 
-    def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
-        if theirs is not None:
-            theirs(function, args, kwargs, output)
-        observer.called(function)
+    def __init__(self, setting: Any, called: Callable[[Any], None]) -> None:
+        self._setting = setting
+        self._called = called
+        self.set_global(setting.get_global())
 
-    state.set_global(hook)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._setting, name)
+
+    def set_global(self, theirs: Any) -> None:
+        """Set the hook of the process; None for JAX's none."""
+        self._setting.set_global(self._behind(theirs))
+
+    def set_local(self, theirs: Any) -> None:
+        """Set the hook of this thread, which goes before that of the process."""
+        self._setting.set_local(self._behind(theirs))
+
+    def _behind(self, theirs: Any) -> Call:
+        """Our hook behind one of JAX's, which may raise."""
+        called = self._called
+
+        def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
+            if callable(theirs):
+                theirs(function, args, kwargs, output)
+            called(function)
+
+        return hook
 
 
 def _hook_long_way(
