@@ -237,13 +237,29 @@ def static_values(function: Any, args: Any, kwargs: Any, found: Any) -> dict[str
 
 
 def longest_loop(params: Any) -> int:
-    """The most iterations of a `scan` right inside a function; 0 without one.
+    """The most iterations of a `scan` that may train, right inside a function; 0 without one.
+
+    Training steps carry the parameters: they come in as arguments and leave as results. A recurrent
+    model reads its parameters in the loop, and carries a smaller state.
 
     Args:
         params: JAX's `PjitParams`.
     """
     try:
-        equations = params.params["jaxpr"].jaxpr.eqns
-        return max((e.params["length"] for e in equations if e.primitive.name == "scan"), default=0)
-    except (AttributeError, KeyError):
+        jaxpr = params.params["jaxpr"].jaxpr
+        scans = [e for e in jaxpr.eqns if e.primitive.name == "scan"]
+        return max((e.params["length"] for e in scans if _carries_most(e, jaxpr)), default=0)
+    except (AttributeError, KeyError, TypeError):
         return 0  # another version of JAX
+
+
+def _carries_most(scan: Any, jaxpr: Any) -> bool:
+    """Whether at least half of a function's results are arguments that a loop has updated."""
+    first, count = scan.params["num_consts"], scan.params["num_carry"]
+    carried = zip(scan.invars[first : first + count], scan.outvars[:count], strict=True)
+    # Variables are compared by identity, as literals among them have no hash.
+    arguments, results = {id(v) for v in jaxpr.invars}, {id(v) for v in jaxpr.outvars}
+    updated = sum(
+        new.aval.size for old, new in carried if id(old) in arguments and id(new) in results
+    )
+    return bool(updated and 2 * updated >= sum(v.aval.size for v in jaxpr.outvars))
