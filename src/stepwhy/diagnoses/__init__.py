@@ -39,6 +39,7 @@ TABLE: tuple[str, ...] = (
     "dominant_op",
     "swapping",
     "allocator_pressure",
+    "memory_headroom",
     "exposed_communication",
     "warmup_included",
     "wall_device_gap",

@@ -13,6 +13,7 @@ from stepwhy.passes.breakdown import Partition, mean_exact, partition, unexplain
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import NO_CALL, Launches, join_launches
+from stepwhy.passes.memory import memory_uses
 from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpRow, op_table
 from stepwhy.passes.phases import find_phases
@@ -24,6 +25,7 @@ from stepwhy.trace import DeviceKind, Kind, Role
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.findings import MemoryUse
     from stepwhy.trace import Trace
 
 
@@ -199,6 +201,11 @@ class Facts:
     def ops(self) -> list[OpRow]:
         """Operations over the steady steps, largest self time first."""
         return op_table(self.trace, self.nesting, self.phases, self.steps)
+
+    @cached_property
+    def memory(self) -> tuple[MemoryUse, ...]:
+        """The memory of every allocator over a step, and of GPUs and the process over the run."""
+        return memory_uses(self)
 
     @cached_property
     def totals(self) -> list[Totals]:

@@ -1,0 +1,158 @@
+"""The memory is mostly free while the step consists of work that is too small.
+
+## What it means
+Kernels are so short that the host cannot launch them as fast as they run; and most of the device's
+memory, which a larger batch would need, is free.
+
+## Why it costs
+By itself free memory costs nothing. But a launch costs the same whatever the size of its kernel:
+with a larger batch it is paid less often per example.
+
+## How it is measured
+The most memory that the process held on the device, as the allocator or the driver told, of what
+there is. And what the steady steps spend on kernels shorter than `SMALL_NS`, with the gaps between
+kernels up to `ONE_LAUNCH_NS` each, as far as the host is on its way to the next launch in them.
+
+## Fix
+Where gradients are accumulated over small batches, make these larger and fewer. Otherwise raise the
+batch size only if the training bears it. Or leave the training as it is, and let several share the
+device. Without a backward pass: batch what may wait.
+
+## Fix risk
+A larger batch takes fewer and other steps through the same data: learning rate and schedule have to
+follow, and the result may generalise worse. It is no pure gain. Fewer and larger batches under the
+same accumulated gradient change the numbers by rounding only, unless something depends on the batch
+(batch normalisation).
+
+## When it abstains
+Without both the memory that was used and the memory that there is. It names no saving: what a
+larger batch gains per example depends on how long its kernels then take.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses._look import steady
+from stepwhy.diagnoses._rule import Rule
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind, Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding, MemoryUse
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="memory-headroom",
+    family="memory",
+    name="Small work beside free memory",
+    found="Give each kernel more to do: most of the memory is free",
+    clear="Memory is in use, or kernels are large enough",
+    needs=(("device-activity",), ("steps",)),
+    accelerator_only=True,
+)
+
+FREE = 0.6  # of the memory; with less, a batch twice as large may not fit
+SMALL_NS = 20_000  # ns; about what launching it takes the host
+ONE_LAUNCH_NS = 200_000  # ns; an eager operation takes the host 10 to 100 us, profiled up to twice
+SHARE = 0.5  # of the step; with less, most of it is work that grows with the batch anyway
+FEWEST = 20  # kernels per step; fewer are not worth making larger
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge small kernels beside free memory."""
+    use = _use(facts)
+    if use is None:
+        return RULE.no_data("The trace does not record both memory in use and memory in all.")
+    free = 1 - _held(use) / (use.capacity_bytes or 1)
+    durations = _durations(facts)
+    share = _small_share(facts, durations)
+    evidence = _evidence(facts, use, durations, free, share)
+    if free < FREE or share < SHARE or len(durations) < FEWEST * facts.steady_count:
+        return RULE.nothing(evidence[:2])
+    return RULE.finding(None, evidence, _fix(facts))
+
+
+def _use(facts: Facts) -> MemoryUse | None:
+    """The fullest device of which it is known how much memory it has."""
+    known = [
+        use
+        for use in facts.memory
+        if use.kind == "device" and use.capacity_bytes and use.base_bytes is not None
+    ]
+    return max(known, key=lambda u: _held(u) / (u.capacity_bytes or 1), default=None)
+
+
+def _held(use: MemoryUse) -> int:
+    """What other work cannot have; levels without a base say nothing about it."""
+    return max(use.peak_bytes, use.reserved_bytes or 0)
+
+
+def _durations(facts: Facts) -> NDArray[np.int64]:
+    """How long each kernel of the steady steps runs, on the first of the devices; (kernels,)."""
+    rows = facts.in_steady(facts.leading[0].rows)
+    kernels = rows[facts.trace.slices.kind[rows] == Kind.KERNEL]
+    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[kernels]
+    return durations
+
+
+def _small_share(facts: Facts, durations: NDArray[np.int64]) -> float:
+    """Share of the steady steps in small kernels, and in short gaps of a host that launches."""
+    time = steady(facts)
+    gaps = time - facts.leading[0].busy
+    between = np.minimum(gaps.ends - gaps.starts, ONE_LAUNCH_NS).sum()
+    host = facts.share("dispatch") + facts.share("python")
+    small = int(durations[durations <= SMALL_NS].sum())
+    total = max(time.total_ns, 1)
+    return min(small / total + min(float(between) / total, host), 1.0)
+
+
+def _evidence(
+    facts: Facts, use: MemoryUse, durations: NDArray[np.int64], free: float, share: float
+) -> tuple[Evidence, ...]:
+    found = [
+        Evidence("share of the memory that stays free", free, "fraction", use.name),
+        Evidence("share of the step in small kernels and on the way to them", share, "fraction"),
+    ]
+    if len(durations):
+        found.append(Evidence("kernels per step", facts.mean_ns(len(durations)), "count"))
+        found.append(Evidence("median kernel", int(np.median(durations)), "ns"))
+    found.append(Evidence("memory held at most", _held(use), "bytes", use.name))
+    found.append(Evidence("memory in all", use.capacity_bytes or 0, "bytes", use.name))
+    return tuple(found)
+
+
+def _fix(facts: Facts) -> Fix:
+    if not (facts.phases == Phase.BACKWARD).any():
+        return _INFERENCE
+    return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+
+
+_TEXT = (
+    "Where gradients are accumulated, use fewer and larger batches per update. Otherwise a larger "
+    "batch changes the training: only with another learning rate and schedule, and only if the "
+    "validation says that it still learns as well."
+)
+_PYTORCH = Fix(
+    _TEXT,
+    "# 256 examples per update, not in 64 parts of 4:\n"
+    "loader = DataLoader(data, batch_size=128)\n"
+    "parts = 2\n"
+    "(loss / parts).backward()   # optimizer.step() after each 2nd",
+    "changes-numerics",
+)
+_TENSORFLOW = Fix(
+    _TEXT,
+    "dataset = dataset.batch(256)\n# not the learning rate of 32: warm up, compare the validation",
+    "changes-numerics",
+)
+_INFERENCE = Fix(
+    "Nothing shows a backward pass. Where answers may wait for others, put more of them into one "
+    "batch: more per second, but each takes longer. Else let several models share the device.",
+    "batch = torch.cat(requests)   # up to the latency that is allowed",
+    "changes-numerics",
+)
