@@ -64,7 +64,7 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for family, pattern in (
         ("attention", r"attention|attn|flash|fmha"),
         ("convolution", r"conv|wgrad|dgrad|winograd|implicit_gemm|im2col"),
-        ("normalisation", r"norm|(^|_)bn_"),
+        ("normalisation", r"norm(?!al(_|$))|(^|_)bn_"),  # not RandomStandardNormal
         ("matrix product", r"mm\b|gemm|matmul|Cijk_|linear|einsum|cublas|_ogs_|moe"),
         ("softmax", r"softmax|cross_entropy|nll_loss"),
         ("embedding", r"embedding|gather|scatter|index"),
