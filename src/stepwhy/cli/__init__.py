@@ -20,6 +20,7 @@ from stepwhy.cli.compare import compare
 from stepwhy.cli.explain import explain
 from stepwhy.cli.export import export
 from stepwhy.cli.lab import lab
+from stepwhy.cli.ops import ops
 from stepwhy.cli.placement import placement
 from stepwhy.cli.run import run
 from stepwhy.errors import StepwhyError
@@ -49,6 +50,7 @@ def cli() -> None:
     stepwhy bench train.py     measure the step time in several runs
     stepwhy compare A B        say which of two programs is faster, and where
     stepwhy placement PATH     list where a graph's operations were asked to run, and ran
+    stepwhy ops PATH           list what operations cost: by scope, graph, op or line
     stepwhy export PATH        write the timeline for Perfetto, or tables for queries
     """  # noqa: D301 - click's mark against re-wrapping
 
@@ -59,6 +61,7 @@ cli.add_command(compare)
 cli.add_command(explain)
 cli.add_command(export)
 cli.add_command(lab)
+cli.add_command(ops)
 cli.add_command(placement)
 cli.add_command(run)
 

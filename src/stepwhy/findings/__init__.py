@@ -23,6 +23,7 @@ from stepwhy.findings.placement import (
     PlacementDifference,
     PlacementResult,
 )
+from stepwhy.findings.profile import OPS_SCHEMA, Cost, ProfileNode, ProfileResult
 from stepwhy.findings.result import (
     CATEGORIES,
     SCHEMA,
@@ -52,6 +53,7 @@ __all__ = [
     "CATEGORIES",
     "COMPARE_SCHEMA",
     "LAB_SCHEMA",
+    "OPS_SCHEMA",
     "PLACEMENT_SCHEMA",
     "SCHEMA",
     "BatchRoom",
@@ -60,6 +62,7 @@ __all__ = [
     "Breakdown",
     "CategoryDifference",
     "Comparison",
+    "Cost",
     "Device",
     "DeviceTotal",
     "EventGroup",
@@ -86,6 +89,8 @@ __all__ = [
     "PlacementChange",
     "PlacementDifference",
     "PlacementResult",
+    "ProfileNode",
+    "ProfileResult",
     "Result",
     "Run",
     "RunSummary",

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from stepwhy.findings import BenchResult, Comparison, LabResult, PlacementResult, Result
+    from stepwhy.findings import (
+        BenchResult,
+        Comparison,
+        LabResult,
+        PlacementResult,
+        ProfileResult,
+        Result,
+    )
+
+    Printed = Result | BenchResult | Comparison | LabResult | PlacementResult | ProfileResult
 
 
-def render(result: Result | BenchResult | Comparison | LabResult | PlacementResult) -> str:
+def render(result: Printed) -> str:
     """One JSON object on one line, which ends with a line break.
 
     Equal results give equal text: fields come in the order of their class, keys of mappings

@@ -16,12 +16,14 @@ from stepwhy.findings import (
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     LAB_SCHEMA,
+    OPS_SCHEMA,
     PLACEMENT_SCHEMA,
     SCHEMA,
     BenchResult,
     Comparison,
     LabResult,
     PlacementResult,
+    ProfileResult,
     Result,
 )
 
@@ -31,6 +33,7 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "compare": (Comparison, COMPARE_SCHEMA),
     "lab": (LabResult, LAB_SCHEMA),
     "placement": (PlacementResult, PLACEMENT_SCHEMA),
+    "ops": (ProfileResult, OPS_SCHEMA),
 }
 """What is printed as JSON: the class and the version of each contract, by a short name."""
 
@@ -39,7 +42,7 @@ def contract_schema(name: str) -> dict[str, Any]:
     """JSON Schema, draft 2020-12, of what `report.json.render` returns for a contract.
 
     Args:
-        name: 'result', 'bench', 'compare', 'lab' or 'placement'.
+        name: 'result', 'bench', 'compare', 'lab', 'placement' or 'ops'.
     """
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)

@@ -1,0 +1,57 @@
+"""Multiplies two matrices of random numbers, and shows where the time goes.
+
+With --trace, also as such programs do it themselves: one run with FULL_TRACE, its timeline written
+as a Chrome trace, and the profile printed by name scope.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.client import timeline
+
+
+def build(rows, inner, columns):
+    with tf.name_scope("data"):
+        a = tf.random_normal([rows, inner], name="a")
+        b = tf.random_normal([inner, columns], name="b")
+    with tf.name_scope("product"):
+        c = tf.matmul(a, b)
+        return tf.reduce_sum(c), tf.reduce_max(tf.nn.relu(c))
+
+
+def trace(session, fetches):
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    metadata = tf.RunMetadata()
+    session.run(fetches, options=options, run_metadata=metadata)
+    Path("run_metadata.pb").write_bytes(metadata.SerializeToString())
+    events = timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
+    Path("timeline.json").write_text(events)
+    profile = tf.profiler.ProfileOptionBuilder.time_and_memory()
+    tf.profiler.profile(session.graph, run_meta=metadata, cmd="scope", options=profile)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--inner", type=int, default=5000)
+    parser.add_argument("--columns", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--trace", action="store_true")
+    args = parser.parse_args()
+
+    tf.disable_v2_behavior()
+    fetches = build(args.rows, args.inner, args.columns)
+    with tf.Session() as session:
+        for step in range(args.steps):
+            start = time.perf_counter()
+            _, largest = session.run(fetches)
+            took = time.perf_counter() - start
+            print(f"step {step:2d}  {1e3 * took:6.0f} ms  largest {largest:.1f}", flush=True)
+        if args.trace:
+            trace(session, fetches)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""`stepwhy ops`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from stepwhy.cli.bench import json_option
+
+if TYPE_CHECKING:
+    from stepwhy.findings.profile import View
+
+
+@click.command()
+@click.argument("path", metavar="PATH")
+@click.option(
+    "--view",
+    "kind",
+    type=click.Choice(["scope", "graph", "op", "code"]),
+    default="op",
+    show_default=True,
+    help="Add up by name scope or module, along the graph's inputs, by op type, or by line.",
+)
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(["time", "bytes", "count"]),
+    default="time",
+    show_default=True,
+    help="What the heaviest are chosen and ordered by.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="Most rows to print; JSON has all.",
+)
+@json_option
+def ops(path: str, kind: str, order: str, top: int, *, as_json: bool) -> None:
+    """List what operations cost: time and memory per step, in four views.
+
+    PATH is what 'stepwhy explain' takes. A view that the trace cannot show says why.
+    """
+    from stepwhy import __version__
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine.explain import open_one
+    from stepwhy.engine.profile import profile
+
+    with progress((path,)) as report:
+        trace = open_one(path, report).trace
+    result = replace(profile(trace, path, cast("View", kind), order), stepwhy=__version__)
+    if as_json:
+        from stepwhy.report.json import render
+
+        click.echo(render(result), nl=False)
+        return
+    from stepwhy.report.terminal.profile import render_profile
+
+    render_profile(result, order, top)

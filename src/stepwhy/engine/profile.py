@@ -1,0 +1,62 @@
+"""A view on the operations of a run, as means per step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.op_costs import MEASURES, add_up, op_costs
+from stepwhy.passes.op_views import Row, view, why_not
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.findings.profile import View
+    from stepwhy.trace import Trace
+
+_COUNT, _HOST, _DEVICE, _OUTPUT, _REQUESTED = range(5)
+
+ORDERS: dict[str, Callable[[NDArray[np.int64]], int]] = {
+    "time": lambda sums: int(sums[_HOST] + sums[_DEVICE]),
+    "bytes": lambda sums: int(max(sums[_REQUESTED], sums[_OUTPUT])),
+    "count": lambda sums: int(sums[_COUNT]),
+}
+"""What a view can be ordered by."""
+
+
+def profile(trace: Trace, path: str, kind: View, order: str = "time") -> ProfileResult:
+    """One view on the operations in the steady steps of a trace.
+
+    Args:
+        trace: The trace.
+        path: Where it came from.
+        kind: The view.
+        order: Key of `ORDERS`.
+    """
+    facts = Facts(trace)
+    costs = op_costs(facts)
+    reason = why_not(costs, kind)
+    steps = max(facts.steady_count, 1)
+    rows = [] if reason else view(costs, kind, ORDERS[order])
+    total = _cost(add_up([op.sums for op in costs.ops]), steps)
+    nodes = tuple(_node(row, steps) for row in rows)
+    return ProfileResult(path, kind, steps, total, nodes, reason, trace.meta.notes)
+
+
+def _node(row: Row, steps: int) -> ProfileNode:
+    own, total = _cost(row.own, steps), _cost(row.total, steps)
+    return ProfileNode(row.name, row.parent, row.depth, own, total)
+
+
+def _cost(sums: NDArray[np.int64], steps: int) -> Cost:
+    count, *others = sums.tolist()
+    means = (None if value == NULL else round(value / steps) for value in others)
+    return Cost(round(count / steps, 2), **dict(zip(MEASURES[1:], means, strict=True)))  # type: ignore[arg-type]
+
+
+__all__ = ["ORDERS", "profile"]

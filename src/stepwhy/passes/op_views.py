@@ -1,0 +1,166 @@
+"""The four views of TensorFlow's `tfprof` on the operations of any trace.
+
+- *scope*: the tree of name scopes;
+- *graph*: from the operations whose output nobody reads along their inputs; one that several read
+  stands below the first of them, so that nothing is counted twice;
+- *op*: by op type;
+- *code*: by file and line of the program.
+
+Source: `tensorflow/core/profiler/g3doc` (views), `tfprof_graph.cc` (accumulation along inputs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stepwhy.passes.op_costs import MEASURES, add_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.op_costs import Costs, OpCost
+
+NO_LINE = "(line not known)"
+_LINE = re.compile(r"(?P<file>.*?)\((?P<line>\d+)\)(: .*)?")
+
+
+@dataclass(slots=True)
+class Branch:
+    """A node of a view while it grows.
+
+    Args:
+        name: As shown.
+        parts: Sums of `MEASURES` of what is its own.
+        children: Nodes below it, by the key they are found with.
+    """
+
+    name: str
+    parts: list[NDArray[np.int64]] = field(default_factory=list)
+    children: dict[str, Branch] = field(default_factory=dict)
+
+    def child(self, key: str, name: str) -> Branch:
+        """The child with this key, added at first sight."""
+        return self.children.setdefault(key, Branch(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A node of a finished view; `own` and `total` are sums of `MEASURES`."""
+
+    name: str
+    parent: int | None
+    depth: int
+    own: NDArray[np.int64]
+    total: NDArray[np.int64]
+
+
+def view(costs: Costs, kind: str, weight: Callable[[NDArray[np.int64]], int]) -> list[Row]:
+    """One view, parents before children, heaviest children first.
+
+    Args:
+        costs: The operations.
+        kind: 'scope', 'graph', 'op' or 'code'.
+        weight: What children are ordered by, from a sum of `MEASURES`.
+    """
+    grow = {"scope": _scopes, "op": _types, "code": _lines}
+    root = _graph(costs) if kind == "graph" else grow[kind](costs.ops)
+    return _flatten(root, weight)
+
+
+def why_not(costs: Costs, kind: str) -> str:
+    """Why a trace cannot show a view; '' where it can."""
+    if not costs.ops:
+        return "no operation ran in the steady steps"
+    if kind == "scope" and not costs.scoped:
+        return "it records no name scopes, modules or ranges"
+    if kind == "code" and not costs.lined:
+        return "it records no lines of the program"
+    if kind == "graph" and not costs.reads:
+        return "it does not record which operation reads from which"
+    return ""
+
+
+def _scopes(ops: Iterable[OpCost]) -> Branch:
+    root = Branch("")
+    for op in ops:
+        branch, path = root, ""
+        for name in op.node.split("/"):
+            path = f"{path}/{name}" if path else name
+            branch = branch.child(name, path)
+        branch.parts.append(op.sums)
+    return root
+
+
+def _types(ops: Iterable[OpCost]) -> Branch:
+    root = Branch("")
+    for op in ops:
+        root.child(op.op, op.op).parts.append(op.sums)
+    return root
+
+
+def _lines(ops: Iterable[OpCost]) -> Branch:
+    """Files, and in them their lines."""
+    root = Branch("")
+    for op in ops:
+        match = _LINE.fullmatch(op.line)
+        file = match["file"] if match else op.line or NO_LINE
+        branch = root.child(file, file)
+        if match:
+            branch = branch.child(op.line, op.line)
+        branch.parts.append(op.sums)
+    return root
+
+
+def _graph(costs: Costs) -> Branch:
+    """A depth-first walk from the operations that nobody reads, each node once."""
+    parts: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
+    for op in costs.ops:
+        parts[op.node].append(op.sums)
+    read = {node for inputs in costs.reads.values() for node in inputs}
+    # The rest is in loops, which nobody reads from outside.
+    starts = [n for n in parts if n not in read] + list(parts)
+    root, seen = Branch(""), set[str]()
+    todo = [(root, node) for node in reversed(starts)]
+    while todo:
+        parent, node = todo.pop()
+        if node in seen or node not in parts:
+            continue
+        seen.add(node)
+        branch = parent.child(node, node)
+        branch.parts = parts[node]
+        todo += [(branch, source) for source in reversed(costs.reads.get(node, []))]
+    return root
+
+
+def _flatten(root: Branch, weight: Callable[[NDArray[np.int64]], int]) -> list[Row]:
+    """Totals from the leaves up, rows from the top down; graphs are too deep for recursion."""
+    order = [root]
+    for branch in order:
+        order.extend(branch.children.values())
+    totals: dict[int, NDArray[np.int64]] = {}
+    for branch in reversed(order):
+        below = [totals[id(child)] for child in branch.children.values()]
+        totals[id(branch)] = add_up([*branch.parts, *below])
+
+    def by_weight(children: Iterable[Branch]) -> Sequence[Branch]:
+        return sorted(children, key=lambda c: (-weight(totals[id(c)]), c.name))
+
+    rows: list[Row] = []
+    todo: list[tuple[Branch, int | None, int]] = [
+        (child, None, 0) for child in reversed(by_weight(root.children.values()))
+    ]
+    while todo:
+        branch, parent, depth = todo.pop()
+        rows.append(Row(branch.name, parent, depth, add_up(branch.parts), totals[id(branch)]))
+        here = len(rows) - 1
+        todo += [(c, here, depth + 1) for c in reversed(by_weight(branch.children.values()))]
+    return rows
+
+
+__all__ = ["MEASURES", "NO_LINE", "Row", "view", "why_not"]

@@ -1,0 +1,114 @@
+"""A view on operations in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from stepwhy.report.terminal.measurement import print_parts
+from stepwhy.report.words import format_calls, one_line
+from stepwhy.units import format_bytes, format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console, RenderableType
+
+    from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
+
+# Deeper rows are not moved further to the right: chains of a graph are hundreds long.
+_DEEPEST = 10
+_WEIGHTS: dict[str, Callable[[Cost], float]] = {
+    "time": lambda cost: cost.host_ns + cost.device_ns,
+    "bytes": lambda cost: max(cost.requested_bytes or 0, cost.output_bytes or 0),
+    "count": lambda cost: cost.count,
+}
+
+
+def render_profile(
+    result: ProfileResult, order: str, top: int, console: Console | None = None
+) -> None:
+    """Print the heaviest nodes of a view, each below the one that holds it.
+
+    Args:
+        result: What to report.
+        order: 'time', 'bytes' or 'count'.
+        top: Most rows.
+        console: Where to print; standard output where None.
+    """
+    if result.reason:
+        print_parts([Text(f"No {result.view} view of {result.path}: {result.reason}.")], console)
+        return
+    print_parts([*_table(result, order, top), Text("")], console)
+
+
+def _table(result: ProfileResult, order: str, top: int) -> Iterator[RenderableType]:
+    chosen = _heaviest(result.nodes, order, top)
+    steps = "one step" if result.steps == 1 else f"mean of {result.steps} steps"
+    of = f"{len(chosen)} of {len(result.nodes)}, {steps}"
+    yield Text.assemble((f"\nBy {result.view}", "bold"), (f"  {of}", "dim"))
+    columns = _columns(result.total)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(result.view, overflow="fold")
+    for cost, own, name in _lines(result, chosen):
+        cells = [show(cost, own) for show in columns.values()]
+        table.add_row(*map(Text, [*cells, name]))
+    yield table
+
+
+def _lines(result: ProfileResult, chosen: list[int]) -> Iterator[tuple[Cost, Cost, str]]:
+    yield result.total, result.total, "(all)"
+    for i in chosen:
+        node = result.nodes[i]
+        yield (
+            node.total,
+            node.own,
+            "  " * min(node.depth, _DEEPEST) + one_line(_short(result, node)),
+        )
+
+
+def _short(result: ProfileResult, node: ProfileNode) -> str:
+    """A scope or line without what the row above it says."""
+    around = "" if node.parent is None else result.nodes[node.parent].name
+    return node.name.removeprefix(f"{around}/") if result.view == "scope" else node.name
+
+
+def _columns(total: Cost) -> dict[str, Callable[[Cost, Cost], str]]:
+    """Columns that the trace has something for: what each shows of a total and of its own part."""
+    both = total.host_ns > 0 and total.device_ns > 0
+    time = _device_ns if both else _WEIGHTS["time"]
+    columns: dict[str, Callable[[Cost, Cost], str]] = {
+        "device" if both else "time": lambda cost, _: format_ns(time(cost)),
+        "own": lambda _, own: format_ns(time(own)),
+    }
+    if both:
+        columns["host"] = lambda cost, _: format_ns(cost.host_ns)
+    columns["runs"] = lambda cost, _: format_calls(cost.count)
+    if total.output_bytes is not None:
+        columns["output"] = lambda cost, _: _size(cost.output_bytes)
+    if total.requested_bytes is not None:
+        columns["requested"] = lambda cost, _: _size(cost.requested_bytes)
+        columns["peak"] = lambda cost, _: _size(cost.peak_bytes)
+    return columns
+
+
+def _device_ns(cost: Cost) -> float:
+    return cost.device_ns
+
+
+def _size(size: int | None) -> str:
+    return "-" if size is None else format_bytes(size)
+
+
+def _heaviest(nodes: tuple[ProfileNode, ...], order: str, top: int) -> list[int]:
+    """Positions of the heaviest nodes: what holds a node weighs no less and comes before it."""
+    weight = _WEIGHTS[order]
+    by_weight = sorted(range(len(nodes)), key=lambda i: (-weight(nodes[i].total), i))
+    return sorted(by_weight[:top])
+
+
+__all__ = ["render_profile"]
