@@ -102,15 +102,46 @@ def test_another_optimizer_takes_over_when_the_clock_is_gone_or_silent(
     observer: pytorch.StepObserver, tmp_path: Path
 ) -> None:
     first, second = Optimizer(), Optimizer()
-    observer.stepped(first)
-    for _ in range(pytorch._SILENT_STEPS + 2):
+    for _ in range(40):
+        observer.stepped(first)
+    for _ in range(40):
         observer.stepped(second)
-    assert len(log(observer, tmp_path)) == 2
-    del second
+    steps = log(observer, tmp_path)
+    assert len(steps) == 39 + 39
+    # Those of before it took over were only timed.
+    assert [step.get("light", 0) for step in steps[39:43]] == [1, 1, 1, 0]
+    assert steps[38]["end_ns"] < steps[39]["start_ns"]
+    assert [a["end_ns"] for a in steps[39:-1]] == [b["start_ns"] for b in steps[40:]]
+    del first, second
     third = Optimizer()
     for _ in range(4):
         observer.stepped(third)
-    assert len(log(observer, tmp_path)) == 5
+    assert len(log(observer, tmp_path)) == 78 + 3
+
+
+def test_two_loops_that_take_turns_are_both_seen(
+    observer: pytorch.StepObserver, tmp_path: Path
+) -> None:
+    first, second = Optimizer(), Optimizer()
+    for _ in range(3):
+        for optimizer in (first, second):
+            for _ in range(30):
+                observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 6 * 29
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_critic_that_steps_several_times_for_each_step_of_the_clock_is_inside(
+    observer: pytorch.StepObserver, tmp_path: Path, times: int
+) -> None:
+    generator, critic = Optimizer(), Optimizer()
+    for _ in range(100):
+        observer.stepped(generator)
+        for _ in range(times):
+            observer.stepped(critic)
+    # Until the generator comes back, nobody knows: four steps of a critic that steps five times.
+    known = 99 if times < pytorch._SILENT_STEPS else 98 + times - 1
+    assert len(log(observer, tmp_path)) == known
 
 
 def test_the_wait_for_batches_belongs_to_the_step_in_which_it_fell(

@@ -40,17 +40,6 @@ _LOGGED = re.compile(r"^[IWEF]\d{4} .*\n|^WARNING: All log messages before absl.
 _LIMIT_S = 300
 
 
-_LOST_STEPS = "the first 50 steps of a second optimizer are in no step while the first one lives"
-_HELPERS = "helpers of multiprocessing, which end moments after the command, are said to run still"
-# What is not as it should be, by program and test.
-_KNOWN = {
-    ("torch_phases", "test_the_log_holds_every_step"): _LOST_STEPS,
-    ("torch_phases", "test_each_process_is_explained"): _LOST_STEPS,
-    ("torch_workers-spawn", "test_the_training_is_as_without"): _HELPERS,
-    ("torch_workers-forkserver", "test_the_training_is_as_without"): _HELPERS,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A program that has ended: what a person saw of it."""
@@ -118,16 +107,6 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     alone = train(command(program), program, folder / "alone")
     observed = train(observed_command(program, run_dir), program, folder / "observed")
     return Pair(program, alone, observed, run_dir)
-
-
-@pytest.fixture(autouse=True)
-def known(request: pytest.FixtureRequest, pair: Pair) -> None:
-    """Expect the failures that are known, and only those."""
-    reason = _KNOWN.get((pair.program.name, request.function.__name__))
-    if reason is not None:
-        # How soon those helpers end is a race.
-        strict = reason != _HELPERS
-        request.applymarker(pytest.mark.xfail(strict=strict, reason=reason))
 
 
 def lines_of(process: Path) -> list[dict[str, Any]]:

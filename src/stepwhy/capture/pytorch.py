@@ -1,8 +1,9 @@
 """Observing PyTorch: a step ends when the optimizer has stepped; a few steps are profiled.
 
-The clock of the loop is the first optimizer that is seen to step; others (a GAN's second one) only
-count as work within its steps. So with gradient accumulation a step holds several batches. A step
-that a `GradScaler` skips, as its gradients are not finite, counts.
+The clock of the loop is the first optimizer that is seen to step, until another one steps again and
+again without it; others (a GAN's second one) only count as work within its steps. So with gradient
+accumulation a step holds several batches. A step that a `GradScaler` skips, as its gradients are
+not finite, counts.
 
 What runs in every step does as little as possible, see `pytorch_log`.
 """
@@ -29,7 +30,7 @@ from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.rhythm import Rhythm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -42,7 +43,11 @@ _EARLIEST_STEP = 4
 _STEPS_AFTER_COMPILING = 2
 _COMPILING_FOR_EVER = 50
 # When one other optimizer has stepped this often, the one that has not no longer drives the loop.
-_SILENT_STEPS = 50
+_SILENT_STEPS = 4
+# Where that one comes back after so few steps of the other, they were inside of its own: a critic
+# that is trained several times for each step of a generator. From then on it may be silent longer.
+_MOST_INSIDE = 16
+_LONG_SILENCE = 50
 # A light step waits this much longer for an observed one to pay for the writing.
 _GRACE_NS = 100_000_000
 
@@ -75,7 +80,10 @@ class StepObserver:
         """Begin as in a process that has seen no step (after a fork)."""
         self._log.forget()
         self._clock: weakref.ref[Any] | None = None
-        self._others: dict[int, int] = {}
+        self._others: dict[int, list[int]] = {}
+        self._former: weakref.ref[Any] | None = None
+        self._taken_over_at = 0
+        self._silence = _SILENT_STEPS
         self._rhythm = Rhythm()
         self._light = self._waits.light = False
         self._steps = 0
@@ -93,7 +101,7 @@ class StepObserver:
         try:
             if self._clock is None or self._clock() is not optimizer:
                 if self._takes_over(optimizer):
-                    self.begin(optimizer)
+                    self._take_over(optimizer)
             elif self._light:
                 self._end_light_step()
             else:
@@ -110,21 +118,37 @@ class StepObserver:
             return False
         if self._clock is None or self._clock() is None:
             return True
-        count = self._others.get(id(optimizer), 0) + 1
-        self._others[id(optimizer)] = count
-        return count >= _SILENT_STEPS
+        if self._former is not None and self._former() is optimizer:
+            return True
+        ends = self._others.setdefault(id(optimizer), [])
+        ends.append(now_ns())
+        return len(ends) >= self._silence
 
-    def begin(self, clock: Any) -> None:
+    def _take_over(self, optimizer: Any) -> None:
+        """This optimizer is the clock from here on; steps of it that were seen are logged."""
+        clock = self._clock and self._clock()
+        returns = self._former is not None and self._former() is optimizer
+        if returns and self._steps - self._taken_over_at <= _MOST_INSIDE:
+            self._silence = _LONG_SILENCE
+        self._former = weakref.ref(clock) if clock is not None and not returns else None
+        self._taken_over_at = self._steps
+        self.begin(optimizer, self._others.get(id(optimizer), ()))
+
+    def begin(self, clock: Any, ends: Sequence[int] = ()) -> None:
         """The first step of a new clock has no known start: what came before it was no loop.
 
         Args:
             clock: The optimizer, or what stands for the steps that the training tells.
+            ends: When it has stepped before, in a row, and now; these steps were only timed.
         """
         self._clock = weakref.ref(clock)
         self._others = {}
         self._compilations.take()
         self._observe_from_here()
-        self._log.begin(self._last_end_ns)
+        self._log.begin(ends[0] if ends else self._last_end_ns)
+        if len(ends) > 1:
+            self._log.notes += [*ends[1:-1], self._last_end_ns]
+            self._steps += len(ends) - 1
         self._window.next_step(self._steps, start=False, step_ns=0)
 
     def _observe_from_here(self) -> None:
@@ -143,8 +167,9 @@ class StepObserver:
             log.compiled(self._compilations.take())
         if end_ns > log.due_ns + _GRACE_NS:
             log.write()
-        if not is_light(self._steps):
+        if self._others:
             self._others = {}
+        if not is_light(self._steps):
             self._observe_from_here()
 
     def _end_step(self) -> None:
