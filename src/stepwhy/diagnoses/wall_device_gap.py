@@ -20,7 +20,8 @@ preparation of the graph, before the first operation, what runs (each moment onc
 device from when to when), between two operations, after the last one, and what remains. Traced
 runs say how a run divides, untraced ones how long it takes. What tracing adds is told apart: after
 the last operation a traced run hands over its trace, and takes longer for it than an untraced
-run's thread is busy in all; by as much as the rest of a traced run is slower, its parts shrink.
+run's thread is busy in all; by as much as the rest of a traced run is slower, its parts shrink. By
+as much as it is faster, beyond chance, time is without evidence.
 
 A tower of which no operation ran, while operations of another one did, was not fetched. The finding
 then costs what the gap costs, the time of a run in which no operation runs. Where the gap alone is

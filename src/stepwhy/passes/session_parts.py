@@ -15,7 +15,7 @@ import numpy as np
 
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.observed import handed_over
+from stepwhy.passes.observed import handed_over, ratio_of_medians
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class SessionParts:
         bursts_ns: Time by what runs, longest first; where several things run, it counts once.
         scheduling_ns: Nothing runs, until the executor starts the next operation.
         after_ns: After the last operation: copies of what is fetched, Python.
-        unexplained_ns: Nothing runs for longer than that, or the untraced run is longer than the
-            traced one.
+        unexplained_ns: Nothing runs for longer than that, or untraced runs are longer than traced
+            ones by more than chance.
         bursts: What runs on each device, in the order of their start.
         handing_over_ns: What a traced run takes on top, after its last operation, for its trace.
         slower: By which share the rest of a traced run is slower; None where that is not known.
@@ -267,16 +267,16 @@ def _extent(facts: Facts, rows: NDArray[np.int64]) -> tuple[int, int]:
 def _on_the_clock(facts: Facts, means: dict[str, int], bursts: tuple[Burst, ...]) -> SessionParts:
     """Parts of traced runs on the scale of untraced ones.
 
-    What traced runs take longer is what tracing costs, so their parts shrink. What they take less
-    is time that nothing explains.
+    What traced runs take longer is what tracing costs, so their parts shrink. What they take less,
+    by more than chance, is time that nothing explains.
     """
-    observed, traced_ns = facts.observed, sum(means.values())
+    observed = facts.observed
     wall_ns = facts.wall_ns if observed is None else observed.wall_ns
     outside_ns = 0 if observed is None else observed.outside_ns or 0
     inside_ns = wall_ns - outside_ns
-    scale = min(inside_ns / traced_ns, 1.0) if traced_ns else 1.0
+    slower, missing_ns = _against_untraced(facts, outside_ns)
+    scale = (inside_ns - missing_ns) / sum(means.values())
     parts = {name: int(ns * scale) for name, ns in means.items()}
-    missing_ns = max(inside_ns - traced_ns, 0)
     # A few nanoseconds are lost in rounding.
     parts[max(parts, key=lambda name: parts[name])] += inside_ns - missing_ns - sum(parts.values())
     steady = facts.steps.steady
@@ -292,8 +292,20 @@ def _on_the_clock(facts: Facts, means: dict[str, int], bursts: tuple[Burst, ...]
         bursts_ns=dict(sorted(parts.items(), key=lambda part: -part[1])),
         bursts=bursts,
         handing_over_ns=facts.mean_ns(handed_over_ns),
-        slower=None if observed is None else traced_ns / inside_ns - 1,
+        slower=slower,
     )
+
+
+def _against_untraced(facts: Facts, outside_ns: int) -> tuple[float | None, int]:
+    """By which share traced runs are slower, and by how many ns surely faster, than untraced."""
+    observed = facts.observed
+    if observed is None:
+        return None, 0
+    free = observed.durations_ns[observed.warm_up :] - outside_ns
+    if (free <= 0).any():
+        return None, 0
+    slower, (_, high) = ratio_of_medians(facts.steps.durations_ns[facts.steps.steady], free)
+    return slower, round(max(-high, 0.0) * float(np.median(free)))
 
 
 __all__ = ["LONGEST_SCHEDULING_NS", "RUN", "Burst", "SessionParts", "find_session_parts"]
