@@ -9,6 +9,7 @@ from tests.passes.timeline import MS, Timeline
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.observed import Observed, _typical, rescale
+from stepwhy.passes.verdict import decide
 from stepwhy.trace import Kind
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -239,3 +240,47 @@ def test_the_breakdown_of_a_captured_run_is_on_the_unprofiled_scale():
     assert facts.breakdown["compute"] == 10 * MS
     assert facts.breakdown["dispatch"] == 5 * MS
     assert facts.wall_ns == 15 * MS
+
+
+def ahead(profiled, *, framework="jax", every=4, last=400):
+    """A loop that launches in 1 ms and waits 20 ms in every fourth step, and traced steps."""
+    line = Timeline().steps(*profiled)
+    line.add(line.executor(), Kind.KERNEL, profiled[0], profiled[-1])
+    at = 1000
+    for step in range(last):
+        end = at + (21 if step % every == every - 1 else 1)
+        line.mark(at, end, cpu=1)
+        at = end
+    return Facts(line.trace(framework=framework))
+
+
+def test_a_loop_that_waits_for_the_device_now_and_then_lasts_the_mean_step():
+    facts = ahead((0, 1, 2, 3, 24))
+    assert (facts.observed.uneven, facts.observed.wait_traced) == (True, True)
+    assert facts.wall_ns == facts.observed.wall_ns == 6 * MS
+    assert facts.observed.profiler_cost is None
+    assert decide(facts).bound_by != "host"
+
+
+@pytest.mark.parametrize("every", [10, 50])
+def test_waits_that_were_not_traced_are_unexplained(every):
+    facts = ahead((0, 1, 2, 3, 4), every=every, last=600)
+    observed = facts.observed
+    assert (observed.uneven, observed.wait_traced) == (True, False)
+    assert facts.breakdown["unexplained"] >= observed.wall_ns - MS
+    assert sum(facts.breakdown.values()) == observed.wall_ns
+    verdict = decide(facts)
+    assert verdict.bound_by == "unknown"
+    assert "waits for the device only in some steps" in verdict.sentence
+
+
+def test_a_loop_whose_host_runs_nothing_ahead_lasts_the_median_step():
+    facts = ahead((0, 1, 2, 3, 24), framework="pytorch")
+    assert (facts.observed.uneven, facts.observed.wall_ns) == (False, MS)
+
+
+def test_a_pause_makes_no_loop_uneven():
+    line = Timeline().steps(0, 1)
+    for step in range(30):
+        line.mark(100 * step, 100 * step + (50 if step == 20 else 1))
+    assert not Facts(line.trace(framework="jax")).observed.uneven

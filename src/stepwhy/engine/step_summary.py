@@ -69,7 +69,19 @@ def _observed_note(facts: Facts) -> str:
         return "Steps were timed, but none was traced: nothing says how they divide."
     return (
         f"Step times are of unprofiled steps; how they divide comes from {facts.steady_count} "
-        "profiled ones."
+        f"profiled ones.{_uneven_note(facts)}"
+    )
+
+
+def _uneven_note(facts: Facts) -> str:
+    """Which time stands for the step where it is not the median."""
+    observed = facts.observed
+    if observed is None or not observed.uneven:
+        return ""
+    mean = format_ns(observed.wall_ns)
+    return (
+        " The host runs ahead and waits for the device only in some steps, for all of them: a step "
+        f"is taken to last their mean, {mean}."
     )
 
 

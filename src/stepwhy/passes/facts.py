@@ -159,7 +159,8 @@ class Facts:
     @cached_property
     def observed(self) -> Observed | None:
         """The steps that ran without a profiler, where stepwhy captured the run."""
-        return find_observed(self.trace, self.steps, self.regimes.current.rows)
+        rows = self.regimes.current.rows
+        return find_observed(self.trace, self.steps, rows, has_accelerator=self.has_accelerator)
 
     @cached_property
     def recorded(self) -> dict[str, int]:

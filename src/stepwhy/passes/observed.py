@@ -28,6 +28,12 @@ HAND_OVER = "hand over the trace"
 _WATCHED = ("dispatch", "python", "unexplained")
 # With fewer profiled steps the cost of profiling is one sample of noise.
 _FEWEST_PROFILED = 3
+# Where the host runs ahead, what its short steps launch is waited for in its long ones. Those are
+# part of every stretch of so many steps; the shortest stretches that show it decide.
+_STRETCHES = (32, 128, 512)  # steps
+_FEWEST_STEPS = 16
+# Noise of a shared machine lifts the mean of steps less than this above their median.
+_UNEVEN = 1.3
 _RESAMPLES = 400
 _MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
@@ -48,6 +54,8 @@ class Observed:
         cpu_ns: CPU time of the driving thread in a typical step, None where it was not measured.
         observer_cost: What watching adds to a step, None where no step went unwatched.
         steady_span_ns: Start of the first steady step and end of the last one; None without any.
+        uneven: Whether the host waits for the device in some steps only, for all of them.
+        wait_traced: Whether the profiled steps hold their share of such waits.
     """
 
     durations_ns: NDArray[np.int64]
@@ -59,20 +67,30 @@ class Observed:
     cpu_ns: int | None = None
     observer_cost: ObserverCost | None = None
     steady_span_ns: tuple[int, int] | None = None
+    uneven: bool = False
+    wait_traced: bool = True
 
     @property
     def wall_ns(self) -> int:
-        """Median wall time of the steady unprofiled steps."""
-        return round(float(np.median(self.durations_ns[self.warm_up :])))
+        """Median wall time of the steady unprofiled steps; their mean where they are uneven."""
+        steady = self.durations_ns[self.warm_up :]
+        return round(float(steady.mean() if self.uneven else np.median(steady)))
 
 
-def find_observed(trace: Trace, recorded: StepTable, rows: slice | None = None) -> Observed | None:
+def find_observed(
+    trace: Trace,
+    recorded: StepTable,
+    rows: slice | None = None,
+    *,
+    has_accelerator: bool = False,
+) -> Observed | None:
     """The steps of the log, None when no step was observed without a profiler.
 
     Args:
         trace: The trace, with `marks`.
         recorded: The steps that were profiled.
         rows: The rows of `marks` to look at; all where None.
+        has_accelerator: Whether work of an accelerator was recorded.
     """
     marks = trace.marks
     chosen = np.arange(len(marks), dtype=np.int64)[rows or slice(None)]
@@ -84,9 +102,19 @@ def find_observed(trace: Trace, recorded: StepTable, rows: slice | None = None) 
     steady = free[warm_up:]
     calls = marks.graph_ns[steady]
     in_call = bool((calls != NULL).all())
+    runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
+    uneven = runs_ahead and _waits_now_and_then(marks.dur_ns[steady])
+    wait_traced = not uneven or _holds_waits(recorded, marks.dur_ns[steady])
+    if has_accelerator and not wait_traced:
+        # The device keeps up with the short steps: what makes others long is not waiting for it.
+        uneven, wait_traced = False, True
     profiled = recorded.durations_ns + handed_over(trace, recorded)
-    cost, interval = _profiler_cost(
-        recorded, profiled[recorded.steady], calls if in_call else marks.dur_ns[steady]
+    cost, interval = (
+        (None, None)
+        if uneven  # a step that waits is no profiled one of those that do not
+        else _profiler_cost(
+            recorded, profiled[recorded.steady], calls if in_call else marks.dur_ns[steady]
+        )
     )
     return Observed(
         durations,
@@ -94,14 +122,38 @@ def find_observed(trace: Trace, recorded: StepTable, rows: slice | None = None) 
         round(float(np.median(marks.dur_ns[steady] - calls))) if in_call else None,
         cost,
         interval,
-        _typical(trace, steady, marks.input_wait_ns),
-        _typical(trace, steady, marks.cpu_ns),
+        _typical(trace, steady, marks.input_wait_ns, uneven=uneven),
+        _typical(trace, steady, marks.cpu_ns, uneven=uneven),
         observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
         (
             int(marks.start_ns[steady[0]]),
             int(marks.start_ns[steady[-1]] + marks.dur_ns[steady[-1]]),
         ),
+        uneven,
+        wait_traced,
     )
+
+
+def _waits_now_and_then(durations_ns: NDArray[np.int64]) -> bool:
+    """Whether long steps recur so regularly that the median is not what a step takes."""
+    if len(durations_ns) < _FEWEST_STEPS:
+        return False
+    median = float(np.median(durations_ns))
+
+    def everywhere(size: int) -> bool:
+        stretches = np.array_split(durations_ns, max(len(durations_ns) // size, 1))
+        # The longest step of each is left out: a single one may be a pause.
+        return all((d.sum() - d.max()) / (len(d) - 1) > _UNEVEN * median for d in stretches)
+
+    sizes = [_STRETCHES[0], *(size for size in _STRETCHES[1:] if size <= len(durations_ns))]
+    return any(everywhere(size) for size in sizes)
+
+
+def _holds_waits(recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
+    """Whether the profiled steps are, on average, nearer to the mean than to the median step."""
+    profiled = recorded.durations_ns[recorded.steady]
+    middle = float(np.sqrt(np.median(durations_ns) * durations_ns.mean()))
+    return bool(len(profiled) and profiled.mean() > middle)
 
 
 def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
@@ -136,10 +188,13 @@ def _profiler_cost(
     return ratio_of_medians(profiled_ns, free_ns)
 
 
-def _typical(trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64]) -> int | None:
+def _typical(
+    trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64], *, uneven: bool = False
+) -> int | None:
     """Mean of a value over the middle half of the steps by length; None where one is unknown.
 
-    The wall time is that of the median step, so what other steps wait must not count. Light steps
+    The wall time is that of the median step, so what other steps wait must not count; where the
+    steps are uneven it is that of the mean step, and all of them count. Light steps
     were only timed: they have no say here, nor has one before them, as what a step waited may be
     noted with the next one.
     """
@@ -148,7 +203,7 @@ def _typical(trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64]
     if not len(looked_at):
         return None
     durations_ns, values_ns = trace.marks.dur_ns[looked_at], values_ns[looked_at]
-    low, high = np.percentile(durations_ns, [25, 75])
+    low, high = np.percentile(durations_ns, [0, 100] if uneven else [25, 75])
     values = values_ns[(durations_ns >= low) & (durations_ns <= high)]
     if not len(values) or (values == NULL).any():
         return None
@@ -188,13 +243,18 @@ def rescale(
     profiled: that outside the framework's run call is Python; on a CPU, where no device computes
     meanwhile, that in a loader is waiting for input; and of the time without evidence, that in
     which the driving thread cannot have been blocked, for it used its core, is Python. Time outside
-    the run call in which it cannot have used its core (it slept, or waited) has no evidence.
+    the run call in which it cannot have used its core (it slept, or waited) has no evidence. Nor
+    has the time of waits for the device that no profiled step holds.
 
     Args:
         breakdown: ns per category of the mean profiled step.
         observed: The unprofiled steps.
         on_accelerator: Whether an accelerator decides the breakdown.
     """
+    if not observed.wait_traced:
+        missing = max(observed.wall_ns - sum(breakdown.values()), 0)
+        known = _shrink(breakdown, observed.wall_ns - missing, on_accelerator=on_accelerator)
+        return {**known, "unexplained": known["unexplained"] + missing}
     outside = observed.outside_ns or 0
     inside = max(observed.wall_ns - outside, 0)
     waited = None if on_accelerator else observed.input_wait_ns

@@ -73,7 +73,7 @@ def start_up_share(facts: Facts) -> float:
 
 def _cannot_tell(facts: Facts) -> str:
     """Why no verdict is possible, '' when one is."""
-    checks = (unusable, _sampled, _too_little, _sliced, _no_evidence)
+    checks = (unusable, _sampled, _too_little, _sliced, _wait_not_traced, _no_evidence)
     return next((reason for reason in (check(facts) for check in checks) if reason), "")
 
 
@@ -173,6 +173,17 @@ def _sliced(facts: Facts) -> str:
             "device here means nothing. Record whole steps."
         )
     return ""
+
+
+def _wait_not_traced(facts: Facts) -> str:
+    """What the device does behind a host that runs ahead is in the steps that wait for it."""
+    if facts.observed is None or facts.observed.wait_traced:
+        return ""
+    return (
+        "Cannot tell: the host runs ahead and waits for the device only in some steps, none of "
+        "which was traced. Read the loss in every step, or wait for it (block_until_ready), while "
+        "you watch."
+    )
 
 
 def _no_evidence(facts: Facts) -> str:
