@@ -66,6 +66,16 @@ allocations: time_ns | pool | host | change | block | owner
     assert (use.growth_bytes, use.room) == (None, None)
 
 
+def test_an_allocator_that_counts_less_than_it_hands_out_tells_no_base():
+    (use,) = uses(
+        """
+allocations: time_ns | pool | host | change | total
+2 ms  | mklcpu | 1 |  4 MiB | 3 MiB
+"""
+    )
+    assert (use.base_bytes, use.peak_bytes) == (None, 4 * MIB)
+
+
 def test_what_was_freed_or_has_no_number_holds_nothing():
     (use,) = uses(
         """

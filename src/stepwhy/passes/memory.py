@@ -139,7 +139,8 @@ class _Pool:
         known = totals != NULL
         # The first one: later ones also hold what allocators take for blocks that are not told.
         base = int((totals - levels)[known][0]) if known.any() else None
-        return _Span(start_ns, end_ns, rows, levels, None if base is None else max(base, 0))
+        # Below zero it does not count all that it hands out, small blocks for example.
+        return _Span(start_ns, end_ns, rows, levels, base if base is None or base >= 0 else None)
 
     def _holders(self, span: _Span, at: int) -> list[MemoryHolder]:
         """What was allocated in the span and not freed until its peak, largest first."""
