@@ -15,6 +15,7 @@ THEIRS = {
     "DeviceStepStats": "step_stats_pb2.DeviceStepStats",
     "NodeExecStats": "step_stats_pb2.NodeExecStats",
     "AllocatorMemoryUsed": "step_stats_pb2.AllocatorMemoryUsed",
+    "AllocationRecord": "step_stats_pb2.AllocationRecord",
     "MemoryStats": "step_stats_pb2.MemoryStats",
     "NodeOutput": "step_stats_pb2.NodeOutput",
     "TensorDescription": "tensor_description_pb2.TensorDescription",
@@ -26,6 +27,10 @@ THEIRS = {
     "ListValue": "attr_value_pb2.AttrValue.ListValue",
     "TensorShape": "tensor_shape_pb2.TensorShapeProto",
     "Dim": "tensor_shape_pb2.TensorShapeProto.Dim",
+    "Event": "event_pb2.Event",
+    "Summary": "summary_pb2.Summary",
+    "SummaryValue": "summary_pb2.Summary.Value",
+    "Tensor": "tensor_pb2.TensorProto",
     "XSpace": "xplane_pb2.XSpace",
     "XPlane": "xplane_pb2.XPlane",
     "XLine": "xplane_pb2.XLine",
@@ -41,8 +46,9 @@ SCRIPT = """
 import json, sys
 from tensorflow.core.framework import (
     allocation_description_pb2, attr_value_pb2, graph_pb2, node_def_pb2, step_stats_pb2,
-    tensor_description_pb2, tensor_shape_pb2,
+    summary_pb2, tensor_description_pb2, tensor_pb2, tensor_shape_pb2,
 )
+from tensorflow.core.util import event_pb2
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from stepwhy.importers.tensorflow.messages import message_class
