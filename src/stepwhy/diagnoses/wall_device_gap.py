@@ -249,7 +249,8 @@ _TENSORFLOW = Fix(
 _FETCH = Fix(
     "Fetch what needs all towers: what no fetched result needs is pruned and does not run. Leave "
     "the first runs out of the mean, and give each tower its share of the batch.",
-    "logits = [tower(i, images) for i, images in enumerate(tf.split(batch, towers))]\n"
+    "parts = enumerate(tf.split(batch, towers))\n"
+    "logits = [tower(i, images) for i, images in parts]\n"
     "for _ in range(10):\n"
     "    session.run(logits)  # not timed\n"
     "session.run(logits)",
