@@ -160,3 +160,10 @@ def test_profiled_steps_that_were_shorter_are_no_gain_of_profiling():
     assert words.steps_sentence(steps).endswith(
         "the profiled ones were 70 % shorter than the others, so hardly typical"
     )
+
+
+def test_a_cost_of_profiling_without_a_useful_bound_is_not_told():
+    steps = some_steps(10, profiler_cost=0.3, profiler_cost_interval=(-0.4, 85.3))
+    assert words.steps_sentence(steps).endswith(
+        "what profiling adds cannot be told, steps vary too much"
+    )

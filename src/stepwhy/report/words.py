@@ -212,9 +212,15 @@ def run_line(result: Result) -> str:
     return " · ".join(filter(None, parts))
 
 
+# A bound above twice the step bounds nothing.
+_MOST_TOLD = 1.0
+
+
 def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
     """What profiling adds to a step; a cost that may be zero is not told as one."""
     if interval is not None and interval[0] <= 0 <= interval[1]:
+        if interval[1] > _MOST_TOLD:
+            return "what profiling adds cannot be told, steps vary too much"
         most = units.format_fraction(max(interval[1], 0.0))
         return f"profiling adds nothing measurable (at most {most})"
     if interval is None:
