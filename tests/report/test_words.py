@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.report.conftest import some_steps
 
-from stepwhy.findings import CATEGORIES, Evidence, Verdict
+from stepwhy.findings import CATEGORIES, Evidence, Stretch, Verdict
 from stepwhy.report import words
 
 MS = 1_000_000
@@ -166,4 +166,12 @@ def test_a_cost_of_profiling_without_a_useful_bound_is_not_told():
     steps = some_steps(10, profiler_cost=0.3, profiler_cost_interval=(-0.4, 85.3))
     assert words.steps_sentence(steps).endswith(
         "what profiling adds cannot be told, steps vary too much"
+    )
+
+
+def test_figures_of_a_part_of_the_run_are_told_to_be_of_that():
+    parts = (Stretch(1, 4, 10, 40, 0, False), Stretch(5, 10, 20, 120, 0, True))
+    steps = some_steps(10, count=10, warm_up=1, steady=5, stretches=parts)
+    assert words.steps_sentence(steps).startswith(
+        "10 marked in the trace; what follows is of 6 of them · median"
     )

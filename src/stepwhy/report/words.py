@@ -300,6 +300,9 @@ def steps_sentence(steps: Steps) -> str:
     parts = [f"{units.format_count(steps.count)} {_FOUND_HOW[steps.source]}"]
     if steps.confidence < 0.5:
         parts[0] += ", not certain"
+    if len(steps.stretches) > 1:
+        described = units.format_count(steps.steady + steps.warm_up)
+        parts[0] += f"; what follows is of {described} of them"
     parts.append(f"median {units.format_ns(steps.median_ns)}")
     parts.append(
         f"8 of 10 between {units.format_ns(steps.p10_ns)} and {units.format_ns(steps.p90_ns)}"
