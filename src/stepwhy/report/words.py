@@ -256,13 +256,19 @@ _LINES_TOLD = 3
 def held_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
     """Which lines of the program hold its threads, by role: how it begins, and (share, line)."""
     lines = result.host.lines if result.host is not None else ()
+    # Samples are counted over the run; where the step time has changed, steps are not.
+    whole_run = "Over the whole run: " if len(result.steps.stretches) > 1 else ""
     told = []
     for role, beginning in _HOLDERS.items():
         own = [held for held in lines if held.role == role][:_LINES_TOLD]
         if own:
             places = [(units.format_fraction(h.share), one_line(h.line)) for h in own]
-            told.append((beginning, places))
+            told.append((whole_run + (_lower(beginning) if whole_run else beginning), places))
     return told
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def is_told_by_lines(result: Result) -> bool:
