@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -156,10 +157,10 @@ def test_workers_and_threads_that_feed_are_told_apart(tmp_path, method):
     script.write_text(textwrap.dedent(WORKERS).replace("{method}", method))
     command = [sys.executable, str(script)]
     run = tmp_path / "run"
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:
         assert child.stdout.readline() == b"ready\n"
         if not may_look(child.pid):
-            child.kill()
+            os.killpg(child.pid, signal.SIGKILL)
             pytest.skip("the kernel does not let one process look at another here")
         folder = run / f"process-{child.pid}"
         (folder / "windows" / "000").mkdir(parents=True)
@@ -167,7 +168,7 @@ def test_workers_and_threads_that_feed_are_told_apart(tmp_path, method):
         samplers = StackSamplers(run, command, clock=clock)
         begin(samplers, clock)
         samplers.finish()
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)  # its workers, too
     counts = {}
     for sample in json.loads((folder / "stacks.json").read_text())["samples"]:
         key = sample["role"], sample["line"].split(": ")[-1]
