@@ -36,6 +36,16 @@ def test_lines_of_the_main_thread():
     }
 
 
+def test_a_copy_that_autograph_rewrote_counts_for_the_line_that_called_it():
+    copy = "tf__step (/tmp/__autograph_generated_filexyz.py:11)"
+    package = f"autograph_wrapper ({PACKAGES}/tensorflow/python/eager/x.py:1)"
+    found = counted(f"{MAIN};{package};{copy} 3", f"{MAIN};{package};{copy};{package} 4")
+    assert found == {
+        ("driver", "train.py(40): <module>", "python"): 3,
+        ("driver", "train.py(40): <module>", "tensorflow"): 4,
+    }
+
+
 def test_nothing_written():
     assert counted("") == {}
 

@@ -26,6 +26,8 @@ _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os
 _OBSERVER = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir)) + os.sep  # noqa: PTH118, PTH120
 # The standard library of another interpreter than this one.
 _STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\]")
+# AutoGraph runs a rewritten copy of the user's function, in a file of its own.
+_REWRITTEN = "__autograph_generated_file"
 _KEPT_COMPONENTS = 2
 
 
@@ -71,7 +73,8 @@ class UserFiles:
         # A script that lives in an installed package is the user's with all that lies beside it;
         # an environment that lies beside the script is not.
         beside = _is_library(self._root + os.sep) and real.startswith(self._root + os.sep)
-        if path.startswith("<") or (_is_library(real) and not beside):
+        made = path.startswith("<") or _REWRITTEN in path
+        if made or (_is_library(real) and not beside):
             return None
         return shorten(real, self._root)
 

@@ -11,9 +11,6 @@ from stepwhy.capture.tf1_sources import UserFiles
 if TYPE_CHECKING:
     from types import FrameType
 
-# AutoGraph runs a rewritten copy of the user's function, in a file of its own.
-_REWRITTEN = "__autograph_generated_file"
-
 
 @functools.cache
 def _files() -> UserFiles:
@@ -30,7 +27,7 @@ def user_line(frame: FrameType | None = None) -> str:
     at: FrameType | None = frame or sys._getframe(1)
     while at is not None:
         code = at.f_code
-        name = None if _REWRITTEN in code.co_filename else _files().user_name(code.co_filename)
+        name = _files().user_name(code.co_filename)
         if name is not None:
             return f"{name}({at.f_lineno}): {code.co_name}"
         at = at.f_back
