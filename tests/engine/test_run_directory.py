@@ -212,6 +212,14 @@ def test_every_log_may_be_missing_or_damaged(tmp_path):
     assert explain([str(tmp_path)]).steps.count == 5
 
 
+def test_a_program_that_failed_before_its_first_step_is_told(tmp_path):
+    write_run(tmp_path, [])
+    run = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**run, "exit_code": 7}))
+    with pytest.raises(NoTracesError, match="exit code 7 before a step was complete"):
+        explain([str(tmp_path)])
+
+
 def test_a_loop_whose_steps_could_not_be_written_is_told(tmp_path):
     write_run(tmp_path, [])
     with pytest.raises(NoTracesError, match="is the disk full"):

@@ -39,6 +39,9 @@ def test_the_cost_of_watching_is_one_quiet_sentence():
         "Watching cost cannot be told yet: steps vary too much (95 %: -80 to 120 µs); about 3,100 "
         "more steps would do"
     )
+    assert watching(interval_ns=(-80_000, 120_000), missing_steps=95_000) == (
+        "Watching cost cannot be told: steps vary too much (95 %: -80 to 120 µs)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -79,18 +79,20 @@ def read_run_directory(path: Path) -> list[Recording]:
     recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
     if not recordings:
         raise NoTracesError(
-            f"{path.name} holds no observed training step" + _why(path),
+            f"{path.name} holds no observed training step" + _why(path, run),
             "Check that the command trains with TensorFlow, Keras, PyTorch or jitted JAX, under a "
             "Python that reads PYTHONPATH",
         )
     return recordings
 
 
-def _why(path: Path) -> str:
+def _why(path: Path, run: RunFile) -> str:
     folders = sorted(p.parent for p in path.glob("**/messages.jsonl"))
     texts = [m.text for folder in folders for m in read_messages(folder)]
     if texts:
         return f" ({texts[-1]})"
+    if run.exit_code:
+        return f" (the command ended with exit code {run.exit_code} before a step was complete)"
     if any(path.glob("**/process.json")):
         return " (a loop was seen, but its steps could not be written down: is the disk full?)"
     return ""

@@ -34,12 +34,18 @@ _KINDS = {
 }
 
 
+# Nobody trains so many steps more to learn what watching costs.
+_MOST_MORE = 10_000
+
+
 def watching_sentence(steps: Steps) -> str:
     """What watching costs a step, '' where nothing was watched."""
     interval, missing = steps.observer_cost_interval_ns, steps.observer_cost_missing_steps
     span = "" if interval is None else f" (95 %: {format_range(*interval)})"
     if missing is not None:
         noise = f"steps vary too much{span}; " if span else ""
+        if missing > _MOST_MORE:
+            return f"Watching cost cannot be told: steps vary too much{span}"
         about = units.quantise(missing)
         return (
             f"Watching cost cannot be told yet: {noise}about {units.format_count(about)} more "
