@@ -1,4 +1,4 @@
-"""What `stepwhy run` costs a training: per step, and at start-up.
+"""What `stepwhy run` costs a training: per step, at start-up, and in a traced window.
 
     python benchmarks/capture.py [--repeats N] [--json FILE]
 
@@ -7,7 +7,8 @@ both alike. Its steps wait on the clock for a fixed time beside a small piece of
 the difference of the medians is what the observer adds. Profiled steps are told by the run's own
 log and left out. A framework that is not installed is left out, visibly.
 
-Bounds: at most 1 % of a 10 ms step, at most 20 us of any step, at most 100 ms at start-up.
+Bounds: at most 1 % of a 10 ms step, at most 20 us of any step, at most 100 ms at start-up, and in a
+window at most 1.2 times the framework's bare profiler (`windows.py`).
 """
 
 import argparse
@@ -20,6 +21,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import windows
 
 PROGRAMS = Path(__file__).parent / "programs"
 CASES = {  # program, the framework it needs, length of a step in ms, steps
@@ -124,6 +127,7 @@ def main():
         f"           {verdict(added <= BOUND_START_MS)}"
     )
     result["start-up"] = {**times, "added_ms": added}
+    result["windows"] = windows.measure_all(arguments.repeats)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 

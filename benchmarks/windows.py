@@ -85,18 +85,24 @@ def measure(name, repeats):
     return figures
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
-    arguments = parser.parse_args()
+def measure_all(repeats):
+    """Figures of every case whose framework is installed, by its name."""
     print(f"{'':16} {'free':>11} {'bare':>11} {'stepwhy':>11} {'ratio':>8}")
     result = {}
     for name, (_, framework) in CASES.items():
         if importlib.util.find_spec(framework) is None:
             print(f"{name:16} left out: {framework} is not installed")
             continue
-        result[name] = measure(name, arguments.repeats)
+        result[name] = measure(name, repeats)
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    arguments = parser.parse_args()
+    result = measure_all(arguments.repeats)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")
 
