@@ -27,6 +27,7 @@ class Program:
         windows: Whether a window of traced steps is promised.
         says: How the one message to the person begins; '' where there is none.
         environment: Variables to set.
+        attempts: How often it may be started until it ends as it should, with or without stepwhy.
     """
 
     words: str
@@ -39,6 +40,7 @@ class Program:
     windows: bool = True
     says: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+    attempts: int = 1
 
     @property
     def name(self) -> str:
@@ -122,7 +124,11 @@ PROGRAMS = (
     # 39 steps of the teacher, 39 of the student; between them lies no step.
     _torch("torch_phases.py", steps=78),
     _torch("-m trainer --steps 40"),
-    _torch(f"-m {_TORCHRUN} --standalone --nproc-per-node 2 torch_ddp.py", processes=2),
+    # gloo aborts now and then as its processes end, also where nobody watches.
+    replace(
+        _torch(f"-m {_TORCHRUN} --standalone --nproc-per-node 2 torch_ddp.py", processes=2),
+        attempts=4,
+    ),
     _calls("jax_jit.py", "jax"),
     _calls("jax_annotated.py", "jax"),
     _calls("jax_scan.py", "jax"),

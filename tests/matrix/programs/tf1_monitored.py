@@ -13,6 +13,7 @@ tf.set_random_seed(2)
 class PrintLoss(tf.train.SessionRunHook):
     def __init__(self, loss):
         self.loss = loss
+        self.count = 0  # the global step of the same run may be read before or after its update
 
     def begin(self):
         self.step = tf.train.get_global_step()
@@ -21,9 +22,9 @@ class PrintLoss(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs([self.step, self.loss])
 
     def after_run(self, _, values):
-        step, loss = values.results
-        if step % 5 == 0:
-            print(step, repr(loss))
+        if self.count % 5 == 0:
+            print(self.count, repr(values.results[1]))
+        self.count += 1
 
     def end(self, session):
         print("ended at step", session.run(self.step))
