@@ -1,12 +1,38 @@
 """What holds for all tests."""
 
+import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
+
+from stepwhy.native import library, store
 
 # A shell's background job ignores the interrupt, and so would every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config):
+    """Compiled kernels of tests are their own, kept from run to run, and made by request alone."""
+    if hasattr(config, "cache"):  # not with -p no:cacheprovider
+        os.environ.setdefault("STEPWHY_CACHE", str(config.cache.mkdir("kernels")))
+
+
+@pytest.fixture(scope="session")
+def kernels():
+    """What finds kernels, all of which are compiled."""
+    end = time.monotonic() + 300
+    while not store.object_file().exists() and time.monotonic() < end:
+        # It fails while another worker of the same run is compiling.
+        build = [sys.executable, "-m", "stepwhy.native.build"]
+        if subprocess.run(build, check=False).returncode:
+            time.sleep(0.5)
+    library._addresses.cache_clear()
+    library.kernel.cache_clear()
+    return library.kernel
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -55,3 +55,22 @@ def test_there_may_be_no_space_for_it(monkeypatch):
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(TooLargeError, match="TMPDIR"), Source(b"rows", "x").as_file():
         pass
+
+
+def test_a_plain_file_is_mapped_not_read(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"0123456789")
+    source = Source(pytest.fail, "x", path, head=b"01")
+    assert source.mapped[2:4] == b"23"
+    assert source.size == 10
+
+
+def test_what_is_in_memory_is_not_mapped(tmp_path):
+    unpacked = Source(b"unpacked", "x", tmp_path / "trace.json.gz")
+    assert unpacked.mapped is unpacked.data
+
+
+def test_a_file_that_cannot_be_mapped_is_read(tmp_path):
+    source = Source(lambda: b"piped", "x", tmp_path / "gone", head=b"p")
+    assert source.mapped == b"piped"
+    assert source.size == 5

@@ -69,7 +69,7 @@ def _check_fits(source: Source, importer: str) -> None:
     """Refuse a file that the importer would need more memory for than is left."""
     times = TIMES.get(importer.rpartition(".")[2])
     if times is not None:
-        check_fits(len(source.data), source.origin, times, held=len(source.data))
+        check_fits(source.size, source.origin, times, held=source.size)
 
 
 def _note_truncation(trace: Trace, source: Source) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from contextlib import contextmanager
 from functools import cached_property
@@ -50,6 +51,26 @@ class Source:
             InputError: It cannot be read any more, or does not fit into memory.
         """
         return self._content if isinstance(self._content, bytes) else self._content()
+
+    @cached_property
+    def mapped(self) -> bytes | mmap.mmap:
+        """The whole file, decompressed, to be sliced and searched; a plain file is not read.
+
+        Raises:
+            InputError: As `data`.
+        """
+        if self.path is None or isinstance(self._content, bytes) or "data" in self.__dict__:
+            return self.data
+        try:
+            with self.path.open("rb") as file:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):  # a file system that cannot map; empty by now
+            return self.data
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file, decompressed."""
+        return len(self.mapped)
 
     @cached_property
     def head(self) -> bytes:

@@ -1,0 +1,22 @@
+"""The kernels that there are: where each is written, and how many arguments it takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One kernel.
+
+    Args:
+        module: Module below `stepwhy.native.kernels` that holds it, under its own name.
+        arguments: How many arguments it takes; they and the result are int64, addresses too.
+    """
+
+    module: str
+    arguments: int
+
+
+KERNELS: dict[str, Entry] = {
+    "scan_records": Entry("json_records", 1),
+}

@@ -1,0 +1,1 @@
+"""Functions that are only ever run compiled; see `stepwhy.native`."""

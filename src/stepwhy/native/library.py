@@ -1,0 +1,99 @@
+"""Loads compiled kernels, and has them compiled where there are none."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from stepwhy.native import store
+from stepwhy.native.catalogue import KERNELS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Kernel = Callable[..., int]
+"""A compiled kernel: addresses and integers in, an integer out; runs without the GIL."""
+
+
+@cache
+def kernel(name: str) -> Kernel | None:
+    """A compiled kernel, None where there is none on this machine yet.
+
+    Args:
+        name: Its name in the catalogue.
+    """
+    address = _addresses().get(name)
+    if not address:
+        return None
+    kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * KERNELS[name].arguments)
+    return kind(address)
+
+
+def prepare() -> None:
+    """Have the kernels compiled in the background, so that the next process finds them.
+
+    Silent in all cases: kernels are a matter of speed alone.
+    """
+    if not store.enabled() or _addresses() or not _can_compile():
+        return
+    if store.claim():
+        _start_compiler()
+
+
+def _start_compiler() -> None:
+    try:
+        subprocess.Popen(
+            [sys.executable, "-m", "stepwhy.native.build", "--claimed"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        store.release()
+
+
+def _can_compile() -> bool:
+    from importlib.util import find_spec  # noqa: PLC0415 - only before a compilation
+
+    return find_spec("numba") is not None
+
+
+@cache
+def _addresses() -> dict[str, int]:
+    """Addresses of all kernels, {} where they cannot be loaded."""
+    if not store.enabled():
+        return {}
+    try:
+        path = store.object_file()
+        return load(path) if path.exists() else {}
+    except (ImportError, OSError, RuntimeError, ValueError):
+        return {}
+
+
+_ENGINES: list[Any] = []  # they own the code
+
+
+def load(path: Path) -> dict[str, int]:
+    """Addresses of the kernels in an object file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged.
+        RuntimeError: It is none for this machine.
+    """
+    from llvmlite import binding  # noqa: PLC0415 - 40 ms
+
+    code = store.unsealed(path)
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _ENGINES.append(engine)
+    return {name: engine.get_function_address(f"stepwhy_{name}") for name in KERNELS}

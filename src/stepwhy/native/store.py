@@ -1,0 +1,106 @@
+"""Where the compiled kernels are: one object file per machine type and version of their source."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_SOURCES = ("catalogue.py", "build.py", "memory.py", "kernels/*.py")
+# A compilation that has not ended after this has died, s.
+_STALE_S = 600.0
+_DIGEST = 32  # bytes
+
+
+def enabled() -> bool:
+    """Whether the user wants kernels at all."""
+    return os.environ.get("STEPWHY_NATIVE", "1") != "0"
+
+
+@cache
+def folder() -> Path:
+    """The user's cache: `STEPWHY_CACHE`, else where the platform keeps caches."""
+    told = os.environ.get("STEPWHY_CACHE")
+    if told:
+        return Path(told)
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/stepwhy").expanduser()
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "stepwhy"
+
+
+@cache
+def object_file() -> Path:
+    """The file that fits the sources, the processor and the compiler's version; it may not exist.
+
+    Homes are shared between machines, so the processor is part of the name.
+    """
+    from llvmlite import __version__, binding  # noqa: PLC0415 - slow, and not always there
+
+    digest = hashlib.sha256(__version__.encode())
+    for text in (binding.get_process_triple(), binding.get_host_cpu_name(), _features(binding)):
+        digest.update(text.encode() + b"\0")
+    for pattern in _SOURCES:
+        for path in sorted(_HERE.glob(pattern)):
+            digest.update(path.read_bytes() + b"\0")
+    return folder() / f"kernels-{digest.hexdigest()[:20]}.o"
+
+
+def _features(binding: object) -> str:
+    """What the processor can do, as text."""
+    features: str = binding.get_host_cpu_features().flatten()  # type: ignore[attr-defined]
+    return features
+
+
+def sealed(code: bytes) -> bytes:
+    """Object code behind its digest: a damaged object ends the process that loads it."""
+    return hashlib.sha256(code).digest() + code
+
+
+def unsealed(path: Path) -> bytes:
+    """Object code from a file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is damaged.
+    """
+    data = path.read_bytes()
+    code = data[_DIGEST:]
+    if sealed(code) != data:
+        raise ValueError(f"{path.name} is damaged")
+    return code
+
+
+def claim() -> bool:
+    """Whether this process may compile: no other one is at it."""
+    lock = folder() / "compiling"
+    try:
+        folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        if lock.exists() and _age_s(lock) > _STALE_S:
+            lock.unlink(missing_ok=True)
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:  # another one's, or a home that cannot be written
+        return False
+    return True
+
+
+def release() -> None:
+    """Let others compile."""
+    (folder() / "compiling").unlink(missing_ok=True)
+
+
+def _age_s(path: Path) -> float:
+    import time  # noqa: PLC0415 - rarely needed
+
+    return time.time() - path.stat().st_mtime
+
+
+def temporary() -> Path:
+    """A new name beside the object file, to be renamed."""
+    handle, name = tempfile.mkstemp(dir=folder(), prefix="kernels-", suffix=".part")
+    os.close(handle)
+    return Path(name)

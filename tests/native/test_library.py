@@ -1,0 +1,96 @@
+"""Compiled kernels: where they are kept, and what happens while there are none."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from stepwhy.native import build, library, store
+from stepwhy.native.catalogue import KERNELS
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPWHY_CACHE", str(tmp_path / "cache"))
+    caches = (store.folder, store.object_file, library._addresses, library.kernel)
+    for cached in caches:
+        cached.cache_clear()
+    yield tmp_path / "cache"
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_all_kernels_are_compiled_and_load(kernels):
+    assert all(kernels(name) is not None for name in KERNELS)
+
+
+def test_there_is_none_before_it_is_compiled(empty_cache):
+    assert all(library.kernel(name) is None for name in KERNELS)
+    assert not empty_cache.exists()
+
+
+@pytest.mark.usefixtures("kernels")
+def test_there_is_none_where_the_user_wants_none(monkeypatch):
+    monkeypatch.setenv("STEPWHY_NATIVE", "0")
+    library._addresses.cache_clear()
+    library.kernel.cache_clear()
+    try:
+        assert library.kernel("scan_records") is None
+    finally:
+        library._addresses.cache_clear()
+        library.kernel.cache_clear()
+
+
+def test_a_damaged_file_is_as_good_as_none(empty_cache):
+    empty_cache.mkdir()
+    whole = store.sealed(b"\x7fELF and then nothing")
+    store.object_file().write_bytes(whole[:-1])
+    assert library.kernel("scan_records") is None
+
+
+def test_what_does_not_load_is_not_published(empty_cache, monkeypatch):
+    empty_cache.mkdir()
+    monkeypatch.setattr(build, "compiled", lambda: b"no object code")
+    with pytest.raises(RuntimeError, match="do not load"):
+        build.publish()
+    assert list(empty_cache.iterdir()) == []
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_one_process_compiles_at_a_time():
+    assert store.claim()
+    assert not store.claim()
+    store.release()
+    assert store.claim()
+
+
+def test_a_compiler_that_died_blocks_nobody_for_long(empty_cache):
+    assert store.claim()
+    os.utime(empty_cache / "compiling", (0, 0))
+    assert store.claim()
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    library.prepare()
+    assert library.kernel("scan_records") is None
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_a_cold_cache_starts_one_compiler(monkeypatch):
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+    library.prepare()
+    library.prepare()
+    assert started == [[sys.executable, "-m", "stepwhy.native.build", "--claimed"]]
+
+
+@pytest.mark.usefixtures("kernels")
+def test_kernels_do_not_import_the_compiler():
+    code = (
+        "import sys; from stepwhy.native import kernel; assert kernel('scan_records');"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
