@@ -161,6 +161,24 @@ def test_an_encrypted_zip_archive(tmp_path):
         read(tmp_path, bytes(data[:100]))
 
 
+def test_a_zip_archive_whose_directory_is_damaged(tmp_path):
+    """What is wrong: the name in the directory, its encoding, the directory's own mark."""
+    data = zipped(("tr\u00e9.json", NOISE))
+    directory = data.index(b"PK\x01\x02")
+    for at, value in ((directory + 46, b"T"), (directory + 48, b"\xff"), (directory, b"x")):
+        damaged = data[:at] + value + data[at + 1 :]
+        source = read(tmp_path, damaged)
+        assert (source.data, source.truncated) == (NOISE, True)
+
+
+@pytest.mark.parametrize(("header", "place"), [(b"PK\x01\x02", 6), (b"PK\x01\x02", 10)])
+def test_a_zip_archive_of_an_unknown_version_or_method(tmp_path, header, place):
+    data = bytearray(one_zip(TEXT))
+    data[data.index(header) + place] = 0xFF
+    with pytest.raises(UnsupportedFormatError, match="rare version or kind"):
+        read(tmp_path, bytes(data))
+
+
 def test_a_stored_trace_is_left_as_it_is(tmp_path):
     path = tmp_path / "run.stepwhy"
     save(TraceBuilder().finish(Meta("kineto")), path)

@@ -113,6 +113,14 @@ def test_absurd_records_are_counted():
     assert len(trace.allocations) == 7
 
 
+@pytest.mark.parametrize("held", [[], [0], [0, 5]])
+def test_a_time_that_lacks_sums_is_counted(held):
+    times, (first, _, last) = SUMS
+    trace = read([times, [first, held, last]])
+    assert counters(trace) == {"unusable-record": 1}
+    assert [row[::2] for row in rows(trace)] == [(0, 1000), (9000, 1600)]
+
+
 @pytest.mark.parametrize("data", [RAW, SUMS])
 def test_a_torn_file_is_refused(data):
     torn = json.dumps(data).encode()[:-6]

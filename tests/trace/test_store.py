@@ -1,5 +1,6 @@
 """Stored traces: what is written is what is read, and damage is refused."""
 
+import contextlib
 import io
 import json
 import stat
@@ -7,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -218,6 +220,44 @@ def test_cut_anywhere_it_is_refused(tmp_path):
     for cut in range(0, len(data), 97):
         with pytest.raises(CorruptInputError):
             load(data[:cut], "run")
+
+
+def deflated(data):
+    """The archive as another tool packs it: its first member stored, the others compressed."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            how = zipfile.ZIP_STORED if name == "trace.json" else zipfile.ZIP_DEFLATED
+            new.writestr(name, old.read(name), how)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("place", [6, 8, 10])
+def test_a_member_that_no_zip_reader_knows_is_damage(tmp_path, place):
+    """Its version, its flags (all of them: encrypted, patched), its kind of compression."""
+    data = bytearray(stored(small(), tmp_path))
+    data[data.rindex(b"PK\x01\x02") + place] = 0xFF
+    with pytest.raises(CorruptInputError, match="damaged"):
+        load(bytes(data), "run")
+
+
+def test_damage_of_packed_members_is_refused_or_harmless(tmp_path):
+    data = deflated(stored(small(), tmp_path))
+    for at in range(60, len(data), 7):
+        damaged = bytearray(data)
+        damaged[at] ^= 0xFF
+        with contextlib.suppress(StepwhyError):
+            load(bytes(damaged), "run")
+
+
+def test_a_type_that_arrow_cannot_read_is_damage(tmp_path, monkeypatch):
+    def open_file(_data):
+        raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
+
+    data = stored(small(), tmp_path)
+    monkeypatch.setattr("pyarrow.parquet.ParquetFile", open_file)
+    with pytest.raises(CorruptInputError, match="64 bits"):
+        load(data, "run")
 
 
 def test_damage_anywhere_is_refused_or_harmless(tmp_path):

@@ -114,16 +114,15 @@ def _zip(file: BinaryIO, name: str) -> Stream:
     """The one file in a zip archive; of a torn archive its first."""
     try:
         archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile:
-        return _first_of_torn(file, name)
-    member = _only_file(archive, name)
-    _refuse_encrypted(member.flag_bits, name)
-    try:
+        member = _only_file(archive, name)
+        _refuse_encrypted(member.flag_bits, name)
         return cast("Stream", archive.open(member))
     except NotImplementedError:
         raise UnsupportedFormatError(
-            f"{name} is a zip archive with a rare kind of compression", _UNPACK
+            f"{name} is a zip archive of a rare version or kind of compression", _UNPACK
         ) from None
+    except (zipfile.BadZipFile, UnicodeDecodeError):
+        return _first_of_torn(file, name)
 
 
 def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:

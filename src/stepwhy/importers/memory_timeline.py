@@ -46,6 +46,8 @@ _NS_PER_US = 1000
 # Times beyond the first would leave int64 when added up; sizes beyond the second are damaged.
 _LARGEST_NS, _LARGEST = 1 << 62, 1 << 52
 _RANGE = range(len(_CATEGORIES))
+# A change (size, category) of a category that there is not: the record is left out, and counted.
+_UNUSABLE = (0, -1)
 
 _NOTE = (
     "A memory timeline tells no steps, not what ran, and not which device it is of. It holds only "
@@ -108,7 +110,11 @@ def _sums(source: Source) -> Iterator[_Record]:
     """Differences of the sums: at every time what was lost before what was gained."""
     times, sizes = _decode(source, tuple[list[int], list[list[int]]])
     before = [0] * len(_CATEGORIES)
-    for time_us, (_, *now) in zip(times, sizes, strict=False):
+    for time_us, held in zip(times, sizes, strict=False):
+        now = held[1:]
+        if len(now) < len(before):
+            yield _Record(time_us * _NS_PER_US, [_UNUSABLE])
+            continue
         pairs = zip(now, before, strict=False)
         changes = sorted((b - a, i) for i, (b, a) in enumerate(pairs) if a != b)
         yield _Record(time_us * _NS_PER_US, changes)

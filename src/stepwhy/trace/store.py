@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,13 @@ _HEADER = "trace.json"
 _STRINGS = "strings.parquet"
 # What files hold that do not name their tables.
 _FIRST_TABLES = TABLES[: TABLES.index("events")]
+
+# What reading a damaged archive raises: encrypted members are a RuntimeError, versions of zip that
+# are not known its NotImplementedError.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError, TypeError,
+    RuntimeError,
+)  # fmt: skip
 
 # Times and ids hardly compress; a file that says otherwise is there to fill the memory.
 _MOST_ROWS_PER_BYTE = 10
@@ -89,7 +97,7 @@ def load(data: bytes, origin: str) -> Trace:
         trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
         check(trace)
         check_bounds(trace)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, OSError) as error:
+    except _DAMAGE as error:
         raise CorruptInputError(
             f"{origin} is a damaged stored trace ({in_short(error)})",
             "Write it again from its source",
@@ -122,12 +130,16 @@ def _parquet(columns: dict[str, Any]) -> bytes:
 
 
 def _table(data: bytes) -> Any:
-    import pyarrow.parquet as pq  # noqa: PLC0415 - see `_parquet`
+    import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
-    file = pq.ParquetFile(io.BytesIO(data))
-    if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
-        raise ValueError("it claims to hold more rows than it can")
-    return file.read()
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+        if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
+            raise ValueError("it claims to hold more rows than it can")
+        return file.read()
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from None
 
 
 def _columns(table: Table, data: bytes) -> Columns:
