@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TABLE: tuple[str, ...] = (
     "input_bound",
     "python_preprocessing",
+    "serial_input",
     "queue_starvation",
     "repeated_preprocessing",
     "feed_dict_copy",

@@ -98,7 +98,7 @@ def op_costs(facts: Facts) -> Costs:
             value[0] = 0
         groups.setdefault(places.place(owner), []).append(value)
     ops = [OpCost(op, node, line, add_up(p)) for (op, node, line), p in groups.items()]
-    return Costs(ops, _reads(facts), places.scoped, any(op.line for op in ops))
+    return Costs(ops, reads_of(facts), places.scoped, any(op.line for op in ops))
 
 
 def _rows(trace: Trace) -> NDArray[np.int64]:
@@ -148,7 +148,12 @@ def _is_further(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     return further
 
 
-def _reads(facts: Facts) -> dict[str, list[str]]:
+def reads_of(facts: Facts) -> dict[str, list[str]]:
+    """Nodes that each node read from, in the order of its inputs; empty where that is not told.
+
+    Args:
+        facts: Facts of the run.
+    """
     trace, flows = facts.trace, facts.trace.flows
     reads: dict[str, dict[str, None]] = {}
     is_data = flows.kind == FlowKind.DATA
@@ -228,4 +233,4 @@ class _Places:
         return ""
 
 
-__all__ = ["MEASURES", "Costs", "OpCost", "add_up", "op_costs"]
+__all__ = ["MEASURES", "Costs", "OpCost", "add_up", "op_costs", "reads_of"]

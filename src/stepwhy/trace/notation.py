@@ -25,8 +25,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``,
   ``allocations:``, ``samples:`` or ``stages:`` with their columns, then one row per line until a
   blank line; ``-`` is the null, an empty cell the empty string. Copies and counters name nodes and
-  devices, allocations tracks. ``handed:``, a table too, names slices as arrows do. Quantities take
-  a unit: ``3 ms``.
+  devices, allocations tracks. ``handed:`` and ``flows:``, tables too, name slices, of several with
+  a name or letter the first. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
   ``expects: accelerator``. Lines that begin with ``#`` are comments.
@@ -44,6 +44,7 @@ from stepwhy.trace.schema import (
     NULL,
     Copy,
     DeviceKind,
+    FlowKind,
     Kind,
     Phase,
     Role,
@@ -64,7 +65,7 @@ _DEVICE = re.compile(r"(?P<name>(?:/\S+ )?(?P<type>CPU|GPU|TPU|MTIA):\d+)(?:/(?P
 _SLICE = re.compile(r"\[(?P<name>[^\[\]]*)\]|(?P<letter>[^\s.\[\]])(?P=letter)*")
 _ENTRY = re.compile(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]*)\})?")
 _TABLES: dict[str, Table] = {
-    "handed": "handed",
+    "handed": "handed", "flows": "flows",
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
     "events": "events", "levels": "levels", "samples": "samples",
     "stages": "stages",
@@ -256,6 +257,8 @@ class _Drawing:
             return self.builder.intern(text)
         if unit == "SampleRole":
             return int(SampleRole[text.upper()])
+        if unit == "FlowKind":
+            return int(FlowKind[text.upper()])
         if unit == "row of slices":
             return self.drawn[text][0]
         if unit == "row of nodes":

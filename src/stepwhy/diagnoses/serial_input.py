@@ -1,0 +1,221 @@
+"""The graph makes its own input in every step, before it computes with it.
+
+## What it means
+Operations that draw random numbers run in each step, and what they draw is the input: the images of
+a benchmark, the matrices of a product, made-up labels. The rest of the step begins when they end.
+
+## Why it costs
+Random numbers on a CPU take longer than many a layer. Nobody sees it, since it looks like
+computation: the step, and any measurement of it, is of both.
+
+## How it is measured
+From which operation reads from which. Numbers are input where a product, a convolution or another
+operation that computes reads them, at once or after being scaled, cast or cut on their own. They
+are none where they meet, element by element, what does not come from such numbers: those are masks
+of a dropout and noise, which have to be new. The cost is the time of the steady steps in which they
+are made and nothing else runs.
+
+## Fix
+Where the numbers may be the same in each step, as in a measurement, make them once and keep them in
+a variable. Where they have to be new, let an input pipeline draw them ahead, beside the step.
+
+## Fix risk
+Kept numbers are the same in every step: right for a measurement, wrong where the training needs new
+ones. Drawn ahead, they are other numbers of the same kind, and need a core that is free.
+
+## When it abstains
+When the trace does not tell which operation reads from which: only step statistics of TensorFlow 1
+do. Input that is read, decoded or fed is another matter, which it does not judge.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.diagnoses._look import (
+    by_name,
+    mean_within,
+    on_scale,
+    scopes_among,
+    steady_rows,
+    time_of,
+)
+from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.op_costs import reads_of
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="serial-input",
+    family="input",
+    name="Input that the step makes before it computes",
+    found="Make the random input once, or ahead of the step",
+    clear="The graph draws no input that would hold up the step",
+    needs=(("device-time",), ("kernels",), ("graph-ops",), ("steps",)),
+)
+
+SHARE = 0.25  # of the step; made-up input stands for a real one, which is not free either
+LEAST_SAVED = 0.7  # of the cost; what is kept still has to be read from memory
+
+# Source: `random_ops.cc`, `stateful_random_ops.cc` and `stateless_random_ops*.cc` of TensorFlow.
+_RANDOM = re.compile(
+    r"(Stateless)?Random(StandardNormal|Normal|Uniform)(Int|FullInt)?(V2)?"
+    r"|(Stateless|Parameterized)?TruncatedNormal(V2)?"
+    r"|Stateful(StandardNormal|TruncatedNormal|Uniform)(Int|FullInt)?(V2)?"
+)
+# What only arranges, cuts or changes one by one: numbers that are drawn remain drawn.
+_ARRANGING = re.compile(
+    r"Floor|Round|Neg|Abs|Square|Sqrt|Exp|Log|ClipByValue|Cast|Identity|StopGradient|Reshape"
+    r"|ExpandDims|Squeeze|Transpose|Slice|StridedSlice|Split|SplitV|Tile|OneHot"
+)
+# What takes two, element by element. With one input that is known, the other is not recorded.
+_COMBINING = re.compile(
+    r"Add|AddV2|Sub|Mul|RealDiv|Div|FloorDiv|FloorMod|Pow|Maximum|Minimum|Less|LessEqual|Greater"
+    r"|GreaterEqual|ConcatV2|Pack"
+)
+_CHOOSING = re.compile(r"Select|SelectV2|Switch|Where|Logical(And|Or|Not)")
+_ALWAYS_THE_SAME = frozenset({"Const", "HostConst"})
+# Neither reads numbers in order to compute with them.
+_HANDED_OUT = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})
+
+
+class _Graph(NamedTuple):
+    """What ran in the steady steps: op type of each node, and the nodes that it read from."""
+
+    ops: dict[str, str]
+    reads: dict[str, list[str]]
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the step does nothing but draw its input."""
+    graph = _graph(facts)
+    if not graph.reads:
+        return RULE.no_data("The trace does not record which operation reads from which.")
+    rows = scopes_among(facts, _rows(facts), drawn_input(graph.ops, graph.reads))
+    others = np.setdiff1d(_rows(facts), rows)
+    alone = time_of(facts, rows) - time_of(facts, others)
+    cost = on_scale(facts, mean_within(facts, alone), "compute")
+    evidence = _evidence(facts, rows, cost)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])
+    gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _rows(facts: Facts) -> NDArray[np.int64]:
+    """Work of the graph's operations in the steady steps; (slices,)."""
+    rows = steady_rows(facts, Kind.KERNEL, Kind.OP)
+    is_device = np.isin(rows, np.concatenate([a.rows for a in facts.leading]))
+    named: NDArray[np.int64] = rows[is_device & (facts.trace.slices.scope[rows] != NULL)]
+    return named
+
+
+def _graph(facts: Facts) -> _Graph:
+    slices, text = facts.trace.slices, facts.trace.string
+    rows = facts.in_steady(np.flatnonzero(slices.scope != NULL))
+    pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
+    ops = {text(scope): text(name) for scope, name in pairs.tolist()}
+    return _Graph(ops, reads_of(facts))
+
+
+def drawn_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:
+    """The nodes that make random input.
+
+    Args:
+        ops: Op type of every node that ran.
+        reads: Nodes that each of them read from.
+    """
+    made = _made_of_random(ops, reads)
+    readers: dict[str, list[str]] = {}
+    for node, inputs in reads.items():
+        for source in inputs:
+            readers.setdefault(source, []).append(node)
+    input_, noise = set[str](), set[str]()
+    for node in made:
+        for reader in readers.get(node, ()):
+            op = ops.get(reader, "")
+            if reader not in made and op not in _HANDED_OUT:
+                (noise if _is_element_wise(op) else input_).add(node)
+    return frozenset(_behind(input_, made, reads) - _behind(noise, made, reads))
+
+
+def _made_of_random(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> set[str]:
+    """Nodes that draw, or prepare what only such nodes and constants gave."""
+    made = {node for node, op in ops.items() if _RANDOM.fullmatch(op)}
+    same = {node for node, op in ops.items() if op in _ALWAYS_THE_SAME}
+    prepare = {node: set(found) for node, found in reads.items() if _keeps(ops.get(node), found)}
+    while True:
+        known = made | same
+        more = {n for n, found in prepare.items() if made & found and known >= found} - made
+        if not more:
+            return made
+        made |= more
+
+
+def _keeps(op: str | None, inputs: list[str]) -> bool:
+    """Whether what an operation makes of drawn numbers is still only that."""
+    if op is None:
+        return False
+    combines = _COMBINING.fullmatch(op) is not None and len(inputs) > 1
+    return combines or _ARRANGING.fullmatch(op) is not None
+
+
+def _is_element_wise(op: str) -> bool:
+    return any(kind.fullmatch(op) for kind in (_ARRANGING, _COMBINING, _CHOOSING))
+
+
+def _behind(nodes: set[str], made: set[str], reads: Mapping[str, list[str]]) -> set[str]:
+    """Some nodes, and those of `made` that they come from."""
+    found, todo = set(nodes), list(nodes)
+    while todo:
+        fresh = [n for n in reads.get(todo.pop(), ()) if n in made and n not in found]
+        found.update(fresh)
+        todo += fresh
+    return found
+
+
+def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
+    share = Evidence(
+        "share of the step that only makes random input",
+        cost / max(facts.wall_ns, 1),
+        "fraction",
+    )
+    nodes = facts.trace.nodes
+    lines = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
+    scopes = facts.trace.slices.scope[rows]
+    found = [share]
+    for scope in np.unique(scopes).tolist():
+        group = by_name(facts, rows[scopes == scope])[0]
+        line = lines.get(scope, NULL)
+        name = facts.trace.string(scope)
+        where = f"{name} · {facts.trace.string(line)}" if line != NULL else name
+        what = f"device time of {group.name}"
+        found.append(Evidence(what, facts.mean_ns(group.total_ns), "ns", where))
+    found[1:] = sorted(found[1:], key=lambda each: -float(each.value))[:4]
+    return tuple(found)
+
+
+_FIX = Fix(
+    "In a measurement, or wherever the numbers may be the same in each step, make them once and "
+    "keep them in a variable. Where they have to be new, let an input pipeline draw them ahead of "
+    "the step.",
+    "# drawn once, by the initializer:\n"
+    "values = tf.random_normal([2000, 5000])\n"
+    'a = tf.get_variable("a", initializer=values, trainable=False)\n'
+    "# or new ones in each step, drawn beside the one before:\n"
+    "dataset = tf.data.Dataset.range(steps)\n"
+    "dataset = dataset.map(lambda _: tf.random_normal([2000, 5000]))\n"
+    "a = tf.data.make_one_shot_iterator(dataset.prefetch(2)).get_next()",
+    "changes-numerics",
+)
