@@ -14,7 +14,7 @@ from fuzz.tally import Tally
 from fuzz.worker import Batch, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from fuzz.formats import Files
@@ -24,6 +24,8 @@ _BATCH = 100
 # A reproducer is made small as long as this, s of wall time.
 _PATIENCE_S = 20.0
 _POLL_S = 0.5
+# So often counts are handed on, s.
+_SAVED_S = 60.0
 
 
 def batches(formats: Iterable[str], seed: int, first: int, inputs: int) -> Iterator[Batch]:
@@ -45,11 +47,14 @@ class Campaign:
 
     Args:
         keep: Folder for reproducers.
+        save: Takes the counts now and then, and at the end.
     """
 
-    def __init__(self, keep: Path) -> None:
+    def __init__(self, keep: Path, save: Callable[[dict[str, Tally]], None]) -> None:
         self.tallies: dict[str, Tally] = {}
         self._keep = keep
+        self._save = save
+        self._end = 0.0
         self._known: dict[str, Batch] = {}
 
     def run(self, todo: Iterator[Batch], jobs: int, seconds: float) -> None:
@@ -60,20 +65,31 @@ class Campaign:
             jobs: How many processes.
             seconds: For how long at most, s of wall time.
         """
-        end = time.monotonic() + seconds
+        self._end, saved = time.monotonic() + seconds, time.monotonic()
         busy: dict[Worker, Batch] = {}
         idle = [Worker() for _ in range(jobs)]
         while True:
-            late = time.monotonic() > end
-            while idle and not late and (batch := next(todo, None)) is not None:
+            while idle and not self._is_late and (batch := next(todo, None)) is not None:
                 busy[self._begin(idle.pop(), batch)] = batch
-            if late or not busy:
+            if self._is_late or not busy:
                 break
             wait([worker.pipe for worker in busy], _POLL_S)
             for worker in list(busy):
-                self._collect(worker, busy, idle, end)
+                self._collect(worker, busy, idle)
+            if time.monotonic() > saved + _SAVED_S:
+                saved = time.monotonic()
+                self._save(self.tallies)
         for worker in (*busy, *idle):
             worker.stop()
+        self._save(self.tallies)
+
+    def end(self) -> None:
+        """Let the run end now, as if time were up."""
+        self._end = 0.0
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._end
 
     def _begin(self, worker: Worker, batch: Batch) -> Worker:
         """Give a batch to a worker, or to a new one where that has grown too large."""
@@ -83,11 +99,9 @@ class Campaign:
         worker.send(batch)
         return worker
 
-    def _collect(
-        self, worker: Worker, busy: dict[Worker, Batch], idle: list[Worker], end: float
-    ) -> None:
+    def _collect(self, worker: Worker, busy: dict[Worker, Batch], idle: list[Worker]) -> None:
         """Take all outcomes that a worker has; replace it if it is gone."""
-        while worker in busy and time.monotonic() < end:
+        while worker in busy and not self._is_late:
             if (outcome := worker.receive()) is None:
                 return
             batch = busy.pop(worker)

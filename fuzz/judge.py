@@ -1,31 +1,27 @@
 """What `stepwhy explain --json` makes of an input, and whether it may.
 
 An input is explained or refused. It fails when anything but a `StepwhyError` comes out, when what
-comes out breaks a promise, or when it takes more time or memory than its size allows.
+comes out breaks a promise, or when it takes more time or memory than its size allows. What is said
+of a trace depends on nothing but the trace: one that equals an earlier one is not explained again.
 """
 
 from __future__ import annotations
 
+import pickle
 import time
 import traceback
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from fuzz.memory import Meter
-from stepwhy.engine.assemble import assemble
+from fuzz.promises import broken_promises
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
-from stepwhy.findings import CATEGORIES, Result
-from stepwhy.passes.facts import Facts
-from stepwhy.report.json import render
-from stepwhy.trace.integrity import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from fuzz.formats import Files
@@ -50,6 +46,7 @@ class Outcome:
         cpu_s: CPU time, s.
         memory_bytes: By how much the resident memory grew at most.
         size_bytes: Size of the input, decompressed.
+        is_known: Its trace equals one that was explained before.
     """
 
     kind: str
@@ -58,6 +55,7 @@ class Outcome:
     cpu_s: float = 0.0
     memory_bytes: int = 0
     size_bytes: int = 0
+    is_known: bool = False
 
 
 def size_of(files: Files) -> int:
@@ -70,51 +68,64 @@ def seconds_for(size_bytes: int) -> float:
     return SECONDS_PER_MIB * max(1.0, size_bytes / MIB)
 
 
-def judge(files: Files, folder: Path) -> Outcome:
-    """Explain an input and check what comes out. Raises nothing but what ends a process.
+class Judge:
+    """Explains inputs and checks what comes out, in the process that calls it."""
 
-    Args:
-        files: The input.
-        folder: An empty folder for its files.
-    """
-    paths = [folder / name for name in files]
-    for path, data in zip(paths, files.values(), strict=True):
-        path.write_bytes(data)
-    try:
-        return _measured(paths[0], size_of(files))
-    finally:
-        for path in paths:
-            path.unlink()
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
 
+    def __call__(self, files: Files, folder: Path) -> Outcome:
+        """The outcome of one input. Raises nothing but what ends a process.
 
-def _measured(path: Path, stored_bytes: int) -> Outcome:
-    meter, start_s = Meter(), time.process_time()
-    size, kind, what, details = _outcome(path)
-    cpu_s, memory_bytes = time.process_time() - start_s, meter.grown_bytes()
-    size = max(size, stored_bytes)
-    if kind != "failed" and cpu_s > seconds_for(size):
-        kind, what, details = "failed", "time", f"{cpu_s:.1f} s for {size} bytes"
-    if kind != "failed" and memory_bytes > _MEMORY_FACTOR * size + _MEMORY_FREE_BYTES:
-        kind, what, details = "failed", "memory", f"{memory_bytes} bytes for {size}"
-    return Outcome(kind, what, details, cpu_s, memory_bytes, size)
+        Args:
+            files: The input.
+            folder: An empty folder for its files.
+        """
+        paths = [folder / name for name in files]
+        for path, data in zip(paths, files.values(), strict=True):
+            path.write_bytes(data)
+        try:
+            return self._measured(paths[0], size_of(files))
+        finally:
+            for path in paths:
+                path.unlink()
 
+    def _measured(self, path: Path, stored_bytes: int) -> Outcome:
+        meter, start_s, known = Meter(), time.process_time(), len(self._known)
+        size, kind, what, details = self._outcome(path)
+        cpu_s, memory_bytes = time.process_time() - start_s, meter.grown_bytes()
+        is_known = kind == "explained" and len(self._known) == known
+        size = max(size, stored_bytes)
+        if kind != "failed" and cpu_s > seconds_for(size):
+            kind, what, details = "failed", "time", f"{cpu_s:.1f} s for {size} bytes"
+        if kind != "failed" and memory_bytes > _MEMORY_FACTOR * size + _MEMORY_FREE_BYTES:
+            kind, what, details = "failed", "memory", f"{memory_bytes} bytes for {size}"
+        return Outcome(kind, what, details, cpu_s, memory_bytes, size, is_known)
 
-def _outcome(path: Path) -> tuple[int, str, str, str]:
-    """Decompressed size as far as it is known, kind, what and details."""
-    source = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            source = read_source(path)
-            trace, name = read_trace(source)
-            broken = next(_broken_promises(trace, path, name), "")
-    except StepwhyError as error:
-        return _read_bytes(source), *_refusal(error)
-    except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
-        return _read_bytes(source), "failed", _place(error), traceback.format_exc()
-    if broken:
-        return _read_bytes(source), "failed", broken.partition(":")[0], broken
-    return _read_bytes(source), "explained", name, ""
+    def _outcome(self, path: Path) -> tuple[int, str, str, str]:
+        """Decompressed size as far as it is known, kind, what and details."""
+        source = None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                source = read_source(path)
+                trace, name = read_trace(source)
+                broken = self._broken_promise(trace, path, name)
+        except StepwhyError as error:
+            return _read_bytes(source), *_refusal(error)
+        except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
+            return _read_bytes(source), "failed", _place(error), traceback.format_exc()
+        if broken:
+            return _read_bytes(source), "failed", broken.partition(":")[0], broken
+        return _read_bytes(source), "explained", name, ""
+
+    def _broken_promise(self, trace: Trace, path: Path, name: str) -> str:
+        """The first promise that is not kept, or ''."""
+        digest = blake2b(pickle.dumps(trace), digest_size=16).digest()
+        broken = "" if digest in self._known else next(broken_promises(trace, str(path), name), "")
+        if not broken:
+            self._known.add(digest)
+        return broken
 
 
 def _read_bytes(source: Source | None) -> int:
@@ -136,60 +147,3 @@ def _place(error: Exception) -> str:
     own = [f for f in frames if "/stepwhy/" in f.filename] or frames
     file = own[-1].filename.rpartition("/stepwhy/")[2]
     return f"{type(error).__name__} in {file}:{own[-1].lineno} {own[-1].name}"
-
-
-def _broken_promises(trace: Trace, path: Path, name: str) -> Iterator[str]:
-    """What a trace and its result promise and do not keep, as 'promise: details'."""
-    health = trace.health
-    yield from _integrity(trace)
-    if health.events_read != health.events_kept + health.dropped:
-        yield f"health: read {health.events_read}, kept {health.events_kept} + {health.dropped}"
-    facts = Facts(trace)
-    result = assemble(facts, str(path), name)
-    yield from _open_breakdown(facts)
-    for finding in result.findings:
-        if finding.verdict == "error":
-            yield f"diagnosis {finding.id} failed: {finding.reason}"
-    text = render(result)
-    yield from _negatives(msgspec.json.decode(text), "result")
-    if msgspec.json.decode(text, type=Result).breakdown.wall_ns != facts.wall_ns:
-        yield "json: another wall time"
-
-
-def _integrity(trace: Trace) -> Iterator[str]:
-    try:
-        check(trace)
-    except ValueError as error:
-        yield f"integrity: {error}"
-
-
-def _open_breakdown(facts: Facts) -> Iterator[str]:
-    """Steps and breakdowns whose parts do not sum to the whole."""
-    durations = facts.steps.durations_ns
-    if (durations < 0).any():
-        yield f"steps: one of {durations.min()} ns"
-    for partition in (facts.partition, *facts.device_partitions):
-        per_step = partition.per_step(facts.steps)
-        if (per_step < 0).any() or (per_step.sum(axis=1) != durations).any():
-            yield f"breakdown of a step: {per_step.sum(axis=1)} of {durations}"
-    breakdown = facts.breakdown
-    if set(breakdown) != set(CATEGORIES) or sum(breakdown.values()) != facts.wall_ns:
-        yield f"breakdown: {breakdown} of {facts.wall_ns}"
-    if min(breakdown.values()) < 0:
-        yield f"breakdown below zero: {breakdown}"
-    start, end = facts.span
-    covered = sum(s.total_ns for s in facts.partition.sets.values())
-    if covered != end - start:
-        yield f"partition: {covered} of {end - start}"
-
-
-def _negatives(value: Any, where: str) -> Iterator[str]:
-    """Times and sizes below zero, by the names of their fields."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _negatives(inner, key if isinstance(inner, (int, float)) else where)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _negatives(inner, where)
-    elif isinstance(value, (int, float)) and where.endswith(("_ns", "bytes")) and value < 0:
-        yield f"{where} below zero: {value}"

@@ -4,21 +4,28 @@
 
 Inputs are numbered, and equal for equal seeds: a failure prints the command that makes it again.
 Seeds are generated; where STEPWHY_TRACES names a folder of recorded traces, short versions of those
-are seeds, too. Exits with 1 when an input failed.
+are seeds, too. Counts are written every minute, and when the run ends or is stopped with Ctrl-C or
+SIGTERM. `fuzz/counts.py` adds up those of several runs. Exits with 1 when an input failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from fuzz.campaign import Campaign, batches  # noqa: E402
+from fuzz.counts import run_of, write  # noqa: E402
 from fuzz.formats import BY_NAME  # noqa: E402
-from fuzz.tally import write  # noqa: E402
+
+if TYPE_CHECKING:
+    from fuzz.tally import Tally
 
 
 def _arguments() -> argparse.Namespace:
@@ -43,14 +50,20 @@ def main() -> int:
     given = _arguments()
     formats = given.format or [*BY_NAME]
     each = -(-given.inputs // len(formats))
-    campaign = Campaign(given.keep or Path(tempfile.mkdtemp(prefix="stepwhy-fuzz-")))
+    keep = given.keep or Path(tempfile.mkdtemp(prefix="stepwhy-fuzz-"))
+    campaign = Campaign(keep, partial(_write, given))
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: campaign.end())
     campaign.run(batches(formats, given.seed, given.first, each), given.jobs, given.seconds)
     campaign.make_small()
     for name, tally in campaign.tallies.items():
         print(tally.line(name))
-    if given.json is not None:
-        write(campaign.tallies, given.seed, given.json)
     return int(any(tally.failed for tally in campaign.tallies.values()))
+
+
+def _write(given: argparse.Namespace, tallies: dict[str, Tally]) -> None:
+    if given.json is not None:
+        write([run_of(tallies, given.seed, given.first)], given.json)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,25 @@
-"""What became of all inputs: counted by format, printed and written."""
+"""What became of all inputs: counted by format, for people and as JSON."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import stepwhy
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fuzz.judge import Outcome
-
-_LIBRARIES = ("msgspec", "numpy", "protobuf", "pyarrow")
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the inputs of one format."""
+    """What became of the inputs of one format.
+
+    Args:
+        known: Of those explained, how many were read as a trace that had been explained before.
+    """
 
     inputs: int = 0
+    known: int = 0
     explained: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
@@ -37,6 +30,7 @@ class Tally:
     def add(self, outcome: Outcome) -> None:
         """Count one input."""
         self.inputs += 1
+        self.known += outcome.is_known
         getattr(self, outcome.kind)[outcome.what] += 1
         self.cpu_s += outcome.cpu_s
         self.slowest_s = max(self.slowest_s, outcome.cpu_s)
@@ -47,6 +41,7 @@ class Tally:
         return {
             "inputs": self.inputs,
             "explained_as": dict(self.explained.most_common()),
+            "of_them_traces_explained_before": self.known,
             "refused_as": dict(self.refused.most_common()),
             "failed_as": dict(self.failed.most_common()),
             "cpu_s": round(self.cpu_s, 1),
@@ -62,24 +57,3 @@ class Tally:
             f"{self.failed.total():5,} failed  slowest {self.slowest_s:6.2f} s  "
             f"memory {self.most_memory_bytes / 1e6:5.0f} MB"
         )
-
-
-def write(tallies: dict[str, Tally], seed: int, path: Path) -> None:
-    """Write all counts, with the versions of what read the inputs."""
-    document = {
-        "schema": "stepwhy.fuzz/1",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "seed": seed,
-        "recorded_traces_as_seeds": bool(os.environ.get("STEPWHY_TRACES")),
-        "versions": _versions(),
-        "inputs": sum(t.inputs for t in tallies.values()),
-        "failed": sum(t.failed.total() for t in tallies.values()),
-        "formats": {name: tally.as_json() for name, tally in tallies.items()},
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n")
-
-
-def _versions() -> dict[str, str]:
-    libraries = {name: version(name) for name in _LIBRARIES}
-    own = {"stepwhy": stepwhy.__version__, "python": platform.python_version()}
-    return own | libraries | {"sqlite": sqlite3.sqlite_version}

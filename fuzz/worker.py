@@ -12,13 +12,15 @@ import signal
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.inputs import make
-from fuzz.judge import Outcome, judge, seconds_for, size_of
+from fuzz.judge import Judge, Outcome, seconds_for, size_of
+from stepwhy.engine import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from fuzz.formats import Files
 
-    Judge = Callable[[Files, Path], Outcome]
+    Judged = Callable[[Files, Path], Outcome]
     Allowed = Callable[[int], float]
 
 # Address space beyond that at the start; what needs more has failed long before.
@@ -57,10 +59,12 @@ def scratch() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
 
 
-def _serve(pipe: Connection, judged: Judge) -> None:
+def _serve(pipe: Connection, judged: Judged) -> None:
     """Judge what comes through the pipe, an outcome for each input, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
+    # To ask what memory is left takes longer than to refuse most inputs.
+    memory.available_bytes = cache(memory.available_bytes)
     with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         while (task := pipe.recv()) is not None:
             if isinstance(task, Batch):
@@ -70,7 +74,7 @@ def _serve(pipe: Connection, judged: Judge) -> None:
                 _answer(pipe, judged, task, Path(folder))
 
 
-def _answer(pipe: Connection, judged: Judge, files: Files, folder: Path) -> None:
+def _answer(pipe: Connection, judged: Judged, files: Files, folder: Path) -> None:
     pipe.send(size_of(files))
     _limit()
     pipe.send(judged(files, folder))
@@ -88,15 +92,17 @@ class Worker:
     """A process that judges, as the one that drives it sees it.
 
     Args:
-        judged: What judges an input.
+        judged: What judges an input; by default `Judge`.
         allowed: CPU seconds that an input of a size may take.
     """
 
-    def __init__(self, judged: Judge = judge, allowed: Allowed = seconds_for) -> None:
+    def __init__(self, judged: Judged | None = None, allowed: Allowed = seconds_for) -> None:
         self._allowed = allowed
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, judged), daemon=True)
+        self._process = context.Process(
+            target=_serve, args=(theirs, judged or Judge()), daemon=True
+        )
         self._process.start()
         theirs.close()
         self._limit_s = _FIRST_S

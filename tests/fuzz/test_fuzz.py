@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from fuzz.formats import BY_NAME, seeds
 from fuzz.inputs import make
-from fuzz.judge import judge, seconds_for
+from fuzz.judge import Judge, seconds_for
 from fuzz.minimise import minimise
 from fuzz.mutate import BY_SUFFIX, mutate
 from fuzz.mutate.wire import parse, write
@@ -23,6 +23,7 @@ SEED = 20
 
 @pytest.fixture
 def outcome_of(tmp_path):
+    judge = Judge()
     return lambda files: judge(files, tmp_path)
 
 
