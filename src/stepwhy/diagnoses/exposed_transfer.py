@@ -57,6 +57,8 @@ LEAST_SAVED = (
     0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
 )
 
+# Bytes per second: a thousand times what any link copies; there sizes or times are damaged.
+_TOO_FAST = 10**15
 _DIRECTIONS = {
     Copy.H2D: "host to device",
     Copy.D2H: "device to host",
@@ -101,10 +103,8 @@ def _direction(facts: Facts, rows: NDArray[np.int64], direction: Copy) -> list[E
     size = known_bytes(facts.trace, rows)
     if size is not None:
         found.append(Evidence(f"copied {words}", facts.mean_ns(size), "bytes"))
-        if total_ns:
-            found.append(
-                Evidence(f"copied per second {words}", round(size * NS_PER_S / total_ns), "bytes")
-            )
+        if total_ns and (rate := round(size * NS_PER_S / total_ns)) < _TOO_FAST:
+            found.append(Evidence(f"copied per second {words}", rate, "bytes"))
     known = rows[slices.pageable[rows] >= 0]
     if len(known):
         share = total_of(slices.dur_ns[known[slices.pageable[known] == 1]]) / max(total_ns, 1)
