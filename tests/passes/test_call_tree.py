@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.passes import call_tree
-from stepwhy.passes.call_tree import NO_PARENT, hang, innermost
+from stepwhy.passes.call_tree import NO_PARENT, hang
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
 
@@ -26,10 +26,6 @@ def test_a_tree_by_hand():
     assert tree.parent.tolist() == [NO_PARENT, 0, 1, 0, NO_PARENT]
     assert tree.depth.tolist() == [0, 1, 2, 1, 0]
     assert tree.ends.tolist() == [10, 4, 3, 10, 13]
-    segments = zip(*(column.tolist() for column in innermost(starts, tree)), strict=True)
-    assert list(segments) == [
-        (0, 1, 0), (1, 2, 1), (2, 3, 2), (3, 4, 1), (4, 5, 0), (5, 10, 3), (11, 13, 4),
-    ]  # fmt: skip
 
 
 @FEW
@@ -38,21 +34,6 @@ def test_all_at_once_is_one_after_another(rows):
     starts, ends = columns(rows)
     for ours, defined in zip(hang(starts, ends), call_tree._sweep(starts, ends), strict=True):
         assert ours.tolist() == defined.tolist()
-
-
-@FEW
-@given(slices)
-def test_every_nanosecond_has_the_deepest_slice_around_it(rows):
-    starts, ends = columns(rows)
-    tree = hang(starts, ends)
-    owner = {}
-    for start, end, row in zip(*(c.tolist() for c in innermost(starts, tree)), strict=True):
-        for time in range(start, end):
-            assert owner.setdefault(time, row) == row
-    for time in range(-6, 60):
-        around = [i for i in range(len(rows)) if starts[i] <= time < tree.ends[i]]
-        deepest = max(around, key=lambda i: tree.depth[i], default=None)
-        assert owner.get(time) == deepest
 
 
 def test_slices_that_never_settle_are_swept(monkeypatch):

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import Timeline
 
-from stepwhy.passes.nesting import NO_PARENT, inherit, nest, under
+from stepwhy.passes import nesting as nesting_pass
+from stepwhy.passes.nesting import NO_PARENT, inherit, innermost_at, innermost_time, nest, under
 from stepwhy.trace import Kind
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -45,10 +46,11 @@ def test_device_streams_do_not_nest():
     line = Timeline(unit_ns=1)
     line.add(line.stream(), Kind.KERNEL, 0, 10)
     line.add(line.stream(), Kind.KERNEL, 2, 5)
-    nesting = nest(line.trace())
+    trace = line.trace()
+    nesting = nest(trace)
     assert nesting.parent.tolist() == [NO_PARENT, NO_PARENT]
     assert nesting.self_ns.tolist() == [10, 3]
-    assert len(nesting.segment_row) == 0
+    assert not nesting.levels
 
 
 spans = st.tuples(st.integers(-10, 40), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
@@ -71,18 +73,39 @@ def test_self_times_sum_to_the_time_in_which_an_outermost_slice_runs(drawn_spans
 
 
 @FEW
-@given(st.lists(spans, max_size=12))
-def test_segments_are_disjoint_and_lie_in_their_slices(drawn_spans):
-    trace = drawn(*drawn_spans)
-    nesting = nest(trace)
-    starts, ends, rows = nesting.segment_start_ns, nesting.segment_end_ns, nesting.segment_row
-    order = np.argsort(starts)
-    assert (starts < ends).all()
-    assert (ends[order][:-1] <= starts[order][1:]).all()
-    assert (starts >= trace.slices.start_ns[rows]).all()
-    assert (ends <= trace.end_ns[rows]).all()
-    deeper = nesting.parent >= 0
-    assert (nesting.depth[deeper] == nesting.depth[nesting.parent[deeper]] + 1).all()
+@given(st.lists(st.tuples(spans, st.booleans()), max_size=12))
+def test_at_every_nanosecond_the_deepest_slice_is_the_innermost(chosen_spans):
+    kinds = [Kind.OP if chosen else Kind.PYTHON for _, chosen in chosen_spans]
+    trace = drawn(*(span for span, _ in chosen_spans), kinds=kinds)
+    nesting, rows = nest(trace), np.arange(len(chosen_spans))
+    starts, ends = trace.slices.start_ns, nesting.ends(trace, rows)
+    time = innermost_time(trace, nesting, trace.is_kind(Kind.OP))
+    for t in range(-11, 60):
+        around = [row for row in rows if starts[row] <= t < ends[row]]
+        deepest = max(around, key=lambda row: nesting.depth[row], default=NO_PARENT)
+        assert innermost_at(trace, nesting, rows, starts, t) == deepest
+        is_op = deepest != NO_PARENT and trace.slices.kind[deepest] == Kind.OP
+        assert time.within(np.asarray([t]), np.asarray([t + 1])).tolist() == [is_op]
+
+
+def test_pieces_give_what_all_at_once_gives(monkeypatch):
+    many = [(t + shift, t + end) for t in range(0, 400, 20) for shift, end in ((0, 15), (3, 17))]
+    whole = nest(drawn(*many))
+    monkeypatch.setattr(nesting_pass, "_PIECE", 5)
+    pieces = nest(drawn(*many))
+    for name in ("parent", "depth", "self_ns", "cut", "cut_end_ns"):
+        assert getattr(pieces, name).tolist() == getattr(whole, name).tolist()
+    assert whole.cut_end_ns.tolist() == list(range(15, 400, 20))
+
+
+def test_the_innermost_is_a_matter_of_each_thread():
+    line = Timeline(unit_ns=1)
+    line.add(line.thread(), Kind.OP, 0, 20)
+    line.add(line.thread(), Kind.PYTHON, 5, 10)
+    line.add(line.thread(name="other"), Kind.OP, 8, 30)
+    trace = line.trace()
+    time = innermost_time(trace, nest(trace), trace.is_kind(Kind.OP))
+    assert list(zip(time.starts.tolist(), time.ends.tolist(), strict=True)) == [(0, 5), (8, 30)]
 
 
 def test_inherit_gives_the_value_of_the_nearest_ancestor():
@@ -100,7 +123,7 @@ def test_under():
 
 def test_nothing_to_nest():
     nesting = nest(Timeline().trace())
-    assert len(nesting.parent) == len(nesting.segment_row) == 0
+    assert len(nesting.parent) == len(nesting.levels) == 0
 
 
 def test_a_deep_tree_passes_its_value_down_every_level():

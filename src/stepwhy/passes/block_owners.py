@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.passes.nesting import innermost_at
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Owners:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._segments: dict[int, NDArray[np.int64]] = {}
+        self._tracks: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def of(self, row: int) -> tuple[str, str]:
         """Who asked for one block.
@@ -76,18 +77,15 @@ class Owners:
         track, time_ns = int(table.track[row]), int(table.time_ns[row])
         if track == NULL:
             return _NOBODY
-        segments, nesting = self._of_track(track), self._facts.nesting
-        starts = nesting.segment_start_ns[segments]
-        place = int(np.searchsorted(starts, time_ns, side="right")) - 1
-        if place < 0 or nesting.segment_end_ns[segments[place]] < time_ns:
-            return _NOBODY
-        return int(nesting.segment_row[segments[place]])
+        trace, nesting = self._facts.trace, self._facts.nesting
+        rows, starts = self._of_track(track)
+        found = innermost_at(trace, nesting, rows, starts, time_ns)
+        # What ends as the block is asked for has asked for it, unless something else is running.
+        return found if found >= 0 else innermost_at(trace, nesting, rows, starts, time_ns - 1)
 
-    def _of_track(self, track: int) -> NDArray[np.int64]:
-        """The segments of a thread in order of time."""
-        if track not in self._segments:
-            nesting = self._facts.nesting
-            own = self._facts.trace.slices.track[nesting.segment_row] == track
-            rows = np.flatnonzero(own)
-            self._segments[track] = rows[np.argsort(nesting.segment_start_ns[rows], kind="stable")]
-        return self._segments[track]
+    def _of_track(self, track: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The slices of a thread, ascending, and their starts."""
+        if track not in self._tracks:
+            rows = np.flatnonzero(self._facts.trace.slices.track == track)
+            self._tracks[track] = rows, self._facts.trace.slices.start_ns[rows]
+        return self._tracks[track]

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from stepwhy.passes.grouping import by_code
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,11 +34,11 @@ class Tree(NamedTuple):
     Args:
         parent: Position of the enclosing slice, NO_PARENT at the top; (slices,).
         depth: Number of enclosing slices; (slices,).
-        ends: Ends, ns, those of cut slices as they were cut; (slices,).
+        ends: Ends, ns, those of cut slices as they were cut; (slices,). The given ones if none was.
     """
 
     parent: Positions
-    depth: NDArray[np.int32]
+    depth: NDArray[np.int64]
     ends: Times
 
 
@@ -51,32 +53,32 @@ def hang(starts: Times, ends: Times) -> Tree:
     for _ in range(_MOST_ROUNDS):
         depth = _depths(starts, ends)
         parent = _parents(depth)
-        limit = np.where(parent == NO_PARENT, np.iinfo(np.int64).max, ends[parent])
-        beyond = ends > limit
+        limit = ends[parent]
+        beyond = (ends > limit) & (parent != NO_PARENT)
         if not beyond.any():
             return Tree(parent, depth, ends)
         ends = _cut(starts, ends, limit, beyond)
     return _sweep(starts, written)
 
 
-def _depths(starts: Times, ends: Times) -> NDArray[np.int32]:
+def _depths(starts: Times, ends: Times) -> NDArray[np.int64]:
     """How many earlier slices end after the start of each, if none had to be cut; (slices,)."""
-    over = np.searchsorted(np.sort(ends), starts, side="right")
-    # A slice without length is over at its own start, and so are its like behind it.
-    empty = np.flatnonzero(ends == starts)
-    same = np.searchsorted(starts[empty], starts, side="right")
-    before = np.searchsorted(empty, np.arange(len(starts)), side="left")
-    over -= np.maximum(same - before, 0)
-    return (np.arange(len(starts)) - over).astype(np.int32)
+    empty = ends == starts
+    if not empty.any():
+        over = np.searchsorted(np.sort(ends, kind="stable"), starts, side="right")
+    else:
+        # A slice without length holds nothing: it is over for all behind it, not for itself.
+        closed = np.sort(ends[~empty], kind="stable")
+        over = np.searchsorted(closed, starts, side="right") + np.cumsum(empty) - empty
+    depth: NDArray[np.int64] = np.arange(len(starts)) - over
+    return depth
 
 
-def _parents(depth: NDArray[np.int32]) -> Positions:
+def _parents(depth: NDArray[np.int64]) -> Positions:
     """The last slice before each that is one level higher; (slices,)."""
     parent = np.full(len(depth), NO_PARENT, dtype=np.int64)
-    by_depth = np.argsort(depth, kind="stable")
-    _, first = np.unique(depth[by_depth], return_index=True)
-    groups = np.split(by_depth, first[1:])
-    for upper, lower in pairwise(groups):
+    order, first = by_code(depth)
+    for upper, lower in pairwise(np.split(order, first[1:])):
         parent[lower] = upper[np.searchsorted(upper, lower) - 1]
     return parent
 
@@ -109,7 +111,7 @@ def _covered(times: Times, starts: Times, ends: Times) -> NDArray[np.bool_]:
 def _sweep(starts: Times, ends: Times) -> Tree:
     """The definition itself, one slice after another."""
     parent = np.full(len(starts), NO_PARENT, dtype=np.int64)
-    depth = np.zeros(len(starts), dtype=np.int32)
+    depth = np.zeros(len(starts), dtype=np.int64)
     cut = ends.tolist()
     stack: list[int] = []
     for position, start in enumerate(starts.tolist()):
@@ -120,30 +122,3 @@ def _sweep(starts: Times, ends: Times) -> Tree:
             cut[position] = min(cut[position], cut[stack[-1]])
         stack.append(position)
     return Tree(parent, depth, np.asarray(cut, dtype=np.int64))
-
-
-def innermost(starts: Times, tree: Tree) -> tuple[Times, Times, Positions]:
-    """The timeline of innermost slices: starts, ends, positions, in the order of time.
-
-    Between two edges, starts or ends of slices, the innermost is the slice that has just started or
-    the parent of the one that has just ended.
-
-    Args:
-        starts: Starts of the slices, in the order of `hang`, ns; (slices,).
-        tree: Their call tree.
-    """
-    long = tree.ends > starts
-    # Of slices that end together, inner ones end first; those without length only split the time.
-    closing = np.flatnonzero(long)[::-1]
-    closing = closing[np.argsort(tree.ends[closing], kind="stable")]
-    closed_at = tree.ends[closing]
-    times = np.empty(len(starts) + len(closing), dtype=np.int64)
-    owners = np.empty(len(times), dtype=np.int64)
-    # At one time, slices end before others start.
-    own = np.arange(len(starts))
-    opens = own + np.searchsorted(closed_at, starts, side="right")
-    closes = np.arange(len(closing)) + np.searchsorted(starts, closed_at, side="left")
-    times[opens], owners[opens] = starts, np.where(long, own, tree.parent)
-    times[closes], owners[closes] = closed_at, tree.parent[closing]
-    known = (times[1:] > times[:-1]) & (owners[:-1] != NO_PARENT)
-    return times[:-1][known], times[1:][known], owners[:-1][known]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.nesting import under
+from stepwhy.passes.nesting import innermost_time, under
 from stepwhy.passes.sums import total_of
-from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Activity:
 
 def intervals_of(trace: Trace, rows: NDArray[np.int64]) -> Intervals:
     """The union of some slices."""
-    return Intervals.of(trace.slices.start_ns[rows], trace.end_ns[rows])
+    return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
 
 
 def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> list[Activity]:
@@ -94,7 +94,7 @@ def _sorted_by_kind(
     kinds = trace.slices.kind[rows]
 
     def of(*wanted: Kind) -> NDArray[np.int64]:
-        return rows[np.isin(kinds, [int(k) for k in wanted])]
+        return rows[among(kinds, wanted)]
 
     busy = of(Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
     return Activity(
@@ -120,8 +120,7 @@ def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) 
     host = trace.tracks.role[slices.track] == Role.HOST_THREAD if len(slices) else in_input
     computes = host & (slices.kind == Kind.OP) & ~in_input
     computes &= ~under(trace, nesting, Kind.COMPILE, Kind.STORAGE)
-    inside = computes[nesting.segment_row]
-    compute = Intervals.of(nesting.segment_start_ns[inside], nesting.segment_end_ns[inside])
+    compute = innermost_time(trace, nesting, computes)
     collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)
     return Activity(
         HOST_DEVICE,
@@ -156,7 +155,7 @@ class Totals:
 def total(trace: Trace, activity: Activity) -> Totals:
     """Totals of one device over the whole file."""
     slices, rows = trace.slices, activity.rows
-    kernels = rows[np.isin(slices.kind[rows], [int(Kind.KERNEL), int(Kind.COLLECTIVE)])]
+    kernels = rows[among(slices.kind[rows], (Kind.KERNEL, Kind.COLLECTIVE))]
     h2d, d2h = (copies_of(trace, rows, c) for c in (Copy.H2D, Copy.D2H))
     are_kernels = "passes" not in trace.meta.signals
     return Totals(

@@ -8,8 +8,8 @@ import numpy as np
 
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.threads import Threads
-from stepwhy.trace import NULL, Kind, Role
+from stepwhy.passes.nesting import innermost_time
+from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stepwhy.passes.launches import Launches
     from stepwhy.passes.nesting import Nesting
     from stepwhy.passes.steps import StepTable
+    from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
 # A call to the device API that neither waits nor copies returns in microseconds; one that takes
@@ -54,11 +55,12 @@ def find_evidence(
         host_is_device: Whether the op executors are the device (a CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
-    inner = _innermost(trace, threads, nesting)
-    dispatch = inner["dispatch"] | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
+    dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
+    dispatch = dispatch | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
-    python = inner["python"] | _executors(trace, Kind.PYTHON)
+    python = _innermost(trace, threads.all, nesting, Kind.PYTHON)
+    python = python | _executors(trace, Kind.PYTHON)
     silence = _short_silence(trace, threads)
     if _tells_code(trace, threads):
         python = python | silence
@@ -78,7 +80,7 @@ def find_evidence(
 
 def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> NDArray[np.int64]:
     rows = trace.rows(*kinds)
-    return rows[np.isin(trace.slices.track[rows], tracks)]
+    return rows[among(trace.slices.track[rows], tracks)]
 
 
 def _of(trace: Trace, threads: Threads, *kinds: Kind) -> Intervals:
@@ -92,7 +94,7 @@ def _executors(trace: Trace, *kinds: Kind) -> Intervals:
 def _blocked(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
     """Copy calls that wait; on a thread that stages batches ahead they hold nobody up."""
     calls = launches.blocking_calls
-    return intervals_of(trace, calls[np.isin(trace.slices.track[calls], threads.all)])
+    return intervals_of(trace, calls[among(trace.slices.track[calls], threads.all)])
 
 
 def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTable) -> Intervals:
@@ -129,17 +131,9 @@ def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> N
     return np.isin(names, usual[count > len(steps.host_starts) / 2])
 
 
-def _innermost(trace: Trace, threads: Threads, nesting: Nesting) -> Evidence:
-    """Who is innermost on the driving threads: the framework, or the user's Python."""
-    on_thread = np.isin(trace.slices.track[nesting.segment_row], threads.all)
-    starts, ends = nesting.segment_start_ns[on_thread], nesting.segment_end_ns[on_thread]
-    kinds = trace.slices.kind[nesting.segment_row[on_thread]]
-
-    def of(*wanted: Kind) -> Intervals:
-        mask = np.isin(kinds, [int(k) for k in wanted])
-        return Intervals.of(starts[mask], ends[mask])
-
-    return {"dispatch": of(*_CALLS), "python": of(Kind.PYTHON)}
+def _innermost(trace: Trace, tracks: tuple[int, ...], nesting: Nesting, *kinds: Kind) -> Intervals:
+    """When the innermost slice on some threads is of some kinds."""
+    return innermost_time(trace, nesting, trace.is_kind(*kinds) & among(trace.slices.track, tracks))
 
 
 def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
@@ -151,8 +145,8 @@ def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Inter
         return Intervals.empty()
     rows = _rows(trace, threads.autograd, *_CALLS, Kind.SYNC)
     gaps = intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
-    driving = _innermost(trace, Threads(threads.driving, ()), nesting)
-    at_work = (driving["dispatch"] | driving["python"]).within(gaps.starts, gaps.ends)
+    working = _innermost(trace, (threads.driving,), nesting, *_CALLS, Kind.PYTHON)
+    at_work = working.within(gaps.starts, gaps.ends)
     return Intervals(gaps.starts[at_work == 0], gaps.ends[at_work == 0])
 
 
@@ -165,9 +159,7 @@ def _graph_runs(trace: Trace) -> Intervals:
     runs = trace.rows(Kind.STEP)
     if len(runs):
         return intervals_of(trace, runs)
-    return Intervals.single(
-        int(slices.start_ns[graph_ops].min()), int(trace.end_ns[graph_ops].max())
-    )
+    return Intervals.single(int(slices.start_ns[graph_ops].min()), int(trace.ends(graph_ops).max()))
 
 
 def _tells_code(trace: Trace, threads: Threads) -> bool:

@@ -56,6 +56,19 @@ class Intervals:
         return cls(starts[first], reach[last])
 
     @classmethod
+    def covered(cls, begins: Times, ends: Times) -> Intervals:
+        """The time at which more has begun than has ended; edges in any order, as many of both."""
+        edges = np.concatenate([begins, ends])
+        order = np.argsort(edges, kind="stable")
+        edges = edges[order]
+        depth = np.cumsum(np.where(order < len(begins), 1, -1), dtype=np.int32)
+        last = np.append(edges[1:] > edges[:-1], True) if len(edges) else np.empty(0, dtype=bool)
+        edges, inside = edges[last], depth[last] > 0
+        changed = np.append(True, inside[1:] != inside[:-1]) if len(edges) else inside
+        edges, inside = edges[changed], inside[changed]
+        return cls(edges[inside], edges[1:][inside[:-1]])
+
+    @classmethod
     def single(cls, start: int, end: int) -> Intervals:
         """One interval, or the empty set when it has no length."""
         return cls.of(np.asarray([start], dtype=np.int64), np.asarray([end], dtype=np.int64))

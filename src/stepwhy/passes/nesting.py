@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from stepwhy.passes.call_tree import NO_PARENT, hang, innermost
+from stepwhy.passes.call_tree import NO_PARENT, hang
+from stepwhy.passes.grouping import by_code
+from stepwhy.passes.intervals import Intervals
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
@@ -20,11 +23,17 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Trace
 
+    Rows = NDArray[np.int64]
+    Times = NDArray[np.int64]
+    Value = TypeVar("Value", np.int8, np.int32, np.int64)
+
 # All tracks one behind another take less, or they are nested one by one.
 _LONGEST_NS = 2**62
+# Slices that are nested at once: their columns fit into the processor's cache.
+_PIECE = 1 << 15
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Nesting:
     """The call tree of every host thread and executor lane.
 
@@ -32,64 +41,144 @@ class Nesting:
         parent: Row of the enclosing slice, NO_PARENT at the top and on device streams; (slices,).
         depth: Number of enclosing slices; (slices,).
         self_ns: Duration not covered by children, ns; (slices,).
-        segment_start_ns, segment_end_ns, segment_row: The timeline of innermost slices: from
-            start to end, row is innermost on its track. Unordered across tracks; (segments,).
+        cut: Slices that reach beyond their parents, ascending; (cut,).
+        cut_end_ns: Ends of these, as they were cut, ns; (cut,).
     """
 
-    parent: NDArray[np.int64]
+    parent: NDArray[np.int32]
     depth: NDArray[np.int32]
     self_ns: NDArray[np.int64]
-    segment_start_ns: NDArray[np.int64]
-    segment_end_ns: NDArray[np.int64]
-    segment_row: NDArray[np.int64]
+    cut: Rows
+    cut_end_ns: Times
+
+    @cached_property
+    def levels(self) -> list[NDArray[np.int32]]:
+        """The slices of each depth below the top, ascending: those of depth 1, of depth 2, ..."""
+        deep = np.flatnonzero(self.depth).astype(np.int32)
+        rows, first = by_code(self.depth[deep])
+        return np.split(deep[rows], first[1:]) if len(deep) else []
+
+    def ends(self, trace: Trace, rows: Rows) -> Times:
+        """Ends of some slices, of those that were cut as they were cut, ns; (rows,)."""
+        ends = trace.ends(rows)
+        if len(self.cut):
+            place = np.minimum(np.searchsorted(self.cut, rows), len(self.cut) - 1)
+            was_cut = self.cut[place] == rows
+            ends[was_cut] = self.cut_end_ns[place[was_cut]]
+        return ends
 
 
 def nest(trace: Trace) -> Nesting:
     """Nest the slices of every track on which slices call each other."""
     slices, roles = trace.slices, trace.tracks.role
-    parent = np.full(len(slices), NO_PARENT, dtype=np.int64)
+    parent = np.full(len(slices), NO_PARENT, dtype=np.int32)
     depth = np.zeros(len(slices), dtype=np.int32)
-    segments = [np.empty((3, 0), dtype=np.int64)]
-    called = roles[slices.track] != Role.STREAM if len(slices) else np.empty(0, dtype=bool)
-    for rows, shift in _sequences(trace, np.flatnonzero(called)):
-        starts = slices.start_ns[rows] + shift
-        tree = hang(starts, starts + slices.dur_ns[rows])
-        parent[rows] = np.where(tree.parent == NO_PARENT, NO_PARENT, rows[tree.parent])
-        depth[rows] = tree.depth
-        since, until, owner = innermost(starts, tree)
-        segments.append(np.stack([since - shift[owner], until - shift[owner], rows[owner]]))
-    starts, ends, owners = np.concatenate(segments, axis=1)
     self_ns = slices.dur_ns.copy()
-    self_ns[called] = 0
-    np.add.at(self_ns, owners, ends - starts)
-    return Nesting(parent, depth, self_ns, starts, ends, owners)
+    cuts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
+    called = np.flatnonzero((roles != Role.STREAM)[slices.track]) if len(slices) else cuts[0][0]
+    for rows, starts, ends in _pieces(trace, called):
+        tree = hang(starts, ends)
+        hung = np.flatnonzero(tree.parent != NO_PARENT)
+        above = tree.parent[hung]
+        parent[rows[hung]] = rows[above]
+        depth[rows] = tree.depth
+        own = tree.ends - starts
+        if tree.ends is not ends:
+            was_cut = np.flatnonzero(tree.ends != ends)
+            shift = trace.slices.start_ns[rows[was_cut]] - starts[was_cut]
+            cuts.append((rows[was_cut], tree.ends[was_cut] + shift))
+        np.subtract.at(own, above, own[hung])
+        self_ns[rows] = own
+    cut, cut_end_ns = (np.concatenate(column) for column in zip(*cuts, strict=True))
+    order = np.argsort(cut)
+    return Nesting(parent, depth, self_ns, cut[order], cut_end_ns[order])
 
 
-def _sequences(
-    trace: Trace, rows: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Slices track by track, and what to add to their times so that no two tracks overlap.
+def _pieces(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
+    """Slices track by track, with starts and ends on clocks on which no two tracks overlap.
 
-    One sequence for all tracks, unless their times together leave int64: then one for each.
+    A piece ends where no slice is running, so that each can be nested by itself.
+
+    Args:
+        trace: The trace.
+        rows: The slices, ascending; (rows,).
     """
+    for block, starts, ends in _sequences(trace, rows):
+        reach = np.maximum.accumulate(ends)
+        tops = np.flatnonzero(starts[1:] >= reach[:-1]) + 1
+        del reach
+        begin = 0
+        while begin < len(block):
+            place = int(np.searchsorted(tops, begin + _PIECE))
+            end = int(tops[place]) if place < len(tops) else len(block)
+            yield block[begin:end], starts[begin:end], ends[begin:end]
+            begin = end
+
+
+def _sequences(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
+    """As `_pieces`, but all tracks one behind another, or, where that leaves int64, each alone."""
     if not len(rows):
         return
-    track = trace.slices.track[rows]
-    rows = rows[np.argsort(track, kind="stable")]
-    starts, ends = trace.slices.start_ns[rows], trace.end_ns[rows]
-    first = np.flatnonzero(np.diff(np.sort(track), prepend=-1))
-    sizes = np.diff(first, append=len(rows))
+    order, first = by_code(trace.slices.track[rows])
+    rows = rows[order]
+    starts, ends = trace.slices.start_ns[rows], trace.ends(rows)
     begins, reach = starts[first], np.maximum.reduceat(ends, first)
     if sum(reach.tolist()) - sum(begins.tolist()) < _LONGEST_NS:
         after = np.cumsum(reach - begins + 1)
         shift = np.concatenate([[0], after[:-1]]) - begins
-        yield rows, np.repeat(shift, sizes)
+        for place, (since, until) in enumerate(_bounds(first, len(rows))):
+            starts[since:until] += shift[place]
+            ends[since:until] += shift[place]
+        yield rows, starts, ends
         return
-    for one in np.split(rows, first[1:]):
-        yield one, np.zeros(len(one), dtype=np.int64)
+    for since, until in _bounds(first, len(rows)):
+        yield rows[since:until], starts[since:until], ends[since:until]
 
 
-def inherit(nesting: Nesting, own: NDArray[np.int8], null: int = 0) -> NDArray[np.int8]:
+def _bounds(first: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
+    """Beginning and end of consecutive groups."""
+    begins = first.tolist()
+    return list(zip(begins, [*begins[1:], count], strict=True))
+
+
+def innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
+    """When, on any track, the innermost slice is one of the chosen.
+
+    Only where a slice is chosen and the one around it is not, or the other way round, something
+    begins or ends.
+
+    Args:
+        trace: The trace.
+        nesting: Its call trees.
+        chosen: Whether each slice is chosen; those on device streams are not; (slices,).
+    """
+    around = np.append(chosen, False)[nesting.parent]
+    entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
+    starts = trace.slices.start_ns
+    inside, outside = nesting.ends(trace, entered), nesting.ends(trace, left)
+    return Intervals.covered(
+        np.concatenate([starts[entered], outside]), np.concatenate([inside, starts[left]])
+    )
+
+
+def innermost_at(trace: Trace, nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:
+    """The innermost slice of one track at a time, NO_PARENT where none is running.
+
+    Args:
+        trace: The trace.
+        nesting: Its call trees.
+        rows: All slices of the track, ascending; (rows,).
+        starts: Their starts, ns; (rows,).
+        time_ns: The time.
+    """
+    place = int(np.searchsorted(starts, time_ns, side="right")) - 1
+    row = int(rows[place]) if place >= 0 else NO_PARENT
+    while row != NO_PARENT and int(nesting.ends(trace, np.asarray([row]))[0]) <= time_ns:
+        row = int(nesting.parent[row])
+    return row
+
+
+def inherit(nesting: Nesting, own: NDArray[Value], null: int = 0) -> NDArray[Value]:
     """Give every slice without a value of its own the value of its nearest ancestor.
 
     Args:
@@ -98,9 +187,7 @@ def inherit(nesting: Nesting, own: NDArray[np.int8], null: int = 0) -> NDArray[n
         null: The value that means 'none of its own'.
     """
     values = own.copy()
-    by_depth = np.argsort(nesting.depth, kind="stable")
-    _, first = np.unique(nesting.depth[by_depth], return_index=True)
-    for rows in np.split(by_depth, first[1:])[1:]:
+    for rows in nesting.levels:
         heirs = rows[values[rows] == null]
         values[heirs] = values[nesting.parent[heirs]]
     return values
@@ -108,5 +195,7 @@ def inherit(nesting: Nesting, own: NDArray[np.int8], null: int = 0) -> NDArray[n
 
 def under(trace: Trace, nesting: Nesting, *kinds: Kind) -> NDArray[np.bool_]:
     """Whether each slice is of one of the kinds, or lies inside such a slice; (slices,)."""
-    wanted = np.isin(trace.slices.kind, [int(k) for k in kinds]).astype(np.int8)
-    return inherit(nesting, wanted).astype(bool)
+    wanted = trace.is_kind(*kinds)
+    if not wanted.any():
+        return wanted
+    return inherit(nesting, wanted.view(np.int8)).astype(bool)

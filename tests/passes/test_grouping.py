@@ -1,0 +1,24 @@
+"""Rows in groups by small integers."""
+
+import numpy as np
+import pytest
+
+from stepwhy.passes.grouping import by_code
+
+
+@pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])
+def test_rows_with_equal_codes_stand_together_in_their_order(low):
+    order, first = by_code(np.asarray([5, 2, 5, 2, 9], dtype=np.int64) + low)
+    assert order.tolist() == [1, 3, 0, 2, 4]
+    assert first.tolist() == [0, 2, 4]
+
+
+def test_codes_far_apart():
+    order, first = by_code(np.asarray([2**40, 0, 2**40, -1]))
+    assert order.tolist() == [3, 1, 0, 2]
+    assert first.tolist() == [0, 1, 2]
+
+
+def test_no_rows():
+    order, first = by_code(np.empty(0, dtype=np.int32))
+    assert len(order) == len(first) == 0
