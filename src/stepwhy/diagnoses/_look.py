@@ -131,7 +131,7 @@ def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
 
     NOWHERE where there is none.
     """
-    wanted = np.isin(facts.trace.slices.kind, [int(k) for k in kinds])
+    wanted = facts.trace.is_kind(*kinds)
     return _inherited(facts, np.where(wanted, np.arange(len(wanted)), NOWHERE))
 
 

@@ -46,7 +46,7 @@ from stepwhy.diagnoses._look import (
 )
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +88,7 @@ def diagnose(facts: Facts) -> Finding:
 def _calls(facts: Facts) -> NDArray[np.int64]:
     """Synchronising calls of the driving threads, ascending; (calls,)."""
     rows = np.union1d(facts.trace.rows(Kind.SYNC), facts.launches.blocking_calls)
-    return rows[np.isin(facts.trace.slices.track[rows], facts.threads.all)]
+    return rows[among(facts.trace.slices.track[rows], facts.threads.all)]
 
 
 def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:

@@ -33,16 +33,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from stepwhy.diagnoses._look import mean_within, on_scale, steady_rows, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.host_load import host_load
-from stepwhy.trace import NULL, Copy, Kind
+from stepwhy.trace import NULL, Copy, Kind, among
 from stepwhy.units import NS_PER_S
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.findings import Finding
@@ -120,7 +119,7 @@ def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
 def _copies(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of the copies that cross a link, with a size and a time."""
     slices = facts.trace.slices
-    crosses = np.isin(slices.copy[rows], [int(Copy.H2D), int(Copy.D2H), int(Copy.PEER)])
+    crosses = among(slices.copy[rows], (Copy.H2D, Copy.D2H, Copy.PEER))
     chosen: NDArray[np.int64] = rows[crosses & (slices.bytes[rows] > 0) & (slices.dur_ns[rows] > 0)]
     return chosen
 

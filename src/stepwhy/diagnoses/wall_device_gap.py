@@ -208,7 +208,7 @@ def _around(facts: Facts) -> list[Evidence]:
         own = rows[(at >= start) & (at < end)]
         if len(own):
             before.append(int(trace.slices.start_ns[own].min() - start))
-            after.append(max(int(end - trace.end_ns[own].max()), 0))
+            after.append(max(int(end - trace.ends(own).max()), 0))
     if not before:
         return []
     return [

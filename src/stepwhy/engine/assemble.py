@@ -35,7 +35,7 @@ from stepwhy.passes.parallel import parallel_use
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.verdict import decide
-from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _phases(facts: Facts) -> dict[str, int]:
     """Compute time per phase; kernels that overlap count in each of their phases."""
     rows = np.concatenate([a.rows for a in facts.leading] or [np.empty(0, dtype=np.int64)])
     kinds = facts.trace.slices.kind[rows]
-    rows = facts.in_steady(rows[np.isin(kinds, [int(Kind.KERNEL), int(Kind.MEMSET), int(Kind.OP)])])
+    rows = facts.in_steady(rows[among(kinds, (Kind.KERNEL, Kind.MEMSET, Kind.OP))])
     sums: Counter[str] = Counter()
     for phase in np.unique(facts.phases[rows]):
         chosen = rows[facts.phases[rows] == phase]
@@ -158,7 +158,7 @@ def _hottest_line(facts: Facts) -> str:
     if trace.meta.limit:
         return ""  # what it holds up is not known
     rows = facts.in_steady(trace.rows(Kind.PYTHON, Kind.INPUT))
-    rows = rows[np.isin(trace.slices.track[rows], facts.threads.all)]
+    rows = rows[among(trace.slices.track[rows], facts.threads.all)]
     rows = rows[trace.slices.source[rows] != NULL]
     if not len(rows):
         sampled = python_lines(facts.sampled)

@@ -74,7 +74,7 @@ def _used_again(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     ids, process = slices.correlation[calls], trace.tracks.process[slices.track[calls]]
     order = np.lexsort((slices.start_ns[calls], process, ids))
     ids, process, rows = ids[order], process[order], calls[order]
-    apart = slices.start_ns[rows[1:]] > trace.end_ns[rows[:-1]]
+    apart = slices.start_ns[rows[1:]] > trace.ends(rows[:-1])
     twice = (ids[1:] == ids[:-1]) & (process[1:] == process[:-1]) & apart
     result = np.zeros(len(calls), dtype=bool)
     result[order[1:]] |= twice

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.trace import Kind, Phase, Role
+from stepwhy.trace import Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def _by_optimizer(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Pe
     steps = _outermost(steps, nesting)
     if len(steps) < _FEWEST_REPEATS or _several_per_batch(trace, rows, nesting, len(steps)):
         return None
-    ends = trace.end_ns[steps]
+    ends = trace.ends(steps)
     starts = np.concatenate([[slices.start_ns[rows].min()], ends[:-1]])
     return Period(starts, ends, 0.9, "Steps are told by the calls of the optimizer.")
 
@@ -106,9 +106,7 @@ def _by_input(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period
 
 def _by_agreement(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
     """The count that most distinct outermost names share; its first name in time is the anchor."""
-    calls = np.isin(
-        trace.slices.kind[rows], [int(Kind.OP), int(Kind.FRAMEWORK), int(Kind.ANNOTATION)]
-    )
+    calls = among(trace.slices.kind[rows], (Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION))
     return _agreed(trace, rows, _outermost(rows[calls], nesting))
 
 
@@ -179,7 +177,7 @@ def _from_starts(
     note: str,
 ) -> Period:
     starts = trace.slices.start_ns[anchor]
-    ends = np.append(starts[1:], trace.end_ns[rows].max())
+    ends = np.append(starts[1:], trace.ends(rows).max())
     return Period(starts, ends, confidence, note)
 
 

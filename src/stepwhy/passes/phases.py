@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.nesting import inherit
-from stepwhy.trace import Kind, Phase, Role
+from stepwhy.trace import Kind, Phase, Role, among
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.passes.launches import Launches
@@ -29,7 +28,7 @@ def find_phases(
     """Phase of every slice, as `Phase` values; (slices,)."""
     slices = trace.slices
     own = slices.phase.copy()
-    autograd = np.isin(slices.track, threads.autograd) & (own == Phase.UNKNOWN)
+    autograd = among(slices.track, threads.autograd) & (own == Phase.UNKNOWN)
     own[autograd] = Phase.BACKWARD
     phase = inherit(nesting, own)
     _rest_of_host(trace, phase)
@@ -53,5 +52,5 @@ def _rest_of_host(trace: Trace, phase: NDArray[np.int8]) -> None:
     host = trace.tracks.role[slices.track] == Role.HOST_THREAD if len(slices) else slices.kind == 0
     if not ((phase == Phase.BACKWARD) & host).any():
         return
-    calls = np.isin(slices.kind, [int(k) for k in (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)])
+    calls = trace.is_kind(Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
     phase[host & calls & (phase == Phase.UNKNOWN)] = Phase.FORWARD

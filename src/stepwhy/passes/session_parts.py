@@ -16,7 +16,7 @@ import numpy as np
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.observed import handed_over, ratio_of_medians
-from stepwhy.trace import NULL, Kind, Phase, Role
+from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -183,7 +183,7 @@ def _runs(trace: Trace, steps: StepTable, rows: NDArray[np.int64]) -> _Runs:
     marks = marks[np.isin(trace.slices.name[marks], trace.strings_where({RUN}))]
     runs = np.unique(trace.slices.start_ns[marks])
     runs = runs[steps.in_steady(runs)]
-    starts, ends = trace.slices.start_ns[rows], trace.end_ns[rows]
+    starts, ends = trace.slices.start_ns[rows], trace.ends(rows)
     run = np.searchsorted(runs, starts, side="right") - 1
     starts, ends, run = starts[run >= 0], ends[run >= 0], run[run >= 0]
     first = np.full(len(runs), np.iinfo(np.int64).max)
@@ -202,8 +202,8 @@ def _working(trace: Trace, steps: StepTable) -> NDArray[np.int64]:
     """All that executors and streams did in the steady steps."""
     slices = trace.slices
     role = trace.tracks.role[slices.track]
-    works = np.isin(role, [int(Role.EXECUTOR), int(Role.STREAM)])
-    works &= ~np.isin(slices.kind, [int(Kind.DEVICE_WAIT), int(Kind.DEVICE_ANNOTATION)])
+    works = among(role, (Role.EXECUTOR, Role.STREAM))
+    works &= ~trace.is_kind(Kind.DEVICE_WAIT, Kind.DEVICE_ANNOTATION)
     rows = np.flatnonzero(works)
     return rows[steps.in_steady(slices.start_ns[rows])]
 

@@ -17,7 +17,7 @@ from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.trace import Kind, Role
+from stepwhy.trace import Kind, Role, among
 from stepwhy.trace.schema import BUSY_KINDS
 from stepwhy.units import format_fraction
 
@@ -131,7 +131,7 @@ def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[
     rows = rows[trace.slices.dur_ns[rows] > 0]
     if not len(rows):
         return None
-    starts, ends = trace.slices.start_ns[rows], trace.end_ns[rows]
+    starts, ends = trace.slices.start_ns[rows], trace.ends(rows)
     # A marker inside another one (a user's 'step 3' within the profiler's) is not a second step;
     # one that begins a rounding error before the last one's end is.
     reached = np.append(starts[0], np.maximum.accumulate(ends)[:-1])
@@ -156,7 +156,7 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
     device = trace.rows(*BUSY_KINDS, role=Role.STREAM)
     if len(device):
         first = int(slices.start_ns[device].min())
-        last = int(trace.end_ns[device].max())
+        last = int(trace.ends(device).max())
         if not _has_a_cause(trace, threads, start, first):
             start, end = first, last
             note += " Time before the first and after the last recorded device work is left out."
@@ -173,7 +173,7 @@ def _has_a_cause(trace: Trace, threads: Threads, start: int, end: int) -> bool:
     rows = trace.rows(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, role=Role.HOST_THREAD)
     long = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
     fetches = trace.rows(Kind.INPUT)
-    fetches = fetches[np.isin(trace.slices.track[fetches], threads.all)]
+    fetches = fetches[among(trace.slices.track[fetches], threads.all)]
     caused = intervals_of(trace, np.concatenate([long, fetches])) & Intervals.single(start, end)
     return caused.total_ns > (end - start) / 2
 
@@ -237,7 +237,7 @@ def _device_bounds(
     if not inside.any():
         return None
     work_end = np.full(len(starts), np.iinfo(np.int64).min)
-    np.maximum.at(work_end, step[inside], trace.end_ns[device_rows[inside]])
+    np.maximum.at(work_end, step[inside], trace.ends(device_rows[inside]))
     new_ends = np.maximum.accumulate(np.maximum(work_end, ends))
     new_starts = np.maximum(
         starts, np.concatenate([[_backlog_end(trace, launches, starts[0])], new_ends[:-1]])
@@ -253,7 +253,7 @@ def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
         np.iinfo(np.int64).min,
         trace.slices.start_ns[launches.call_row],
     )
-    ends, begins = trace.end_ns[launches.device_rows], trace.slices.start_ns[launches.device_rows]
+    ends, begins = trace.ends(launches.device_rows), trace.slices.start_ns[launches.device_rows]
     own = (called >= start) & (called > np.iinfo(np.int64).min)
     first_own = int(begins[own].min()) if own.any() else np.iinfo(np.int64).max
     backlog = ~own & (begins < first_own) & (ends > start)

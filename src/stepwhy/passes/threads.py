@@ -66,7 +66,7 @@ def find_threads(trace: Trace) -> Threads:
 def _work_ns(trace: Trace) -> NDArray[np.float64]:
     """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
     slices = trace.slices
-    work = np.isin(slices.kind, [int(k) for k in _WORK])
+    work = trace.is_kind(*_WORK)
     durations = slices.dur_ns[work].astype(np.float64)
     return np.bincount(slices.track[work], weights=durations, minlength=len(trace.tracks)).astype(
         np.float64
@@ -76,7 +76,7 @@ def _work_ns(trace: Trace) -> NDArray[np.float64]:
 def _engine(trace: Trace) -> list[int]:
     """Threads that do nothing but run backward operations, unless every thread does."""
     slices = trace.slices
-    work = np.isin(slices.kind, [int(k) for k in _WORK])
+    work = trace.is_kind(*_WORK)
     marked = work & _is_backward(trace)
     busy = set(slices.track[work].tolist())
     engine = [
@@ -90,7 +90,7 @@ def _engine(trace: Trace) -> list[int]:
 
 def _is_backward(trace: Trace) -> NDArray[np.bool_]:
     """Whether each slice is a backward operation, or a call by the thread that runs them."""
-    calls = np.isin(trace.slices.kind, [int(k) for k in _BACKWARD])
+    calls = trace.is_kind(*_BACKWARD)
     result: NDArray[np.bool_] = calls & (trace.slices.phase == Phase.BACKWARD)
     return result
 

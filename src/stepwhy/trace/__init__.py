@@ -2,7 +2,7 @@
 
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.health import Health, HealthCounter
-from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace
+from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace, among
 from stepwhy.trace.schema import (
     NULL,
     SCHEMA_VERSION,
@@ -32,4 +32,5 @@ __all__ = [
     "SliceIndex",
     "Trace",
     "TraceBuilder",
+    "among",
 ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
 import numpy as np
 
 from stepwhy.trace.schema import NULL, TABLES, Kind, Role, Table, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from numpy.typing import NDArray
 
@@ -119,12 +119,35 @@ class Trace:
         ends: NDArray[np.int64] = self.slices.start_ns + self.slices.dur_ns
         return ends
 
+    def ends(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """End of some slices, shape (rows,), ns."""
+        ends: NDArray[np.int64] = self.slices.start_ns[rows] + self.slices.dur_ns[rows]
+        return ends
+
+    def is_kind(self, *kinds: Kind) -> NDArray[np.bool_]:
+        """Whether each slice is of one of the kinds, shape (slices,)."""
+        return among(self.slices.kind, kinds)
+
     def rows(self, *kinds: Kind, role: Role | None = None) -> NDArray[np.int64]:
         """Rows of slices of the given kinds, optionally only on tracks of one role, ascending."""
-        mask = np.isin(self.slices.kind, np.asarray([int(k) for k in kinds], dtype=np.int8))
+        rows = np.flatnonzero(self.is_kind(*kinds))
         if role is not None and len(self.tracks):
-            mask &= self.tracks.role[self.slices.track] == int(role)
-        return np.flatnonzero(mask)
+            rows = rows[self.tracks.role[self.slices.track[rows]] == int(role)]
+        return rows
+
+
+# More values than this are looked up faster in a sorted table than compared one by one.
+_FEW = 16
+
+
+def among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:
+    """Whether each value is one of a few; as `np.isin`, which is slow on a few, shape (values,)."""
+    if len(wanted) > _FEW:
+        return np.isin(values, list(wanted))
+    found = np.zeros(len(values), dtype=bool)
+    for one in wanted:
+        found |= values == int(one)
+    return found
 
 
 def empty_columns(table: Table) -> Columns:
@@ -140,5 +163,6 @@ __all__ = [
     "SliceIndex",
     "StringIndex",
     "Trace",
+    "among",
     "empty_columns",
 ]
