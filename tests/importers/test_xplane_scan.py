@@ -155,7 +155,7 @@ def space(*lines):
 
 
 def events_of(layout):
-    return [[len(line.events) for line in plane.lines] for plane in layout.planes]
+    return [[line.count for line in plane.lines] for plane in layout.planes]
 
 
 def test_where_events_lie():
@@ -165,13 +165,13 @@ def test_where_events_lie():
     (plane,) = read_layout(data).planes
     (line,) = plane.lines
     assert (plane.name, line.id, line.name, line.time_ns) == ("/host:CPU", 7, "a", 5)
-    assert [data[at : at + 3] for at in line.events] == [b"\x22\x0212"[:3], b"\x22\xac\x02"]
+    assert [data[at : at + 3] for at in line.heads(data)] == [b"\x22\x0212"[:3], b"\x22\xac\x02"]
 
 
 def test_events_and_other_fields_may_alternate():
     line = [block(4, b"1"), block(11, b"shown"), block(4, b"2"), block(2, b"a"), block(4, b"3")]
     (found,) = read_layout(space(line)).planes[0].lines
-    assert (len(found.events), found.name) == (3, "shown")
+    assert (found.count, found.name) == (3, "shown")
 
 
 def test_a_negative_id_is_one():
@@ -295,5 +295,5 @@ def test_random_bytes_never_escape_their_bounds():
         data = space([noise.randbytes(noise.randint(0, 60)), block(4, noise.randbytes(9))])
         for plane in read_layout(data).planes:
             for line in plane.lines:
-                found = scan_events(Wire(data), np.array(line.events, dtype=np.int64), WANTED)
+                found = scan_events(Wire(data), np.array(line.heads(data), dtype=np.int64), WANTED)
                 assert (found.stats.value[found.stats.tag == TEXT] <= len(data)).all()

@@ -19,4 +19,6 @@ class Entry(NamedTuple):
 
 KERNELS: dict[str, Entry] = {
     "scan_records": Entry("json_records", 1),
+    "scan_events": Entry("xplane_events", 1),
+    "walk_events": Entry("xplane_events", 1),
 }

@@ -9,14 +9,16 @@ Source: tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
+import mmap
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from stepwhy.importers.tensorflow.graphs import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
@@ -27,6 +29,10 @@ _EVENT_TAG = 4 << 3 | _LENGTH
 _LONGEST_HEAD = 12  # bytes of a tag and a length
 # Where a file should end: it is known of its parts only.
 _NOBODY_KNOWS = 1 << 80
+
+
+Bytes: TypeAlias = bytes | mmap.mmap
+"""A file, or a part of one."""
 
 
 class DamagedError(ValueError):
@@ -51,6 +57,26 @@ class Part(NamedTuple):
     end: int
 
 
+class Run(NamedTuple):
+    """Events that follow one another.
+
+    Args:
+        at: Where the first begins.
+        end: Where the last ends.
+        events: How many they are.
+        heads: Where each begins, if that was noted.
+    """
+
+    at: int
+    end: int
+    events: int
+    heads: array[int] | None = None
+
+
+Walk: TypeAlias = "Callable[[int, int], list[Run]]"
+"""Finds the events that follow one another from a position on, as far as they end by a limit."""
+
+
 @dataclass(slots=True)
 class LineAt:
     """A line, and where its events lie.
@@ -59,13 +85,28 @@ class LineAt:
         id: Of the thread or stream.
         name: What is shown of it.
         time_ns: Its start.
-        events: Where the field of every event begins.
+        runs: Its events.
     """
 
     id: int = 0
     name: str = ""
     time_ns: int = 0
-    events: array[int] = field(default_factory=lambda: array("q"))
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many events it has."""
+        return sum(run.events for run in self.runs)
+
+    def heads(self, data: Bytes) -> array[int]:
+        """Where the field of every event begins."""
+        found = array("q")
+        for run in self.runs:
+            noted = run.heads
+            for again in walk_plainly(data, run.at, run.end) if noted is None else ():
+                noted = again.heads
+            found.extend(noted or ())
+        return found
 
 
 @dataclass(slots=True)
@@ -94,22 +135,28 @@ class Layout:
     damaged: int = 0
 
 
-def read_layout(data: bytes) -> Layout:
-    """Find all planes; of a torn file those before the tear, and the part of the last one."""
+def read_layout(data: Bytes, walk: Walk | None = None) -> Layout:
+    """Find all planes; of a torn file those before the tear, and the part of the last one.
+
+    Args:
+        data: The file.
+        walk: What finds events, if there is something better than plain Python.
+    """
     layout = Layout()
+    walk = walk or partial(walk_plainly, data)
     try:
         for part in parts(data, 0, _NOBODY_KNOWS):
             layout.torn |= part.end > len(data)
             if part.number == _SPACE_ERRORS:
                 layout.errors += 1
             elif part.number == _SPACE_PLANES and part.wire == _LENGTH:
-                _add_plane(layout, data, part)
+                _add_plane(layout, data, part, walk)
     except DamagedError:
         layout.torn = True
     return layout
 
 
-def parts(data: bytes, at: int, end: int) -> Iterator[Part]:
+def parts(data: Bytes, at: int, end: int) -> Iterator[Part]:
     """Fields from `at` to `end`; the last one ends behind the data where the file is torn.
 
     Raises:
@@ -136,7 +183,7 @@ def parts(data: bytes, at: int, end: int) -> Iterator[Part]:
         at = after
 
 
-def inside(data: bytes, at: int, end: int, *path: int) -> Iterator[Part]:
+def inside(data: Bytes, at: int, end: int, *path: int) -> Iterator[Part]:
     """All fields under a path of field numbers, in order, as far as they lie in the data.
 
     Raises:
@@ -151,19 +198,19 @@ def inside(data: bytes, at: int, end: int, *path: int) -> Iterator[Part]:
             yield from inside(data, part.value, part.end, *path[1:])
 
 
-def _add_plane(layout: Layout, data: bytes, part: Part) -> None:
+def _add_plane(layout: Layout, data: Bytes, part: Part, walk: Walk) -> None:
     try:
-        layout.planes.append(_plane(data, part.value, part.end))
+        layout.planes.append(_plane(data, part.value, part.end, walk))
     except DamagedError:
         layout.damaged += 1
 
 
-def _plane(data: bytes, at: int, end: int) -> PlaneAt:
+def _plane(data: Bytes, at: int, end: int, walk: Walk) -> PlaneAt:
     plane = PlaneAt()
     rest = []
     for part in parts(data, at, end):
         if part.number == _PLANE_LINES and part.wire == _LENGTH:
-            plane.lines.append(_line(data, part.value, part.end))
+            plane.lines.append(_line(data, part.value, part.end, walk))
         elif part.end <= len(data):
             rest.append(data[part.at : part.end])
             if part.number == _PLANE_NAME and part.wire == _LENGTH:
@@ -172,11 +219,11 @@ def _plane(data: bytes, at: int, end: int) -> PlaneAt:
     return plane
 
 
-def _line(data: bytes, at: int, end: int) -> LineAt:
+def _line(data: Bytes, at: int, end: int, walk: Walk) -> LineAt:
     line = LineAt()
     shown = ""
     while at < min(end, len(data)):
-        at = _events(data, at, end, line)
+        at = _events(data, at, end, line, walk)
         for part in parts(data, at, end):
             if part.number == _EVENT_TAG >> 3 and part.wire == _LENGTH:
                 break  # events again
@@ -187,7 +234,7 @@ def _line(data: bytes, at: int, end: int) -> LineAt:
     return line
 
 
-def _note(line: LineAt, data: bytes, part: Part) -> str:
+def _note(line: LineAt, data: Bytes, part: Part) -> str:
     """Take over a field of a line that is no event; returns the name to show, if it is that."""
     if part.number == _LINE_ID and part.wire == _VARINT:
         line.id = as_int64(part.value)
@@ -200,13 +247,28 @@ def _note(line: LineAt, data: bytes, part: Part) -> str:
     return ""
 
 
-def _events(data: bytes, at: int, end: int, line: LineAt) -> int:
-    """Note the events that follow one another from `at` on; returns where they end.
-
-    Plain Python, as every event must be passed to find the next one.
-    """
-    note = line.events.append
+def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
+    """Note the events that follow one another from `at` on; returns where they end."""
     limit = min(end, len(data))
+    while True:
+        runs = walk(at, limit)
+        line.runs += runs
+        at = runs[-1].end if runs else at
+        if at >= limit or data[at] != _EVENT_TAG:
+            return at
+        size, body = _varint(data, at + 1, end)
+        if body + size > limit:
+            return _beyond(data, body + size, end)
+        # A length with more digits than any needs.
+        line.runs.append(Run(at, body + size, 1, array("q", [at])))
+        at = body + size
+
+
+def walk_plainly(data: Bytes, at: int, limit: int) -> list[Run]:
+    """The events from `at` on, of which every one must be passed to find the next; see `Walk`."""
+    heads = array("q")
+    note = heads.append
+    first = at
     safe = limit - _LONGEST_HEAD
     while at < safe and data[at] == _EVENT_TAG:
         note(at)
@@ -214,19 +276,25 @@ def _events(data: bytes, at: int, end: int, line: LineAt) -> int:
         if size < 0x80:
             at += size + 2
         else:
-            size, body = _varint(data, at + 1, end)
-            at = body + size
+            at = _event_end(data, at)
     while at < limit and data[at] == _EVENT_TAG:
         note(at)
-        size, body = _varint(data, at + 1, end)
-        at = body + size
+        at = _event_end(data, at)
     if at > limit:
-        line.events.pop()
-        return _beyond(data, at, end)
-    return at
+        at = heads.pop()
+    return [Run(first, at, len(heads), heads)] if heads else []
 
 
-def _beyond(data: bytes, after: int, end: int) -> int:
+def _event_end(data: Bytes, at: int) -> int:
+    """Where an event ends, behind everything for one without an end."""
+    try:
+        size, body = _varint(data, at + 1, _NOBODY_KNOWS)
+    except DamagedError:
+        return _NOBODY_KNOWS
+    return body + size if body <= len(data) else _NOBODY_KNOWS
+
+
+def _beyond(data: Bytes, after: int, end: int) -> int:
     """Where a part ends that reaches behind the data; one that only leads out of `end` is damage.
 
     What lies around a torn part is torn itself, so that `end` is behind the data, too.
@@ -236,7 +304,7 @@ def _beyond(data: bytes, after: int, end: int) -> int:
     return min(after, end)
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Value and the position after it; a torn one is 0 and ends behind the data."""
     value = 0
     for shift in range(0, 70, 7):

@@ -9,6 +9,8 @@ import numpy as np
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.xplane.events import MISSING, alike, ranked
 from stepwhy.importers.xplane.scan import REFERENCE, TEXT, chosen
+from stepwhy.importers.xplane.sweep import Wanted
+from stepwhy.importers.xplane.tables import IdTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.xplane.events import Texts
+    from stepwhy.importers.xplane.layout import Bytes
     from stepwhy.importers.xplane.scan import Stats
+    from stepwhy.importers.xplane.sweep import Read
 
     Ints = NDArray[np.int64]
 
@@ -77,6 +81,37 @@ class Metadata:
         """Ids of the statistics that are asked for, ascending."""
         return np.array(sorted(self._wanted)[:_MOST_WANTED], dtype=np.int64)
 
+    def for_kernels(self) -> Wanted | None:
+        """The same for kernels, None where two statistics share a name."""
+        wanted = self.wanted
+        names = [self._wanted[key] for key in wanted.tolist()]
+        if len(set(names)) < len(names):
+            return None
+        shared = {
+            names.index(name): (numbers, codes.astype(np.int32))
+            for name, (numbers, codes) in self._shared.items()
+        }
+        rows = np.arange(len(self._keys), dtype=np.int32)
+        entries = IdTable(self._keys, rows, missing=-1)
+        names_of = self._names.astype(np.int32)
+        return Wanted(wanted, entries, names_of, self._references(), shared)
+
+    def _references(self) -> IdTable:
+        """Codes of the texts that stand among the names of statistics."""
+        keys = sorted(self._stat_names)
+        codes = [self._texts.code(self._stat_names[key]) for key in keys]
+        return IdTable(np.array(keys, dtype=np.int64), np.array(codes, dtype=np.int32), missing=0)
+
+    def columns_read(self, read: Read) -> tuple[dict[str, Ints], dict[str, Ints]]:
+        """What kernels read, by name of the statistic: numbers and codes of texts."""
+        names = [self._wanted[key] for key in self.wanted.tolist()]
+        spelled = np.array([self._texts.code(text(t)) for t in read.texts], dtype=np.int32)
+        for column in read.codes.values():
+            those = np.flatnonzero(column < 0)
+            column[those] = spelled[-1 - column[those]]
+        numbers = {names[place]: column for place, column in read.numbers.items()}
+        return numbers, {names[place]: column for place, column in read.codes.items()}
+
     def values(self, stats: Iterable[Any]) -> dict[str, int | str]:
         """The wanted ones of some statistics."""
         found = {}
@@ -125,7 +160,7 @@ class Metadata:
         )
 
     def columns(
-        self, rows: Ints, stats: Stats, data: bytes
+        self, rows: Ints, stats: Stats, data: Bytes
     ) -> tuple[dict[str, Ints], dict[str, Ints]]:
         """Statistics as columns: each event's own, else what its entry shares.
 
@@ -152,7 +187,7 @@ class Metadata:
                 column[own.row[is_text]] = self._codes(chosen(own, is_text), data)
         return numbers, texts
 
-    def _codes(self, stats: Stats, data: bytes) -> Ints:
+    def _codes(self, stats: Stats, data: Bytes) -> Ints:
         """Codes of statistics that are texts."""
         codes = np.zeros(len(stats.row), dtype=np.int64)
         is_spelled = stats.tag == TEXT
@@ -160,7 +195,7 @@ class Metadata:
         codes[~is_spelled] = self._referred(stats.value[~is_spelled])
         return codes
 
-    def _spelled(self, stats: Stats, data: bytes) -> list[int]:
+    def _spelled(self, stats: Stats, data: Bytes) -> list[int]:
         code = self._texts.code
         spans = zip(stats.value.tolist(), stats.size.tolist(), strict=True)
         return [code(text(data[start : start + size])) for start, size in spans]

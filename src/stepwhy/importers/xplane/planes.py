@@ -16,18 +16,19 @@ import numpy as np
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.importers.xplane.events import Events, Line, Texts, joined, joined_columns
-from stepwhy.importers.xplane.layout import Layout, PlaneAt, read_layout
+from stepwhy.importers.xplane.layout import Bytes, Layout, PlaneAt, read_layout
 from stepwhy.importers.xplane.metadata import Metadata
 from stepwhy.importers.xplane.programs import PLANE as PROGRAMS
 from stepwhy.importers.xplane.programs import Programs
 from stepwhy.importers.xplane.scan import scan_events
+from stepwhy.importers.xplane.sweep import Sweeper
 from stepwhy.importers.xplane.varints import Wire
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.source import Source
-    from stepwhy.importers.xplane.scan import Scanned
+    from stepwhy.importers.xplane.sweep import Read
     from stepwhy.trace import Health
 
     Ints = NDArray[np.int64]
@@ -65,11 +66,13 @@ def read_space(source: Source, health: Health) -> Space:
     Raises:
         CorruptInputError: Nothing of the message can be read.
     """
-    layout = read_layout(source.data)
+    data = source.mapped
+    sweeper = Sweeper.of(data)
+    layout = read_layout(data, sweeper.walk if sweeper else None)
     _count_layout(layout, health)
     texts = Texts()
-    wire = Wire(source.data)
-    planes = [_read(plane, wire, texts, health) for plane in layout.planes]
+    reader = _Reader(data, sweeper, texts, health)
+    planes = [reader.read(plane) for plane in layout.planes]
     whole = [plane for plane in planes if plane is not None]
     if not layout.torn and not any(plane.name for plane in whole):
         raise CorruptInputError(
@@ -109,38 +112,80 @@ def _count_damaged(count: int, health: Health) -> None:
     )
 
 
-def _read(at: PlaneAt, wire: Wire, texts: Texts, health: Health) -> Plane | None:
-    """Decode a plane; None where its names cannot be read."""
-    message = parse_message("XPlane", at.rest)
-    if message is None:
-        _count_damaged(1, health)
-        return None
-    metadata = Metadata(message, texts)
-    heads = joined_columns(np.asarray(line.events) for line in at.lines)
-    scanned = scan_events(wire, heads, metadata.wanted)
-    events = _events(at, scanned, metadata, wire.data, health)
-    return Plane(at.name, metadata.stats, [Line(ln.id, ln.name) for ln in at.lines], events)
+class _Reader:
+    """Decodes planes.
 
+    Args:
+        data: The file.
+        sweeper: Reads events, where there are kernels.
+        texts: Takes all texts.
+        health: Takes what could not be read.
+    """
 
-def _events(
-    at: PlaneAt, scanned: Scanned, metadata: Metadata, data: bytes, health: Health
-) -> Events:
-    """Events with a name and a usable time; the others are counted."""
-    ids, offset_ps, duration_ps, occurrences = scanned.columns
-    line = np.repeat(np.arange(len(at.lines)), [len(ln.events) for ln in at.lines])
-    base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)[line]
-    start_ns = base_ns + offset_ps // 1000
-    # Sums that leave the range of the integers come out negative, and so unusable.
-    end_ns = base_ns + (offset_ps + duration_ps) // 1000
-    rows = metadata.rows_of(ids)
-    names = metadata.names(rows)
-    timed = (occurrences == 0) & (start_ns >= 0) & (start_ns <= end_ns) & (end_ns < _LARGEST_NS)
-    kept = ~scanned.damaged & (names != 0) & timed
-    _count_events(health, scanned.damaged, names != 0, occurrences != 0, kept)
-    events = Events(
-        line, names, start_ns, end_ns - start_ns, *metadata.columns(rows, scanned.stats, data)
-    )
-    return events if kept.all() else events.take(kept)
+    def __init__(self, data: Bytes, sweeper: Sweeper | None, texts: Texts, health: Health) -> None:
+        self._data = data
+        self._sweeper = sweeper
+        self._texts = texts
+        self._health = health
+
+    def read(self, at: PlaneAt) -> Plane | None:
+        """Decode a plane; None where its names cannot be read."""
+        message = parse_message("XPlane", at.rest)
+        if message is None:
+            _count_damaged(1, self._health)
+            return None
+        metadata = Metadata(message, self._texts)
+        lines = [Line(ln.id, ln.name) for ln in at.lines]
+        events = self._swept(at, metadata)
+        if events is None:
+            heads = [np.asarray(ln.heads(self._data)) for ln in at.lines]
+            of_line = np.repeat(np.arange(len(at.lines)), [len(h) for h in heads])
+            events, _ = self._decoded(at, joined_columns(heads), of_line, metadata)
+        return Plane(at.name, metadata.stats, lines, events)
+
+    def _swept(self, at: PlaneAt, metadata: Metadata) -> Events | None:
+        """Events as kernels read them; None where they cannot."""
+        wanted = metadata.for_kernels() if self._sweeper else None
+        read = self._sweeper.read(at.lines, wanted) if self._sweeper and wanted else None
+        if read is None:
+            return None
+        columns = metadata.columns_read(read)
+        events = Events(read.line, read.name, read.start_ns, read.dur_ns, *columns)
+        self._health.events_read += len(events) + sum(read.left_out)
+        _count_left_out(self._health, 0, *read.left_out)
+        return self._with_odd(at, events, read, metadata) if len(read.odd) else events
+
+    def _with_odd(self, at: PlaneAt, events: Events, read: Read, metadata: Metadata) -> Events:
+        """The same with those events that kernels left to others, in their places."""
+        odd, kept = self._decoded(at, read.odd, read.odd_line, metadata)
+        place = np.concatenate([2 * np.arange(len(events)) + 1, 2 * read.odd_row[kept]])
+        return joined([events, odd]).take(np.argsort(place, kind="stable"))
+
+    def _decoded(
+        self, at: PlaneAt, heads: Ints, line: Ints, metadata: Metadata
+    ) -> tuple[Events, NDArray[np.bool_]]:
+        """Events with a name and a usable time, and which of all these are.
+
+        Args:
+            at: Their plane.
+            heads: Where they begin.
+            line: The line of each.
+            metadata: What they refer to.
+        """
+        scanned = scan_events(Wire(self._data), heads, metadata.wanted)
+        base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)[line]
+        ids, offset_ps, duration_ps, occurrences = scanned.columns
+        start_ns = base_ns + offset_ps // 1000
+        # Sums that leave the range of the integers come out negative, and so unusable.
+        end_ns = base_ns + (offset_ps + duration_ps) // 1000
+        rows = metadata.rows_of(ids)
+        names = metadata.names(rows)
+        timed = (occurrences == 0) & (start_ns >= 0) & (start_ns <= end_ns) & (end_ns < _LARGEST_NS)
+        kept = ~scanned.damaged & (names != 0) & timed
+        _count_events(self._health, scanned.damaged, names != 0, occurrences != 0, kept)
+        columns = metadata.columns(rows, scanned.stats, self._data)
+        events = Events(line, names, start_ns, end_ns - start_ns, *columns)
+        return events if kept.all() else events.take(kept), kept
 
 
 def _count_events(
@@ -151,33 +196,43 @@ def _count_events(
     kept: NDArray[np.bool_],
 ) -> None:
     health.events_read += len(kept)
+    left = ~damaged & named & ~kept
+    _count_left_out(
+        health,
+        int(damaged.sum()),
+        int((~damaged & ~named).sum()),
+        int((left & summed).sum()),
+        int((left & ~summed).sum()),
+    )
+
+
+def _count_left_out(health: Health, damaged: int, unnamed: int, summed: int, untimed: int) -> None:
     health.count(
         "event-damaged",
         "error",
         "These events cannot be read. Copy the file again, as binary.",
-        count=int(damaged.sum()),
+        count=damaged,
         dropped=True,
     )
     health.count(
         "event-without-name",
         "error",
         "The names of these events are missing from the file.",
-        count=int((~damaged & ~named).sum()),
+        count=unnamed,
         dropped=True,
     )
-    left = ~damaged & named & ~kept
     health.count(
         "event-aggregated",
         "warning",
         "These events are sums over many: when those ran is not recorded.",
-        count=int((left & summed).sum()),
+        count=summed,
         dropped=True,
     )
     health.count(
         "event-without-time",
         "warning",
         "These events have no usable start or duration.",
-        count=int((left & ~summed).sum()),
+        count=untimed,
         dropped=True,
     )
 

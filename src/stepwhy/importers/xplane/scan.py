@@ -22,6 +22,7 @@ from stepwhy.importers.xplane.varints import REACH
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.importers.xplane.layout import Bytes
     from stepwhy.importers.xplane.varints import Wire
 
     Ints = NDArray[np.int64]
@@ -220,7 +221,7 @@ class _Rounds:
         return chosen(stats, ~unseen) if unseen.any() else stats
 
 
-def _slowly(data: bytes, head: int, column: Ints, wanted: Ints) -> Stats | None:
+def _slowly(data: Bytes, head: int, column: Ints, wanted: Ints) -> Stats | None:
     """An event as protobuf reads it, whatever order and types its fields have; None if it cannot.
 
     Args:
@@ -240,10 +241,10 @@ def _slowly(data: bytes, head: int, column: Ints, wanted: Ints) -> Stats | None:
     return _stats(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
 
 
-def _value(stat: Any, data: bytes, start: int) -> tuple[int, int, int]:
+def _value(stat: Any, data: Bytes, start: int) -> tuple[int, int, int]:
     """Tag, value and size of a statistic."""
     if stat.str_value:
-        at = data.index(stat.str_value, start)
+        at = data.find(stat.str_value, start)
         return TEXT, at, len(stat.str_value)
     if stat.ref_value:
         return REFERENCE, as_int64(stat.ref_value), 0

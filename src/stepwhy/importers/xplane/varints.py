@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    import mmap
+
     from numpy.typing import NDArray
 
 _LAST = np.uint64(0x8080808080808080)  # of every byte the bit that is clear in a varint's last
@@ -36,9 +38,9 @@ class Wire:
         data: The message.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap.mmap) -> None:
         self.data = data
-        padded = data.ljust(2 * REACH, b"\x00")  # the data itself, unless it is tiny
+        padded = data if len(data) >= 2 * REACH else data[:].ljust(2 * REACH, b"\x00")
         self.octets: NDArray[np.uint8] = np.frombuffer(padded, dtype=np.uint8)
         # The eight bytes from every position on, without a copy.
         self._words: NDArray[np.uint64] = np.ndarray(

@@ -1,0 +1,173 @@
+"""Compiled kernels read XPlane profiles exactly as the readers do that stand in for them."""
+
+import random
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.importers.xplane_samples import block, number, varint
+
+from stepwhy.errors import CorruptInputError
+from stepwhy.importers.source import Source
+from stepwhy.importers.xplane import sweep
+from stepwhy.importers.xplane.events import MISSING
+from stepwhy.importers.xplane.planes import read_space
+from stepwhy.importers.xplane.sweep import Sweeper
+from stepwhy.importers.xplane.tables import IdTable, TextTable
+from stepwhy.trace import Health
+
+SMALL = st.integers(0, 9)
+NUMBERS = SMALL | st.sampled_from([-1, 300, 2**31, 2**62, 2**63 - 1, -(2**63)])
+STATS = ("id", "tf_op", "step_num", "unwanted", "memcpy_details")
+PICOSECONDS = st.integers(0, 10**7) | NUMBERS
+
+REFERENCE = st.builds(lambda key, to: number(1, key) + number(7, to), SMALL, SMALL)
+STATISTIC = st.one_of(
+    REFERENCE,
+    st.builds(lambda key, value: number(1, key) + number(4, value), SMALL, NUMBERS),
+    st.builds(lambda key, value: number(1, key) + number(3, value), SMALL, NUMBERS),
+    st.builds(lambda key, value: number(1, key) + block(5, value), SMALL, st.binary(max_size=12)),
+    st.builds(lambda key: number(1, key) + varint(2 << 3 | 1) + bytes(8), SMALL),
+    st.builds(lambda key, value: number(4, value) + number(1, key), SMALL, NUMBERS),
+    st.builds(lambda key: number(1, key), SMALL),
+    st.binary(max_size=4),
+)
+FIELD = st.one_of(
+    st.builds(number, st.sampled_from([1, 2, 3, 5]), NUMBERS),
+    st.builds(block, st.just(4), STATISTIC),
+    st.builds(number, st.sampled_from([9, 99]), NUMBERS),
+)
+PLAIN = st.builds(
+    lambda key, at, dur, stats: number(1, key) + number(2, at) + number(3, dur) + b"".join(stats),
+    SMALL,
+    PICOSECONDS,
+    PICOSECONDS,
+    st.lists(st.builds(block, st.just(4), STATISTIC), max_size=4),
+)
+EVENT = PLAIN | st.lists(FIELD, max_size=5).map(b"".join)
+
+
+def line(key, events):
+    head = number(1, key) + block(2, f"thread {key}".encode()) + number(3, 1000 * key)
+    return block(3, head, *(block(4, event) for event in events))
+
+
+def names(field, entries):
+    """Metadata by id: names, and what events of that name have in common."""
+    return b"".join(
+        block(field, number(1, key), block(2, block(2, name.encode()), *stats))
+        for key, (name, *stats) in entries.items()
+    )
+
+
+SHARED = {3: ("kernel", block(5, number(1, 2), number(7, 1)), block(5, number(1, 1), number(4, 5)))}
+METADATA = names(4, {1: ("a",), 2: ("b",), **SHARED, 2**40: ("far",), 8: ("",)}) + names(
+    5, {key: (name,) for key, name in enumerate(STATS, start=1)}
+)
+PLANES = st.lists(st.lists(EVENT, max_size=6), max_size=3).map(
+    lambda lines: block(
+        1, block(2, b"/host:CPU"), *(line(k, events) for k, events in enumerate(lines)), METADATA
+    )
+)
+
+
+def read(data, *, compiled):
+    """All that is read of a space, as plain values."""
+    health = Health()
+    with patch.object(sweep, "kernel", sweep.kernel if compiled else lambda _: None):
+        try:
+            space = read_space(Source(data, "x"), health)
+        except CorruptInputError:
+            return "corrupt"
+    planes = [
+        (p.name, p.stats, p.lines, times(p.events), statistics(p.events, space.texts))
+        for p in space.planes
+    ]
+    return planes, health.events_read, health.counters
+
+
+def times(events):
+    columns = (events.line, events.name > 0, events.start_ns, events.dur_ns)
+    return [column.tolist() for column in columns]
+
+
+def statistics(events, texts):
+    """By statistic; those that no event has are left out."""
+    found = {name: column.tolist() for name, column in events.numbers.items()}
+    named = {name: [texts[c] for c in column.tolist()] for name, column in events.texts.items()}
+    empty = (MISSING, "")
+    return {
+        key: values
+        for key, values in [*found.items(), *((f"{n} as text", v) for n, v in named.items())]
+        if any(value not in empty for value in values)
+    }
+
+
+@pytest.mark.usefixtures("kernels")
+@given(PLANES)
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_kernels_agree_with_the_other_readers(data):
+    assert read(data, compiled=True) == read(data, compiled=False)
+
+
+@pytest.mark.usefixtures("kernels")
+@given(PLANES, st.randoms(use_true_random=False))
+@settings(derandomize=True, deadline=None, max_examples=300)
+def test_kernels_agree_on_damaged_bytes(data, chance):
+    damaged = bytearray(data)
+    for _ in range(chance.choice([1, 1, 4])):
+        damaged[chance.randrange(len(damaged))] = chance.choice([0, 0x22, 0x80, 0xFF])
+    damaged = bytes(damaged[: chance.choice([len(damaged), chance.randrange(1, len(damaged) + 1)])])
+    assert read(damaged, compiled=True) == read(damaged, compiled=False)
+
+
+def space(events, at=0):
+    return block(1, block(2, b"/host:CPU"), line(at, events), METADATA)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_a_plane_of_strange_events_is_left_to_the_other_readers(monkeypatch):
+    monkeypatch.setattr(sweep, "_ODD_EVENTS", 3)
+    strange = number(1, 1) + number(99, 1)
+    for count in (3, 4):
+        _, events_read, _ = read(space([strange] * count), compiled=True)
+        assert events_read == count
+    assert read(space([strange] * 9), compiled=True) == read(space([strange] * 9), compiled=False)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_texts_that_do_not_fit_make_their_table_grow():
+    noise = random.Random(4)  # noqa: S311 - the same bytes every time, no secret
+    texts = [noise.randbytes(noise.randrange(1, 90)) for _ in range(4000)]
+    events = [number(1, 1) + block(4, number(1, 2), block(5, text)) for text in texts * 2]
+    data = space(events)
+    assert read(data, compiled=True) == read(data, compiled=False)
+
+
+@pytest.mark.usefixtures("kernels")
+def test_long_lines_are_read_in_pieces_and_mapped_files_too(monkeypatch, tmp_path):
+    data = space([number(1, 1) + number(2, 10**6 * i) + bytes(0) for i in range(9000)])
+    whole = read(data, compiled=True)
+    monkeypatch.setattr(sweep, "_PIECE", 5000)
+    (tmp_path / "x").write_bytes(data)
+    mapped = Source(Path(tmp_path / "x").read_bytes, "x", tmp_path / "x").mapped
+    layout = Sweeper.of(mapped).walk(data.index(b"\x22"), len(data))
+    assert len(layout) > 5
+    assert read(data, compiled=True) == whole == read(mapped[:], compiled=False)
+
+
+def test_ids_are_found_in_tables_and_beyond_them():
+    keys = np.array([-5, 0, 3, 2**40], dtype=np.int64)
+    table = IdTable(keys, np.array([7, 8, 9, 10], dtype=np.int32), missing=-1)
+    dense, far, of_far = table._arrays
+    assert dense.tolist() == [8, -1, -1, 9]
+    assert (far.tolist(), of_far.tolist()) == ([-5, 2**40], [7, 10])
+
+
+def test_an_empty_table_of_texts_can_grow():
+    table = TextTable()
+    table.grow()
+    assert table.texts() == []
