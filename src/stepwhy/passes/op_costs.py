@@ -14,7 +14,7 @@ import numpy as np
 from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.nesting import inherit
-from stepwhy.trace import NULL, FlowKind, Kind, Role
+from stepwhy.trace import NULL, FlowKind, Kind, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def _rows(trace: Trace) -> NDArray[np.int64]:
         return np.empty(0, dtype=np.int64)
     role = trace.tracks.role[slices.track]
     device_kinds = (Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET)
-    on_stream = (role == Role.STREAM) & np.isin(slices.kind, [int(k) for k in device_kinds])
+    on_stream = (role == Role.STREAM) & trace.is_kind(*device_kinds)
     is_host_op = (slices.kind == Kind.OP) | (slices.scope != NULL)
     on_host = (role == Role.HOST_THREAD) & is_host_op
     named = ~np.isin(slices.scope, trace.strings_where(_BOOKKEEPING))
@@ -126,7 +126,7 @@ def _measures(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     own_ns = np.where(extra[rows, 0] == NULL, own_ns, extra[rows, 0])
     on_host = trace.tracks.role[trace.slices.track[rows]] == Role.HOST_THREAD
     # Of these it is bytes moved, not made.
-    is_moved = np.isin(trace.slices.kind[rows], [int(Kind.MEMCPY), int(Kind.COLLECTIVE)])
+    is_moved = among(trace.slices.kind[rows], (Kind.MEMCPY, Kind.COLLECTIVE))
     return np.stack(
         [
             np.ones(len(rows), dtype=np.int64),
