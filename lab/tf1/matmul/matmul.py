@@ -1,5 +1,7 @@
 """Multiplies two matrices of random numbers, and shows where the time goes.
 
+They are drawn anew in every run, or kept in variables.
+
 With --trace, also as such programs do it themselves: one run with FULL_TRACE, its timeline written
 as a Chrome trace, and the profile printed by name scope.
 """
@@ -12,10 +14,14 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.client import timeline
 
 
-def build(rows, inner, columns):
+def kept(shape, name):
+    return tf.get_variable(name, initializer=tf.random_normal(shape), trainable=False)
+
+
+def build(rows, inner, columns, operand=tf.random_normal):
     with tf.name_scope("data"):
-        a = tf.random_normal([rows, inner], name="a")
-        b = tf.random_normal([inner, columns], name="b")
+        a = operand([rows, inner], name="a")
+        b = operand([inner, columns], name="b")
     with tf.name_scope("product"):
         c = tf.matmul(a, b)
         return tf.reduce_sum(c), tf.reduce_max(tf.nn.relu(c))
@@ -34,6 +40,7 @@ def trace(session, fetches):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operands", choices=["drawn", "kept"], default="drawn")
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--inner", type=int, default=5000)
     parser.add_argument("--columns", type=int, default=1000)
@@ -42,8 +49,10 @@ def main():
     args = parser.parse_args()
 
     tf.disable_v2_behavior()
-    fetches = build(args.rows, args.inner, args.columns)
+    operand = kept if args.operands == "kept" else tf.random_normal
+    fetches = build(args.rows, args.inner, args.columns, operand)
     with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
         for step in range(args.steps):
             start = time.perf_counter()
             _, largest = session.run(fetches)
