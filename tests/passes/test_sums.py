@@ -1,9 +1,11 @@
 """Sums that damaged records could turn below zero."""
 
+import msgspec
 import numpy as np
 import pytest
 from tests.passes.timeline import Timeline
 
+from stepwhy.engine.assemble import assemble
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.sums import total_of
 from stepwhy.trace import Kind
@@ -30,3 +32,21 @@ def test_kernels_and_copies_that_no_device_runs_do_not_come_out_below_zero():
         timeline.copy(n, n + 1, size=2**61)
     totals = Facts(timeline.trace()).totals[0]
     assert (totals.kernel_ns, totals.h2d_bytes) == (2**63 - 1, 2**63 - 1)
+
+
+def test_no_number_of_a_result_leaves_64_bits():
+    timeline = Timeline(unit_ns=1)
+    for n in range(8):
+        timeline.add(timeline.stream(), Kind.KERNEL, n, n + 2**61, name="k")
+        timeline.copy(n, n + 1, size=2**61)
+    result = assemble(Facts(timeline.trace()), "trace.json", "test")
+    assert [v for v in numbers(msgspec.to_builtins(result)) if not 0 <= v < 2**63] == []
+    assert result.ops[0].total_ns == 2**63 - 1
+
+
+def numbers(value):
+    if isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from numbers(inner)
+    elif isinstance(value, int):
+        yield value

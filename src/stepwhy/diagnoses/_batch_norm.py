@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepwhy.diagnoses._look import NOWHERE, outermost, steady_rows
+from stepwhy.passes.sums import total_of
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
@@ -310,4 +311,4 @@ def attributed(facts: Facts) -> float:
     is_named = np.zeros(len(slices), dtype=bool)
     is_named[launches.device_rows[known][callers != NOWHERE]] = True
     named = kernels[is_named[kernels]]
-    return float(slices.dur_ns[named].sum() / max(int(slices.dur_ns[kernels].sum()), 1))
+    return total_of(slices.dur_ns[named]) / max(total_of(slices.dur_ns[kernels]), 1)

@@ -41,6 +41,7 @@ from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
 from stepwhy.passes.pipelines import find_pipelines
+from stepwhy.passes.sums import total_of
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _slow_start(facts: Facts, queues: list[Pipeline]) -> Finding | None:
     room = (queue.capacity or 2 * queue.reserve) - queue.reserve
     if waited is None or queue.reserve < KEPT_BACK * max(room, 1):
         return None
-    watched = int(facts.trace.marks.dur_ns.sum())
+    watched = total_of(facts.trace.marks.dur_ns)
     if waited < max(SHORTEST_START_NS, SLOW_START * watched):
         return None
     found = [

@@ -37,6 +37,7 @@ from stepwhy.diagnoses._look import mean_within, on_scale, steady_rows, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.host_load import host_load
+from stepwhy.passes.sums import total_of
 from stepwhy.trace import NULL, Copy, Kind, among
 from stepwhy.units import NS_PER_S
 
@@ -148,7 +149,7 @@ def _speed(facts: Facts, link: _Link, steady: NDArray[np.int64]) -> _Speed | Non
     attainable = float((slices.bytes[large] / slices.dur_ns[large]).max())
     rows = _of_link(facts, link, steady)
     running = time_of(facts, rows)
-    achieved = float(slices.bytes[rows].sum()) / running.total_ns
+    achieved = total_of(slices.bytes[rows]) / running.total_ns
     for activity in facts.leading:
         running = running - activity.compute
     exposed = on_scale(facts, mean_within(facts, running), "transfer")

@@ -34,6 +34,7 @@ from stepwhy.passes.host_load import host_load
 from stepwhy.passes.parallel import parallel_use
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.sums import total_of
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
 from stepwhy.units import format_ns
@@ -147,7 +148,7 @@ def _phases(facts: Facts) -> dict[str, int]:
     for phase in np.unique(facts.phases[rows]):
         chosen = rows[facts.phases[rows] == phase]
         sums[Phase(int(phase)).name.lower()] = facts.mean_ns(
-            float(facts.nesting.self_ns[chosen].sum())
+            total_of(facts.nesting.self_ns[chosen])
         )
     return dict(sums)
 

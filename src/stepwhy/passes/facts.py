@@ -21,6 +21,7 @@ from stepwhy.passes.ops import OpRow, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
 from stepwhy.passes.steps import StepTable, find_steps
+from stepwhy.passes.sums import LARGEST
 from stepwhy.passes.threads import Threads, find_threads
 from stepwhy.trace import DeviceKind, Kind, Role
 
@@ -233,7 +234,7 @@ class Facts:
 
     def mean_ns(self, sums: float) -> int:
         """A sum over the steady steps as a mean per step."""
-        return round(sums / max(self.steady_count, 1))
+        return min(round(sums / max(self.steady_count, 1)), LARGEST)
 
     def in_steady(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the rows whose slice starts inside a steady step."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.passes.sums import LARGEST
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -107,11 +108,11 @@ def _sums(
 
 
 def _exact_sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[int]:
-    """Sums per group; a damaged file can hold times whose sum no int64 holds."""
+    """Sums per group, at most what 64 bits hold: a damaged file can hold times that sum to more."""
     halves = np.zeros((2, groups), dtype=np.int64)
     np.add.at(halves[0], group, values >> _HALF_BITS)
     np.add.at(halves[1], group, values & ((1 << _HALF_BITS) - 1))
-    return [(high << _HALF_BITS) + low for high, low in halves.T.tolist()]
+    return [min((high << _HALF_BITS) + low, LARGEST) for high, low in halves.T.tolist()]
 
 
 def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:

@@ -9,7 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
+"""What 64 bits hold."""
+
 # A sum that is smaller as a double is far from where integers of 64 bits end.
 _SAFE = 2.0**62
 
@@ -23,7 +25,7 @@ def total_of(values: NDArray[np.int64]) -> int:
     if float(values.sum(dtype=np.float64)) < _SAFE:
         return int(values.sum())
     total: int = sum(values.tolist())
-    return min(total, _LARGEST)
+    return min(total, LARGEST)
 
 
-__all__ = ["total_of"]
+__all__ = ["LARGEST", "total_of"]
