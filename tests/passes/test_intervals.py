@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.intervals import Intervals, first_of
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
 SPAN = 40
@@ -48,6 +48,28 @@ def test_set_operations(a, b):
         assert_canonical(result)
         assert of(result).tolist() == expected.tolist()
         assert result.total_ns == expected.sum()
+
+
+@FEW
+@given(st.lists(spans, min_size=1, max_size=4))
+def test_every_moment_belongs_to_the_first_set_that_holds_it(several):
+    parts = first_of([intervals(pairs) for pairs in several])
+    taken = np.zeros(SPAN, dtype=bool)
+    for pairs, part in zip(several, parts, strict=True):
+        assert_canonical(part)
+        assert of(part).tolist() == (cells(pairs) & ~taken).tolist()
+        taken |= cells(pairs)
+    assert of(Intervals.union(parts)).tolist() == taken.tolist()
+
+
+@FEW
+@given(spans)
+def test_covered_is_when_more_has_begun_than_has_ended(pairs):
+    lasting = [(start, end) for start, end in pairs if start < end]
+    begins, ends = np.asarray(lasting, dtype=np.int64).reshape(-1, 2).T
+    covered = Intervals.covered(begins[::-1], ends)
+    assert_canonical(covered)
+    assert of(covered).tolist() == cells(lasting).tolist()
 
 
 @FEW

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
-from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.intervals import Intervals, first_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepwhy.passes.evidence import Evidence
     from stepwhy.passes.steps import StepTable
 
-_HOST_CATEGORIES = ("input_wait", "compile", "sync", "dispatch", "python", "storage")
+_AFTER_COMMUNICATION = ("compile", "sync", "dispatch", "python", "storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,41 +47,29 @@ def partition(
     Args:
         activities: The devices; time in which any of them computes is compute.
         evidence: What the host was doing.
-        start_ns: Start of the span.
+        start_ns: Start of the span, which holds all of these.
         end_ns: Its end.
     """
-    rest = Intervals.single(start_ns, end_ns)
-    sets: dict[str, Intervals] = {}
-
-    def claim(category: str, claimed: Intervals) -> None:
-        nonlocal rest
-        mine = rest & claimed
-        sets[category] = sets.get(category, Intervals.empty()) | mine
-        rest = rest - mine
-
-    claim("compute", _union([a.compute for a in activities]))
-    claim("communication", _union([a.communication for a in activities]))
-    claim("transfer", _union([a.transfer for a in activities]))
-    for category in _HOST_CATEGORIES[:1]:
-        claim(category, evidence[category])
-    claim("communication", evidence["communication"])
-    for category in _HOST_CATEGORIES[1:]:
-        claim(category, evidence[category])
-    sets["unexplained"] = rest
-    return Partition(sets)
+    claims = [
+        ("compute", Intervals.union([a.compute for a in activities])),
+        ("communication", Intervals.union([a.communication for a in activities])),
+        ("transfer", Intervals.union([a.transfer for a in activities])),
+        ("input_wait", evidence["input_wait"]),
+        ("communication", evidence["communication"]),
+        *((category, evidence[category]) for category in _AFTER_COMMUNICATION),
+        ("unexplained", Intervals.single(start_ns, end_ns)),
+    ]
+    parts: dict[str, list[Intervals]] = {category: [] for category in CATEGORIES}
+    owned = first_of([claimed for _, claimed in claims])
+    for (category, _), part in zip(claims, owned, strict=True):
+        parts[category].append(part)
+    return Partition({category: Intervals.union(part) for category, part in parts.items()})
 
 
 def unexplained(start_ns: int, end_ns: int) -> Partition:
     """The partition of [start, end) of which nothing is known."""
     sets = dict.fromkeys(CATEGORIES, Intervals.empty())
     return Partition(sets | {"unexplained": Intervals.single(start_ns, end_ns)})
-
-
-def _union(sets: list[Intervals]) -> Intervals:
-    result = Intervals.empty()
-    for one in sets:
-        result = result | one
-    return result
 
 
 def mean_exact(

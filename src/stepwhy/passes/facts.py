@@ -143,10 +143,10 @@ class Facts:
     @cached_property
     def span(self) -> tuple[int, int]:
         """First start and last end of anything in the trace or its steps, ns."""
-        slices = self.trace.slices
-        starts = np.append(slices.start_ns, self.steps.starts)
-        ends = np.append(self.trace.end_ns, self.steps.ends)
-        return int(starts.min()), int(ends.max())
+        slices, steps = self.trace.slices, self.steps
+        starts = [*slices.start_ns[:1].tolist(), *steps.starts.tolist()]
+        ends = [int(self.trace.end_ns.max())] if len(slices) else []
+        return min(starts), max(ends + steps.ends.tolist())
 
     @cached_property
     def partition(self) -> Partition:
@@ -155,14 +155,21 @@ class Facts:
         Without a record of the device that was used, nothing is known to be idle time, so what
         the host did explains none of it.
         """
-        meta = self.trace.meta
-        if meta.limit or (meta.device_expected and not self.leading):
+        if not self._is_explained:
             return unexplained(*self.span)
         return partition(self.leading, self.evidence, *self.span)
+
+    @property
+    def _is_explained(self) -> bool:
+        """Whether the record can show where a step's time goes."""
+        meta = self.trace.meta
+        return not meta.limit and (bool(self.leading) or not meta.device_expected)
 
     @cached_property
     def device_partitions(self) -> list[Partition]:
         """The breakdown of each device of `activities`, over the whole trace."""
+        if len(self.leading) == len(self.activities) == 1 and self._is_explained:
+            return [self.partition]
         return [partition([a], self.evidence, *self.span) for a in self.activities]
 
     @cached_property
