@@ -1,6 +1,7 @@
 """How the bytes of an XPlane profile are read: many events at a time, and safely."""
 
 import random
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,6 +15,41 @@ from stepwhy.importers.xplane.layout import DamagedError, inside, parts, read_la
 from stepwhy.importers.xplane.nesting import enclosing, nearest
 from stepwhy.importers.xplane.scan import INT, REFERENCE, TEXT, scan_events
 from stepwhy.importers.xplane.varints import REACH, Wire
+
+
+class Way:
+    """Has rows compared by compiled kernels, or without any."""
+
+    def __init__(self, *, compiled):
+        self.compiled = compiled
+
+    def __enter__(self):
+        self._patches = (
+            [] if self.compiled else [patch(f"{_XPLANE}.{m}.kernel", _none) for m in _USERS]
+        )
+        for one in self._patches:
+            one.start()
+
+    def __exit__(self, *_):
+        for one in self._patches:
+            one.stop()
+
+
+_XPLANE = "stepwhy.importers.xplane"
+_USERS = ("events", "nesting")
+
+
+def _none(_):
+    return None
+
+
+def both_ways(test):
+    """Run a test with kernels and without."""
+    ways = pytest.mark.parametrize(
+        "way", [Way(compiled=True), Way(compiled=False)], ids=["compiled", "numpy"]
+    )
+    return pytest.mark.usefixtures("kernels")(ways(test))
+
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SMALL = st.integers(0, 300)
@@ -218,15 +254,29 @@ def test_fields_under_a_path():
 
 # --- groups ---
 
-CODES = st.integers(0, 5) | st.integers(10**6, 10**6 + 3) | st.integers(2**40, 2**40 + 2)
+
+def test_many_groups_are_told_apart(kernels):
+    assert kernels("group_rows")
+    column = np.arange(100_000, dtype=np.int64) % 70_000
+    first, group = alike(column * 10**6)
+    assert first.tolist() == list(range(70_000))
+    assert group.tolist() == column.tolist()
 
 
-@given(st.lists(st.tuples(CODES, CODES), max_size=40), st.integers(0, 1))
+CODES = (
+    st.just(-3) | st.integers(0, 5) | st.integers(10**6, 10**6 + 3) | st.integers(2**40, 2**40 + 2)
+)
+
+
+@both_ways
+@given(st.lists(st.tuples(CODES, CODES, st.booleans()), max_size=40), st.integers(0, 1))
 @settings(derandomize=True, deadline=None, max_examples=150)
-def test_rows_are_grouped_in_the_order_of_the_file(pairs, offset):
+def test_rows_are_grouped_in_the_order_of_the_file(way, pairs, offset):
     columns = [np.array([p[i] for p in pairs], dtype=np.int64) for i in (0, 1)]
     columns[offset] += 10**6
-    first, group = alike(*columns)
+    flags = np.array([p[2] for p in pairs], dtype=bool)
+    with way:
+        first, group = alike(*columns, np.arange(len(pairs), dtype=np.int32) * 0, flags)
     seen = list(dict.fromkeys(pairs))
     assert [pairs[row] for row in first] == seen
     assert group.tolist() == [seen.index(pair) for pair in pairs]
@@ -256,18 +306,21 @@ def plainly(first, starts, ends):
     return found
 
 
+@both_ways
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15)), max_size=25), max_size=3),
     st.randoms(use_true_random=False),
 )
 @settings(derandomize=True, deadline=None, max_examples=150)
-def test_the_innermost_open_event_is_found(threads, choice):
+def test_the_innermost_open_event_is_found(way, threads, choice):
     threads = [sorted(t, key=lambda e: (e[0], -e[1])) for t in threads]
     sizes = [len(t) for t in threads]
     first = np.repeat(np.cumsum([0, *sizes])[:-1], sizes).astype(np.int64)
     starts = np.array([s for t in threads for s, _ in t], dtype=np.int64)
     ends = starts + np.array([d for t in threads for _, d in t], dtype=np.int64)
-    outer = enclosing(first, starts, ends)
+    line = np.repeat(np.arange(len(sizes)), sizes)
+    with way:
+        outer = enclosing(line, starts, ends - starts)
     assert outer.tolist() == plainly(first.tolist(), starts.tolist(), ends.tolist())
     holds = np.array([choice.random() < 0.4 for _ in starts], dtype=bool)
     expected = []
@@ -276,15 +329,18 @@ def test_the_innermost_open_event_is_found(threads, choice):
         while at >= 0 and not holds[at]:
             at = outer[at]
         expected.append(at)
-    assert nearest(outer, holds).tolist() == expected
+    with way:
+        assert nearest(outer, holds).tolist() == expected
 
 
-def test_many_flat_events_take_few_rounds():
+@both_ways
+def test_many_flat_events_take_few_rounds(way):
     count = 100_000
     starts = np.arange(count, dtype=np.int64) * 10
     ends = starts + 5
     starts[0], ends[0] = 0, 10 * count
-    outer = enclosing(np.zeros(count, dtype=np.int64), starts, ends)
+    with way:
+        outer = enclosing(np.zeros(count, dtype=np.int64), starts, ends - starts)
     assert outer[0] == -1
     assert (outer[1:] == 0).all()
 

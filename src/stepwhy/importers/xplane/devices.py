@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.importers.tensorflow.ops import phase_of
-from stepwhy.importers.xplane.events import MISSING, alike, ranked
+from stepwhy.importers.xplane.events import MISSING, alike
 from stepwhy.importers.xplane.names import (
     async_hlo_kind,
     copy_details,
@@ -73,7 +73,7 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
     reader = _Reader(table, plane, events, space)
     details = [events.texts[stat] for stat in _DETAILS if stat in events.texts]
     if space.programs:
-        details += [events.text("hlo_op"), ranked(events.number("program_id"))]
+        details += [events.text("hlo_op"), events.number("program_id")]
     first, group = alike(events.line, events.name, *details)
     looks = [reader.look(row) for row in first.tolist()]
     table.add(events, looks, group)

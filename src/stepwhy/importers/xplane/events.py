@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from stepwhy.native import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
 
 MISSING = np.iinfo(np.int64).min
 """Stands for a number that an event does not carry."""
@@ -22,6 +24,9 @@ _LARGEST_CODE = 1 << 31
 # A table of this many times the rows still fits where sorting them would take longer.
 _DENSE = 4
 _SMALL = 1024  # rows of a table that fits whatever the rows are
+# Kernels number rows with 32 bits; the first table of groups has room for so many.
+_MOST_ROWS = 1 << 31
+_FIRST_GROUPS = 1 << 12
 
 
 class Texts:
@@ -88,10 +93,12 @@ class Events:
     def text(self, stat: str) -> Ints:
         """A statistic as codes."""
         found = self.texts.get(stat)
-        return np.zeros(len(self), dtype=np.int64) if found is None else found
+        return np.zeros(len(self), dtype=np.int32) if found is None else found
 
     def take(self, rows: Ints | NDArray[np.bool_]) -> Events:
-        """Some of them."""
+        """Some of them; the events themselves where that is all."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         return Events(
             self.line[rows],
             self.name[rows],
@@ -120,22 +127,45 @@ def joined(parts: Sequence[Events]) -> Events:
 
 def joined_columns(columns: Iterable[Ints]) -> Ints:
     """Columns one after the other."""
-    return np.concatenate([np.empty(0, dtype=np.int64), *columns])
+    found = list(columns)
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
 def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Group rows that agree in all columns.
 
     Args:
-        columns: Codes, none negative, equally long.
+        columns: Numbers of any kind, equally long.
 
     Returns:
         The first row of every group, in the order of the file; the group of every row.
     """
+    compiled = kernel("group_rows")
+    if compiled is None or len(columns[0]) >= _MOST_ROWS:
+        return _alike(*columns)
+    given = [np.ascontiguousarray(column) for column in columns]
+    of_columns = np.array([(c.ctypes.data, c.itemsize) for c in given], dtype=np.int64)
+    rows, room = len(columns[0]), _FIRST_GROUPS
+    group = np.empty(rows, dtype=np.int32)
+    while True:
+        first = np.empty(room, dtype=np.int32)
+        slots = np.zeros(2 * room, dtype=np.int32)
+        # The fields of the kernel, in its order.
+        fields = [of_columns.ctypes.data, len(given), rows, slots.ctypes.data, len(slots) - 1]
+        fields += [first.ctypes.data, room, group.ctypes.data]
+        groups = compiled(np.array(fields, dtype=np.int64).ctypes.data)
+        if groups >= 0:
+            return first[:groups], group
+        room *= 8
+
+
+def _alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """As `alike`, one column after the other."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         codes = column.astype(np.int64, copy=False)
-        codes = codes if codes.max(initial=0) < _LARGEST_CODE else ranked(codes)
+        is_code = codes.min(initial=0) >= 0 and codes.max(initial=0) < _LARGEST_CODE
+        codes = codes if is_code else ranked(codes)
         largest = int(codes.max(initial=0))
         if largest:
             key = _dense(key * (largest + 1) + codes)
@@ -146,6 +176,17 @@ def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
     place = np.empty(groups, dtype=np.int64)
     place[order] = np.arange(groups)
     return first[order], place[key]
+
+
+def distinct(codes: Ints) -> NDArray[np.intp]:
+    """The codes that occur, ascending.
+
+    Args:
+        codes: None negative, and not much larger than they are many.
+    """
+    taken = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
+    taken[codes] = True
+    return np.flatnonzero(taken)
 
 
 def ranked(column: Ints) -> Ints:

@@ -9,12 +9,12 @@ run on a thread of the program are work of the CPU all the same.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepwhy.importers.xplane.annotations import Guess, Seen, guess, guess_of_worker
-from stepwhy.importers.xplane.events import MISSING, alike, ranked
+from stepwhy.importers.xplane.events import MISSING, alike, distinct
 from stepwhy.importers.xplane.names import BOOKKEEPING, EAGER_KERNEL, copy_details, eager_op
 from stepwhy.importers.xplane.nesting import enclosing, nearest
 from stepwhy.importers.xplane.table import Look
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.xplane.planes import Plane, Space
     from stepwhy.importers.xplane.table import SliceTable
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
     Bools = NDArray[np.bool_]
 
 # Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.
@@ -41,6 +41,8 @@ _OWNERS = (Kind.FRAMEWORK, Kind.COMPILE, Kind.INPUT, Kind.SYNC, Kind.STORAGE)
 # Ids of lines that the profiler's tools derive; written as signed or as unsigned numbers.
 # Source: tsl/profiler/utils/trace_utils.h.
 _DERIVED = frozenset(n - wrap for n in range(0xDEADBEEF, 0xDEADBEEF + 290) for wrap in (0, 1 << 32))
+# Statistics of which it matters whether an event has them.
+_MARKING = ("step_num", "correlation_id")
 _COPYING = {Kind.LAUNCH, Kind.SYNC}
 
 
@@ -71,6 +73,7 @@ class HostReader:
         self._programs = space.programs
         self._has_accelerator = has_accelerator
         self._process = process
+        self._codes = distinct(self._marks.name)
         self._events = _in_order(self._marks.take(~self._named(self._marks, BOOKKEEPING.match)))
 
     def add(self) -> None:
@@ -83,15 +86,13 @@ class HostReader:
             count=len(self._marks) - len(events),
             dropped=True,
         )
-        outer = enclosing(_first_of_line(events.line), events.start_ns, events.end_ns)
+        outer = enclosing(events.line, events.start_ns, events.dur_ns)
         first, group = self._alike(outer)
         guesses = [self._guess(*row) for row in first]
         owned = _owned(guesses, group, outer)
-        ordinal = np.maximum(events.number("device_ordinal"), 0)
-        rows, final = alike(group, owned, ranked(ordinal), events.text("memcpy_details"))
+        rows, final = alike(group, owned, *self._details())
         looks = [
-            self._look(row, guesses[group[row]], owned=bool(owned[row]), ordinal=int(ordinal[row]))
-            for row in rows.tolist()
+            self._look(row, guesses[group[row]], owned=bool(owned[row])) for row in rows.tolist()
         ]
         self._table.add(events, looks, final, self._ends())
 
@@ -103,25 +104,32 @@ class HostReader:
             the group of every event.
         """
         events, texts = self._events, self._texts
-        feeds = nearest(outer, self._runs_pipeline()) >= 0
+        deciding: list[Ints | Bools] = [events.line, events.name]
+        feeds = self._around(outer, self._runs_pipeline()) >= 0
         op = self._by_name(events, lambda name: texts.code(eager_op(name)))
-        around = nearest(outer, op > 0)
-        outer_op = np.where(around >= 0, op[around], 0) * self._named(
-            events, EAGER_KERNEL.fullmatch
-        )
-        first, group = alike(
-            events.line,
-            events.name,
-            feeds,
-            outer_op,
-            events.number("step_num") != MISSING,
-            events.number("correlation_id") != MISSING,
-            events.text("tf_function_call"),
-            events.text("hlo_op") if self._programs else events.text("hlo_op") > 0,
-            ranked(events.number("program_id")) if self._programs else feeds,
-        )
+        around = self._around(outer, op > 0)
+        is_kernel = self._named(events, EAGER_KERNEL.fullmatch)
+        outer_op = np.where(is_kernel & (around >= 0), op[around], 0)
+        deciding += [column for column in (feeds, outer_op) if column.any()]
+        deciding += [events.numbers[n] != MISSING for n in _MARKING if n in events.numbers]
+        deciding += _present(events.texts, "tf_function_call")
+        if self._programs:
+            deciding += _present(events.texts, "hlo_op") + _present(events.numbers, "program_id")
+        else:
+            deciding += [column > 0 for column in _present(events.texts, "hlo_op")]
+        first, group = alike(*deciding)
         found = zip(first.tolist(), feeds[first].tolist(), outer_op[first].tolist(), strict=True)
         return [(row, fed, texts[code]) for row, fed, code in found], group
+
+    def _details(self) -> list[Ints]:
+        """What tells apart how two events look that are of the same kind."""
+        events = self._events
+        ordinals = _present(events.numbers, "device_ordinal")
+        return ordinals + _present(events.texts, "memcpy_details")
+
+    def _around(self, outer: Ints, holds: Bools) -> Ints:
+        """As `nearest`, at no cost where it holds for none."""
+        return nearest(outer, holds) if holds.any() else np.full(len(outer), -1, dtype=np.int32)
 
     def _guess(self, row: int, feeds: bool, outer_op: str) -> Guess:
         events, texts = self._events, self._texts
@@ -146,8 +154,10 @@ class HostReader:
         key = MISSING if program is None else int(program[row])
         return self._programs.op_name(key, self._text("hlo_op", row))
 
-    def _look(self, row: int, found: Guess, *, owned: bool, ordinal: int) -> Look:
+    def _look(self, row: int, found: Guess, *, owned: bool) -> Look:
         kind = Kind.FRAMEWORK if owned else found.kind
+        ordinals = self._events.numbers.get("device_ordinal")
+        ordinal = 0 if ordinals is None else max(int(ordinals[row]), 0)
         track = self._track(int(self._events.line[row]), found.role, ordinal)
         name = self._texts[int(self._events.name[row])]
         look = Look(track, kind, found.name or name, found.source, found.phase)
@@ -172,7 +182,10 @@ class HostReader:
 
     def _runs_pipeline(self) -> Bools:
         """Which events run a graph for the input pipeline."""
-        of_calls = self._marks.number("id")[self._named(self._marks, _PIPELINE_CALL.match)]
+        calls = self._named(self._marks, _PIPELINE_CALL.match)
+        if not calls.any():
+            return np.zeros(len(self._events), dtype=np.bool_)
+        of_calls = self._marks.number("id")[calls]
         ids = self._events.number("id")
         runs = self._events.name == self._texts.code(_GRAPH_RUN)
         found: Bools = runs & (ids != MISSING) & np.isin(ids, of_calls)
@@ -180,16 +193,14 @@ class HostReader:
 
     def _ends(self) -> Ints | None:
         """Where instructions end that run asynchronously, as their marks say; None without any."""
-        marks = self._marks.take(self._named(self._marks, lambda n: n.startswith(_END_MARK)))
-        if not len(marks):
+        are_marks = self._named(self._marks, lambda n: n.startswith(_END_MARK))
+        if not are_marks.any():
             return None
+        marks = self._marks.take(are_marks)
         texts = self._texts
         ended = self._by_name(marks, lambda n: texts.code(n.removeprefix(_END_MARK)))
         ids = np.concatenate([marks.number("_c"), self._events.number("_p")])
-        pair = alike(
-            np.concatenate([ended, self._events.name]),
-            ranked(ids),
-        )[1]
+        pair = alike(np.concatenate([ended, self._events.name]), ids)[1]
         ends = np.full(int(pair.max()) + 1, NULL)
         ends[pair[: len(marks)]] = marks.start_ns
         return ends[pair[len(marks) :]]
@@ -203,10 +214,14 @@ class HostReader:
         return self._by_name(events, lambda name: int(bool(holds(name)))) > 0
 
     def _by_name(self, events: Events, value: Callable[[str], int]) -> Ints:
-        """For every event a value that its name tells."""
-        first, group = alike(events.name)
-        values = [value(self._texts[code]) for code in events.name[first].tolist()]
-        return np.array(values, dtype=np.int64)[group]
+        """For every event a value that its name tells, none negative."""
+        values = [value(self._texts[code]) for code in self._codes.tolist()]
+        if not any(values):
+            return np.zeros(len(events), dtype=np.int32)
+        table = np.zeros(int(self._codes.max()) + 1, dtype=np.int32)
+        table[self._codes] = values
+        found: Ints = table[events.name]
+        return found
 
 
 def _recorded(table: SliceTable, plane: Plane) -> Events:
@@ -239,10 +254,9 @@ def _later(column: Ints) -> Bools:
     return column[1:] > column[:-1]
 
 
-def _first_of_line(line: Ints) -> Ints:
-    """Row of the first event on the same thread."""
-    first = np.flatnonzero(np.diff(line, prepend=-1))
-    return np.repeat(first, np.diff(first, append=len(line)))
+def _present(columns: dict[str, Ints], *stats: str) -> list[Ints]:
+    """The columns of statistics, of those that any event has."""
+    return [columns[stat] for stat in stats if stat in columns]
 
 
 def _has(events: Events, stat: str, row: int) -> bool:
@@ -252,9 +266,8 @@ def _has(events: Events, stat: str, row: int) -> bool:
 
 def _owned(guesses: list[Guess], group: Ints, outer: Ints) -> Bools:
     """Which events belong to the framework, as what encloses them does."""
-    kinds = np.array([int(g.kind) for g in guesses], dtype=np.int64)[group]
     of_caller = np.array([g.of_caller for g in guesses], dtype=np.bool_)[group]
+    owners = np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_)[group]
     around = nearest(outer, ~of_caller)
-    owners = np.isin(kinds, [int(k) for k in _OWNERS])
     owned: Bools = of_caller & (around >= 0) & owners[around]
     return owned

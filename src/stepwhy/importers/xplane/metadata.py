@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.importers.tensorflow.graphs import text
-from stepwhy.importers.xplane.events import MISSING, alike, ranked
+from stepwhy.importers.xplane.events import MISSING, alike
 from stepwhy.importers.xplane.scan import REFERENCE, TEXT, chosen
 from stepwhy.importers.xplane.sweep import Wanted
 from stepwhy.importers.xplane.tables import IdTable
@@ -147,7 +147,7 @@ class Metadata:
         """The entry of every id, -1 where there is none."""
         if not len(self._keys):
             return np.full(len(ids), -1)
-        first, group = alike(ranked(ids) if (ids < 0).any() else ids)
+        first, group = alike(ids)
         some = ids[first]
         place = np.minimum(np.searchsorted(self._keys, some), len(self._keys) - 1)
         found: Ints = np.where(self._keys[place] == some, place, -1)[group]
@@ -202,7 +202,7 @@ class Metadata:
 
     def _referred(self, keys: Ints) -> Ints:
         """Texts that stand among the names of statistics."""
-        first, group = alike(ranked(keys) if (keys < 0).any() else keys)
+        first, group = alike(keys)
         codes = [self._texts.code(self._stat_names.get(k, "")) for k in keys[first].tolist()]
         return np.array(codes, dtype=np.int64)[group]
 

@@ -2,18 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from stepwhy.native import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
+    Bools = NDArray[np.bool_]
 
 
-def enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
+def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> Ints:
     """The innermost event that is still open when each one starts, -1 for none.
+
+    Args:
+        line: The thread of every event, ascending.
+        start_ns: Starts; on each thread ascending, the longest first of those that are equal.
+        dur_ns: Durations.
+    """
+    compiled = kernel("enclose_events")
+    if compiled is None:
+        return _enclosing(_first_of_line(line), start_ns, start_ns + dur_ns).astype(np.int32)
+    outer = np.empty(len(line), dtype=np.int32)
+    columns = (
+        np.ascontiguousarray(line, dtype=np.int32),
+        np.ascontiguousarray(start_ns, dtype=np.int64),
+        np.ascontiguousarray(dur_ns, dtype=np.int64),
+    )
+    compiled(*(column.ctypes.data for column in columns), len(line), outer.ctypes.data)
+    return outer
+
+
+def nearest(outer: Ints, holds: Bools) -> Ints:
+    """The innermost event around each one for which something holds, -1 for none.
+
+    Args:
+        outer: What `enclosing` returned.
+        holds: For every event.
+    """
+    compiled = kernel("nearest_events")
+    if compiled is None:
+        return _nearest(outer, holds)
+    outer = np.ascontiguousarray(outer, dtype=np.int32)
+    found = np.empty_like(outer)
+    holds = np.ascontiguousarray(holds)
+    compiled(outer.ctypes.data, holds.ctypes.data, len(outer), found.ctypes.data)
+    return found
+
+
+def _first_of_line(line: Ints) -> Ints:
+    """Row of the first event on the same thread."""
+    first = np.flatnonzero(np.diff(line, prepend=-1))
+    return np.repeat(first, np.diff(first, append=len(line)))
+
+
+def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
+    """As `enclosing`, for all events at once.
 
     Every event begins with the one before it as its candidate. While the candidate is over, its
     own candidate takes its place: what lies between the two was over even earlier. So candidates
@@ -21,7 +68,7 @@ def enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
 
     Args:
         first: Row of the first event on the same thread, for every event.
-        start_ns: Starts; on each thread ascending, the longest first of those that are equal.
+        start_ns: Starts.
         end_ns: Ends.
     """
     at = np.arange(len(first)) - 1
@@ -34,13 +81,7 @@ def enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
     return np.where(at >= first, at, -1)
 
 
-def nearest(outer: Ints, holds: NDArray[np.bool_]) -> Ints:
-    """The innermost event around each one for which something holds, -1 for none.
-
-    Args:
-        outer: What `enclosing` returned.
-        holds: For every event.
-    """
+def _nearest(outer: Ints, holds: Bools) -> Ints:
     at = outer.copy()
     rows = np.flatnonzero(at >= 0)
     rows = rows[~holds[at[rows]]]

@@ -256,7 +256,8 @@ def merge(name: str, planes: list[Plane]) -> Plane:
     lines: list[Line] = []
     for plane in planes:
         moved = [_place(line, places, lines) for line in plane.lines]
-        plane.events.line = np.array(moved, dtype=np.int64)[plane.events.line]
+        if moved != list(range(len(moved))):
+            plane.events.line = np.array(moved, dtype=np.int32)[plane.events.line]
     stats = {stat: value for p in reversed(planes) for stat, value in p.stats.items()}
     return Plane(name, stats, lines, _by_line(joined([p.events for p in planes])))
 

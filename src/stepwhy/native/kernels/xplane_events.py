@@ -11,7 +11,7 @@ from numba import njit
 
 from stepwhy.native.kernels.interning import number_of_text
 from stepwhy.native.kernels.wire import FAST, varint
-from stepwhy.native.memory import byte_at, put_half, put_word, word_at
+from stepwhy.native.memory import byte_at, half_at, put_half, put_word, word_at
 
 # Why a sweep ended: at its goal, at something that is no event, or because a table is full.
 DONE, STRANGE, FULL = range(3)
@@ -40,13 +40,6 @@ _MISSING = -(2**63)
 _LARGEST_NS = 1 << 62
 _WORD = 8  # bytes that an interned text must lie before the end of the data
 _NOTHING, _NUMBER, _CODE, _TABLE_FULL, _ODD = range(5)
-
-
-@njit(**FAST)
-def half_at(address):
-    """The int32 at an address."""
-    word = word_at(address) & 0xFFFFFFFF
-    return word - ((word & 0x80000000) << 1)
 
 
 @njit(**FAST)
