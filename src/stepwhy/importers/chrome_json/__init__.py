@@ -18,7 +18,7 @@ from stepwhy.importers.chrome_json.events import (
     count_untimed,
     looks_like_chrome_json,
 )
-from stepwhy.importers.chrome_json.times import LARGEST_NS
+from stepwhy.importers.chrome_json.times import LARGEST_NS, usable
 
 __all__ = [
     "LARGEST_NS",
@@ -30,4 +30,5 @@ __all__ = [
     "count_untimed",
     "looks_like_chrome_json",
     "read_records",
+    "usable",
 ]

@@ -20,6 +20,7 @@ from stepwhy.importers.chrome_json.pieces import NOT_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from mmap import mmap
 
     from stepwhy.importers.source import Source
 
@@ -57,34 +58,34 @@ class Tail:
     header: dict[str, Any]
 
 
-def first_record(data: bytes, source: Source) -> int:
+def first_record(data: bytes | mmap, source: Source) -> int:
     """Where the list of events begins, behind its bracket.
 
     Raises:
         CorruptInputError: There is no such list.
     """
     if is_list(data):
-        return data.index(b"[") + 1
+        return data.find(b"[") + 1
     found = _EVENTS_KEY.search(data)
     if found is None:
         raise _without_events(data, source)
     return found.end()
 
 
-def before_events(data: bytes) -> bytes:
+def before_events(data: bytes | mmap) -> bytes:
     """What stands before the key of the events."""
     found = _EVENTS_KEY.search(data)
     return data[: found.start()] if found else b""
 
 
-def is_list(data: bytes) -> bool:
+def is_list(data: bytes | mmap) -> bool:
     """Whether the file is a list of events, not an object that has one."""
     return data[:PIECE].lstrip(b" \t\r\n")[:1] == b"["
 
 
-def _without_events(data: bytes, source: Source) -> CorruptInputError:
+def _without_events(data: bytes | mmap, source: Source) -> CorruptInputError:
     try:
-        msgspec.json.decode(data, type=msgspec.Raw)
+        msgspec.json.decode(bytes(data), type=msgspec.Raw)
     except NOT_JSON:
         return no_events(source)
     return CorruptInputError(
@@ -101,13 +102,13 @@ def no_events(source: Source) -> CorruptInputError:
     )
 
 
-def cuts(data: bytes, position: int, end: int) -> Iterator[Cut]:
+def cuts(data: bytes | mmap, position: int, end: int) -> Iterator[Cut]:
     """The first places behind the next piece where the list may be cut, before `end`."""
     for found in islice(_BETWEEN.finditer(data, position + PIECE, end), _GUESSES):
         yield Cut(found.start() + 1, found.end())
 
 
-def find_tail(data: bytes, first: int) -> Tail | None:
+def find_tail(data: bytes | mmap, first: int) -> Tail | None:
     """The end of a file, None where it is torn or damaged there.
 
     Args:
@@ -118,7 +119,7 @@ def find_tail(data: bytes, first: int) -> Tail | None:
         return None
     for cut in _ends(data, first):
         whole = cut.begin == first
-        text = data if whole else data[:first] + data[cut.begin :]
+        text = data[:] if whole else data[:first] + data[cut.begin :]
         try:
             events, header = _around(text)
         except (*NOT_JSON, KeyError):
@@ -128,7 +129,7 @@ def find_tail(data: bytes, first: int) -> Tail | None:
     return None
 
 
-def header_around(data: bytes, first: int, end: int) -> dict[str, Any] | None:
+def header_around(data: bytes | mmap, first: int, end: int) -> dict[str, Any] | None:
     """The keys beside a list of events that ends with the bracket at `end`, None where damaged."""
     try:
         return _around(data[:first] + data[end:])[1]
@@ -136,7 +137,7 @@ def header_around(data: bytes, first: int, end: int) -> dict[str, Any] | None:
         return None
 
 
-def _ends(data: bytes, first: int) -> Iterator[Cut]:
+def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:
     """Cuts before the last piece, or further ahead, and in the end the beginning of the list."""
     window = PIECE
     while 2 * window < len(data) - first:
@@ -146,7 +147,7 @@ def _ends(data: bytes, first: int) -> Iterator[Cut]:
     yield Cut(first, first)
 
 
-def _is_torn(data: bytes) -> bool:
+def _is_torn(data: bytes | mmap) -> bool:
     """Whether a file does not end as it begins."""
     return data[-PIECE:].rstrip(b" \t\r\n")[-1:] != (b"]" if is_list(data) else b"}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from stepwhy.importers.chrome_json.times import ABSENT, LARGEST_NS, read_times
+from stepwhy.importers.chrome_json.times import ABSENT, read_times, usable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,8 +67,7 @@ def batch_of(events: list[Event[A]]) -> Batch[A]:
     dur_ns, endless = read_times([e.dur for e in events])
     phase = _code_points([e.ph for e in events])
     # A slice without a duration is not one of length zero; anything else has none.
-    timed = ~no_start & (np.abs(start_ns) < LARGEST_NS) & ~(endless & (phase == SLICE))
-    timed &= (dur_ns >= 0) & (dur_ns < LARGEST_NS) & (start_ns + dur_ns < LARGEST_NS)
+    timed = usable(start_ns, dur_ns) & ~no_start & ~(endless & (phase == SLICE))
     return Batch(events, phase, start_ns * timed, dur_ns * timed, timed)
 
 

@@ -6,16 +6,18 @@ from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import msgspec
+
     from stepwhy.trace import Health
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 22
 
 
 def valid_text(data: bytes, health: Health) -> bytes:
     """The file without its byte order mark; bytes that are not UTF-8 are replaced and counted."""
-    data = data.removeprefix(_BYTE_ORDER_MARK)
-    if data.isascii() or _is_utf8(data):
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    if data.isascii() or is_utf8(data):
         return data
     health.count(
         "invalid-utf8",
@@ -26,8 +28,8 @@ def valid_text(data: bytes, health: Health) -> bytes:
     return data.decode("utf-8", errors="replace").encode()
 
 
-def _is_utf8(data: bytes) -> bool:
-    """Whether a file is UTF-8, without a second copy of it."""
+def is_utf8(data: bytes | msgspec.Raw) -> bool:
+    """Whether a text is UTF-8, without a second copy of it."""
     decoder = getincrementaldecoder("utf-8")()
     view = memoryview(data)
     try:

@@ -75,6 +75,17 @@ def read_times(
     return ns, absent
 
 
+def usable(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64] | np.int64) -> NDArray[np.bool_]:
+    """Whether each is a time with a duration that is not negative, none of them absurdly large.
+
+    Args:
+        start_ns: Starts; (records,).
+        dur_ns: Durations; (records,), or one for all.
+    """
+    known: NDArray[np.bool_] = (np.abs(start_ns) < LARGEST_NS) & (start_ns + dur_ns < LARGEST_NS)
+    return known & (dur_ns >= 0) & (dur_ns < LARGEST_NS)
+
+
 def _read_plain(
     joined: bytes,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:

@@ -14,10 +14,13 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generat
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from stepwhy import native
 from stepwhy.importers.chrome_json import LARGEST_NS, Document, looks_like_chrome_json
 from stepwhy.importers.kineto.arguments import KinetoArgs
+from stepwhy.importers.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.importers.kineto.records import add_records
 from stepwhy.importers.kineto.run import device_memory, device_model, meta_of
 from stepwhy.trace import NULL, Health, TraceBuilder
@@ -45,7 +48,7 @@ def recognise(source: Source) -> bool:
         return True
     # Device properties, names of threads or arrows alone can fill the head.
     text = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return text[:1] in {b"{", b"["} and _CATEGORIES.search(source.data) is not None
+    return text[:1] in {b"{", b"["} and _CATEGORIES.search(source.mapped) is not None
 
 
 def read(source: Source) -> Trace | None:
@@ -54,8 +57,29 @@ def read(source: Source) -> Trace | None:
     Raises:
         CorruptInputError: The file holds not a single complete record.
     """
+    if source.size >= LARGE:
+        with suppress(NotPlainError):
+            return _read_plain(source)
     builder = TraceBuilder(Health())
-    document = Document(source, KinetoArgs, builder.health)
+    return _read(builder, Document(source, KinetoArgs, builder.health))
+
+
+def _read_plain(source: Source) -> Trace | None:
+    """Read a large file with the compiled kernel.
+
+    Raises:
+        NotPlainError: There is none yet, or the file is not for it.
+        CorruptInputError: As `read`.
+    """
+    kernel = native.kernel("scan_records")
+    if kernel is None:
+        native.prepare()
+        raise NotPlainError
+    builder = TraceBuilder(Health())
+    return _read(builder, PlainDocument(source, kernel, builder.health))
+
+
+def _read(builder: TraceBuilder, document: Document[KinetoArgs] | PlainDocument) -> Trace | None:
     base_ns = document.header.get("baseTimeNanoseconds")
     offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
     facts = add_records(builder, document, offset_ns, device_model(document.header))

@@ -6,25 +6,37 @@ As with slices, pools and threads are decided at their first sight.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.kineto.arguments import args_of, column
+from stepwhy.importers.chrome_json import Event
+from stepwhy.importers.kineto.arguments import KinetoArgs, args_of, column
 from stepwhy.importers.kineto.codes import Codes, first_of, longer
+from stepwhy.importers.kineto.numbers_of_sweep import OfSweep
+from stepwhy.importers.kineto.sweep import Records
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.chrome_json import Event
-    from stepwhy.importers.kineto.arguments import KinetoArgs
     from stepwhy.importers.kineto.facts import Facts
+    from stepwhy.importers.kineto.sweep import Swept
     from stepwhy.importers.kineto.tracks import Tracks
     from stepwhy.trace import TraceBuilder
 
 _THREAD = attrgetter("pid", "tid")
+# Arguments, and what stands for those that are not there.
+_TOLD = {
+    "device_type": 0,
+    "device_id": 0,
+    "change": 0,
+    "address": NULL,
+    "allocated": NULL,
+    "reserved": NULL,
+}
 _SAMPLES = ("memory allocated", "memory reserved")
 
 
@@ -43,7 +55,7 @@ class Changes:
     """
 
     rows: NDArray[np.int64]
-    events: list[Event[KinetoArgs]]
+    events: list[Event[KinetoArgs]] | Records
     columns: dict[str, NDArray[np.int64]]
     pools: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -63,6 +75,7 @@ class Allocations:
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
         self._pools, self._places = Codes(), Codes()
+        self._of_sweep = OfSweep()
         # String of every pool and track of every place, by their numbers.
         self._names = np.empty(0, dtype=np.int32)
         self._rows = np.empty(0, dtype=np.int32)
@@ -75,33 +88,49 @@ class Allocations:
             events: The records of a batch.
             rows: Those that are allocations or releases; only newer traces carry totals.
         """
-        rows = self._with_sizes(events, rows)
         chosen = [events[i] for i in rows.tolist()]
         args = list(map(args_of, chosen))
-        host = column(args, "device_type", 0) == 0
-        pool = np.where(host, NULL, column(args, "device_id", 0))
+        told = {name: column(args, name, default) for name, default in _TOLD.items()}
+        rows, told, chosen = self._with_sizes(rows, told, chosen)
+        return self._grouped(rows, chosen, told, self._places.of(map(_THREAD, chosen), len(rows)))
+
+    def group_swept(self, swept: Swept, rows: NDArray[np.int64]) -> Changes:
+        """As `group`, for those records of a sweep that have times."""
+        sweep = swept.sweep
+        rows, told, _ = self._with_sizes(rows, {n: c[rows] for n, c in swept.changes.items()}, [])
+        records = Records(sweep.data, told["offset"], told["length"], Event[KinetoArgs])
+        numbers = self._of_sweep.numbers("thread", told["thread"], self._places, sweep.values_of)
+        return self._grouped(rows, records, told, numbers)
+
+    def _grouped(
+        self,
+        rows: NDArray[np.int64],
+        events: list[Event[KinetoArgs]] | Records,
+        told: dict[str, NDArray[np.int64]],
+        places: NDArray[np.int64],
+    ) -> Changes:
+        host = told["device_type"] == 0
+        pool = np.where(host, NULL, told["device_id"])
         pools = self._pools.of(zip(host.tolist(), pool.tolist(), strict=True), len(rows))
-        places = self._places.of(map(_THREAD, chosen), len(rows))
-        told = np.stack([column(args, "allocated"), column(args, "reserved")], axis=1)
         # On the host it counts from the start of the profiler.
-        totals = np.where(host[:, np.newaxis], NULL, told)
+        totals = np.stack([told["allocated"], told["reserved"]], axis=1)
+        totals = np.where(host[:, np.newaxis], NULL, totals)
         first = {*first_of(pools, len(self._names)), *first_of(places, len(self._rows))}
         first.update(self._first_samples(totals))
         self._names = longer(self._names, len(self._pools))
         self._rows = longer(self._rows, len(self._places))
         columns = {
             "host": host.astype(np.int64),
-            "change": column(args, "change", 0),
-            "block": column(args, "address"),
+            "change": told["change"],
+            "block": told["address"],
         }
-        return Changes(rows, chosen, columns, pools, places, totals, sorted(first))
+        return Changes(rows, events, columns, pools, places, totals, sorted(first))
 
     def _with_sizes(
-        self, events: list[Event[KinetoArgs]], rows: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        args = [args_of(events[i]) for i in rows.tolist()]
-        untold = (column(args, "allocated") == NULL) | (column(args, "device_type", 0) == 0)
-        sized = (column(args, "change", 0) != 0) | ~untold
+        self, rows: NDArray[np.int64], told: dict[str, NDArray[np.int64]], events: list[Any]
+    ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]], list[Any]]:
+        untold = (told["allocated"] == NULL) | (told["device_type"] == 0)
+        sized = (told["change"] != 0) | ~untold
         self._builder.health.count(
             "allocation-without-size",
             "info",
@@ -109,8 +138,8 @@ class Allocations:
             count=int((~sized).sum()),
             dropped=True,
         )
-        chosen: NDArray[np.int64] = rows[sized]
-        return chosen
+        kept = {name: values[sized] for name, values in told.items()}
+        return rows[sized], kept, list(compress(events, sized.tolist()))
 
     def _first_samples(self, totals: NDArray[np.int64]) -> list[int]:
         """Where either total is told for the first time."""

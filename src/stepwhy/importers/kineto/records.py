@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.importers.chrome_json import SLICE, count_untimed
+from stepwhy.importers.chrome_json import SLICE, count_untimed, usable
 from stepwhy.importers.kineto.allocations import Allocations, Changes
 from stepwhy.importers.kineto.facts import Facts
 from stepwhy.importers.kineto.slices import Group, Slices
+from stepwhy.importers.kineto.sweep import Swept
 from stepwhy.importers.kineto.tracks import Tracks
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.chrome_json import Batch, Document, Event
     from stepwhy.importers.kineto.arguments import KinetoArgs
+    from stepwhy.importers.kineto.plain import PlainDocument
     from stepwhy.trace import Health, TraceBuilder
 
 # Arrows from a launch to its device work, in newer and older traces.
@@ -29,7 +31,10 @@ _METADATA = ord("M")
 
 
 def add_records(
-    builder: TraceBuilder, document: Document[KinetoArgs], offset_ns: int, model: str
+    builder: TraceBuilder,
+    document: Document[KinetoArgs] | PlainDocument,
+    offset_ns: int,
+    model: str,
 ) -> Facts:
     """Add every record to the builder, or count why it is not there.
 
@@ -41,7 +46,10 @@ def add_records(
     """
     rows = _Rows(builder, offset_ns, model)
     for batch in document:
-        rows.add(batch)
+        if isinstance(batch, Swept):
+            rows.add_swept(batch)
+        else:
+            rows.add(batch)
     rows.slices.finish()
     _count_left_out(builder.health, rows)
     rows.facts.complete = document.complete
@@ -69,20 +77,53 @@ class _Rows:
         group = self.slices.group(_take(batch.events, rows))
         memory = _allocations(batch)
         changes = self.allocations.group(batch.events, memory) if len(memory) else None
-        self._meet(group, rows, changes)
+        self._meet(group, rows, changes, np.arange(len(batch.events)))
         self.slices.add(group, start_ns[rows], batch.dur_ns[rows])
         if changes is not None:
             self.allocations.add(changes, start_ns[changes.rows])
         is_slice[memory] = True
         self._count(batch, np.flatnonzero(~is_slice))
 
-    def _meet(self, group: Group, rows: NDArray[np.int64], changes: Changes | None) -> None:
-        """Everything that names strings and tracks, in the order of the file."""
-        meetings = [(int(rows[at]), partial(self.slices.meet, group, at)) for at in group.first]
+    def add_swept(self, swept: Swept) -> None:
+        """Add what a sweep has read."""
+        columns, told = swept.slices, swept.changes
+        timed = usable(columns["start_ns"], columns["dur_ns"])
+        rows = np.flatnonzero(timed)
+        self.facts.slices |= len(timed) > 0
+        self.untimed += len(timed) - len(rows)
+        group = self.slices.group_swept(swept, rows)
+        memory = np.flatnonzero(usable(told["time_ns"], np.int64(0)))
+        changes = self.allocations.group_swept(swept, memory) if len(memory) else None
+        self._meet(group, columns["offset"][rows], changes, told["offset"])
+        self.slices.add(group, columns["start_ns"][rows] + self.offset_ns, columns["dur_ns"][rows])
+        if changes is not None:
+            self.allocations.add(changes, told["time_ns"][changes.rows] + self.offset_ns)
+        self.arrows += swept.arrows
+        self.metadata += swept.metadata
+        self.others += swept.others + len(told["time_ns"]) - len(memory)
+        self.facts.device_hints |= swept.hint
+
+    def _meet(
+        self,
+        group: Group,
+        places: NDArray[np.int64],
+        changes: Changes | None,
+        change_places: NDArray[np.int64],
+    ) -> None:
+        """Everything that names strings and tracks, in the order of the file.
+
+        Args:
+            group: Slices.
+            places: Where each of them stands in the file; (slices,).
+            changes: Allocations.
+            change_places: Where each row of the batch stands that they may be of; (rows,).
+        """
+        meetings = [(int(places[at]), partial(self.slices.meet, group, at)) for at in group.first]
         if changes is not None:
             meet = self.allocations.meet
             meetings += [
-                (int(changes.rows[at]), partial(meet, changes, at)) for at in changes.first
+                (int(change_places[changes.rows[at]]), partial(meet, changes, at))
+                for at in changes.first
             ]
         for _, meet_one in sorted(meetings, key=itemgetter(0)):
             meet_one()

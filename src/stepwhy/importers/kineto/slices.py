@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.kineto.arguments import NO_ARGS, KinetoArgs, column, sizes
+from stepwhy.importers.chrome_json import Event
+from stepwhy.importers.kineto.arguments import NO_ARGS, KinetoArgs, args_of, column, sizes
 from stepwhy.importers.kineto.codes import Codes, first_of, longer
 from stepwhy.importers.kineto.names import (
     Meaning,
@@ -23,14 +24,16 @@ from stepwhy.importers.kineto.names import (
     shorten_path,
     without_addresses,
 )
+from stepwhy.importers.kineto.numbers_of_sweep import OfSweep
+from stepwhy.importers.kineto.sweep import Records
 from stepwhy.importers.kineto.tracks import stream_key
 from stepwhy.trace import NULL, Copy, Kind, Phase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.chrome_json import Event
     from stepwhy.importers.kineto.facts import Facts
+    from stepwhy.importers.kineto.sweep import Sweep, Swept
     from stepwhy.importers.kineto.tracks import Tracks
     from stepwhy.trace import TraceBuilder
 
@@ -46,6 +49,7 @@ _ON_DEVICE_ONLY = re.compile(
 _TITLE = attrgetter("cat", "name")
 _THREAD = attrgetter("pid", "tid")
 _CALL_STACK = attrgetter("call_stack")
+_TOLD = ("correlation", "sequence", "forward", "size")
 # The place of what is no slice: its thread may have none that is.
 _NOWHERE = None
 # Columns of what a name means.
@@ -58,18 +62,19 @@ class Group:
 
     Args:
         events: Their records.
-        args: Their arguments.
         names: Number of every record's category and name; (slices,).
         places: Number of the thread or stream of every record; (slices,).
-        stacks: Call stack of every record that has one, by its position.
+        stacks: Number of every record's call stack, NULL without one; (slices,).
+        told: What their arguments tell, integers or NULL: correlation, sequence, forward (the
+            thread of the forward pass), size (bytes); (slices,) each.
         first: Positions at which something is seen for the first time, ascending.
     """
 
-    events: list[Event[KinetoArgs]]
-    args: list[KinetoArgs]
+    events: list[Event[KinetoArgs]] | Records
     names: NDArray[np.int64]
     places: NDArray[np.int64]
-    stacks: dict[int, str]
+    stacks: NDArray[np.int64]
+    told: dict[str, NDArray[np.int64]]
     first: list[int]
 
 
@@ -84,36 +89,65 @@ class Slices:
 
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
-        self._names, self._places = Codes(), Codes({_NOWHERE: 0})
+        self._names, self._places, self._stacks = Codes(), Codes({_NOWHERE: 0}), Codes()
         self._meanings = np.empty((0, 6), dtype=np.int64)
-        # Strings of name and source line per number of a name, track per number of a place.
+        # Strings of name and source line per number of a name, track per number of a place, string
+        # of the source line per number of a call stack.
         self._shown = np.empty((0, 2), dtype=np.int32)
         self._rows = np.full(1, NULL, dtype=np.int32)
-        self._sites: dict[str, int] = {}
+        self._sites = np.empty(0, dtype=np.int32)
+        self._of_sweep = OfSweep()
         self._blocks: list[dict[str, NDArray[Any]]] = []
 
     def group(self, events: list[Event[KinetoArgs]]) -> Group:
         """Number names and tracks of records; `meet` those at its `first` before `add`."""
         args = [event.args or NO_ARGS for event in events]
-        names = self._number_names(events)
+        names = self._names.of(map(_TITLE, events), len(events))
+        self._learn_names()
         places = self._number_places(events, args, self._meanings[names])
-        stacks = _texts(list(map(_CALL_STACK, args)))
+        stacks = self._number_stacks(list(map(_CALL_STACK, args)))
+        told = {
+            "correlation": column(args, "correlation"),
+            "sequence": column(args, "sequence"),
+            "forward": column(args, "forward_thread"),
+            "size": sizes(args),
+        }
+        first = self._first_of(names, places, stacks)
+        return Group(events, names, places, stacks, told, first)
+
+    def group_swept(self, swept: Swept, rows: NDArray[np.int64]) -> Group:
+        """As `group`, for those slices of a sweep that have times; the others are not met."""
+        sweep = swept.sweep
+        columns = {name: _taken(values, rows) for name, values in swept.slices.items()}
+        names = self._of_sweep.numbers("title", columns["title"], self._names, sweep.texts_of)
+        self._learn_names()
+        places = self._swept_places(columns, self._meanings[names], sweep)
+        stacks = self._of_sweep.numbers("stack", columns["stack"], self._stacks, sweep.texts.text)
+        first = self._first_of(names, places, stacks)
+        events = Records(sweep.data, columns["offset"], columns["length"], Event[KinetoArgs])
+        # Copies: the sweep writes to its columns again.
+        told = {name: columns[name].copy() for name in _TOLD}
+        return Group(events, names, places, stacks, told, first)
+
+    def _learn_names(self) -> None:
+        known = len(self._meanings)
+        if len(self._names) > known:
+            new = [_numbers(*key) for key in islice(self._names, known, None)]
+            self._meanings = np.concatenate([self._meanings, np.asarray(new, dtype=np.int64)])
+
+    def _first_of(
+        self, names: NDArray[np.int64], places: NDArray[np.int64], stacks: NDArray[np.int64]
+    ) -> list[int]:
+        """Where something stands that is not known yet; the tables become long enough for it."""
         first = {
             *first_of(names, len(self._shown)),
             *first_of(places, len(self._rows)),
-            *(i for i, stack in stacks.items() if stack not in self._sites),
+            *first_of(stacks, len(self._sites)),
         }
         self._shown = longer(self._shown, len(self._names))
         self._rows = longer(self._rows, len(self._places))
-        return Group(events, args, names, places, stacks, sorted(first))
-
-    def _number_names(self, events: list[Event[KinetoArgs]]) -> NDArray[np.int64]:
-        known = len(self._names)
-        codes = self._names.of(map(_TITLE, events), len(events))
-        if len(self._names) > known:
-            new = [_numbers(*key) for key in list(self._names)[known:]]
-            self._meanings = np.concatenate([self._meanings, np.asarray(new, dtype=np.int64)])
-        return codes
+        self._sites = longer(self._sites, len(self._stacks))
+        return sorted(first)
 
     def _number_places(
         self, events: list[Event[KinetoArgs]], args: list[KinetoArgs], meanings: NDArray[np.int64]
@@ -131,19 +165,34 @@ class Slices:
             places[streams] = self._places.of((stream_key(e) for e, _ in chosen), len(streams))
         return places
 
+    def _swept_places(
+        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int64], sweep: Sweep
+    ) -> NDArray[np.int64]:
+        on_device, is_slice = meanings[:, _ON_DEVICE] > 0, meanings[:, _KIND] != NULL
+        places = np.zeros(len(meanings), dtype=np.int64)
+        for role, chosen in (("thread", ~on_device & is_slice), ("stream", on_device)):
+            numbers = columns[role][chosen]
+            places[chosen] = self._of_sweep.numbers(role, numbers, self._places, sweep.values_of)
+        return places
+
+    def _number_stacks(self, values: list[Any]) -> NDArray[np.int64]:
+        numbers = np.full(len(values), NULL, dtype=np.int64)
+        if any(values):
+            told = [i for i, value in enumerate(values) if value]
+            numbers[told] = self._stacks.of((str(values[i]) for i in told), len(told))
+        return numbers
+
     def meet(self, group: Group, position: int) -> None:
         """Decide what the record at a position is, where that is not known."""
         event, name, place = group.events[position], group.names[position], group.places[position]
         if self._shown[name, 0] == NULL:
             self._shown[name] = self._name(event.cat, event.name)
-        if self._meanings[name, _KIND] == NULL:
-            return
-        if self._rows[place] == NULL:
-            on_device = self._meanings[name, _ON_DEVICE]
+        is_slice, on_device = (self._meanings[name, c] for c in (_KIND, _ON_DEVICE))
+        if is_slice != NULL and self._rows[place] == NULL:
             self._rows[place] = (self._tracks.stream if on_device else self._tracks.thread)(event)
-        stack = group.stacks.get(position)
-        if stack is not None and stack not in self._sites:
-            self._sites[stack] = self._call_site(stack)
+        stack = group.stacks[position]
+        if stack != NULL and self._sites[stack] == NULL:
+            self._sites[stack] = self._call_site(str(args_of(event).call_stack))
 
     def _name(self, raw_category: str, raw_name: str) -> tuple[int, int]:
         """Strings of the shown name and of the source line."""
@@ -172,21 +221,17 @@ class Slices:
             dur_ns: Their durations; (slices,).
         """
         meanings = self._meanings[group.names]
-        source = self._shown[group.names, 1]
-        for position, stack in group.stacks.items():
-            source[position] = self._sites.get(stack, NULL)
-        backward = column(group.args, "forward_thread") > 0
-        size = sizes(group.args)
+        size = group.told["size"]
         block = {
             "start_ns": start_ns,
             "dur_ns": dur_ns,
             "track": self._rows[group.places],
             "kind": meanings[:, _KIND].astype(np.int8),
             "name": self._shown[group.names, 0],
-            "source": source,
-            "phase": np.where(backward, Phase.BACKWARD, meanings[:, _PHASE]).astype(np.int8),
-            "correlation": column(group.args, "correlation"),
-            "sequence": column(group.args, "sequence"),
+            "source": self._sources(group),
+            "phase": _phases(group.told["forward"], meanings[:, _PHASE]),
+            "correlation": group.told["correlation"],
+            "sequence": group.told["sequence"],
             "copy": meanings[:, _COPY].astype(np.int8),
             "pageable": meanings[:, _PAGEABLE].astype(np.int8),
             "bytes": np.maximum(size, NULL),
@@ -198,6 +243,13 @@ class Slices:
         copies = (meanings[:, _COPY] != Copy.NONE) & (size != NULL)
         self._facts.copies_with_bytes |= bool(copies.any())
         self._blocks.append(block)
+
+    def _sources(self, group: Group) -> NDArray[np.int32]:
+        """Strings of the source lines: of the call stack where there is one, else of the name."""
+        named: NDArray[np.int32] = self._shown[group.names, 1]
+        told = np.flatnonzero(group.stacks != NULL)
+        named[told] = self._sites[group.stacks[told]]
+        return named
 
     def _leave_out(self, meanings: NDArray[np.int64]) -> None:
         ranges = int(meanings[:, _IS_RANGE].sum())
@@ -237,9 +289,14 @@ def _numbers(raw_category: str, raw_name: str) -> tuple[int, ...]:
     )
 
 
-def _texts(values: list[Any]) -> dict[int, str]:
-    """Values that are there, as text, by their positions."""
-    return {i: str(v) for i, v in enumerate(values) if v} if any(values) else {}
+def _phases(forward: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int8]:
+    """What knows its forward pass is of the backward one; all else is what its name says."""
+    phases: NDArray[np.int8] = np.where(forward > 0, Phase.BACKWARD, named).astype(np.int8)
+    return phases
+
+
+def _taken(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    return values if len(rows) == len(values) else values[rows]
 
 
 def sizes_from_calls(blocks: list[dict[str, NDArray[Any]]]) -> bool:

@@ -13,8 +13,7 @@ from stepwhy.native.memory import byte_at, put_byte, put_word, word_at
 SLOTS, MASK, COUNT, ROOM, ENTRIES, ARENA, ARENA_USED, ARENA_ROOM = range(0, 64, 8)
 # An entry of it: address of the text's copy, length, hash.
 _ADDRESS, _LENGTH, _HASH, _ENTRY = 0, 8, 16, 24
-# Fields of the table of pairs are the same up to ENTRIES; an entry of it is the two numbers.
-_PAIR = 16
+# Fields of the table of pairs are the same up to ENTRIES; an entry of it: both numbers, hash.
 
 _FACTOR = 0x9E3779B97F4A7C1 * 8 + 5  # odd, and without a pattern
 _SHIFT = 29
@@ -99,20 +98,23 @@ def number_of_pair(table, a, b):
     mask = word_at(table + MASK)
     slots = word_at(table + SLOTS)
     entries = word_at(table + ENTRIES)
-    slot = _mixed(_mixed(a, b), 0) & mask
+    value = _mixed(_mixed(a, b), 0)
+    slot = value & mask
     while True:
         number = word_at(slots + 8 * slot) - 1
         if number < 0:
             break
-        entry = entries + _PAIR * number
+        entry = entries + _ENTRY * number
         if word_at(entry) == a and word_at(entry + 8) == b:
             return number
         slot = (slot + 1) & mask
     number = word_at(table + COUNT)
     if number >= word_at(table + ROOM):
         return -1
-    put_word(entries + _PAIR * number, a)
-    put_word(entries + _PAIR * number + 8, b)
+    entry = entries + _ENTRY * number
+    put_word(entry, a)
+    put_word(entry + 8, b)
+    put_word(entry + _HASH, value)
     put_word(slots + 8 * slot, number + 1)
     put_word(table + COUNT, number + 1)
     return number

@@ -2,17 +2,46 @@
 
 Only plain records are understood, but these are all that a profiler writes: whatever else JSON
 allows (escaped keys, exponents in times, a list where a number should be) ends the sweep before
-the record that holds it, and whoever called reads on in another way.
-
-The sweep takes the address of int64 fields (`CONTROL` of `stepwhy.importers.kineto.sweep`) and of
-columns; rows count only when what follows their record is a comma and another record, or the end of
-the list.
+the record that holds it, and whoever called reads on in another way. Rows count only when what
+follows their record is a comma and another record, or the end of the list.
 """
 
 from numba import njit
 
 from stepwhy.native.kernels.interning import number_of_pair, number_of_text
-from stepwhy.native.kernels.json_numbers import ABSENT, BEYOND, integer, nanoseconds
+from stepwhy.native.kernels.json_keys import (
+    ADDRESS,
+    ALLOCATED,
+    BYTES,
+    CAT,
+    CHANGE,
+    CORRELATION,
+    DEVICE,
+    DEVICE_ID,
+    DEVICE_TYPE,
+    DUR,
+    ESCAPES,
+    FORWARD,
+    MARKS,
+    NAME,
+    PHASE,
+    PID,
+    RESERVED,
+    SEQUENCE,
+    SIZE,
+    STACK,
+    START,
+    STREAM,
+    STREAM_NAME,
+    TID,
+    begins_arguments,
+    clear,
+    is_odd_arguments,
+    read_argument,
+    read_field,
+    word_of,
+)
+from stepwhy.native.kernels.json_numbers import ABSENT
 from stepwhy.native.kernels.json_text import (
     CLOSE_LIST,
     CLOSE_OBJECT,
@@ -21,12 +50,8 @@ from stepwhy.native.kernels.json_text import (
     FAST,
     HIGH,
     OPEN_OBJECT,
-    QUOTE,
     behind_key,
     behind_space,
-    behind_value,
-    is_null,
-    string_end,
 )
 from stepwhy.native.memory import byte_at, put_half, put_word, word_at
 
@@ -34,398 +59,241 @@ from stepwhy.native.memory import byte_at, put_half, put_word, word_at
 # a table is full.
 DONE, LIST, ODD, FULL = range(4)
 
-# Fields of the control block, in bytes.
+# Fields of the control block, in bytes; `importers.kineto.sweep` fills and reads it.
 (
     POSITION, GOAL, LIMIT, HIGH_SEEN, HINT, ARROWS, METADATA, OTHERS,
     SLICES, SLICES_ROOM, CHANGES, CHANGES_ROOM, TEXTS, PAIRS,
-    COLUMNS, CHANGE_COLUMNS, BASE, LAST,
+    COLUMNS, CHANGE_COLUMNS, BASE, RECORD,
 ) = range(0, 8 * 18, 8)  # fmt: skip
-# Columns of slices: addresses of int64 or int32 in this order.
+# Columns of slices, by the places of their addresses: the first seven int64, the others int32.
 (
-    START, DUR, CORRELATION, SEQUENCE, FORWARD, SIZE, OFFSET, LENGTH, TITLE, THREAD, STREAM, STACK,
+    OF_START, OF_DUR, OF_CORRELATION, OF_SEQUENCE, OF_FORWARD, OF_SIZE, OF_OFFSET,
+    OF_LENGTH, OF_TITLE, OF_THREAD, OF_STREAM, OF_STACK,
 ) = range(0, 8 * 12, 8)  # fmt: skip
-_NARROW = LENGTH  # from here on int32
-# Columns of changes of memory, all int64 but the last ones.
-(
-    AT, CHANGE, BLOCK, ALLOCATED, RESERVED, DEVICE_TYPE, DEVICE_ID, WHERE, EXTENT, PLACE,
-) = range(0, 8 * 10, 8)  # fmt: skip
+# Columns of changes of memory, all int64.
+_OF_CHANGES = (START, CHANGE, ADDRESS, ALLOCATED, RESERVED, DEVICE_TYPE, DEVICE_ID)
+_OFFSET, _LENGTH, _THREAD = 56, 64, 72
 
-
-def _key(text):
-    """The first eight bytes of a key as they are loaded."""
-    return int.from_bytes(text[:8].encode().ljust(8, b"\0"), "little")
-
-
-def _rest(text):
-    return int.from_bytes(text[8:16].encode().ljust(8, b"\0"), "little")
-
-
-_PH, _TS, _CAT, _PID, _TID, _DUR, _NAME, _ARGS = map(
-    _key, ("ph", "ts", "cat", "pid", "tid", "dur", "name", "args")
-)
-_SIZE, _ADDR, _BYTES, _CHANGE, _DEVICE, _STREAM = map(
-    _key, ("size", "Addr", "bytes", "Bytes", "device", "stream")
-)
-_DEVICE_ID, _DEVICE_ID_2 = _key("Device Id"), _rest("Device Id")
-_CORRELATION, _CORRELATION_2 = _key("correlation"), _rest("correlation")
-_STACK, _STACK_2 = _key("Call stack"), _rest("Call stack")
-_TYPE, _TYPE_2 = _key("Device Type"), _rest("Device Type")
-_FORWARD, _FORWARD_2 = _key("Fwd thread id"), _rest("Fwd thread id")
-_SEQUENCE, _SEQUENCE_2 = _key("Sequence number"), _rest("Sequence number")
-_TOTAL, _ALLOCATED_2, _RESERVED_2 = (
-    _key("Total Allocated"),
-    _rest("Total Allocated"),
-    _rest("Total Reserved"),
-)
-_LAUNCH_ARROW, _OLD_ARROW, _OLD_ARROW_2 = _key("ac2g"), _key("async_gpu"), _rest("async_gpu")
-_THREAD_NAME, _THREAD_NAME_2 = _key("thread_name"), _rest("thread_name")
-_MEMORY = _key("[memory]")
-_STREAM_NAME = _key("stream ")
-_X, _I, _BIG_I, _S, _T_, _F_, _M = map(ord, "XiIstfM")
-_LONGEST_RECORD = 2**31 - 1
+_AC2G, _ASYNC_GPU = word_of("ac2g"), word_of("async_gpu")
+_THREAD_NAME, _MEMORY = word_of("thread_name"), word_of("[memory]")
+_ME, _U = int.from_bytes(b"ame", "little"), ord("u")
+_X, _I, _BIG_I, _S, _T, _F, _M = map(ord, "XiIstfM")
+_LOWEST_THREE, _LOWEST_FOUR = (1 << 24) - 1, (1 << 32) - 1
+_LONGEST_RECORD = 2**24  # bytes
+_NOTHING = -1
 
 
 @njit(**FAST)
-def _low(word, count):
-    return word if count >= 8 else word & ((1 << (8 * count)) - 1)
+def _behind_record(record, p, limit):
+    """Read the record at `p`; the address behind it, 0 where it is not plain."""
+    if p >= limit or byte_at(p) != OPEN_OBJECT:
+        return 0
+    p = behind_space(p + 1, limit)
+    in_args = False
+    while True:
+        key = p + 1
+        p, marks = behind_key(p, limit)
+        if p == 0 or p >= limit or marks & ESCAPED:
+            return 0
+        if marks:
+            put_word(record + MARKS, word_at(record + MARKS) | marks)
+        if in_args:
+            p = read_argument(record, key, p, limit)
+        elif begins_arguments(record, key, p):
+            p = behind_space(p + 1, limit)
+            if byte_at(p) != CLOSE_OBJECT:
+                in_args = True
+                continue
+            p += 1
+        elif is_odd_arguments(record, key, p):
+            return 0
+        else:
+            p = read_field(record, key, p, limit)
+        if p == 0:
+            return 0
+        p = behind_space(p, limit)
+        c = byte_at(p)
+        if in_args and c == CLOSE_OBJECT:
+            in_args = False
+            p = behind_space(p + 1, limit)
+            c = byte_at(p)
+        if c == COMMA:
+            p = behind_space(p + 1, limit)
+        elif c == CLOSE_OBJECT and not in_args:
+            return p + 1
+        else:
+            return 0
 
 
 @njit(**FAST)
-def _token_end(p, limit):
-    """Behind a text or a plain integer or null, and its marks; 0 for anything else."""
-    if p >= limit:
-        return 0, 0
-    if byte_at(p) == QUOTE:
-        end, marks = string_end(p + 1, limit)
-        return (end + 1 if end else 0), marks
-    _, end = integer(p, limit)
-    return end, 0
+def _next_record(p, limit):
+    """Where the next record begins, or the closing bracket of the list; 0 for anything else."""
+    p = behind_space(p, limit)
+    c = byte_at(p)
+    if c == CLOSE_LIST:
+        return p
+    if c != COMMA:
+        return 0
+    p = behind_space(p + 1, limit)
+    return p if p < limit and byte_at(p) == OPEN_OBJECT else 0
+
+
+@njit(**FAST)
+def _number(texts, record, field):
+    begin = word_at(record + field)
+    return number_of_text(texts, begin, word_at(record + field + 8) - begin)
+
+
+@njit(**FAST)
+def _number_of_both(texts, pairs, record, first, second):
+    """The number of a pair of texts, negative where a table is full."""
+    a = _number(texts, record, first)
+    b = _number(texts, record, second)
+    return number_of_pair(pairs, a, b) if a >= 0 and b >= 0 else _NOTHING
+
+
+@njit(**FAST)
+def _keep_slice(control, record, row, begin, end):
+    """Write a slice's row; False where a table is full."""
+    texts = word_at(control + TEXTS)
+    pairs = word_at(control + PAIRS)
+    columns = word_at(control + COLUMNS)
+    title = _number_of_both(texts, pairs, record, CAT, NAME)
+    thread = _number_of_both(texts, pairs, record, PID, TID)
+    stream = _number_of_both(texts, pairs, record, DEVICE, STREAM)
+    if title < 0 or thread < 0 or stream < 0:
+        return False
+    # Pairs of pairs must not meet pairs of texts, so the first is negative.
+    place = number_of_pair(pairs, -1 - thread, stream)
+    stack = _NOTHING
+    has_stack = word_at(record + STACK + 8) > word_at(record + STACK)
+    if has_stack:
+        stack = _number(texts, record, STACK)
+    if place < 0 or (has_stack and stack < 0):
+        return False
+    size = word_at(record + BYTES)
+    if size == ABSENT:
+        size = word_at(record + SIZE)
+    wide = 8 * row
+    put_word(word_at(columns + OF_START) + wide, word_at(record + START))
+    put_word(word_at(columns + OF_DUR) + wide, word_at(record + DUR))
+    put_word(word_at(columns + OF_CORRELATION) + wide, word_at(record + CORRELATION))
+    put_word(word_at(columns + OF_SEQUENCE) + wide, word_at(record + SEQUENCE))
+    put_word(word_at(columns + OF_FORWARD) + wide, word_at(record + FORWARD))
+    put_word(word_at(columns + OF_SIZE) + wide, size)
+    put_word(word_at(columns + OF_OFFSET) + wide, begin - word_at(control + BASE))
+    narrow = 4 * row
+    put_half(word_at(columns + OF_LENGTH) + narrow, end - begin)
+    put_half(word_at(columns + OF_TITLE) + narrow, title)
+    put_half(word_at(columns + OF_THREAD) + narrow, thread)
+    put_half(word_at(columns + OF_STREAM) + narrow, place)
+    put_half(word_at(columns + OF_STACK) + narrow, stack)
+    return True
+
+
+@njit(**FAST)
+def _keep_change(control, record, row, begin, end):
+    """Write the row of a change of memory; False where a table is full."""
+    columns = word_at(control + CHANGE_COLUMNS)
+    texts = word_at(control + TEXTS)
+    thread = _number_of_both(texts, word_at(control + PAIRS), record, PID, TID)
+    if thread < 0:
+        return False
+    at = 0
+    for field in _OF_CHANGES:
+        put_word(word_at(columns + at) + 8 * row, word_at(record + field))
+        at += 8
+    put_word(word_at(columns + _OFFSET) + 8 * row, begin - word_at(control + BASE))
+    put_word(word_at(columns + _LENGTH) + 8 * row, end - begin)
+    put_word(word_at(columns + _THREAD) + 8 * row, thread)
+    return True
+
+
+@njit(**FAST)
+def _is_change(record, phase):
+    name = word_at(record + NAME)
+    length = word_at(record + NAME + 8) - name
+    return (phase == _I or phase == _BIG_I) and length == 8 and word_at(name) == _MEMORY
+
+
+@njit(**FAST)
+def _add(control, field, value):
+    put_word(control + field, word_at(control + field) + value)
+
+
+@njit(**FAST)
+def _count(control, record, phase):
+    """Count a record that becomes no row, and see whether it shows that there is an accelerator."""
+    if phase == _M:
+        _add(control, METADATA, 1)
+        name = word_at(record + NAME)
+        length = word_at(record + NAME + 8) - name
+        if length == 11 and word_at(name) == _THREAD_NAME and word_at(record + STREAM_NAME):
+            if word_at(name + 8) & _LOWEST_THREE == _ME:
+                put_word(control + HINT, 1)
+        return
+    _add(control, ARROWS if phase == _S or phase == _T or phase == _F else OTHERS, 1)
+    cat = word_at(record + CAT)
+    length = word_at(record + CAT + 8) - cat
+    if (length == 4 and word_at(cat) & _LOWEST_FOUR == _AC2G) or (
+        length == 9 and word_at(cat) == _ASYNC_GPU and byte_at(cat + 8) == _U
+    ):
+        put_word(control + HINT, 1)
+
+
+@njit(**FAST)
+def _keep(control, record, begin, end):
+    """Put a record where it belongs; DONE, or why it cannot be."""
+    phase = word_at(record + PHASE)
+    if phase == _X:
+        row = word_at(control + SLICES)
+        if row == word_at(control + SLICES_ROOM):
+            return FULL
+        if not _keep_slice(control, record, row, begin, end):
+            return FULL
+        put_word(control + SLICES, row + 1)
+        return DONE
+    if word_at(record + ESCAPES):
+        return ODD
+    if _is_change(record, phase):
+        row = word_at(control + CHANGES)
+        if row == word_at(control + CHANGES_ROOM):
+            return FULL
+        if not _keep_change(control, record, row, begin, end):
+            return FULL
+        put_word(control + CHANGES, row + 1)
+        return DONE
+    _count(control, record, phase)
+    return DONE
 
 
 @njit(**FAST)
 def scan_records(control):
     """Sweep over records from POSITION up to the first that begins at GOAL or later."""
-    base = word_at(control + BASE)
+    for field in (HIGH_SEEN, HINT, ARROWS, METADATA, OTHERS, SLICES, CHANGES):
+        put_word(control + field, 0)
     limit = word_at(control + LIMIT)
     goal = word_at(control + GOAL)
-    texts = word_at(control + TEXTS)
-    pairs = word_at(control + PAIRS)
-    columns = word_at(control + COLUMNS)
-    changes = word_at(control + CHANGE_COLUMNS)
-    rows = 0
-    change_rows = 0
-    arrows = 0
-    metadata = 0
-    others = 0
-    high = 0
-    hint = 0
-    rows_room = word_at(control + SLICES_ROOM)
-    changes_room = word_at(control + CHANGES_ROOM)
+    record = word_at(control + RECORD)
     p = word_at(control + POSITION)
     status = DONE
-    while True:
-        begin = p
-        if p >= goal:
-            break
-        if rows == rows_room or change_rows == changes_room:
-            status = FULL
-            break
-        if p >= limit or byte_at(p) != OPEN_OBJECT:
+    while p < goal:
+        clear(record, p)
+        end = _behind_record(record, p, limit)
+        following = 0
+        if end and end - p <= _LONGEST_RECORD and end < limit:
+            following = _next_record(end, limit)
+        if following == 0:
             status = ODD
             break
-        p = behind_space(p + 1, limit)
-        phase = 0
-        start = BEYOND
-        dur = BEYOND
-        correlation = ABSENT
-        sequence = ABSENT
-        forward = ABSENT
-        size = ABSENT
-        bytes_ = ABSENT
-        change = ABSENT
-        block = ABSENT
-        device_type = ABSENT
-        device_id = ABSENT
-        allocated = ABSENT
-        reserved = ABSENT
-        cat = cat_end = name = name_end = pid = pid_end = tid = tid_end = begin
-        device = device_end = stream = stream_end = stack = stack_end = begin
-        stream_name = False
-        escaped = 0
-        marks = 0
-        in_args = False
-        if byte_at(p) == CLOSE_OBJECT:
-            p = 0
-        # One key and its value per turn; the arguments are a second list of keys.
-        while p:
-            key = p + 1
-            p, more = behind_key(p, limit)
-            if p == 0 or p >= limit:
-                p = 0
-                break
-            marks |= more
-            if more & ESCAPED:
-                p = 0
-                break
-            first = word_at(key)
-            # Where the closing quote is, is known from the key's own length.
-            if in_args:
-                if byte_at(key + 6) == QUOTE and _low(first, 6) == _DEVICE:
-                    device = p
-                    p, more = _token_end(p, limit)
-                    device_end = p
-                    marks |= more
-                elif byte_at(key + 6) == QUOTE and _low(first, 6) == _STREAM:
-                    stream = p
-                    p, more = _token_end(p, limit)
-                    stream_end = p
-                    marks |= more
-                elif (
-                    first == _CORRELATION
-                    and byte_at(key + 11) == QUOTE
-                    and (_low(word_at(key + 8), 3) == _CORRELATION_2)
-                ):
-                    correlation, p = integer(p, limit)
-                elif (
-                    first == _SEQUENCE
-                    and byte_at(key + 15) == QUOTE
-                    and (_low(word_at(key + 8), 7) == _SEQUENCE_2)
-                ):
-                    sequence, p = integer(p, limit)
-                elif (
-                    first == _FORWARD
-                    and byte_at(key + 13) == QUOTE
-                    and (_low(word_at(key + 8), 5) == _FORWARD_2)
-                ):
-                    forward, p = integer(p, limit)
-                elif byte_at(key + 5) == QUOTE and _low(first, 5) == _BYTES:
-                    bytes_, p = integer(p, limit)
-                elif byte_at(key + 4) == QUOTE and _low(first, 4) == _SIZE:
-                    size, p = integer(p, limit)
-                elif (
-                    first == _STACK
-                    and byte_at(key + 10) == QUOTE
-                    and (_low(word_at(key + 8), 2) == _STACK_2)
-                ):
-                    if byte_at(p) == QUOTE:
-                        stack = p + 1
-                        stack_end, more = string_end(stack, limit)
-                        marks |= more
-                        p = stack_end + 1 if stack_end else 0
-                    else:
-                        stack = stack_end = begin
-                        p = p + 4 if is_null(p) else 0
-                elif byte_at(key + 4) == QUOTE and _low(first, 4) == _NAME:
-                    stream_name = byte_at(p) == QUOTE and _low(word_at(p + 1), 7) == _STREAM_NAME
-                    p, more = behind_value(p, limit)
-                    marks |= more
-                    escaped |= more & ESCAPED
-                elif byte_at(key + 5) == QUOTE and _low(first, 5) == _CHANGE:
-                    change, p = integer(p, limit)
-                elif byte_at(key + 4) == QUOTE and _low(first, 4) == _ADDR:
-                    block, p = integer(p, limit)
-                elif (
-                    first == _TYPE
-                    and byte_at(key + 11) == QUOTE
-                    and (_low(word_at(key + 8), 3) == _TYPE_2)
-                ):
-                    device_type, p = integer(p, limit)
-                elif (
-                    first == _DEVICE_ID
-                    and byte_at(key + 9) == QUOTE
-                    and (_low(word_at(key + 8), 1) == _DEVICE_ID_2)
-                ):
-                    device_id, p = integer(p, limit)
-                elif (
-                    first == _TOTAL
-                    and byte_at(key + 15) == QUOTE
-                    and (_low(word_at(key + 8), 7) == _ALLOCATED_2)
-                ):
-                    allocated, p = integer(p, limit)
-                elif (
-                    first == _TOTAL
-                    and byte_at(key + 14) == QUOTE
-                    and (_low(word_at(key + 8), 6) == _RESERVED_2)
-                ):
-                    reserved, p = integer(p, limit)
-                else:
-                    p, more = behind_value(p, limit)
-                    marks |= more
-            elif byte_at(key + 2) == QUOTE:
-                if _low(first, 2) == _PH:
-                    phase = byte_at(p + 1)
-                    plain = byte_at(p) == QUOTE and byte_at(p + 2) == QUOTE
-                    p = p + 3 if plain and 32 < phase < 127 and phase != QUOTE else 0
-                elif _low(first, 2) == _TS:
-                    start, p = nanoseconds(p, limit)
-                else:
-                    p, more = behind_value(p, limit)
-                    marks |= more
-            elif byte_at(key + 3) == QUOTE:
-                if _low(first, 3) == _PID:
-                    pid = p
-                    p, more = _token_end(p, limit)
-                    pid_end = p
-                    marks |= more
-                elif _low(first, 3) == _TID:
-                    tid = p
-                    p, more = _token_end(p, limit)
-                    tid_end = p
-                    marks |= more
-                elif _low(first, 3) == _DUR:
-                    dur, p = nanoseconds(p, limit)
-                elif _low(first, 3) == _CAT:
-                    cat = p + 1
-                    cat_end, more = string_end(cat, limit)
-                    p = cat_end + 1 if cat_end and byte_at(cat - 1) == QUOTE else 0
-                    marks |= more
-                    escaped |= more & ESCAPED
-                else:
-                    p, more = behind_value(p, limit)
-                    marks |= more
-            elif byte_at(key + 4) == QUOTE and _low(first, 4) == _NAME:
-                name = p + 1
-                name_end, more = string_end(name, limit)
-                p = name_end + 1 if name_end and byte_at(name - 1) == QUOTE else 0
-                marks |= more
-                escaped |= more & ESCAPED
-            elif byte_at(key + 4) == QUOTE and _low(first, 4) == _ARGS:
-                if byte_at(p) == OPEN_OBJECT:
-                    p = behind_space(p + 1, limit)
-                    if byte_at(p) != CLOSE_OBJECT:
-                        in_args = True
-                        continue
-                    p += 1
-                else:
-                    p = p + 4 if is_null(p) else 0
-            else:
-                p, more = behind_value(p, limit)
-                marks |= more
-            if p == 0:
-                break
-            p = behind_space(p, limit)
-            c = byte_at(p)
-            if in_args and c == CLOSE_OBJECT:
-                in_args = False
-                p = behind_space(p + 1, limit)
-                c = byte_at(p)
-            if c == COMMA:
-                p = behind_space(p + 1, limit)
-                continue
-            if c == CLOSE_OBJECT and not in_args:
-                p += 1
-            else:
-                p = 0
+        status = _keep(control, record, p, end)
+        if status != DONE:
             break
-        if p == 0 or p >= limit or p - begin > _LONGEST_RECORD:
-            status = ODD
-            break
-        end = p
-        p = behind_space(p, limit)
-        c = byte_at(p)
-        if c == COMMA:
-            p = behind_space(p + 1, limit)
-            if p >= limit or byte_at(p) != OPEN_OBJECT:
-                status = ODD
-                break
-        elif c != CLOSE_LIST:
-            status = ODD
-            break
-        # The record is whole: now what it is.
-        if phase == _X:
-            cat_number = number_of_text(texts, cat, cat_end - cat)
-            name_number = number_of_text(texts, name, name_end - name)
-            pid_number = number_of_text(texts, pid, pid_end - pid)
-            tid_number = number_of_text(texts, tid, tid_end - tid)
-            device_number = number_of_text(texts, device, device_end - device)
-            stream_number = number_of_text(texts, stream, stream_end - stream)
-            stack_number = -2
-            if stack_end > stack:
-                stack_number = number_of_text(texts, stack, stack_end - stack)
-            lowest = min(cat_number, name_number, pid_number, tid_number)
-            if min(lowest, device_number, stream_number) < 0 or stack_number == -1:
-                status = FULL
-                break
-            title = number_of_pair(pairs, cat_number, name_number)
-            thread = number_of_pair(pairs, pid_number, tid_number)
-            on_stream = number_of_pair(pairs, device_number, stream_number)
-            if min(title, thread, on_stream) < 0:
-                status = FULL
-                break
-            # Pairs of pairs must not meet pairs of texts: their numbers are made negative.
-            place = number_of_pair(pairs, -1 - thread, on_stream)
-            if place < 0:
-                status = FULL
-                break
-            wide = 8 * rows
-            narrow = 4 * rows
-            put_word(word_at(columns + START) + wide, start)
-            put_word(word_at(columns + DUR) + wide, dur)
-            put_word(word_at(columns + CORRELATION) + wide, correlation)
-            put_word(word_at(columns + SEQUENCE) + wide, sequence)
-            put_word(word_at(columns + FORWARD) + wide, forward)
-            put_word(word_at(columns + SIZE) + wide, size if bytes_ == ABSENT else bytes_)
-            put_word(word_at(columns + OFFSET) + wide, begin - base)
-            put_half(word_at(columns + LENGTH) + narrow, end - begin)
-            put_half(word_at(columns + TITLE) + narrow, title)
-            put_half(word_at(columns + THREAD) + narrow, thread)
-            put_half(word_at(columns + STREAM) + narrow, place)
-            put_half(word_at(columns + STACK) + narrow, stack_number)
-            rows += 1
-        else:
-            if escaped:
-                status = ODD
-                break
-            length = name_end - name
-            if (phase == _I or phase == _BIG_I) and length == 8 and word_at(name) == _MEMORY:
-                pid_number = number_of_text(texts, pid, pid_end - pid)
-                tid_number = number_of_text(texts, tid, tid_end - tid)
-                thread = -1
-                if min(pid_number, tid_number) >= 0:
-                    thread = number_of_pair(pairs, pid_number, tid_number)
-                if thread < 0:
-                    status = FULL
-                    break
-                wide = 8 * change_rows
-                put_word(word_at(changes + AT) + wide, start)
-                put_word(word_at(changes + CHANGE) + wide, change)
-                put_word(word_at(changes + BLOCK) + wide, block)
-                put_word(word_at(changes + ALLOCATED) + wide, allocated)
-                put_word(word_at(changes + RESERVED) + wide, reserved)
-                put_word(word_at(changes + DEVICE_TYPE) + wide, device_type)
-                put_word(word_at(changes + DEVICE_ID) + wide, device_id)
-                put_word(word_at(changes + WHERE) + wide, begin - base)
-                put_word(word_at(changes + EXTENT) + wide, end - begin)
-                put_word(word_at(changes + PLACE) + wide, thread)
-                change_rows += 1
-            elif phase == _M:
-                metadata += 1
-                if length == 11 and word_at(name) == _THREAD_NAME and stream_name:
-                    if _low(word_at(name + 8), 3) == _THREAD_NAME_2:
-                        hint = 1
-            else:
-                if phase == _S or phase == _T_ or phase == _F_:
-                    arrows += 1
-                else:
-                    others += 1
-                length = cat_end - cat
-                if (length == 4 and _low(word_at(cat), 4) == _LAUNCH_ARROW) or (
-                    length == 9
-                    and word_at(cat) == _OLD_ARROW
-                    and (_low(word_at(cat + 8), 1) == _OLD_ARROW_2)
-                ):
-                    hint = 1
-        high |= marks & HIGH
-        begin = p
-        if c == CLOSE_LIST:
+        if word_at(record + MARKS) & HIGH:
+            put_word(control + HIGH_SEEN, 1)
+        p = following
+        if byte_at(p) == CLOSE_LIST:
             status = LIST
             break
-    put_word(control + POSITION, begin)
-    put_word(control + SLICES, rows)
-    put_word(control + CHANGES, change_rows)
-    put_word(control + ARROWS, arrows)
-    put_word(control + METADATA, metadata)
-    put_word(control + OTHERS, others)
-    put_word(control + HIGH_SEEN, high)
-    put_word(control + HINT, hint)
+    put_word(control + POSITION, p)
     return status

@@ -8,7 +8,8 @@ from numba import njit
 
 from stepwhy.native.memory import byte_at, high_marks, string_marks, trailing_zeros, word_at
 
-FAST = {"error_model": "numpy", "nogil": True}
+# Without forced inlining every value of two goes through memory: half as fast.
+FAST = {"error_model": "numpy", "nogil": True, "forceinline": True}
 
 ESCAPED = 1
 HIGH = 2

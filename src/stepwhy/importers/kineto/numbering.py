@@ -1,0 +1,107 @@
+"""Tables that the kernel numbers texts and pairs with; `kernels.interning` knows their layout."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROOM: Final = 1 << 12
+_ARENA: Final = 1 << 20  # bytes
+_SLACK: Final = 64  # bytes; the kernel wants some behind a text
+_WIDTH: Final = 3
+_SLOTS, _MASK, _COUNT, _MOST, _ENTRIES, _ARENA_AT, _USED, _ARENA_ROOM = range(8)
+
+
+class _Table:
+    """A table with open addressing, at most half full; the last field of an entry is its hash."""
+
+    def __init__(self) -> None:
+        self._fields = np.zeros(8, dtype=np.int64)
+        self._entries = np.empty((0, _WIDTH), dtype=np.int64)
+        self._resize(_ROOM)
+
+    @property
+    def address(self) -> int:
+        """Where the kernel finds the table."""
+        return int(self._fields.ctypes.data)
+
+    def __len__(self) -> int:
+        return int(self._fields[_COUNT])
+
+    def make_room(self) -> None:
+        """Let more entries in, where half of the room is used."""
+        if 2 * len(self) > self._fields[_MOST]:
+            self._resize(2 * int(self._fields[_MOST]))
+
+    def _resize(self, room: int) -> None:
+        entries = np.empty((room, _WIDTH), dtype=np.int64)
+        entries[: len(self)] = self._entries[: len(self)]
+        self._entries, self._slots = entries, _slots_of(entries[: len(self), -1], 2 * room)
+        self._fields[_SLOTS] = self._slots.ctypes.data
+        self._fields[_MASK] = len(self._slots) - 1
+        self._fields[_MOST] = room
+        self._fields[_ENTRIES] = entries.ctypes.data
+
+
+def _slots_of(hashes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Where each entry is found: its number plus one in the first free slot from its hash on."""
+    slots, mask = [0] * size, size - 1
+    for number, value in enumerate(hashes.tolist(), start=1):
+        slot = value & mask
+        while slots[slot]:
+            slot = (slot + 1) & mask
+        slots[slot] = number
+    return np.asarray(slots, dtype=np.int64)
+
+
+class Texts(_Table):
+    """Numbers of texts as they are written, without the quotes of names, with those of values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._arenas: list[NDArray[np.uint8]] = []  # entries point into them
+        self._add_arena(_ARENA)
+
+    def make_room(self) -> None:
+        """Let more and longer texts in, where half of the room is used."""
+        super().make_room()
+        if 2 * self._fields[_USED] > self._fields[_ARENA_ROOM]:
+            self._add_arena(2 * len(self._arenas[-1]))
+
+    def make_room_for(self, length: int) -> None:
+        """Let a text of this many bytes in."""
+        if self._fields[_ARENA_ROOM] - self._fields[_USED] < length + _SLACK:
+            self._add_arena(length + _ARENA)
+
+    def _add_arena(self, size: int) -> None:
+        self._arenas.append(np.empty(size, dtype=np.uint8))
+        self._fields[_ARENA_AT] = self._arenas[-1].ctypes.data
+        self._fields[_USED], self._fields[_ARENA_ROOM] = 0, size
+
+    def raw(self, number: int) -> bytes:
+        """A text as it is written."""
+        address, length = self._entries[number, :2].tolist()
+        return ctypes.string_at(address, length)
+
+    def text(self, number: int) -> str:
+        """What a text without quotes says."""
+        return msgspec.json.decode(b'"' + self.raw(number) + b'"', type=str)
+
+    def value(self, number: int) -> int | str | None:
+        """What is written: an integer, a text in quotes, or nothing."""
+        raw = self.raw(number)
+        return msgspec.json.decode(raw, type=int | str | None) if raw else None
+
+
+class Pairs(_Table):
+    """Numbers of pairs of numbers."""
+
+    def __getitem__(self, number: int) -> tuple[int, int]:
+        first, second = self._entries[number, :2].tolist()
+        return first, second

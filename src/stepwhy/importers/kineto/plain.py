@@ -1,0 +1,144 @@
+"""A large file of plain records, read by the compiled kernel; whatever else it is, it says so."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from stepwhy.importers.chrome_json.cuts import Cut, Tail, cuts, find_tail, first_record
+from stepwhy.importers.chrome_json.pieces import Pieces
+from stepwhy.importers.chrome_json.text import BYTE_ORDER_MARK, is_utf8
+from stepwhy.importers.kineto.arguments import KinetoArgs
+from stepwhy.importers.kineto.sweep import LIST, ODD, Sweep, Swept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.importers.chrome_json import Batch
+    from stepwhy.importers.source import Source
+    from stepwhy.native import Kernel
+    from stepwhy.trace import Health
+
+LARGE: Final = 8 << 20
+"""Bytes; below, loading the kernel takes longer than it saves."""
+
+_STRETCH: Final = 4 << 20  # bytes of a sweep; its columns fit into a processor's cache
+_DROP: Final = 32 << 20  # bytes that stay mapped
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+
+
+class NotPlainError(Exception):
+    """The file has to be read in another way, from its beginning."""
+
+
+class PlainDocument:
+    """The records of a Kineto file, as columns where they are plain; iterate over it once.
+
+    Args:
+        source: The file.
+        kernel: `scan_records`.
+        health: Counters to fill.
+
+    Raises:
+        NotPlainError: It is damaged somewhere; also while it is iterated.
+        CorruptInputError: It has no list of events.
+    """
+
+    def __init__(self, source: Source, kernel: Kernel, health: Health) -> None:
+        self._data = source.mapped
+        if self._data[:3] == BYTE_ORDER_MARK:
+            raise NotPlainError
+        self._first = first_record(self._data, source)
+        self._tail = self._whole_tail()
+        self._sweep = Sweep(kernel, self._data)
+        self._pieces = Pieces(KinetoArgs, health)
+        self._health = health
+        self._records = self._dropped = 0
+        self.complete = True
+        self.header: dict[str, Any] = self._tail.header
+
+    def _whole_tail(self) -> Tail:
+        tail = find_tail(self._data, self._first)
+        if tail is None or not is_utf8(self._data[: self._first]) or not is_utf8(tail.events):
+            raise NotPlainError
+        return tail
+
+    def __iter__(self) -> Iterator[Swept | Batch[KinetoArgs]]:
+        """The records in file order."""
+        position = _behind_space(self._data, self._first)
+        end = self._tail.cut.begin
+        while position < end:
+            for swept in self._sweeps(position, end):
+                if swept.high and not is_utf8(self._data[position : swept.end]):
+                    raise NotPlainError
+                self._count(swept.records)
+                yield swept
+                position, status = swept.end, swept.status
+                self._drop(position)
+            if status == LIST:
+                raise NotPlainError
+            if status == ODD:
+                batch, position = self._piece(position)
+                yield batch
+        if position != end:
+            raise NotPlainError
+        yield self._read(self._tail.events)
+
+    def _sweeps(self, position: int, end: int) -> Iterator[Swept]:
+        """Sweeps up to the end or to what is not plain; one is made while another is used."""
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(self._sweep.read, position, min(position + _STRETCH, end))
+            while True:
+                swept = coming.result()
+                if swept.status in {LIST, ODD} or swept.end >= end:
+                    yield swept
+                    return
+                goal = min(swept.end + _STRETCH, end)
+                coming = ahead.submit(self._sweep.read, swept.end, goal)
+                yield swept
+
+    def _piece(self, position: int) -> tuple[Batch[KinetoArgs], int]:
+        """Some records that are not all plain, and where the next one begins."""
+        end = self._tail.cut
+        for cut in list(cuts(self._data, position, end.begin)) or [end]:
+            batch = self._pieces.read(self._list(position, cut))
+            if batch is not None:
+                self._count(len(batch.events))
+                return batch, cut.begin
+        raise NotPlainError
+
+    def _list(self, position: int, cut: Cut) -> bytes:
+        text = self._data[position : cut.end]
+        if not is_utf8(text):
+            raise NotPlainError
+        return b"[" + text + b"]"
+
+    def _read(self, events: Any) -> Batch[KinetoArgs]:
+        batch = self._pieces.read(events)
+        if batch is None:
+            raise NotPlainError
+        self._count(len(batch.events))
+        if not self._records:  # the other way tells what is wrong
+            raise NotPlainError
+        return batch
+
+    def _count(self, records: int) -> None:
+        self._records += records
+        self._health.events_read += records
+
+    def _drop(self, position: int) -> None:
+        """Give pages of the file back that are behind a position."""
+        if not isinstance(self._data, mmap.mmap) or position - self._dropped < _DROP:
+            return
+        begin = self._dropped
+        self._dropped = position // mmap.PAGESIZE * mmap.PAGESIZE
+        with suppress(AttributeError, OSError):  # not on every system; they are only given back
+            self._data.madvise(mmap.MADV_DONTNEED, begin, self._dropped - begin)
+
+
+def _behind_space(data: bytes | mmap.mmap, position: int) -> int:
+    found = _SPACE.match(data, position)
+    return found.end() if found else position

@@ -1,0 +1,209 @@
+"""The records of large files as columns, by the compiled kernel `scan_records`.
+
+The kernel understands the plain records that profilers write; it stops before any other one, and
+says so. Texts and pairs of them are numbered in the order of their first sight, through all of a
+file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from stepwhy.importers.kineto.numbering import Pairs, Texts
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    from numpy.typing import NDArray
+
+    from stepwhy.native import Kernel
+
+SAFETY = 64
+"""Bytes behind a place that the kernel may look at."""
+
+# Why the kernel stopped.
+DONE, LIST, ODD, FULL = range(4)
+
+_ROWS: Final = 1 << 15
+_LONGEST: Final = 1 << 24  # bytes of the texts of a record; longer ones are not plain
+_RECORD_FIELDS: Final = 64  # more than the kernel has
+_ABSENT: Final = -(2**63)
+# Fields of the control block, by their numbers.
+_POSITION, _GOAL, _LIMIT, _HIGH, _HINT, _ARROWS, _METADATA, _OTHERS = range(8)
+_SLICES, _SLICES_ROOM, _CHANGES, _CHANGES_ROOM, _TEXTS, _PAIRS = range(8, 14)
+_COLUMNS, _CHANGE_COLUMNS, _BASE, _RECORD, _FIELDS = range(14, 19)
+_WIDE = ("start_ns", "dur_ns", "correlation", "sequence", "forward", "size", "offset")
+_NARROW = ("length", "title", "thread", "stream", "stack")
+_OF_CHANGES = (
+    *("time_ns", "change", "address", "allocated", "reserved", "device_type", "device_id"),
+    *("offset", "length", "thread"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Consecutive plain records; the columns are overwritten by the next sweep but one.
+
+    Args:
+        sweep: Knows what numbers stand for.
+        slices: Columns of slices by their names, ns and integers; absent integers are NULL, absent
+            times are LARGEST_NS, and what has a number is looked up in the sweep; (slices,) each.
+        changes: Columns of the records of memory; absent addresses and totals are NULL, other
+            absent integers 0; (changes,) each.
+        arrows: Flow arrows.
+        metadata: Records of metadata.
+        others: Records that are nothing of all that.
+        hint: Whether one of these shows that there is an accelerator.
+        high: Whether there are texts that are not ASCII.
+        end: Offset of the first record that is not among them.
+        status: Why it is not: DONE, LIST or ODD.
+    """
+
+    sweep: Sweep
+    slices: dict[str, NDArray[Any]]
+    changes: dict[str, NDArray[np.int64]]
+    arrows: int
+    metadata: int
+    others: int
+    hint: bool
+    high: bool
+    end: int
+    status: int
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        counted = self.arrows + self.metadata + self.others
+        return counted + len(self.slices["start_ns"]) + len(self.changes["time_ns"])
+
+
+class Sweep:
+    """Sweeps over one file.
+
+    Args:
+        kernel: `scan_records`.
+        data: The file.
+    """
+
+    def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
+        self.data = data
+        self.texts, self.pairs = Texts(), Pairs()
+        self._kernel = kernel
+        self._bytes = np.frombuffer(data, dtype=np.uint8)
+        # One is read while the other is written.
+        self._spare, self._columns = _Columns(), _Columns()
+        self._control = np.zeros(_FIELDS, dtype=np.int64)
+        self._control[_BASE] = self._bytes.ctypes.data
+        self._control[_LIMIT] = self._bytes.ctypes.data + max(len(data) - SAFETY, 0)
+        self._record = np.zeros(_RECORD_FIELDS, dtype=np.int64)
+        self._control[_RECORD] = self._record.ctypes.data
+        self._control[_SLICES_ROOM] = self._control[_CHANGES_ROOM] = _ROWS
+
+    def read(self, position: int, goal: int) -> Swept:
+        """The plain records from a position on.
+
+        Args:
+            position: Offset of a record.
+            goal: Where no more records are wanted that begin there or behind.
+        """
+        self._spare, self._columns = self._columns, self._spare
+        control, base = self._control, int(self._control[_BASE])
+        control[_POSITION], control[_GOAL] = base + position, base + goal
+        control[_TEXTS], control[_PAIRS] = self.texts.address, self.pairs.address
+        control[_COLUMNS] = self._columns.slice_addresses.ctypes.data
+        control[_CHANGE_COLUMNS] = self._columns.change_addresses.ctypes.data
+        status = self._kernel(control.ctypes.data)
+        swept = self._swept(DONE if status == FULL else status)
+        if status == FULL:
+            self.texts.make_room()
+            self.pairs.make_room()
+            if not swept.records:  # not even one more: it is longer than all that there is
+                self.texts.make_room_for(_LONGEST)
+        return swept
+
+    def _swept(self, status: int) -> Swept:
+        told = self._control.tolist()
+        return Swept(
+            self,
+            *self._columns.first(told[_SLICES], told[_CHANGES]),
+            arrows=told[_ARROWS],
+            metadata=told[_METADATA],
+            others=told[_OTHERS],
+            hint=bool(told[_HINT]),
+            high=bool(told[_HIGH]),
+            end=told[_POSITION] - told[_BASE],
+            status=status,
+        )
+
+    def texts_of(self, pair: int) -> tuple[str, str]:
+        """The two texts of a pair, without the quotes around them."""
+        first, second = self.pairs[pair]
+        return self.texts.text(first), self.texts.text(second)
+
+    def values_of(self, pair: int) -> tuple[Any, ...]:
+        """The two values of a pair, or the four of a pair of pairs: integers, texts or None."""
+        first, second = self.pairs[pair]
+        if first < 0:
+            return self.values_of(-1 - first) + self.values_of(second)
+        return self.texts.value(first), self.texts.value(second)
+
+
+class _Columns:
+    """Memory that the kernel writes rows to."""
+
+    def __init__(self) -> None:
+        self._wide = np.empty((len(_WIDE), _ROWS), dtype=np.int64)
+        self._narrow = np.empty((len(_NARROW), _ROWS), dtype=np.int32)
+        self._changes = np.empty((len(_OF_CHANGES), _ROWS), dtype=np.int64)
+        self.slice_addresses = _addresses(*self._wide, *self._narrow)
+        self.change_addresses = _addresses(*self._changes)
+
+    def first(
+        self, slices: int, changes: int
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.int64]]]:
+        """The rows that were written."""
+        wide = dict(zip(_WIDE, self._wide[:, :slices], strict=True))
+        for name in ("correlation", "sequence", "forward", "size"):
+            _replace(wide[name], NULL)
+        narrow = dict(zip(_NARROW, self._narrow[:, :slices], strict=True))
+        told = dict(zip(_OF_CHANGES, self._changes[:, :changes], strict=True))
+        for name in ("change", "device_type", "device_id"):
+            _replace(told[name], 0)
+        for name in ("address", "allocated", "reserved"):
+            _replace(told[name], NULL)
+        return {**wide, **narrow}, told
+
+
+def _addresses(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    return np.asarray([column.ctypes.data for column in columns], dtype=np.int64)
+
+
+def _replace(values: NDArray[np.int64], default: int) -> None:
+    """Put a default in the place of what is absent."""
+    values[values == _ABSENT] = default
+
+
+class Records:
+    """Records of a file by their number, decoded when they are asked for.
+
+    Args:
+        data: The file.
+        offset: Where each begins; (records,).
+        length: How many bytes each has; (records,).
+        kind: What they are decoded as.
+    """
+
+    def __init__(
+        self, data: bytes | mmap, offset: NDArray[np.int64], length: NDArray[Any], kind: Any
+    ) -> None:
+        self._data, self._offset, self._length = data, offset, length
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def __getitem__(self, number: int) -> Any:
+        begin = int(self._offset[number])
+        return self._decoder.decode(self._data[begin : begin + int(self._length[number])])
