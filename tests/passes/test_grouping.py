@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepwhy.passes.grouping import by_code
+from stepwhy.passes.grouping import by_code, distinct, numbered
 
 
 @pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])
@@ -22,3 +22,11 @@ def test_codes_far_apart():
 def test_no_rows():
     order, first = by_code(np.empty(0, dtype=np.int32))
     assert len(order) == len(first) == 0
+
+
+@pytest.mark.parametrize("codes", [[7, -1, 7, 3], [2**60, -5, 2**60], [0], []])
+def test_codes_are_numbered_as_numpy_does(codes):
+    array = np.asarray(codes, dtype=np.int64)
+    keys, place = np.unique(array, return_inverse=True)
+    assert [column.tolist() for column in numbered(array)] == [keys.tolist(), place.tolist()]
+    assert distinct(array).tolist() == keys.tolist()

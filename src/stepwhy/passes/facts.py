@@ -227,7 +227,7 @@ class Facts:
     @cached_property
     def ops(self) -> list[OpRow]:
         """Operations over the steady steps, largest self time first."""
-        return op_table(self.trace, self.nesting, self.phases, self.steps)
+        return op_table(self.trace, self.nesting, self.phases, self.is_steady)
 
     @cached_property
     def memory(self) -> tuple[MemoryUse, ...]:
@@ -245,8 +245,13 @@ class Facts:
 
     def in_steady(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the rows whose slice starts inside a steady step."""
-        inside: NDArray[np.int64] = rows[self.steps.in_steady(self.trace.slices.start_ns[rows])]
+        inside: NDArray[np.int64] = rows[self.is_steady[rows]]
         return inside
+
+    @cached_property
+    def is_steady(self) -> NDArray[np.bool_]:
+        """Whether each slice starts inside a steady step; (slices,)."""
+        return self.steps.steady_among(self.trace.slices.start_ns)
 
 
 __all__ = ["CATEGORIES", "Facts"]

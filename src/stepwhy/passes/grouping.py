@@ -37,4 +37,46 @@ def by_code(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     return order, np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
 
 
-__all__ = ["by_code"]
+def distinct(codes: NDArray[Any]) -> Rows:
+    """Distinct codes, ascending; as `np.unique`, which sorts them; (groups,)."""
+    if not _is_dense(codes):
+        return np.unique(codes).astype(np.int64)
+    low, seen = _seen(codes)
+    return np.flatnonzero(seen) + low
+
+
+def numbered(codes: NDArray[Any]) -> tuple[Rows, Rows]:
+    """Distinct codes, ascending, and the place of each row's code among them; (groups,), (rows,).
+
+    As `np.unique` with its inverse, but without sorting where codes are small.
+
+    Args:
+        codes: Integers; (rows,).
+    """
+    if not _is_dense(codes):
+        keys, place = np.unique(codes, return_inverse=True)
+        return keys.astype(np.int64), place
+    low, seen = _seen(codes)
+    number = np.cumsum(seen) - 1
+    return np.flatnonzero(seen) + low, number[codes - low]
+
+
+# Codes that leave out no more numbers than this, or than four for each row, have a table.
+_TABLE = 1 << 16
+
+
+def _is_dense(codes: NDArray[Any]) -> bool:
+    if not len(codes):
+        return False
+    return int(codes.max()) - int(codes.min()) <= max(_TABLE, 4 * len(codes))
+
+
+def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
+    """The lowest code, and of each from there whether it occurs; (codes,)."""
+    low = int(codes.min())
+    seen = np.zeros(int(codes.max()) - low + 1, dtype=bool)
+    seen[codes - low] = True
+    return low, seen
+
+
+__all__ = ["by_code", "distinct", "numbered"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.passes.sums import LARGEST
+from stepwhy.passes.grouping import numbered
+from stepwhy.passes.sums import LARGEST, SAFE
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.nesting import Nesting
-    from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
 _LISTED = (Kind.OP, Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET, Kind.INPUT, Kind.SYNC)
@@ -50,24 +50,24 @@ class OpRow:
 
 
 def op_table(
-    trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steps: StepTable
+    trace: Trace, nesting: Nesting, phases: NDArray[np.int8], is_steady: NDArray[np.bool_]
 ) -> list[OpRow]:
-    """Operations in the steady steps, largest self time first."""
-    slices = trace.slices
-    rows = trace.rows(*_listed(trace))
-    rows = rows[steps.in_steady(slices.start_ns[rows])]
+    """Operations in the steady steps, largest self time first.
+
+    Args:
+        trace: The trace.
+        nesting: Its call trees.
+        phases: Phase of every slice; (slices,).
+        is_steady: Whether each slice starts in a steady step; (slices,).
+    """
+    slices, tracks = trace.slices, trace.tracks
+    rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
     if not len(rows):
         return []
-    device = np.where(
-        trace.tracks.role[slices.track] == Role.HOST_THREAD, NULL, trace.tracks.device[slices.track]
-    )
-    unique, inverse = _groups(slices.name[rows], device[rows], phases[rows], slices.kind[rows])
-    table = [
-        _row(trace, key, sums)
-        for key, sums in zip(
-            unique.tolist(), _sums(trace, nesting, rows, inverse, len(unique)), strict=True
-        )
-    ]
+    device = np.where(tracks.role == Role.HOST_THREAD, NULL, tracks.device)[slices.track[rows]]
+    keys, group = _groups(slices.name[rows], device, phases[rows], slices.kind[rows])
+    sums = _sums(trace, nesting, rows, group, len(keys))
+    table = [_row(trace, key, of) for key, of in zip(keys.tolist(), sums, strict=True)]
     return sorted(table, key=lambda r: (-r.self_ns, r.name))
 
 
@@ -84,35 +84,43 @@ def _groups(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64
     Each column is small integers, so that a row of them is one integer.
     """
     lowest = [int(c.min()) for c in columns]
-    sizes = tuple(int(c.max()) - low + 1 for c, low in zip(columns, lowest, strict=True))
-    moved = [c.astype(np.int64) - low for c, low in zip(columns, lowest, strict=True)]
-    keys, inverse = np.unique(np.ravel_multi_index(tuple(moved), sizes), return_inverse=True)
-    return np.stack(np.unravel_index(keys, sizes), axis=1) + np.asarray(lowest), inverse
+    sizes = [int(c.max()) - low + 1 for c, low in zip(columns, lowest, strict=True)]
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, low, size in zip(columns, lowest, sizes, strict=True):
+        codes *= size
+        codes += column
+        codes -= low
+    keys, group = numbered(codes)
+    return np.stack(np.unravel_index(keys, sizes), axis=1) + np.asarray(lowest), group
 
 
 def _sums(
     trace: Trace, nesting: Nesting, rows: NDArray[np.int64], group: NDArray[np.int64], groups: int
 ) -> list[list[int]]:
     """Count, total, self, bytes and number of known sizes per group."""
-    slices = trace.slices
-    sizes = slices.bytes[rows]
-    values = (
-        np.ones(len(rows), dtype=np.int64),
-        slices.dur_ns[rows],
-        nesting.self_ns[rows],
-        np.where(sizes == NULL, 0, sizes),
-        (sizes != NULL).astype(np.int64),
+    sizes = trace.slices.bytes[rows]
+    known = np.flatnonzero(sizes != NULL)
+    columns = (
+        np.bincount(group, minlength=groups).tolist(),
+        _exact_sums(trace.slices.dur_ns[rows], group, groups),
+        _exact_sums(nesting.self_ns[rows], group, groups),
+        _exact_sums(sizes[known], group[known], groups),
+        np.bincount(group[known], minlength=groups).tolist(),
     )
-    columns = [_exact_sums(value, group, groups) for value in values]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _exact_sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[int]:
     """Sums per group, at most what 64 bits hold: a damaged file can hold times that sum to more."""
-    halves = np.zeros((2, groups), dtype=np.int64)
-    np.add.at(halves[0], group, values >> _HALF_BITS)
-    np.add.at(halves[1], group, values & ((1 << _HALF_BITS) - 1))
-    return [min((high << _HALF_BITS) + low, LARGEST) for high, low in halves.T.tolist()]
+    sums = np.zeros(groups, dtype=np.int64)
+    if float(np.abs(values).sum(dtype=np.float64)) < SAFE:
+        np.add.at(sums, group, values)
+        return sums.tolist()
+    high = np.zeros(groups, dtype=np.int64)
+    np.add.at(high, group, values >> _HALF_BITS)
+    np.add.at(sums, group, values & ((1 << _HALF_BITS) - 1))
+    both = zip(high.tolist(), sums.tolist(), strict=True)
+    return [min((upper << _HALF_BITS) + lower, LARGEST) for upper, lower in both]
 
 
 def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:

@@ -88,6 +88,16 @@ class StepTable:
         inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
         return inside
 
+    def steady_among(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """As `in_steady` for times that ascend, of which there may be millions; (times,)."""
+        starts, ends = self.starts[self.steady], self.ends[self.steady]
+        first = np.searchsorted(times_ns, starts)
+        past = np.maximum(np.searchsorted(times_ns, ends), first)
+        past[:-1] = np.minimum(past[:-1], first[1:])
+        edges = np.stack([first, past], axis=1).reshape(-1)
+        lengths = np.diff(edges, prepend=0, append=len(times_ns))
+        return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+
 
 def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launches) -> StepTable:
     """Find the steps by the best evidence that the trace has."""

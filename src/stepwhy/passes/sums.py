@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 LARGEST = 2**63 - 1
 """What 64 bits hold."""
 
-# A sum that is smaller as a double is far from where integers of 64 bits end.
-_SAFE = 2.0**62
+SAFE = 2.0**62
+"""A sum that is smaller as a double is far from where integers of 64 bits end."""
 
 
 def total_of(values: NDArray[np.int64]) -> int:
@@ -22,10 +22,10 @@ def total_of(values: NDArray[np.int64]) -> int:
     Args:
         values: Times in ns, or bytes; none below zero.
     """
-    if float(values.sum(dtype=np.float64)) < _SAFE:
+    if float(values.sum(dtype=np.float64)) < SAFE:
         return int(values.sum())
     total: int = sum(values.tolist())
     return min(total, LARGEST)
 
 
-__all__ = ["LARGEST", "total_of"]
+__all__ = ["LARGEST", "SAFE", "total_of"]
