@@ -1,12 +1,20 @@
 """Kineto traces as large as wanted: one recording, repeated in time, always the same bytes.
 
+    python benchmarks/scaled_trace.py FOLDER MEGABYTES             # FOLDER/k<MEGABYTES>.json
+    python benchmarks/scaled_trace.py FOLDER MEGABYTES --of TRACE  # FOLDER/scaled.json
+    python benchmarks/scaled_trace.py FOLDER 0 --of TRACE          # FOLDER/scaled.json, as it is
+
+Prints the path and what is in the trace as JSON; null where the one given is no Kineto trace.
+
 What repeats is a recorded trace or, without one, a generated one whose records have the arguments
 that recorded ones have. Each repetition begins where the last one ended, with correlation ids of
 its own and its steps numbered on, so that totals are those of one repetition times their number.
 """
 
+import argparse
 import gzip
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,10 +41,16 @@ KERNEL = {
     "grid": [512, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 59,
 }  # fmt: skip
 CALL = {"cbid": 211}
+WRITTEN = '"written": '
+LONGEST_END = 1000  # bytes
 
 
 def recorded(path):
-    """Records and header of a recorded trace."""
+    """Records and header of a recorded trace.
+
+    Raises:
+        LookupError: It has no records.
+    """
     data = Path(path).read_bytes()
     document = json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
     if isinstance(document, list):
@@ -97,15 +111,25 @@ class Repetition:
                     args[key] += number * self.ids
         return moved
 
-    def totals(self):
-        """Number of kernels and time in which a device was busy in one repetition, ns."""
-        kernels = sum(r.get("cat", "").lower() == "kernel" for r in self.records)
-        work = defaultdict(list)
-        for record in self.records:
-            if record.get("cat", "").lower() in BUSY:
-                place = record["pid"], record["args"].get("device")
-                work[place].append((record["ts"], record["ts"] + record["dur"]))
-        return kernels, round(1000 * sum(map(covered_us, work.values())))
+
+def totals(records):
+    """What the records say of the devices.
+
+    Returns:
+        Number of kernels, sum of their durations in ns, and time in which a device was busy in ns,
+        summed over devices.
+    """
+    kernels = [r for r in records if r.get("cat", "").lower() == "kernel"]
+    work = defaultdict(list)
+    for record in records:
+        if record.get("cat", "").lower() in BUSY:
+            place = record["pid"], record["args"].get("device")
+            work[place].append((record["ts"], record["ts"] + record["dur"]))
+    return {
+        "kernels": len(kernels),
+        "kernel_ns": round(1000 * sum(r["dur"] for r in kernels)),
+        "busy_ns": round(1000 * sum(map(covered_us, work.values()))),
+    }
 
 
 def covered_us(intervals):
@@ -118,10 +142,10 @@ def covered_us(intervals):
 
 
 def write_scaled(path, records, header, size):
-    """Write a trace of at least this many bytes; what is in it.
+    """Write a trace of at least this many bytes, which says at its end what is in it.
 
     Returns:
-        Numbers of events, kernels and repetitions, and busy time of the device in ns.
+        Numbers of events, repetitions and kernels, and times of the devices as `totals` has them.
     """
     repetition = Repetition(records)
     encode = json.JSONEncoder().encode
@@ -134,11 +158,64 @@ def write_scaled(path, records, header, size):
             file.write((",\n" if count else "") + lines)
             count += 1
             events += len(chosen)
-        file.write('\n],\n"traceName": "scaled.json"}\n')
-    kernels, busy_ns = repetition.totals()
-    return {
-        "events": events,
-        "repetitions": count,
-        "kernels": kernels * count,
-        "busy_ns": busy_ns * count,
-    }
+        whole = {key: count * value for key, value in totals(records).items()}
+        written = {"events": events, "repetitions": count, **whole}
+        file.write(f'\n],\n"traceName": "scaled.json",\n{WRITTEN}{encode(written)}}}\n')
+    return written
+
+
+def kept(folder, megabytes):
+    """The generated trace of a size in a folder, and what is in it; written where it is not there.
+
+    Args:
+        folder: Where it is, or will be, as `k<megabytes>.json`.
+        megabytes: Its size at least, MB.
+    """
+    path = Path(folder) / f"k{megabytes}.json"
+    written = written_in(path)
+    if written is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        written = write_scaled(part, *generated(), megabytes * 1_000_000)
+        part.replace(path)
+    return path, written
+
+
+def written_in(path):
+    """What a trace says at its end of what is in it, None where it says nothing."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - LONGEST_END, 0))
+        found = file.read().decode().rpartition(WRITTEN)
+    return json.loads(found[2].rstrip()[:-1]) if found[1] else None
+
+
+def plain(path, trace):
+    """A recorded trace, decompressed, and what is in it."""
+    data = Path(trace).read_bytes()
+    path.write_bytes(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+    return totals(recorded(trace)[0])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("megabytes", type=int)
+    parser.add_argument("--of", metavar="TRACE", help="recorded trace to repeat")
+    given = parser.parse_args()
+    path = given.folder / "scaled.json"
+    try:
+        if not given.of:
+            path, written = kept(given.folder, given.megabytes)
+        elif given.megabytes:
+            written = write_scaled(path, *recorded(given.of), given.megabytes * 1_000_000)
+        else:
+            written = plain(path, given.of)
+    except LookupError:
+        written = None
+    print(json.dumps(written and [str(path), written]))
+
+
+if __name__ == "__main__":
+    main()

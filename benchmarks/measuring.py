@@ -1,0 +1,64 @@
+"""Whole processes, measured in turns: wall time, CPU time and peak memory."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+KIB_OR_BYTES = 1e6 if sys.platform == "darwin" else 1e3  # units of `ru_maxrss` in a MB
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run of a command; `output` is what it printed, `failed` how it ended or None."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    output: bytes
+    failed: str | None
+
+
+def measure(command):
+    """Run a command once."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as log:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output, stderr=log)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - start
+        process.returncode = code = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        log.seek(0)
+        last = log.read().decode(errors="replace").strip().rpartition("\n")[2]
+        return Cost(
+            wall_s,
+            usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss / KIB_OR_BYTES,
+            output.read(),
+            f"exit code {code}: {last[:200]}" if code else None,
+        )
+
+
+def in_turns(commands, repeats):
+    """Runs of each command by name, one after the other; one that fails is not run again."""
+    found = {name: [] for name in commands}
+    for _ in range(repeats):
+        for name, command in commands.items():
+            if not (found[name] and found[name][-1].failed):
+                found[name].append(measure(command))
+    return found
+
+
+def medians(runs):
+    """Medians of the runs of one command, for JSON."""
+    if runs[-1].failed:
+        return {"failed": runs[-1].failed}
+    return {
+        "median_s": round(statistics.median(r.wall_s for r in runs), 3),
+        "median_cpu_s": round(statistics.median(r.cpu_s for r in runs), 3),
+        "peak_mb": round(statistics.median(r.peak_mb for r in runs), 1),
+        "runs_s": [round(r.wall_s, 3) for r in runs],
+    }
