@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import beside
-from measuring import in_turns, medians
+from measuring import TITLE, in_turns, line, medians, with_ratios
 
 # By how much answers may differ, ns per kernel: Holistic Trace Analysis cuts starts and ends to
 # microseconds, torch-tb-profiler and Perfetto round durations.
@@ -50,14 +50,11 @@ def differences(name, answer, written):
 def measured(trace, written, commands, repeats):
     """What each program takes for a trace and says of it, for JSON."""
     runs = in_turns({n: [*command, str(trace)] for n, command in commands.items()}, repeats)
-    results = {name: medians(of_one) for name, of_one in runs.items()}
-    own = results["stepwhy"]
+    results = with_ratios({name: medians(of_one) for name, of_one in runs.items()}, "stepwhy")
     for name, result in results.items():
         if "failed" in result:
             continue
         said = beside.answer(name, runs[name][-1].output)
-        result["times_stepwhys_time"] = round(result["median_s"] / own["median_s"], 3)
-        result["times_stepwhys_memory"] = round(result["peak_mb"] / own["peak_mb"], 3)
         result["says"] = said
         result["differs"] = differences(name, said or {}, written)
     return {"bytes": trace.stat().st_size, "written": written, "programs": results}
@@ -66,17 +63,10 @@ def measured(trace, written, commands, repeats):
 def report(title, found):
     """Print the table of one trace."""
     print(f"\n{title}: {found['bytes'] / 1e6:,.0f} MB, {found['written']['kernels']:,} kernels")
-    print(f"{'whole process':18} {'median':>9}  /stepwhy {'CPU':>9} {'peak':>9}  /stepwhy")
+    print(TITLE)
     for name, of_one in found["programs"].items():
-        if "failed" in of_one:
-            print(f"{name:18} {of_one['failed']}")
-            continue
-        print(
-            f"{name:18} {of_one['median_s']:7.2f} s {of_one['times_stepwhys_time']:9.2f} "
-            f"{of_one['median_cpu_s']:7.2f} s {of_one['peak_mb']:6.0f} MB "
-            f"{of_one['times_stepwhys_memory']:9.2f}"
-        )
-        for difference in of_one["differs"]:
+        print(line(name, of_one))
+        for difference in of_one.get("differs", ()):
             print(f"    says {difference}")
 
 
@@ -147,7 +137,7 @@ def main():
                 document["traces"].append({"trace": title, **found})
                 if arguments.json:
                     arguments.json.write_text(json.dumps(document, indent=1) + "\n")
-    wrong = [t for t in document["traces"] if t["programs"]["stepwhy"]["differs"]]
+    wrong = [t for t in document["traces"] if t["programs"]["stepwhy"].get("differs", "failed")]
     sys.exit(1 if wrong else 0)
 
 

@@ -62,3 +62,29 @@ def medians(runs):
         "peak_mb": round(statistics.median(r.peak_mb for r in runs), 1),
         "runs_s": [round(r.wall_s, 3) for r in runs],
     }
+
+
+def with_ratios(results, own):
+    """Results by name, with what each takes over what the one named `own` takes."""
+    base = results[own]
+    for result in results.values():
+        if "failed" not in result and "failed" not in base:
+            result["time_ratio"] = round(result["median_s"] / base["median_s"], 3)
+            result["memory_ratio"] = round(result["peak_mb"] / base["peak_mb"], 3)
+    return results
+
+
+def line(name, result):
+    """A result for people, under `TITLE`."""
+    if "failed" in result:
+        return f"{name:18} {result['failed']}"
+    time_ratio, memory_ratio = (
+        f"({result[key]:.2f})" if key in result else "" for key in ("time_ratio", "memory_ratio")
+    )
+    return (
+        f"{name:18} {result['median_s']:8.2f} s {time_ratio:8} {result['median_cpu_s']:8.2f} s "
+        f"{result['peak_mb']:7.0f} MB {memory_ratio:8}"
+    )
+
+
+TITLE = f"{'whole process':18} {'median':>10} {'ratio':8} {'CPU':>10} {'peak':>10} ratio"
