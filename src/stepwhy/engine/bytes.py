@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import shutil
+import tempfile
+from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from mmap import ACCESS_READ, mmap
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from stepwhy.engine.archives import is_padding, kind_of, torn
 from stepwhy.engine.memory import check_fits
@@ -22,7 +26,8 @@ _ALWAYS_ALLOWED = 1 << 24  # bytes; what is this small harms nobody
 # A profiler may compress its trace, who keeps it compresses it again, who sends it makes a zip.
 _MOST_LAYERS = 3
 _PIECE = 1 << 16  # bytes; of a torn archive some libraries lose one
-# How many bytes a file may grow by until it is asked again what memory is left.
+# How many bytes a file may grow by until it is asked again what memory is left; with the first of
+# these it leaves memory for a temporary file, which is mapped like a plain one.
 _UNWATCHED = 1 << 26
 
 
@@ -64,7 +69,8 @@ def _read(file: BinaryIO, path: Path) -> Source:
         )
     if kind_of(head) is not None:
         content, is_torn = _unpack(file, path.name)
-        return Source(content, path.name, path, is_torn)
+        fits = partial(check_fits, name=path.name) if isinstance(content, mmap) else None
+        return Source(content, path.name, path, is_torn, fits=fits)
     if is_pipe:
         return Source(file.read(), path.name, path)
     return Source(partial(_read_whole, path), path.name, path, head=head)
@@ -88,7 +94,7 @@ def _read_whole(path: Path) -> bytes:
 # --- Archives ---
 
 
-def _unpack(file: BinaryIO, name: str) -> tuple[bytes, bool]:
+def _unpack(file: BinaryIO, name: str) -> tuple[bytes | mmap, bool]:
     """The content of an archive, or of the archive in it, and whether an end is missing."""
     packed = file.seek(0, io.SEEK_END)
     file.seek(0)
@@ -99,16 +105,19 @@ def _unpack(file: BinaryIO, name: str) -> tuple[bytes, bool]:
             break
         content, ends_early = _unpack_layer(file, kind, packed, name)
         is_torn |= ends_early
-        kind, file = kind_of(content), io.BytesIO(content)
-    if kind is not None:
-        raise CorruptInputError(
-            f"{name} is compressed more than {_MOST_LAYERS} times over",
-            "Unpack it and give the trace inside",
-        )
-    return content, is_torn
+        file.close()
+        file = content.file
+        kind = kind_of(_head_of(file))
+    with file:
+        if kind is not None:
+            raise CorruptInputError(
+                f"{name} is compressed more than {_MOST_LAYERS} times over",
+                "Unpack it and give the trace inside",
+            )
+        return content.whole(), is_torn
 
 
-def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[bytes, bool]:
+def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[_Content, bool]:
     """What one archive holds, and whether its end is missing.
 
     Args:
@@ -119,17 +128,21 @@ def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[b
     """
     content = _Content(packed, name)
     is_torn = False
-    try:
-        for piece in iter(partial(kind.open(file, name).read1, _PIECE), b""):
-            content.add(piece)
-    except torn() as error:
-        is_torn = not is_padding(error)
-    if not content.size:
-        raise CorruptInputError(
-            f"{name} is a {kind.name} file of which nothing can be decompressed",
-            "Copy or record the trace again",
-        )
-    return content.whole(), is_torn
+    with ExitStack() as on_error:
+        on_error.callback(content.close)
+        try:
+            for piece in iter(partial(kind.open(file, name).read1, _PIECE), b""):
+                content.add(piece)
+        except torn() as error:
+            is_torn = not is_padding(error)
+        if not content.size:
+            raise CorruptInputError(
+                f"{name} is a {kind.name} file of which nothing can be decompressed",
+                "Copy or record the trace again",
+            )
+        content.file.seek(0)
+        on_error.pop_all()
+    return content, is_torn
 
 
 class _Content:
@@ -142,7 +155,8 @@ class _Content:
 
     def __init__(self, packed: int, name: str) -> None:
         self.size = 0
-        self._buffer = io.BytesIO()
+        self.file: BinaryIO = io.BytesIO()
+        """What came out so far: in memory, or in a temporary file where it is large."""
         self._largest = _LARGEST_RATIO * packed + _ALWAYS_ALLOWED
         self._name = name
         self._look_at = _UNWATCHED
@@ -152,9 +166,12 @@ class _Content:
 
         Raises:
             CorruptInputError: It is a bomb.
-            TooLargeError: It does not fit into memory.
+            TooLargeError: It does not fit into memory, nor onto the disk.
         """
-        self._buffer.write(piece)
+        try:
+            self.file.write(piece)
+        except OSError:
+            self._return_to_memory(piece)
         self.size += len(piece)
         if self.size > self._largest:
             raise CorruptInputError(
@@ -163,11 +180,42 @@ class _Content:
             )
         if self.size > self._look_at:
             self._look_at = self.size + _UNWATCHED
+            self._watch()
+
+    def _watch(self) -> None:
+        """Leave memory once, where that is possible, and see to it that there is enough else."""
+        if isinstance(self.file, io.BytesIO) and self.size < 2 * _UNWATCHED:
+            self._leave_memory()
+        if isinstance(self.file, io.BytesIO):
             check_fits(self.size, self._name, held=self.size)
 
-    def whole(self) -> bytes:
+    def _leave_memory(self) -> None:
+        with suppress(OSError):  # no space there, or no right to it: it stays where it is
+            spilled = tempfile.TemporaryFile(prefix="stepwhy-")  # noqa: SIM115 - lives as long as we
+            spilled.write(self.file.getbuffer())  # type: ignore[attr-defined]
+            self.file = cast("BinaryIO", spilled)
+
+    def _return_to_memory(self, piece: bytes) -> None:
+        """Go on in memory: the disk is full."""
+        check_fits(self.size, self._name)
+        spilled, self.file = self.file, io.BytesIO()
+        spilled.seek(0)
+        shutil.copyfileobj(spilled, self.file, _UNWATCHED)
+        spilled.close()
+        self.file.truncate(self.size)
+        self.file.seek(self.size)
+        self.file.write(piece)
+
+    def close(self) -> None:
+        """Throw it away."""
+        self.file.close()
+
+    def whole(self) -> bytes | mmap:
         """All of it."""
-        return self._buffer.getvalue()
+        if isinstance(self.file, io.BytesIO):
+            return self.file.getvalue()
+        self.file.flush()
+        return mmap(self.file.fileno(), 0, access=ACCESS_READ)
 
 
 __all__ = ["read_source"]

@@ -22,26 +22,32 @@ class Source:
     """A decompressed input.
 
     Args:
-        data: The whole file, decompressed; or what reads it, called when it is first asked for.
+        data: The whole file, decompressed, or mapped where it is large; or, of a plain file, what
+            reads it, called when it is first asked for.
         origin: Where it came from, for messages; already redacted.
         path: The file itself, or None for data that never was a file.
         truncated: The compressed stream ended early; `data` is what could be saved.
         head: The beginning of `data` where that is still to be read.
+        fits: Raises TooLargeError where so many bytes cannot be held in memory; asked before what
+            is mapped is read.
     """
 
     def __init__(
         self,
-        data: bytes | Callable[[], bytes],
+        data: bytes | mmap.mmap | Callable[[], bytes],
         origin: str,
         path: Path | None = None,
         truncated: bool = False,
         head: bytes = b"",
+        *,
+        fits: Callable[[int], None] | None = None,
     ) -> None:
         self.origin = origin
         self.path = path
         self.truncated = truncated
         self._content = data
         self._head = head
+        self._fits = fits
 
     @cached_property
     def data(self) -> bytes:
@@ -50,7 +56,11 @@ class Source:
         Raises:
             InputError: It cannot be read any more, or does not fit into memory.
         """
-        return self._content if isinstance(self._content, bytes) else self._content()
+        if callable(self._content):
+            return self._content()
+        if self._fits is not None:
+            self._fits(len(self._content))
+        return self._content[:]
 
     @cached_property
     def mapped(self) -> bytes | mmap.mmap:
@@ -59,7 +69,9 @@ class Source:
         Raises:
             InputError: As `data`.
         """
-        if self.path is None or isinstance(self._content, bytes) or "data" in self.__dict__:
+        if not callable(self._content):
+            return self._content
+        if self.path is None or "data" in self.__dict__:
             return self.data
         try:
             with self.path.open("rb") as file:
@@ -75,7 +87,7 @@ class Source:
     @cached_property
     def head(self) -> bytes:
         """The first `HEAD_BYTES` bytes; all others need not be read for them."""
-        return (self._head or self.data)[:HEAD_BYTES]
+        return (self._head or self.mapped)[:HEAD_BYTES]
 
     def beside(self, name: str) -> bytes | None:
         """Content of another file in the same folder, None where there is none."""
@@ -95,13 +107,13 @@ class Source:
         Raises:
             TooLargeError: There is no space for a copy.
         """
-        if self.path is not None and not isinstance(self._content, bytes):
+        if self.path is not None and callable(self._content):
             yield self.path
             return
         with tempfile.TemporaryDirectory(prefix="stepwhy-") as folder:
             copy = Path(folder) / "content"
             try:
-                copy.write_bytes(self.data)
+                copy.write_bytes(self.mapped)
             except OSError:
                 raise TooLargeError(
                     f"there is no space for what {self.origin} holds",
