@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.tensorflow.wire import dig
 from stepwhy.importers.xplane.devices import add_device, device_name, steps_of
-from stepwhy.importers.xplane.events import alike
+from stepwhy.importers.xplane.events import Events, alike
 from stepwhy.importers.xplane.host import HostReader
 from stepwhy.importers.xplane.planes import merge, read_space
-from stepwhy.importers.xplane.run import count_missing, meta_of, session_start_ns, used_devices
+from stepwhy.importers.xplane.run import count_missing, meta_of, session_of
 from stepwhy.importers.xplane.table import Look, SliceTable
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepwhy.importers.source import Source
     from stepwhy.importers.xplane.planes import Plane, Space
+    from stepwhy.importers.xplane.run import Session
     from stepwhy.trace import Trace
 
 _PLANE = re.compile(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")
@@ -52,25 +53,57 @@ def read(source: Source) -> Trace | None:
     """
     builder = TraceBuilder()
     space = read_space(source, builder.health)
-    table = SliceTable(builder, session_start_ns(space.planes))
-    devices = [p for p in space.planes if device_name(p.name)]
-    ran = {device_name(p.name) for p in devices if add_device(table, p, space)}
-    used = used_devices(space)
-    hosts = [p for p in space.planes if _HOST.fullmatch(p.name)]
-    _leave_out(builder, [p for p in space.planes if p not in devices and p not in hosts])
-    for process, plane in _processes(hosts):
-        HostReader(table, plane, space, has_accelerator=bool(used), process=process).add()
-    _device_steps(table, devices, space)
+    session = session_of(space)
+    table = SliceTable(builder, session.start_ns)
+    ran = _add_all(table, space, session)
     if not table.kinds:
         _refuse_empty(source, builder)
         return None
-    missing = used - ran if ran else set()
+    missing = session.used - ran if ran else frozenset()
     count_missing(builder.health, missing)
     table.sizes_from_calls()
-    meta = meta_of(source, space, table, used, missing)
-    del space, devices, hosts  # their columns are as large as the trace
+    meta = meta_of(source, session, table, missing)
     table.finish()
     return builder.finish(meta)
+
+
+def _add_all(table: SliceTable, space: Space, session: Session) -> set[str]:
+    """Add all planes; returns the devices that ran a kernel.
+
+    Their columns are as large as the trace: each plane is let go as soon as it has been added.
+    """
+    devices = [p for p in space.planes if device_name(p.name)]
+    hosts = [p for p in space.planes if _HOST.fullmatch(p.name)]
+    others = [p for p in space.planes if p not in devices and p not in hosts]
+    _leave_out(table.builder, others)
+    steps = next((found for p in devices if len(found := steps_of(p))), None)
+    ran = set()
+    ran = set(_add_devices(table, devices, space))
+    _add_hosts(table, _processes(hosts), space, session)
+    if steps is not None and Kind.STEP not in table.kinds:
+        _add_steps(table, steps, space)
+    return ran
+
+
+def _add_devices(table: SliceTable, planes: list[Plane], space: Space) -> Iterator[str]:
+    """Add devices, and let go of their planes; yields the names of those that ran a kernel."""
+    for place, plane in enumerate(planes):
+        if add_device(table, plane, space):
+            yield device_name(plane.name)
+        planes[place].events = Events.empty()
+
+
+def _add_hosts(
+    table: SliceTable, processes: dict[int, list[Plane]], space: Space, session: Session
+) -> None:
+    """Add the threads of processes, and let go of their planes."""
+    for process, planes in processes.items():
+        if planes:
+            plane = merge("/host:CPU", planes)
+            for part in planes:
+                part.events = Events.empty()
+            used = bool(session.used)
+            HostReader(table, plane, space, has_accelerator=used, process=process).add()
 
 
 def _refuse_empty(source: Source, builder: TraceBuilder) -> None:
@@ -92,14 +125,14 @@ def _refuse_empty(source: Source, builder: TraceBuilder) -> None:
     )
 
 
-def _processes(hosts: Sequence[Plane]) -> list[tuple[int, Plane]]:
+def _processes(hosts: Sequence[Plane]) -> dict[int, list[Plane]]:
     """The host planes by process; that of the training itself, `NULL`, first."""
     found: dict[int, list[Plane]] = {NULL: []}
     for plane in sorted(hosts, key=lambda p: not p.name.startswith("/host:CPU")):
         match = _HOST.fullmatch(plane.name)
         process = match["process"] if match else None
         found.setdefault(int(process) if process else NULL, []).append(plane)
-    return [(process, merge("/host:CPU", planes)) for process, planes in found.items() if planes]
+    return found
 
 
 def _leave_out(builder: TraceBuilder, planes: Sequence[Plane]) -> None:
@@ -112,13 +145,8 @@ def _leave_out(builder: TraceBuilder, planes: Sequence[Plane]) -> None:
     )
 
 
-def _device_steps(table: SliceTable, devices: Sequence[Plane], space: Space) -> None:
+def _add_steps(table: SliceTable, events: Events, space: Space) -> None:
     """Steps as a TPU marks them, where the host marked none; all TPUs of a host share them."""
-    if Kind.STEP in table.kinds:
-        return
-    events = next((steps for p in devices if len(steps := steps_of(p))), None)
-    if events is None:
-        return
     track = table.builder.track(Role.HOST_THREAD, "steps of the device")
     first, group = alike(events.name)
     names = [space.texts[code] for code in events.name[first].tolist()]

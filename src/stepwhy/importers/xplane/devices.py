@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.importers.tensorflow.ops import phase_of
-from stepwhy.importers.xplane.events import MISSING, alike
+from stepwhy.importers.xplane.events import MISSING, alike, distinct
 from stepwhy.importers.xplane.names import (
     async_hlo_kind,
     copy_details,
@@ -89,9 +89,7 @@ def steps_of(plane: Plane) -> Events:
 
 def _chosen(plane: Plane) -> NDArray[np.bool_]:
     """Which lines count; the others repeat them."""
-    used = {
-        plane.lines[place].name for place in plane.events.line[alike(plane.events.line)[0]].tolist()
-    }
+    used = {plane.lines[place].name for place in distinct(plane.events.line).tolist()}
     chosen = {name for name in used if _STREAM.match(name)}
     chosen = chosen or used.intersection(_INSTRUCTIONS) or used.intersection(_MODULES)
     return np.array([line.name in chosen for line in plane.lines], dtype=np.bool_)

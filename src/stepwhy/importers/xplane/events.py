@@ -76,6 +76,12 @@ class Events:
     numbers: dict[str, Ints] = field(default_factory=dict)
     texts: dict[str, Ints] = field(default_factory=dict)
 
+    @classmethod
+    def empty(cls) -> Events:
+        """None at all."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none, none)
+
     def __len__(self) -> int:
         """How many."""
         return len(self.line)

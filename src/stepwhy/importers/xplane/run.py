@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepwhy.importers.xplane.devices import device_name
-from stepwhy.importers.xplane.events import alike
+from stepwhy.importers.xplane.events import distinct
 from stepwhy.trace import NULL, Kind, Meta
 
 if TYPE_CHECKING:
@@ -55,42 +56,65 @@ def used_devices(space: Space) -> set[str]:
             used.add(name)
         if not name:
             codes = plane.events.texts.get("allocator_name", _NONE)
-            names = [space.texts[code] for code in codes[alike(codes)[0]].tolist()]
+            names = [space.texts[code] for code in distinct(codes).tolist()]
             matches = [_ALLOCATOR.fullmatch(name) for name in names]
             used.update(f"{m['type']}:{m['number']}" for m in matches if m)
     return used
 
 
-def meta_of(
-    source: Source, space: Space, table: SliceTable, used: set[str], missing: set[str]
-) -> Meta:
-    """Facts about the run; of the session's own notes only versions and its start are looked at.
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the planes say, to be known when their events are no longer held.
+
+    Args:
+        start_ns: When the profiling session began; see `session_start_ns`.
+        used: The `used_devices`.
+        is_jax: Whether JAX ran; else it was TensorFlow.
+        version: Of the framework, '' where it is not known.
+    """
+
+    start_ns: int
+    used: frozenset[str]
+    is_jax: bool
+    version: str
+
+
+def session_of(space: Space) -> Session:
+    """Look at all planes; of the session's own notes only at versions and its start."""
+    versions = (str(p.stats["jax_version"]) for p in space.planes if "jax_version" in p.stats)
+    version = next(versions, "")
+    return Session(
+        session_start_ns(space.planes),
+        frozenset(used_devices(space)),
+        bool(version) or _mentions_jax(space),
+        version if re.fullmatch(r"[\w.+-]{1,40}", version) else "",
+    )
+
+
+def meta_of(source: Source, session: Session, table: SliceTable, missing: frozenset[str]) -> Meta:
+    """Facts about the run.
 
     Args:
         source: The file.
-        space: What is in it.
+        session: What its planes say.
         table: The slices.
-        used: The `used_devices`.
-        missing: Those of them without a kernel, while others have some.
+        missing: Devices without a kernel, while others have some.
     """
-    versions = (str(p.stats["jax_version"]) for p in space.planes if "jax_version" in p.stats)
-    version = next(versions, "")
-    is_jax = bool(version) or _mentions_jax(space)
     signals = {s for s, kinds in _SIGNALS.items() if kinds & table.kinds}
     if table.copies_with_bytes:
         signals.add("copy-bytes")
     return Meta(
         format=FORMAT,
-        framework="jax" if is_jax else "tensorflow",
-        framework_version=version if re.fullmatch(r"[\w.+-]{1,40}", version) else "",
+        framework="jax" if session.is_jax else "tensorflow",
+        framework_version=session.version,
         rank=rank_of(source.path),
         signals=frozenset(signals),
-        device_expected=bool(used) or bool({Kind.LAUNCH, Kind.RUNTIME} & table.kinds),
+        device_expected=bool(session.used) or bool({Kind.LAUNCH, Kind.RUNTIME} & table.kinds),
         notes=_notes(missing),
     )
 
 
-def count_missing(health: Health, missing: set[str]) -> None:
+def count_missing(health: Health, missing: frozenset[str]) -> None:
     """Count devices without kernels."""
     health.count(
         "device-without-kernels",
@@ -116,11 +140,11 @@ def rank_of(path: Path | None) -> int:
 
 def _mentions_jax(space: Space) -> bool:
     names = [p.events.name for p in space.planes if p.name.startswith("/host")]
-    codes = {code for column in names for code in column[alike(column)[0]].tolist()}
+    codes = {code for column in names for code in distinct(column).tolist()}
     return any(_JAX.match(space.texts[code]) for code in codes)
 
 
-def _notes(missing: set[str]) -> tuple[str, ...]:
+def _notes(missing: frozenset[str]) -> tuple[str, ...]:
     if not missing:
         return ()
     names = ", ".join(sorted(missing))

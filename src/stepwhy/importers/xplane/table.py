@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.xplane.events import Events
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
 
 _LARGEST_ID = 1 << 62
 # Of the columns of a trace, so that nothing is converted later.
@@ -49,6 +50,41 @@ class Look(NamedTuple):
     pageable: int = NULL
 
 
+@dataclass(slots=True, eq=False)
+class _Part:
+    """Slices of some tracks: what each one has, and what those have in common that look alike.
+
+    Args:
+        start_ns: Starts.
+        dur_ns: Durations.
+        correlation: Correlation ids.
+        group: The look of every slice.
+        looks: Columns of the looks.
+        changed: Columns in which slices differ from their look.
+    """
+
+    start_ns: Ints
+    dur_ns: Ints
+    correlation: Ints
+    group: Ints
+    looks: dict[str, Ints]
+    changed: dict[str, Ints] = field(default_factory=dict)
+
+    def column(self, name: str) -> Ints:
+        """A column of all slices; where all looks agree, one that takes no memory."""
+        if name in self.changed:
+            return self.changed[name]
+        values = self.looks[name]
+        if (values == values[0]).all():
+            return np.broadcast_to(values[0], len(self.group))
+        found: Ints = values[self.group]
+        return found
+
+    def rows(self, looks: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """The slices of some looks."""
+        return np.flatnonzero(looks[self.group]) if looks.any() else np.empty(0, dtype=np.intp)
+
+
 class SliceTable:
     """Collects slices and hands them to the builder.
 
@@ -61,7 +97,7 @@ class SliceTable:
         self.builder = builder
         self.kinds: set[Kind] = set()
         self._base_ns = base_ns
-        self._parts: list[dict[str, NDArray[np.int64]]] = []
+        self._parts: list[_Part] = []
 
     def add(
         self, events: Events, looks: Sequence[Look], group: Ints, end_ns: Ints | None = None
@@ -78,13 +114,11 @@ class SliceTable:
             return
         self.kinds.update(look.kind for look in looks)
         intern = self.builder.intern
-        names = [intern(look.name) for look in looks]
-        sources = [intern(look.source) if look.source else NULL for look in looks]
         common = {
             "track": [look.track for look in looks],
             "kind": [int(look.kind) for look in looks],
-            "name": names,
-            "source": sources,
+            "name": [intern(look.name) for look in looks],
+            "source": [intern(look.source) if look.source else NULL for look in looks],
             "phase": [int(look.phase) for look in looks],
             "copy": [int(look.copy) for look in looks],
             "pageable": [look.pageable for look in looks],
@@ -93,65 +127,78 @@ class SliceTable:
         dur_ns = events.dur_ns
         if end_ns is not None:
             dur_ns = np.maximum(dur_ns, end_ns - events.start_ns)
-        self._parts.append(
-            {
-                "start_ns": self._base_ns + events.start_ns,
-                "dur_ns": dur_ns,
-                "correlation": _correlation(events),
-                **{name: np.array(c, dtype=_TYPES[name])[group] for name, c in common.items()},
-            }
-        )
+        start_ns = self._base_ns + events.start_ns
+        columns = {name: np.array(c, dtype=_TYPES[name]) for name, c in common.items()}
+        self._parts.append(_Part(start_ns, dur_ns, _correlation(events), group, columns))
 
     def sizes_from_calls(self) -> None:
-        """Copies that lack a direction or size take those of the call that made them (ROCm)."""
-        columns = {name: self._column(name) for name in ("kind", "correlation", "copy")}
-        is_call = (columns["kind"] < Kind.KERNEL) & (columns["copy"] != Copy.NONE)
-        calls = np.flatnonzero(is_call & (columns["correlation"] != NULL))
-        copies = np.flatnonzero(columns["kind"] == Kind.MEMCPY)
-        if not len(calls) or not len(copies):
-            return
+        """Copies that lack a direction or size take those of the call that made them (ROCm).
+
+        A call that copies is a launch, not a copy: what it copies is no property of its own.
+        """
+        ids, *details = self._copying_calls()
+        for part in self._parts:
+            is_call = part.looks["kind"] < Kind.KERNEL
+            for name, null in _OF_COPIES:
+                part.looks[name][is_call] = null
+        for part in self._parts if len(ids) else ():
+            _complete(part, ids, details)
+
+    def _copying_calls(self) -> list[Ints]:
+        """Correlation ids of calls that copy, ascending, and what they copy; `_OF_COPIES`."""
+        found = []
+        for part in self._parts:
+            copies = (part.looks["kind"] < Kind.KERNEL) & (part.looks["copy"] != Copy.NONE)
+            rows = part.rows(copies)
+            rows = rows[part.correlation[rows] != NULL]
+            looks = part.group[rows]
+            found.append([part.correlation[rows], *(part.looks[n][looks] for n, _ in _OF_COPIES)])
+        columns = [np.concatenate(c) for c in zip(*found, strict=True)]
         # Of calls with the same id the last one counts.
-        ids, last = np.unique(columns["correlation"][calls[::-1]], return_index=True)
-        place = np.minimum(np.searchsorted(ids, columns["correlation"][copies]), len(ids) - 1)
-        linked = ids[place] == columns["correlation"][copies]
-        copies, calls = copies[linked], calls[::-1][last][place[linked]]
-        for name, null in _OF_COPIES:
-            column = self._column(name)
-            lacking = column[copies] == null
-            column[copies[lacking]] = column[calls[lacking]]
-            self._replace(name, column)
+        ids, last = np.unique(columns[0][::-1], return_index=True)
+        return [ids, *(column[::-1][last] for column in columns[1:])]
 
     def finish(self) -> None:
-        """Hand the slices over; a call that copies is a launch, not a copy."""
+        """Hand the slices over."""
         while self._parts:
             part = self._parts.pop(0)  # so that no slice is held twice for long
-            is_call = part["kind"] < Kind.KERNEL
-            for name, null in _OF_COPIES:
-                part[name][is_call] = null
-            self.builder.slices_from(part)
-            self.builder.health.events_kept += len(part["kind"])
+            columns = {name: part.column(name) for name in part.looks}
+            for name in ("start_ns", "dur_ns", "correlation"):
+                columns[name] = getattr(part, name)
+            self.builder.slices_from(columns)
+            self.builder.health.events_kept += len(part.group)
 
     @property
     def copies_with_bytes(self) -> bool:
         """Whether any copy carries its size."""
-        return any(
-            ((part["kind"] == Kind.MEMCPY) & (part["bytes"] != NULL)).any() for part in self._parts
-        )
+        return any(_copies_with_bytes(part) for part in self._parts)
 
-    def _column(self, name: str) -> Ints:
-        empty = np.empty(0, dtype=_TYPES[name])
-        return np.concatenate([empty, *(part[name] for part in self._parts)])
 
-    def _replace(self, name: str, column: Ints) -> None:
-        at = 0
-        for part in self._parts:
-            part[name] = column[at : at + len(part[name])]
-            at += len(part[name])
+def _complete(part: _Part, ids: Ints, details: Sequence[Ints]) -> None:
+    """Give the copies of a part the details of their calls, where they lack them."""
+    copies = part.rows(part.looks["kind"] == Kind.MEMCPY)
+    of_copies = part.correlation[copies]
+    place = np.minimum(np.searchsorted(ids, of_copies), len(ids) - 1)
+    linked = ids[place] == of_copies
+    copies, place = copies[linked], place[linked]
+    for (name, null), of_calls in zip(_OF_COPIES, details, strict=True):
+        lacking = part.looks[name][part.group[copies]] == null
+        if lacking.any():
+            column = np.array(part.column(name))
+            column[copies[lacking]] = of_calls[place[lacking]]
+            part.changed[name] = column
+
+
+def _copies_with_bytes(part: _Part) -> bool:
+    is_copy = part.looks["kind"] == Kind.MEMCPY
+    if "bytes" in part.changed:
+        return bool((part.changed["bytes"][part.rows(is_copy)] != NULL).any())
+    return bool((is_copy & (part.looks["bytes"] != NULL)).any())
 
 
 def _correlation(events: Events) -> Ints:
     """The correlation ids; 0 stands for none, and ids are 32 bits wide."""
     found = events.numbers.get("correlation_id")
     if found is None:
-        return np.full(len(events), NULL)
+        return np.broadcast_to(np.int64(NULL), len(events))
     return np.where((found > 0) & (found < _LARGEST_ID), found, NULL)
