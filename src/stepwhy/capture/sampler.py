@@ -3,9 +3,9 @@
 The launcher waits for the training anyway; beside that, a thread of it reads ``/proc`` of every
 process that signed in with a process directory, and appends to its ``counters.jsonl``::
 
-    {"time_ns", "cpu_ns", "run_delay_ns", "resident_bytes", "swap_bytes", "major_faults",
-     "threads", "disk_wait_ns", "disk_read_bytes", "disk_written_bytes",
-     "machine_busy_ns", "machine_disk_stall_ns", "machine_memory_stall_ns",
+    {"time_ns", "cpu_ns", "run_delay_ns", "user_ns", "system_ns", "resident_bytes", "swap_bytes",
+     "minor_faults", "major_faults", "threads", "disk_wait_ns", "disk_read_bytes",
+     "disk_written_bytes", "machine_busy_ns", "machine_disk_stall_ns", "machine_memory_stall_ns",
      "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "cores", "gpus": [...]}
 
 Times are totals since the process (the machine) started. A value that the kernel does not give is
@@ -50,7 +50,9 @@ _KIB = 1024
 # Fields of /proc/stat's first line: user nice system idle iowait irq softirq steal.
 _IDLE_FIELDS = (3, 4)
 # Places in `Processes.stat`: the man page counts from 1, and two fields stand before.
+_MINOR_FAULTS = 10 - 3
 _MAJOR_FAULTS = 12 - 3
+_USER, _SYSTEM = 14 - 3, 15 - 3
 _CPU_TIMES = slice(14 - 3, 17 - 3 + 1)
 _DISK_WAIT = 42 - 3
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -185,6 +187,9 @@ class Sampler:
         return {
             **({"cpu_ns": run_ns, "run_delay_ns": delay_ns} if run_ns else {}),
             "threads": len(threads),
+            "user_ns": int(stat[_USER]) * _NS_PER_TICK,
+            "system_ns": int(stat[_SYSTEM]) * _NS_PER_TICK,
+            "minor_faults": int(stat[_MINOR_FAULTS]),
             "major_faults": int(stat[_MAJOR_FAULTS]),
             **self._memory(pid),
             **self._disk(pid, stat),

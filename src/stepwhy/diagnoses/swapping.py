@@ -98,29 +98,21 @@ def diagnose(facts: Facts) -> Finding:
 def _swap(facts: Facts) -> _Swap | None:
     """What was told between the first and the last sample that lie within the steps."""
     out, faults = _within(facts, "swap_bytes"), _within(facts, "major_faults")
-    per_second = _per_second(faults)
+    per_second = faults.per_second
     if out.largest is None or per_second is None:
         return None
     waits = [_within(facts, f"{name}_ns") for name in ("disk_wait", "machine_memory_stall")]
     told = [w.share_of_time for w in waits if w.share_of_time is not None]
-    back = _per_second(_within(facts, "machine_swapped_in_bytes"))
+    back = _within(facts, "machine_swapped_in_bytes").per_second
     return _Swap(out.largest, per_second, back, min(told, default=None))
 
 
 def _within(facts: Facts, name: str) -> Series:
     """The samples of a counter while steps ran."""
-    samples, steps = series(facts.trace, name), facts.steps
-    marks = facts.trace.marks
+    steps, marks = facts.steps, facts.trace.marks
     first = min([int(steps.starts[0]), *marks.start_ns[:1].tolist()])
     last = max([int(steps.ends[-1]), *(marks.start_ns + marks.dur_ns)[-1:].tolist()])
-    inside = (samples.times_ns >= first) & (samples.times_ns <= last)
-    return Series(samples.times_ns[inside], samples.values[inside])
-
-
-def _per_second(total: Series) -> float | None:
-    growth = total.growth
-    span_ns = int(total.times_ns[-1] - total.times_ns[0]) if growth is not None else 0
-    return growth * 1e9 / span_ns if growth is not None and span_ns > 0 else None
+    return series(facts.trace, name).between(first, last)
 
 
 def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:

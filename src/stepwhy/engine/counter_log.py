@@ -34,8 +34,11 @@ class _Sample(msgspec.Struct):
     time_ns: int
     cpu_ns: int | None = None
     run_delay_ns: int | None = None
+    user_ns: int | None = None
+    system_ns: int | None = None
     resident_bytes: int | None = None
     swap_bytes: int | None = None
+    minor_faults: int | None = None
     major_faults: int | None = None
     threads: int | None = None
     disk_wait_ns: int | None = None

@@ -51,6 +51,19 @@ class Series:
         return min(max(growth / int(self.times_ns[-1] - self.times_ns[0]), 0.0), 1.0)
 
     @property
+    def per_second(self) -> float | None:
+        """Growth of a running total per second; None without two samples at different times."""
+        growth = self.growth
+        if growth is None or self.times_ns[-1] <= self.times_ns[0]:
+            return None
+        return growth * 1e9 / int(self.times_ns[-1] - self.times_ns[0])
+
+    def between(self, first_ns: int, last_ns: int) -> Series:
+        """The samples from one time to another, both included."""
+        inside = (self.times_ns >= first_ns) & (self.times_ns <= last_ns)
+        return Series(self.times_ns[inside], self.values[inside])
+
+    @property
     def mean(self) -> float | None:
         """Mean over time: a sample stands for the time around it, as intervals grow with a run."""
         if not len(self.values):
