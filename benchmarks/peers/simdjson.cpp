@@ -23,7 +23,9 @@ int main(int count, char **arguments) try {
   ondemand::document document = parser.iterate(text);
   long kernels = 0;
   double total_us = 0, last_us = 0;
-  for (ondemand::object record : document["traceEvents"]) {
+  const bool is_list = document.type() == ondemand::json_type::array;  // as until 2020
+  ondemand::array records = is_list ? document.get_array() : document["traceEvents"].get_array();
+  for (ondemand::object record : records) {
     bool is_kernel = false;
     double duration_us = 0, start_us = 0;
     for (auto field : record) {
