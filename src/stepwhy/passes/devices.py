@@ -52,7 +52,8 @@ class Activity:
 
 def intervals_of(trace: Trace, rows: NDArray[np.int64]) -> Intervals:
     """The union of some slices."""
-    return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
+    starts = trace.slices.start_ns[rows]
+    return Intervals.of(starts, starts + trace.slices.dur_ns[rows])
 
 
 def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> list[Activity]:

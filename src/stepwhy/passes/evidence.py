@@ -79,8 +79,7 @@ def find_evidence(
 
 
 def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> NDArray[np.int64]:
-    rows = trace.rows(*kinds)
-    return rows[among(trace.slices.track[rows], tracks)]
+    return np.flatnonzero(trace.is_kind(*kinds) & among(trace.slices.track, tracks))
 
 
 def _of(trace: Trace, threads: Threads, *kinds: Kind) -> Intervals:
@@ -103,13 +102,18 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTa
     Device API calls, and the host side of graph operations whose work is on an accelerator: their
     part is to launch it.
     """
-    calls = _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH)
+    calls = _long(trace, _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH))
     calls = np.setdiff1d(calls, launches.blocking_calls, assume_unique=True)
-    graph_ops = trace.rows(Kind.OP, role=Role.HOST_THREAD)
+    graph_ops = _long(trace, trace.rows(Kind.OP, role=Role.HOST_THREAD))
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
     rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
-    rows = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
     return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
+
+
+def _long(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of some slices that take as long as a first use."""
+    long: NDArray[np.int64] = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
+    return long
 
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ import numpy as np
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes import nesting as nesting_pass
 from stepwhy.passes.breakdown import Partition, mean_exact, partition, unexplained
+from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
@@ -41,6 +42,7 @@ class Facts:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
+        self._nearest: dict[tuple[Kind, ...], NDArray[np.int32]] = {}
 
     @cached_property
     def nesting(self) -> nesting_pass.Nesting:
@@ -86,6 +88,19 @@ class Facts:
     def in_input(self) -> NDArray[np.bool_]:
         """Whether each slice lies in the input region; (slices,)."""
         return nesting_pass.under(self.trace, self.nesting, Kind.INPUT)
+
+    def nearest(self, kinds: tuple[Kind, ...]) -> NDArray[np.int32]:
+        """Every slice's row, or that of the nearest slice around it of some kinds; (slices,).
+
+        NO_PARENT where there is none.
+        """
+        if kinds not in self._nearest:
+            count = len(self.trace.slices)
+            own = np.where(self.trace.is_kind(*kinds), np.arange(count), NO_PARENT)
+            self._nearest[kinds] = nesting_pass.inherit(
+                self.nesting, own.astype(np.int32), NO_PARENT
+            )
+        return self._nearest[kinds]
 
     @cached_property
     def activities(self) -> list[Activity]:

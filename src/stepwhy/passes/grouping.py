@@ -33,39 +33,52 @@ def by_code(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     if high - low < 1 << _BY_DIGITS:
         codes = (codes - low).astype(np.uint8 if high - low < 1 << 8 else np.uint16)
     order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    return order, np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+    return order, np.flatnonzero(_firsts(codes[order]))
 
 
 def distinct(codes: NDArray[Any]) -> Rows:
-    """Distinct codes, ascending; as `np.unique`, which sorts them; (groups,)."""
-    if not _is_dense(codes):
-        return np.unique(codes).astype(np.int64)
-    low, seen = _seen(codes)
-    return np.flatnonzero(seen) + low
+    """Distinct codes, ascending; (groups,). As `np.unique`, see `numbered`."""
+    if is_dense(codes):
+        low, seen = _seen(codes)
+        return np.flatnonzero(seen) + low
+    ordered = np.sort(codes, kind="stable").astype(np.int64)
+    return ordered[_firsts(ordered)]
 
 
 def numbered(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     """Distinct codes, ascending, and the place of each row's code among them; (groups,), (rows,).
 
-    As `np.unique` with its inverse, but without sorting where codes are small.
+    As `np.unique` with its inverse, but without sorting where codes are small, and without the
+    first call of that, which imports NumPy's masked arrays (0.03 s).
 
     Args:
         codes: Integers; (rows,).
     """
-    if not _is_dense(codes):
-        keys, place = np.unique(codes, return_inverse=True)
-        return keys.astype(np.int64), place
-    low, seen = _seen(codes)
-    number = np.cumsum(seen) - 1
-    return np.flatnonzero(seen) + low, number[codes - low]
+    if is_dense(codes):
+        low, seen = _seen(codes)
+        number = np.cumsum(seen) - 1
+        return np.flatnonzero(seen) + low, number[codes - low]
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order].astype(np.int64)
+    first = _firsts(ordered)
+    place = np.empty(len(codes), dtype=np.int64)
+    place[order] = np.cumsum(first) - 1
+    return ordered[first], place
+
+
+def _firsts(ordered: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each of ascending codes differs from the one before; (codes,)."""
+    first = np.ones(len(ordered), dtype=bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return first
 
 
 # Codes that leave out no more numbers than this, or than four for each row, have a table.
 _TABLE = 1 << 16
 
 
-def _is_dense(codes: NDArray[Any]) -> bool:
+def is_dense(codes: NDArray[Any]) -> bool:
+    """Whether a table of all integers from the lowest code to the highest is small."""
     if not len(codes):
         return False
     return int(codes.max()) - int(codes.min()) <= max(_TABLE, 4 * len(codes))
@@ -79,4 +92,4 @@ def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
     return low, seen
 
 
-__all__ = ["by_code", "distinct", "numbered"]
+__all__ = ["by_code", "distinct", "is_dense", "numbered"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.passes.grouping import is_dense
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def _used_again(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     """
     slices = trace.slices
     ids, process = slices.correlation[calls], trace.tracks.process[slices.track[calls]]
+    ascending = np.sort(ids, kind="stable")
+    if (ascending[1:] > ascending[:-1]).all():
+        return np.zeros(len(calls), dtype=bool)
     order = np.lexsort((slices.start_ns[calls], process, ids))
     ids, process, rows = ids[order], process[order], calls[order]
     apart = slices.start_ns[rows[1:]] > trace.ends(rows[:-1])
@@ -89,6 +93,8 @@ def _lookup(
     result = np.full(len(wanted), NO_CALL, dtype=np.int64)
     if not len(keys):
         return result
+    if is_dense(keys):
+        return _from_table(keys, values, wanted)
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -97,16 +103,29 @@ def _lookup(
     return result
 
 
+def _from_table(
+    keys: NDArray[np.int64], values: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """As `_lookup` where a table of all keys is small; of values under one key the first counts."""
+    low, high = int(keys.min()), int(keys.max())
+    table = np.full(high - low + 2, NO_CALL, dtype=np.int64)
+    table[keys[::-1] - low] = values[::-1]
+    is_key = (wanted >= low) & (wanted <= high) & (wanted != NULL)
+    # The last entry is nobody's.
+    found: NDArray[np.int64] = table[np.where(is_key, wanted - low, high - low + 1)]
+    return found
+
+
 def _blocking(
     trace: Trace, device_rows: NDArray[np.int64], call_row: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    slices, ends = trace.slices, trace.end_ns
-    copies = (slices.kind[device_rows] == Kind.MEMCPY) & (call_row != NO_CALL)
-    copy_rows, calls = device_rows[copies], call_row[copies]
-    waited = (ends[calls] >= ends[copy_rows]) & (slices.kind[calls] == Kind.LAUNCH)
-    # A graph launch returns while its later nodes run, whatever its first copy did.
+    slices = trace.slices
     known = call_row != NO_CALL
-    returned_early = call_row[known][ends[device_rows[known]] > ends[call_row[known]]]
-    # `np.setdiff1d` would also sort those that returned early, which most do.
-    waiting = np.unique(calls[waited])
-    return waiting[~np.isin(waiting, returned_early)]
+    rows, calls = device_rows[known], call_row[known]
+    early = trace.ends(rows) > trace.ends(calls)
+    copies = (slices.kind[rows] == Kind.MEMCPY) & (slices.kind[calls] == Kind.LAUNCH)
+    waiting: NDArray[np.int64] = np.unique(calls[copies & ~early])
+    # A graph launch returns while its later nodes run, whatever its first copy did.
+    returned_early = np.zeros(len(slices), dtype=bool)
+    returned_early[calls[early]] = True
+    return waiting[~returned_early[waiting]]

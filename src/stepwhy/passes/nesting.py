@@ -193,6 +193,32 @@ def inherit(nesting: Nesting, own: NDArray[Value], null: int = 0) -> NDArray[Val
     return values
 
 
+# Slices of which so many more are asked for than there are, or all, are answered at once.
+_SPARSE = 8
+
+
+def climb(nesting: Nesting, rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
+    """For some slices, themselves or the nearest wanted slice around them; (rows,).
+
+    NO_PARENT where there is none.
+
+    Args:
+        nesting: The call tree.
+        rows: The slices.
+        wanted: Whether each slice is wanted; (slices,).
+    """
+    if len(rows) * _SPARSE > len(wanted):
+        own = np.where(wanted, np.arange(len(wanted), dtype=np.int32), np.int32(NO_PARENT))
+        return inherit(nesting, own, null=NO_PARENT)[rows].astype(np.int64)
+    found = rows.astype(np.int64)
+    climbing = np.flatnonzero(~wanted[found])
+    while len(climbing):
+        above = nesting.parent[found[climbing]]
+        found[climbing] = above
+        climbing = climbing[(above != NO_PARENT) & ~wanted[above]]
+    return found
+
+
 def under(trace: Trace, nesting: Nesting, *kinds: Kind) -> NDArray[np.bool_]:
     """Whether each slice is of one of the kinds, or lies inside such a slice; (slices,)."""
     wanted = trace.is_kind(*kinds)

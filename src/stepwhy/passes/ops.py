@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.passes.grouping import numbered
-from stepwhy.passes.sums import LARGEST, SAFE
+from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ _LISTED = (Kind.OP, Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET, Kind
 # Where the breakdown explains nothing, the table says how long what was waited for.
 _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
-_HALF_BITS = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,25 +101,12 @@ def _sums(
     known = np.flatnonzero(sizes != NULL)
     columns = (
         np.bincount(group, minlength=groups).tolist(),
-        _exact_sums(trace.slices.dur_ns[rows], group, groups),
-        _exact_sums(nesting.self_ns[rows], group, groups),
-        _exact_sums(sizes[known], group[known], groups),
+        sums_of(trace.slices.dur_ns[rows], group, groups),
+        sums_of(nesting.self_ns[rows], group, groups),
+        sums_of(sizes[known], group[known], groups),
         np.bincount(group[known], minlength=groups).tolist(),
     )
     return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _exact_sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[int]:
-    """Sums per group, at most what 64 bits hold: a damaged file can hold times that sum to more."""
-    sums = np.zeros(groups, dtype=np.int64)
-    if float(np.abs(values).sum(dtype=np.float64)) < SAFE:
-        np.add.at(sums, group, values)
-        return sums.tolist()
-    high = np.zeros(groups, dtype=np.int64)
-    np.add.at(high, group, values >> _HALF_BITS)
-    np.add.at(sums, group, values & ((1 << _HALF_BITS) - 1))
-    both = zip(high.tolist(), sums.tolist(), strict=True)
-    return [min((upper << _HALF_BITS) + lower, LARGEST) for upper, lower in both]
 
 
 def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 LARGEST = 2**63 - 1
 """What 64 bits hold."""
 
-SAFE = 2.0**62
-"""A sum that is smaller as a double is far from where integers of 64 bits end."""
+# A sum that is smaller as a double is far from where integers of 64 bits end.
+_SAFE = 2.0**62
 
 
 def total_of(values: NDArray[np.int64]) -> int:
@@ -22,10 +22,32 @@ def total_of(values: NDArray[np.int64]) -> int:
     Args:
         values: Times in ns, or bytes; none below zero.
     """
-    if float(values.sum(dtype=np.float64)) < SAFE:
+    if float(values.sum(dtype=np.float64)) < _SAFE:
         return int(values.sum())
     total: int = sum(values.tolist())
     return min(total, LARGEST)
 
 
-__all__ = ["LARGEST", "SAFE", "total_of"]
+_HALF_BITS = 31
+
+
+def sums_of(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[int]:
+    """Sums of times or sizes per group, each at most what 64 bits hold.
+
+    Args:
+        values: Times in ns, or bytes; (values,).
+        group: The group of each; (values,).
+        groups: How many groups there are.
+    """
+    sums = np.zeros(groups, dtype=np.int64)
+    if float(np.abs(values).sum(dtype=np.float64)) < _SAFE:
+        np.add.at(sums, group, values)
+        return sums.tolist()
+    high = np.zeros(groups, dtype=np.int64)
+    np.add.at(high, group, values >> _HALF_BITS)
+    np.add.at(sums, group, values & ((1 << _HALF_BITS) - 1))
+    both = zip(high.tolist(), sums.tolist(), strict=True)
+    return [min((upper << _HALF_BITS) + lower, LARGEST) for upper, lower in both]
+
+
+__all__ = ["LARGEST", "sums_of", "total_of"]

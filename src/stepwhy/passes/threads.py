@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.grouping import distinct
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ def _engine(trace: Trace) -> list[int]:
     slices = trace.slices
     work = trace.is_kind(*_WORK)
     marked = work & _is_backward(trace)
-    busy = set(slices.track[work].tolist())
+    busy = set(distinct(slices.track[work]).tolist())
     engine = [
         int(track)
-        for track in np.unique(slices.track[marked])
+        for track in distinct(slices.track[marked])
         if _covered_ns(trace, marked & (slices.track == track))
         >= _ENGINE * _covered_ns(trace, work & (slices.track == track))
     ]
@@ -102,7 +103,7 @@ def _covered_ns(trace: Trace, chosen: NDArray[np.bool_]) -> int:
 def _loaders(trace: Trace) -> frozenset[int]:
     """Threads that never launch device work, where others do: they prepare batches ahead."""
     launches = trace.rows(Kind.LAUNCH, role=Role.HOST_THREAD)
-    launching = set(trace.slices.track[launches].tolist())
+    launching = set(distinct(trace.slices.track[launches]).tolist())
     if not launching:
         return frozenset()
     return frozenset(set(range(len(trace.tracks))) - launching)
@@ -115,7 +116,7 @@ def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
 
 def _autograd(trace: Trace, driving: int, hosts: NDArray[np.int64]) -> tuple[int, ...]:
     process = trace.tracks.process[driving]
-    tracks = np.unique(trace.slices.track[_is_backward(trace)])
+    tracks = distinct(trace.slices.track[_is_backward(trace)])
     return tuple(
         int(t) for t in tracks if t != driving and t in hosts and trace.tracks.process[t] == process
     )
