@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepwhy.diagnoses._look import NOWHERE, outermost, steady_rows
+from stepwhy.diagnoses._look import NOWHERE, nearest, outermost, steady_rows
+from stepwhy.passes.grouping import distinct, numbered
 from stepwhy.passes.sums import total_of
 from stepwhy.trace import NULL, Kind, Role
 
@@ -200,20 +201,20 @@ def in_calls(facts: Facts) -> WrittenOut:
     )
 
 
-def _top_calls(facts: Facts, outer: NDArray[np.int64]) -> list[list[int]]:
+def _top_calls(facts: Facts, outer: NDArray[np.int32]) -> list[list[int]]:
     """Operations that no other operation calls, per host thread, in order of time."""
     rows = steady_rows(facts, Kind.OP)
     tracks = facts.trace.slices.track[rows]
     on_top = (outer[rows] == rows) & (facts.trace.tracks.role[tracks] == Role.HOST_THREAD)
     rows, tracks = rows[on_top], tracks[on_top]
-    return [rows[tracks == track].tolist() for track in np.unique(tracks)]
+    return [rows[tracks == track].tolist() for track in distinct(tracks)]
 
 
 def _groups(facts: Facts, threads: list[list[int]]) -> tuple[list[list[int]], int]:
     """Runs of operations that normalise a batch, and how many more normalise something."""
     found, doubtful = [], 0
     for calls in threads:
-        names, place = np.unique(facts.trace.slices.name[calls], return_inverse=True)
+        names, place = numbered(facts.trace.slices.name[calls])
         texts = [facts.trace.string(int(name)) for name in names]
         for begin, end in _normalising(texts, place):
             kept = _keeps_statistics([texts[i] for i in place[begin:end].tolist()])
@@ -255,7 +256,7 @@ def _keeps_statistics(names: list[str]) -> bool:
     return in_place + max(products - _OWN_PRODUCTS, 0) >= _FEWEST_UPDATES
 
 
-def _backward(facts: Facts, outer: NDArray[np.int64], groups: list[list[int]]) -> dict[int, int]:
+def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -> dict[int, int]:
     """Operations of the backward pass, with the group whose gradient they compute."""
     slices = facts.trace.slices
     numbered = {
@@ -275,7 +276,7 @@ def _backward(facts: Facts, outer: NDArray[np.int64], groups: list[list[int]]) -
 
 
 def _work(
-    facts: Facts, outer: NDArray[np.int64], calls: NDArray[np.int64]
+    facts: Facts, outer: NDArray[np.int32], calls: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The device work that some calls cause, and the call behind each; twice (slices,)."""
     if not facts.has_accelerator:
@@ -295,8 +296,8 @@ def count_of(facts: Facts, pattern: re.Pattern[str]) -> int:
         pattern: The names.
     """
     rows = steady_rows(facts, Kind.OP, Kind.KERNEL)
-    keys, counts = np.unique(facts.trace.slices.name[rows], return_counts=True)
-    named = zip(keys.tolist(), counts.tolist(), strict=True)
+    keys, place = numbered(facts.trace.slices.name[rows])
+    named = zip(keys.tolist(), np.bincount(place, minlength=len(keys)).tolist(), strict=True)
     return sum(count for key, count in named if pattern.fullmatch(facts.trace.string(key)))
 
 
@@ -307,7 +308,7 @@ def attributed(facts: Facts) -> float:
     if not facts.has_accelerator or not len(kernels):
         return 1.0
     known = launches.call_row != NOWHERE
-    callers = outermost(facts, Kind.OP)[launches.call_row[known]]
+    callers = nearest(facts, Kind.OP)[launches.call_row[known]]
     is_named = np.zeros(len(slices), dtype=bool)
     is_named[launches.device_rows[known][callers != NOWHERE]] = True
     named = kernels[is_named[kernels]]

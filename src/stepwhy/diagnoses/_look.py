@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.grouping import numbered
 from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.nesting import climb
+from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -86,12 +89,20 @@ def by_key(facts: Facts, named_by: NDArray[np.int64], time_ns: NDArray[np.int64]
         named_by: The slice that names each time; (n,).
         time_ns: The times; (n,).
     """
-    keys, place, counts = np.unique(
-        facts.trace.slices.name[named_by], return_inverse=True, return_counts=True
-    )
-    sums = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(sums, place.reshape(-1), time_ns)
-    rows = zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True)
+    return by_string(facts, facts.trace.slices.name[named_by], time_ns)
+
+
+def by_string(facts: Facts, names: NDArray[Any], time_ns: NDArray[np.int64]) -> list[Group]:
+    """Times grouped by a string, longest first.
+
+    Args:
+        facts: Facts of the run.
+        names: The string of each time; (n,).
+        time_ns: The times; (n,).
+    """
+    keys, place = numbered(names)
+    counts = np.bincount(place, minlength=len(keys)).tolist()
+    rows = zip(keys.tolist(), counts, sums_of(time_ns, place, len(keys)), strict=True)
     return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in rows])
 
 
@@ -126,46 +137,44 @@ def _longest_first(groups: list[Group]) -> list[Group]:
     return sorted(groups, key=lambda g: (-g.total_ns, g.name))
 
 
-def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
+def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """For every slice, itself or the nearest slice around it of some kinds; (slices,).
 
     NOWHERE where there is none.
     """
-    wanted = facts.trace.is_kind(*kinds)
-    return _inherited(facts, np.where(wanted, np.arange(len(wanted)), NOWHERE))
+    return facts.nearest(kinds)
 
 
-def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
+def nearest_of(facts: Facts, rows: NDArray[np.int64], *kinds: Kind) -> NDArray[np.int64]:
+    """For some slices, themselves or the nearest slice around them of some kinds; (rows,).
+
+    NOWHERE where there is none.
+    """
+    return climb(facts.nesting, rows, facts.trace.is_kind(*kinds))
+
+
+def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """For every slice, the outermost slice of some kinds around it, or itself; (slices,).
 
     NOWHERE where there is none.
     """
     nesting, own = facts.nesting, nearest(facts, *kinds)
     values = own.copy()
-    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
-        rows = np.flatnonzero(nesting.depth == level)
+    for rows in nesting.levels:
         above = values[nesting.parent[rows]]
         values[rows] = np.where(above == NOWHERE, own[rows], above)
     return values
 
 
-def _inherited(facts: Facts, own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every slice's own value, or that of the nearest slice around it that has one."""
-    nesting, values = facts.nesting, own.copy()
-    for level in range(1, int(nesting.depth.max(initial=0)) + 1):
-        rows = np.flatnonzero((nesting.depth == level) & (values == NOWHERE))
-        values[rows] = values[nesting.parent[rows]]
-    return values
-
-
-def source_lines(facts: Facts) -> NDArray[np.int64]:
-    """For every slice, the string of its source line or that of the Python around it; (slices,).
+def source_lines(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """For some slices, the string of their source line or that of the Python around; (rows,).
 
     The framework's own lines do not count. NULL where there is none.
     """
     slices = facts.trace.slices
-    is_own = slices.kind != Kind.FRAMEWORK
-    return _inherited(facts, np.where(is_own, slices.source, NULL).astype(np.int64))
+    tells = (slices.kind != Kind.FRAMEWORK) & (slices.source != NULL)
+    found = climb(facts.nesting, rows, tells)
+    return np.where(found == NOWHERE, NULL, slices.source[found])
 
 
 def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:

@@ -39,7 +39,7 @@ from stepwhy.diagnoses._look import (
     grouped,
     mean_within,
     name_of,
-    nearest,
+    nearest_of,
     source_lines,
     tells_steps,
     time_of,
@@ -117,16 +117,18 @@ def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
     """Calls by name, each with the operation that made the longest of them."""
     slices = facts.trace.slices
     falling = calls[np.argsort(-slices.dur_ns[calls], kind="stable")]
-    ops = nearest(facts, Kind.OP)
-    longest: dict[str, str] = {}
-    for row in falling.tolist():
-        longest.setdefault(name_of(facts, row), name_of(facts, int(ops[row])))
+    longest_calls = falling[np.unique(slices.name[falling], return_index=True)[1]]
+    ops = nearest_of(facts, longest_calls, Kind.OP)
+    longest = {
+        name_of(facts, call): name_of(facts, op)
+        for call, op in zip(longest_calls.tolist(), ops.tolist(), strict=True)
+    }
     return [(group, longest[group.name]) for group in by_name(facts, calls)]
 
 
 def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
     """Source lines that the calls come from, or the named ranges around them."""
-    lines, around = source_lines(facts)[calls], nearest(facts, Kind.ANNOTATION)[calls]
+    lines, around = source_lines(facts, calls), nearest_of(facts, calls, Kind.ANNOTATION)
     names = [
         facts.trace.string(line) or name_of(facts, range_)
         for line, range_ in zip(lines.tolist(), around.tolist(), strict=True)

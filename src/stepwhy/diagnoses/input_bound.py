@@ -36,8 +36,8 @@ import numpy as np
 from stepwhy.diagnoses._look import (
     Group,
     by_name,
+    by_string,
     enclosing,
-    grouped,
     mean_within,
     source_lines,
     steady_rows,
@@ -129,10 +129,8 @@ def _hottest(facts: Facts, fetches: NDArray[np.int64]) -> list[Group]:
     inside[fetches] = False
     rows = steady_rows(facts, *_WORK, Kind.INPUT)
     rows = rows[inside[rows]]
-    lines, names = source_lines(facts)[rows], facts.trace.slices.name[rows]
-    best = np.where(lines == NULL, names, lines)
-    own = facts.nesting.self_ns[rows].tolist()
-    return grouped(zip(map(facts.trace.string, best.tolist()), own, strict=True))
+    lines, names = source_lines(facts, rows), facts.trace.slices.name[rows]
+    return by_string(facts, np.where(lines == NULL, names, lines), facts.nesting.self_ns[rows])
 
 
 def _fix(facts: Facts, fetches: NDArray[np.int64], working: bool) -> Fix:

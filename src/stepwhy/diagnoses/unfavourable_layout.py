@@ -44,6 +44,7 @@ from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, steady_rows, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.grouping import distinct
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -124,10 +125,10 @@ def _library_rows(facts: Facts) -> NDArray[np.int64]:
     """Kernels with which a library, or nodes with which an optimizer converts; (slices,)."""
     slices, text = facts.trace.slices, facts.trace.string
     rows = steady_rows(facts, Kind.KERNEL)
-    names = {key for key in np.unique(slices.name[rows]).tolist() if _LIBRARY.search(text(key))}
+    names = {key for key in distinct(slices.name[rows]).tolist() if _LIBRARY.search(text(key))}
     nodes = {
         key
-        for key in np.unique(slices.scope[rows]).tolist()
+        for key in distinct(slices.scope[rows]).tolist()
         if key != NULL and _OPTIMIZER.search(text(key))
     }
     wanted: NDArray[np.int64] = rows[

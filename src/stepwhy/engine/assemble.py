@@ -30,6 +30,7 @@ from stepwhy.findings import (
 from stepwhy.passes.devices import Totals, copies_of, known_bytes
 from stepwhy.passes.events import find_events
 from stepwhy.passes.gpu_load import framework_devices
+from stepwhy.passes.grouping import distinct, numbered
 from stepwhy.passes.host_load import host_load
 from stepwhy.passes.parallel import parallel_use
 from stepwhy.passes.pipelines import find_pipelines
@@ -145,11 +146,9 @@ def _phases(facts: Facts) -> dict[str, int]:
     kinds = facts.trace.slices.kind[rows]
     rows = facts.in_steady(rows[among(kinds, (Kind.KERNEL, Kind.MEMSET, Kind.OP))])
     sums: Counter[str] = Counter()
-    for phase in np.unique(facts.phases[rows]):
+    for phase in distinct(facts.phases[rows]).tolist():
         chosen = rows[facts.phases[rows] == phase]
-        sums[Phase(int(phase)).name.lower()] = facts.mean_ns(
-            total_of(facts.nesting.self_ns[chosen])
-        )
+        sums[Phase(phase).name.lower()] = facts.mean_ns(total_of(facts.nesting.self_ns[chosen]))
     return dict(sums)
 
 
@@ -164,7 +163,7 @@ def _hottest_line(facts: Facts) -> str:
     if not len(rows):
         sampled = python_lines(facts.sampled)
         return sampled[0][0] if sampled and sampled[0][1] >= _HOT else ""
-    lines, group = np.unique(trace.slices.source[rows], return_inverse=True)
+    lines, group = numbered(trace.slices.source[rows])
     weight = np.bincount(group, weights=facts.nesting.self_ns[rows].astype(np.float64))
     return trace.string(int(lines[weight.argmax()]))
 
