@@ -284,8 +284,11 @@ def test_what_is_no_json_is_read_in_the_other_way(both, text):
     assert with_kernel == without
 
 
-def test_bytes_that_are_not_utf_8(both):
-    text = json.dumps({"traceEvents": slices(200, note="@")}).encode().replace(b"@", b"\xff", 1)
+@pytest.mark.parametrize("place", [0, 100, 199, 200])
+def test_bytes_that_are_not_utf_8(both, place):
+    document = {"traceEvents": slices(200, note="@"), "host": "@"}
+    parts = json.dumps(document).encode().split(b"@")
+    text = b"@".join(parts[: place + 1]) + b"\xff" + b"@".join(parts[place + 1 :])
     with_kernel, without, _ = both(text)
     assert with_kernel == without
     assert "invalid-utf8" in with_kernel[-1]

@@ -61,7 +61,10 @@ class PlainDocument:
         self.header: dict[str, Any] = self._tail.header
 
     def _whole_tail(self) -> Tail:
-        tail = find_tail(self._data, self._first)
+        try:
+            tail = find_tail(self._data, self._first)
+        except UnicodeDecodeError:
+            raise NotPlainError from None
         if tail is None or not is_utf8(self._data[: self._first]) or not is_utf8(tail.events):
             raise NotPlainError
         return tail
