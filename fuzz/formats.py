@@ -44,8 +44,8 @@ class Format:
 TABLE: tuple[Format, ...] = (
     Format("store", "fuzz.seeds:store"),
     Format("exported", "fuzz.seeds:exported"),
-    Format("rocprof", "fuzz.seeds:rocprof"),
-    Format("megascan", "fuzz.seeds:megascan", ("megatron/pp4_rank*.json",), ".json"),
+    Format("rocprof", "fuzz.seeds:rocprof", ("other/rocprof*.json*",), ".json"),
+    Format("megascan", "fuzz.seeds:megascan", ("megatron/pp4*.json",), ".json"),
     Format("nsys", "fuzz.seeds:nsys", ("nsys/*.sqlite",), ".sqlite"),
     Format("nvprof", "fuzz.seeds:nvprof", ("nvprof/*.sql",), ".sqlite"),
     Format("kineto", "fuzz.seeds:kineto", ("kineto/*.json*",), ".json"),

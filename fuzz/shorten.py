@@ -6,19 +6,24 @@ import gzip
 import json
 import sqlite3
 import zlib
+from collections import Counter
 from contextlib import closing, suppress
 from typing import Any
 
 from fuzz.mutate.wire import parse, write
 
-_MOST_EVENTS = 150
+# Of every list; fewer where there are many lists.
+_MOST_EVENTS = (150, 40, 12)
 _MOST_FIELDS = 40
 _MOST_ROWS = 60
 _MOST_LINES = 80
 _LARGEST_BYTES = 400_000
-# Decoding all of a larger file takes long, and shows little that others do not.
-_LARGEST_STORED_BYTES = {".sqlite": 5_000_000}
-_LARGEST_OTHER_BYTES = 300_000
+_LARGEST_JSON_BYTES = 120_000
+# To decode a larger one takes seconds whenever a process begins; it is as others are, only longer.
+_LARGEST_STORED_BYTES = {".sqlite": 5_000_000, ".pb": 4_000_000}
+_LARGEST_OTHER_BYTES = 2_500_000
+# Records of a kind that are kept for what they are, wherever they stand.
+_OF_A_KIND = 3
 
 
 def shorten(data: bytes, suffix: str) -> bytes | None:
@@ -41,16 +46,40 @@ def _json(data: bytes) -> bytes | None:
         document = json.loads(data)
     except ValueError:
         return data[:_LARGEST_BYTES]
-    if isinstance(document, list):
-        return json.dumps(_some(document)).encode()
-    short = {k: _some(v) if isinstance(v, list) else v for k, v in document.items()}
-    return json.dumps(short).encode()
+    shorter = (json.dumps(_short(document, most)).encode() for most in _MOST_EVENTS)
+    return next((text for text in shorter if len(text) <= _LARGEST_JSON_BYTES), None)
 
 
-def _some(records: list[Any]) -> list[Any]:
-    """The first records, which name things, and a stretch from the middle."""
-    half, middle = _MOST_EVENTS // 2, len(records) // 2
-    return records if len(records) <= _MOST_EVENTS else records[:half] + records[middle:][:half]
+def _short(value: Any, most: int) -> Any:
+    """The same value with few records in its lists."""
+    if isinstance(value, dict):
+        return {key: _short(inner, most) for key, inner in value.items()}
+    return [_short(v, most) for v in _some(value, most)] if isinstance(value, list) else value
+
+
+def _some(records: list[Any], most: int) -> list[Any]:
+    """Some records of each kind, the first, which name things, and a stretch from the middle."""
+    if len(records) <= most:
+        return records
+    half, middle = most // 2, len(records) // 2
+    kinds: Counter[Any] = Counter()
+    rare = []
+    for place, record in enumerate(records):
+        kinds[_kind(record)] += 1
+        if kinds[_kind(record)] <= _OF_A_KIND:
+            rare.append(place)
+    first = dict.fromkeys((*rare[: half // 2], *range(half)))
+    kept = {*[*first][:half], *range(middle, middle + half)}
+    return [records[place] for place in sorted(kept)]
+
+
+def _kind(record: Any) -> Any:
+    """What makes a record one of its kind: its phase, its category and the names of its fields."""
+    if not isinstance(record, dict):
+        return type(record)
+    args = record.get("args")
+    told = frozenset(args) if isinstance(args, dict) else None
+    return str(record.get("ph")), str(record.get("cat")), frozenset(record), told
 
 
 def _message(data: bytes) -> bytes | None:
