@@ -125,7 +125,9 @@ _WAITING = ("communication", "input_wait", "sync", "storage")
 
 def _told(faults: PageFaults) -> tuple[Evidence, ...]:
     return (
-        Evidence("memory that the kernel gives anew per step", faults.mapped_bytes, "bytes"),
+        Evidence(
+            "memory that the kernel gives anew per step, at least", faults.mapped_bytes, "bytes"
+        ),
         Evidence("page faults per step", round(faults.per_step), "count"),
         Evidence("share of the CPU time in the kernel", faults.kernel_share, "fraction"),
     )
