@@ -14,7 +14,7 @@ from stepwhy import native
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers import kineto
 from stepwhy.importers.chrome_json import cuts
-from stepwhy.importers.kineto import numbering, plain, sweep
+from stepwhy.importers.kineto import lanes, numbering, plain, sweep
 from stepwhy.importers.source import Source
 from stepwhy.trace.schema import TABLES
 
@@ -192,8 +192,8 @@ def both(kernels):
             patch.setattr(cuts, "PIECE", PIECE)
             slow = outcome(data)
             patch.setattr(kineto, "LARGE", 0)
-            patch.setattr(plain, "_STRETCH", 2 * PIECE)
-            patch.setattr(plain, "Sweep", Counted)
+            patch.setattr(lanes, "STRETCH", 2 * PIECE)
+            patch.setattr(lanes, "Sweep", Counted)
             patch.setattr(native, "kernel", kernels)
             return outcome(data), slow, sum(s.records for s in swept)
 

@@ -108,6 +108,14 @@ def cuts(data: bytes | mmap, position: int, end: int) -> Iterator[Cut]:
         yield Cut(found.start() + 1, found.end())
 
 
+def next_record(data: bytes | mmap, position: int, end: int) -> int:
+    """Where a record may begin at a position or soon behind it; the position if none is seen."""
+    if position >= end:
+        return end
+    found = _BETWEEN.search(data, position, min(position + PIECE, end))
+    return found.end() if found else position
+
+
 def find_tail(data: bytes | mmap, first: int) -> Tail | None:
     """The end of a file, None where it is torn or damaged there.
 

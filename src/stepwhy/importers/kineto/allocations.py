@@ -99,7 +99,7 @@ class Allocations:
         sweep = swept.sweep
         rows, told, _ = self._with_sizes(rows, {n: c[rows] for n, c in swept.changes.items()}, [])
         records = Records(sweep.data, told["offset"], told["length"], Event[KinetoArgs])
-        numbers = self._of_sweep.numbers("thread", told["thread"], self._places, sweep.values_of)
+        numbers = self._of_sweep.numbers(sweep, told["thread"], self._places, sweep.values_of)
         return self._grouped(rows, records, told, numbers)
 
     def _grouped(

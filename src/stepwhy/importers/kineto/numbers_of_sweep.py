@@ -20,11 +20,11 @@ class OfSweep:
     """Looks up what a number of a sweep stands for once, at its first sight."""
 
     def __init__(self) -> None:
-        self._known: dict[str, NDArray[np.int64]] = {}
+        self._known: dict[Hashable, NDArray[np.int64]] = {}
 
     def numbers(
         self,
-        role: str,
+        role: Hashable,
         numbers: NDArray[Any],
         codes: Codes,
         meaning: Callable[[int], Hashable],
@@ -32,7 +32,7 @@ class OfSweep:
         """The importer's numbers of things.
 
         Args:
-            role: What the things are; each role is translated on its own.
+            role: Whose numbers of what; each role is translated on its own.
             numbers: Their numbers in the sweep, negative where there is nothing; (things,).
             codes: Gives out the importer's.
             meaning: What a number of the sweep stands for.
@@ -49,7 +49,7 @@ class OfSweep:
             known[number] = codes[meaning(number)]
         return np.take(known, numbers)
 
-    def _known_up_to(self, role: str, most: int) -> NDArray[np.int64]:
+    def _known_up_to(self, role: Hashable, most: int) -> NDArray[np.int64]:
         """The importer's numbers by those of the sweep, NULL where unknown; the last is NULL."""
         known = self._known.get(role, np.full(1, NULL, dtype=np.int64))
         if most + 1 >= len(known):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import re
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,8 @@ from stepwhy.importers.chrome_json.cuts import Cut, Tail, cuts, find_tail, first
 from stepwhy.importers.chrome_json.pieces import Pieces
 from stepwhy.importers.chrome_json.text import BYTE_ORDER_MARK, is_utf8
 from stepwhy.importers.kineto.arguments import KinetoArgs
-from stepwhy.importers.kineto.sweep import LIST, ODD, Sweep, Swept
+from stepwhy.importers.kineto.lanes import Lanes
+from stepwhy.importers.kineto.sweep import LIST, ODD, Swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 LARGE: Final = 8 << 20
 """Bytes; below, loading the kernel takes longer than it saves."""
 
-_STRETCH: Final = 4 << 20  # bytes of a sweep; its columns fit into a processor's cache
 _DROP: Final = 32 << 20  # bytes that stay mapped
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 
@@ -53,7 +52,7 @@ class PlainDocument:
             raise NotPlainError
         self._first = first_record(self._data, source)
         self._tail = self._whole_tail()
-        self._sweep = Sweep(kernel, self._data)
+        self._kernel = kernel
         self._pieces = Pieces(KinetoArgs, health)
         self._health = health
         self._records = self._dropped = 0
@@ -73,35 +72,23 @@ class PlainDocument:
         """The records in file order."""
         position = _behind_space(self._data, self._first)
         end = self._tail.cut.begin
-        while position < end:
-            for swept in self._sweeps(position, end):
-                if swept.high and not is_utf8(self._data[position : swept.end]):
+        with Lanes(self._kernel, self._data) as lanes:
+            while position < end:
+                for swept in lanes.read(position, end):
+                    if swept.high and not is_utf8(self._data[position : swept.end]):
+                        raise NotPlainError
+                    self._count(swept.records)
+                    yield swept
+                    position, status = swept.end, swept.status
+                    self._drop(position)
+                if status == LIST:
                     raise NotPlainError
-                self._count(swept.records)
-                yield swept
-                position, status = swept.end, swept.status
-                self._drop(position)
-            if status == LIST:
-                raise NotPlainError
-            if status == ODD:
-                batch, position = self._piece(position)
-                yield batch
+                if status == ODD:
+                    batch, position = self._piece(position)
+                    yield batch
         if position != end:
             raise NotPlainError
         yield self._read(self._tail.events)
-
-    def _sweeps(self, position: int, end: int) -> Iterator[Swept]:
-        """Sweeps up to the end or to what is not plain; one is made while another is used."""
-        with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._sweep.read, position, min(position + _STRETCH, end))
-            while True:
-                swept = coming.result()
-                if swept.status in {LIST, ODD} or swept.end >= end:
-                    yield swept
-                    return
-                goal = min(swept.end + _STRETCH, end)
-                coming = ahead.submit(self._sweep.read, swept.end, goal)
-                yield swept
 
     def _piece(self, position: int) -> tuple[Batch[KinetoArgs], int]:
         """Some records that are not all plain, and where the next one begins."""

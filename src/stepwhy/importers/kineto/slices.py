@@ -119,10 +119,14 @@ class Slices:
         """As `group`, for those slices of a sweep that have times; the others are not met."""
         sweep = swept.sweep
         columns = {name: _taken(values, rows) for name, values in swept.slices.items()}
-        names = self._of_sweep.numbers("title", columns["title"], self._names, sweep.texts_of)
+        names = self._of_sweep.numbers(
+            (sweep, "title"), columns["title"], self._names, sweep.texts_of
+        )
         self._learn_names()
         places = self._swept_places(columns, self._meanings[names], sweep)
-        stacks = self._of_sweep.numbers("stack", columns["stack"], self._stacks, sweep.texts.text)
+        stacks = self._of_sweep.numbers(
+            (sweep, "stack"), columns["stack"], self._stacks, sweep.texts.text
+        )
         first = self._first_of(names, places, stacks)
         events = Records(sweep.data, columns["offset"], columns["length"], Event[KinetoArgs])
         # Copies: the sweep writes to its columns again.
@@ -172,7 +176,9 @@ class Slices:
         places = np.zeros(len(meanings), dtype=np.int64)
         for role, chosen in (("thread", ~on_device & is_slice), ("stream", on_device)):
             numbers = columns[role][chosen]
-            places[chosen] = self._of_sweep.numbers(role, numbers, self._places, sweep.values_of)
+            places[chosen] = self._of_sweep.numbers(
+                (sweep, role), numbers, self._places, sweep.values_of
+            )
         return places
 
     def _number_stacks(self, values: list[Any]) -> NDArray[np.int64]:
