@@ -154,7 +154,7 @@ def test_long_lines_are_read_in_pieces_and_mapped_files_too(monkeypatch, tmp_pat
     monkeypatch.setattr(sweep, "_PIECE", 5000)
     (tmp_path / "x").write_bytes(data)
     mapped = Source(Path(tmp_path / "x").read_bytes, "x", tmp_path / "x").mapped
-    layout = Sweeper.of(mapped).walk(data.index(b"\x22"), len(data))
+    layout = Sweeper.of(mapped).walk(data.index(b"\x22"), len(data), 0x22)
     assert len(layout) > 5
     assert read(data, compiled=True) == whole == read(mapped[:], compiled=False)
 

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 KERNELS: dict[str, Entry] = {
     "scan_records": Entry("json_records", 1),
     "scan_events": Entry("xplane_events", 1),
-    "walk_events": Entry("xplane_events", 1),
+    "walk_fields": Entry("xplane_events", 1),
     "enclose_events": Entry("xplane_rows", 5),
     "nearest_events": Entry("xplane_rows", 4),
     "group_rows": Entry("xplane_rows", 1),

@@ -70,12 +70,12 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
     chosen = _chosen(plane)
     events = plane.events.take(chosen[plane.events.line])
     _count_others(table, plane, chosen)
-    reader = _Reader(table, plane, events, space)
     details = [events.texts[stat] for stat in _DETAILS if stat in events.texts]
     if space.programs:
         details += [events.text("hlo_op"), events.number("program_id")]
     first, group = alike(events.line, events.name, *details)
-    looks = [reader.look(row) for row in first.tolist()]
+    reader = _Reader(table, plane, events.take(first), space)
+    looks = [reader.look(row) for row in range(len(first))]
     table.add(events, looks, group)
     return any(look.kind is Kind.KERNEL for look in looks)
 
@@ -122,26 +122,32 @@ class _Reader:
     Args:
         table: Takes device and tracks.
         plane: The device.
-        events: Its activities.
+        events: Those of its activities that are to be told.
         space: The file that it is part of.
     """
 
     def __init__(self, table: SliceTable, plane: Plane, events: Events, space: Space) -> None:
         self._builder = table.builder
         self._plane = plane
-        self._events = events
-        self._texts = space.texts
+        texts = space.texts
+        self._line = events.line.tolist()
+        self._names = [texts[code] for code in events.name.tolist()]
+        self._texts = {
+            stat: [texts[code] for code in column.tolist()] for stat, column in events.texts.items()
+        }
+        self._program = events.numbers.get("program_id")
         self._programs = space.programs
+        # What is known of lines, by row.
+        self._lines: list[tuple[int, bool, bool] | None] = [None] * len(plane.lines)
 
     def look(self, row: int) -> Look:
         """What one activity is."""
-        line = self._plane.lines[int(self._events.line[row])]
-        track = self._track(line)
-        name = self._texts[int(self._events.name[row])]
-        if line.name in _INSTRUCTIONS:
+        place = self._line[row]
+        track, is_instruction, is_async = self._lines[place] or self._read_line(place)
+        name = self._names[row]
+        if is_instruction:
             name = name.lstrip("%") or name
             category = self._text(row, "hlo_category")
-            is_async = line.name == _ASYNC
             kind = async_hlo_kind(name, category) if is_async else hlo_kind(name, category)
             return Look(track, kind, name, phase=self._phase(row), copy=hlo_copy(category))
         details = self._text(row, "memcpy_details")
@@ -155,8 +161,15 @@ class _Reader:
         return Look(track, kind, name, phase=self._phase(row))
 
     def _text(self, row: int, stat: str) -> str:
-        column = self._events.texts.get(stat)
-        return "" if column is None else self._texts[int(column[row])]
+        column = self._texts.get(stat)
+        return "" if column is None else column[row]
+
+    def _read_line(self, place: int) -> tuple[int, bool, bool]:
+        """The track of a line, whether it shows instructions, and whether asynchronous ones."""
+        line = self._plane.lines[place]
+        found = self._track(line), line.name in _INSTRUCTIONS, line.name == _ASYNC
+        self._lines[place] = found
+        return found
 
     def _track(self, line: Line) -> int:
         name = device_name(self._plane.name)
@@ -180,6 +193,7 @@ class _Reader:
 
     def _compiled_from(self, row: int) -> str:
         """Name of the operation that the program gives a kernel."""
-        program = self._events.numbers.get("program_id")
-        key = MISSING if program is None else int(program[row])
+        if not self._programs:
+            return ""
+        key = MISSING if self._program is None else int(self._program[row])
         return self._programs.op_name(key, self._text(row, "hlo_op"))

@@ -26,6 +26,7 @@ _SPACE_PLANES, _SPACE_ERRORS = 1, 2
 _PLANE_NAME, _PLANE_LINES = 2, 3
 _LINE_ID, _LINE_NAME, _LINE_TIME, _LINE_SHOWN = 1, 2, 3, 11
 _EVENT_TAG = 4 << 3 | _LENGTH
+_ENTRY_TAGS = (4 << 3 | _LENGTH, 5 << 3 | _LENGTH)  # descriptions of events and statistics
 _LONGEST_HEAD = 12  # bytes of a tag and a length
 # Where a file should end: it is known of its parts only.
 _NOBODY_KNOWS = 1 << 80
@@ -58,7 +59,7 @@ class Part(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Events that follow one another.
+    """Events, or other fields of one tag, that follow one another.
 
     Args:
         at: Where the first begins.
@@ -73,8 +74,8 @@ class Run(NamedTuple):
     heads: array[int] | None = None
 
 
-Walk: TypeAlias = "Callable[[int, int], list[Run]]"
-"""Finds the events that follow one another from a position on, as far as they end by a limit."""
+Walk: TypeAlias = "Callable[[int, int, int], list[Run]]"
+"""Finds the fields of a tag that follow one another from a position on and end by a limit."""
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class LineAt:
         found = array("q")
         for run in self.runs:
             noted = run.heads
-            for again in walk_plainly(data, run.at, run.end) if noted is None else ():
+            for again in walk_plainly(data, run.at, run.end, _EVENT_TAG) if noted is None else ():
                 noted = again.heads
             found.extend(noted or ())
         return found
@@ -208,13 +209,21 @@ def _add_plane(layout: Layout, data: Bytes, part: Part, walk: Walk) -> None:
 def _plane(data: Bytes, at: int, end: int, walk: Walk) -> PlaneAt:
     plane = PlaneAt()
     rest = []
-    for part in parts(data, at, end):
-        if part.number == _PLANE_LINES and part.wire == _LENGTH:
-            plane.lines.append(_line(data, part.value, part.end, walk))
-        elif part.end <= len(data):
-            rest.append(data[part.at : part.end])
-            if part.number == _PLANE_NAME and part.wire == _LENGTH:
-                plane.name = text(data[part.value : part.end])
+    while at < min(end, len(data)):
+        for tag in _ENTRY_TAGS:
+            for run in walk(at, min(end, len(data)), tag):
+                rest.append(data[at : run.end])
+                at = run.end
+        for part in parts(data, at, end):
+            at = part.end
+            if part.number == _PLANE_LINES and part.wire == _LENGTH:
+                plane.lines.append(_line(data, part.value, part.end, walk))
+            elif part.end <= len(data):
+                rest.append(data[part.at : part.end])
+                if part.number == _PLANE_NAME and part.wire == _LENGTH:
+                    plane.name = text(data[part.value : part.end])
+            if part.number << 3 | part.wire in _ENTRY_TAGS:
+                break  # many more may follow
     plane.rest = b"".join(rest)
     return plane
 
@@ -251,7 +260,7 @@ def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
     """Note the events that follow one another from `at` on; returns where they end."""
     limit = min(end, len(data))
     while True:
-        runs = walk(at, limit)
+        runs = walk(at, limit, _EVENT_TAG)
         line.runs += runs
         at = runs[-1].end if runs else at
         if at >= limit or data[at] != _EVENT_TAG:
@@ -264,29 +273,29 @@ def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
         at = body + size
 
 
-def walk_plainly(data: Bytes, at: int, limit: int) -> list[Run]:
-    """The events from `at` on, of which every one must be passed to find the next; see `Walk`."""
+def walk_plainly(data: Bytes, at: int, limit: int, tag: int) -> list[Run]:
+    """The fields from `at` on, of which every one must be passed to find the next; see `Walk`."""
     heads = array("q")
     note = heads.append
     first = at
     safe = limit - _LONGEST_HEAD
-    while at < safe and data[at] == _EVENT_TAG:
+    while at < safe and data[at] == tag:
         note(at)
         size = data[at + 1]
         if size < 0x80:
             at += size + 2
         else:
-            at = _event_end(data, at)
-    while at < limit and data[at] == _EVENT_TAG:
+            at = _field_end(data, at)
+    while at < limit and data[at] == tag:
         note(at)
-        at = _event_end(data, at)
+        at = _field_end(data, at)
     if at > limit:
         at = heads.pop()
     return [Run(first, at, len(heads), heads)] if heads else []
 
 
-def _event_end(data: Bytes, at: int) -> int:
-    """Where an event ends, behind everything for one without an end."""
+def _field_end(data: Bytes, at: int) -> int:
+    """Where a field ends, behind everything for one without an end."""
     try:
         size, body = _varint(data, at + 1, _NOBODY_KNOWS)
     except DamagedError:

@@ -68,12 +68,12 @@ class Metadata:
         self._texts = texts
         self._stat_names = {e.key: text(e.value.name) for e in plane.stat_metadata}
         self._wanted = {key: n for key, n in self._stat_names.items() if n in _WANTED}
-        entries = {e.key: e.value for e in plane.event_metadata}
-        self._keys = np.array(sorted(entries), dtype=np.int64)
-        self._names = np.array(
-            [texts.code(_shown(entries[key])) for key in sorted(entries)], dtype=np.int64
-        )
-        self._shared = self._shared_stats([entries[key].stats for key in sorted(entries)])
+        of_key = {e.key: e.value for e in plane.event_metadata}
+        keys = sorted(of_key)
+        entries = [of_key[key] for key in keys]
+        self._keys = np.array(keys, dtype=np.int64)
+        self._names = np.array([texts.code(_shown(e)) for e in entries], dtype=np.int64)
+        self._shared = self._shared_stats(entries)
         self.stats = self.values(plane.stats)
 
     @property
@@ -129,19 +129,30 @@ class Metadata:
         number: int = stat.int64_value or stat.uint64_value
         return number
 
-    def _shared_stats(self, of_entries: list[Any]) -> dict[str, tuple[Ints, Ints]]:
+    def _shared_stats(self, entries: list[Any]) -> dict[str, tuple[Ints, Ints]]:
         """By statistic: numbers and codes of texts that all events of an entry share."""
-        found: dict[str, tuple[Ints, Ints]] = {}
-        for row, stats in enumerate(of_entries):
-            for name, value in self.values(stats).items() if len(stats) else ():
+        wanted = self._wanted
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for row, entry in enumerate(entries):
+            for stat in entry.stats:
+                name = wanted.get(stat.metadata_id)
+                if name is None:
+                    continue
                 if name not in found:
-                    count = len(of_entries)
-                    found[name] = np.full(count, MISSING), np.zeros(count, dtype=np.int64)
-                if isinstance(value, str):
-                    found[name][1][row] = self._texts.code(value)
-                elif value < 1 << 63:
-                    found[name][0][row] = value
-        return found
+                    found[name] = [MISSING] * len(entries), [0] * len(entries)
+                numbers, codes = found[name]
+                # Of several with the same name the last one counts.
+                numbers[row], codes[row] = self._number_and_code(self._value(stat))
+        return {
+            name: (np.array(numbers, dtype=np.int64), np.array(codes, dtype=np.int64))
+            for name, (numbers, codes) in found.items()
+        }
+
+    def _number_and_code(self, value: int | str) -> tuple[int, int]:
+        """A statistic's value as it stands in the columns of numbers and of texts."""
+        if isinstance(value, str):
+            return MISSING, self._texts.code(value)
+        return value if value < 1 << 63 else MISSING, 0
 
     def rows_of(self, ids: Ints) -> Ints:
         """The entry of every id, -1 where there is none."""

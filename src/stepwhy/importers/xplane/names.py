@@ -148,7 +148,6 @@ _DIRECTIONS = (
 _DETAIL = re.compile(r"(\w+):(\S+)")
 
 
-@lru_cache(maxsize=1 << 16)
 def hlo_kind(name: str, category: str = "") -> Kind:
     """What an HLO instruction is on the device that runs it.
 
@@ -156,6 +155,13 @@ def hlo_kind(name: str, category: str = "") -> Kind:
         name: E.g. 'all-reduce-start.3'.
         category: Its category, where the compiler gave one.
     """
+    # Numbers tell instructions of a program apart, not what they are.
+    kind, _, number = name.rpartition(".")
+    return _hlo_kind(kind if number.isdecimal() else name, category)
+
+
+@lru_cache(maxsize=1 << 14)
+def _hlo_kind(name: str, category: str) -> Kind:
     if hlo_copy(category) is not Copy.NONE:  # named like an exchange between devices
         return Kind.MEMCPY
     if _COLLECTIVE_HLO.match(name) or _COLLECTIVE_HLO.match(category):
@@ -182,6 +188,7 @@ def async_hlo_kind(name: str, category: str = "") -> Kind:
     return Kind.MEMCPY if _MOVING_HLO.match(name) else Kind.DEVICE_ANNOTATION
 
 
+@lru_cache(maxsize=1 << 10)
 def hlo_copy(category: str) -> Copy:
     """Which way an instruction copies, as its category tells ('host send-done')."""
     return _HOST_COPIES.get(category.removesuffix("-done"), Copy.NONE)

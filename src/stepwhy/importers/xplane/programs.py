@@ -9,6 +9,7 @@ Source: xla/service/hlo.proto; `OpMetadata` of xla/xla_data.proto.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.tensorflow.graphs import text
@@ -105,6 +106,7 @@ class Programs:
         return name, op_name
 
 
+@lru_cache(maxsize=1 << 14)
 def phase_of_primitive(name: str) -> Phase:
     """The phase of a JAX operation from its stack of transformations.
 

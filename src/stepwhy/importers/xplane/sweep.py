@@ -32,8 +32,8 @@ _DONE, _STRANGE, _FULL = range(3)
 (
     _POSITION, _GOAL, _SAFE, _ROW, _ROOM, _LINE, _BASE_NS, _LINES, _NAMES, _STARTS, _DURATIONS,
     _NAME_OF, _COUNTS, _ODD, _ODD_COUNT, _ODD_ROOM, _WHICH, _WHICH_COUNT, _STATS, _SHARED,
-    _SHARED_COUNT, _ENTRIES, _REFERENCES, _TEXTS, _FIELDS,
-) = range(25)  # fmt: skip
+    _SHARED_COUNT, _ENTRIES, _REFERENCES, _TEXTS, _TAG, _FIELDS,
+) = range(26)  # fmt: skip
 # Bytes at the end of the data that kernels read one by one.
 _TAIL = 16
 # Bytes that are mapped at a time, and what a mapping's parts are aligned to.
@@ -100,7 +100,7 @@ class Sweeper:
 
     Args:
         data: The file.
-        walk: The kernel that finds where events end.
+        walk: The kernel that finds where fields end.
         scan: The kernel that reads them.
     """
 
@@ -114,12 +114,13 @@ class Sweeper:
     @classmethod
     def of(cls, data: bytes | mmap.mmap) -> Sweeper | None:
         """What reads a file, None where kernels are not compiled yet."""
-        walk, scan = kernel("walk_events"), kernel("scan_events")
+        walk, scan = kernel("walk_fields"), kernel("scan_events")
         return cls(data, walk, scan) if walk and scan and len(data) else None
 
-    def walk(self, at: int, limit: int) -> list[Run]:
-        """The events that follow one another from `at` on and end before `limit`, in pieces."""
+    def walk(self, at: int, limit: int, tag: int) -> list[Run]:
+        """The fields of a tag that follow one another from `at` on, in pieces; see `Walk`."""
         control = self._control()
+        control[_TAG] = tag
         runs: list[Run] = []
         while True:
             for goal in (min(at + _PIECE, limit), limit):

@@ -20,8 +20,8 @@ DONE, STRANGE, FULL = range(3)
 (
     POSITION, GOAL, SAFE, ROW, ROOM, LINE, BASE_NS, LINES, NAMES, STARTS, DURATIONS,
     NAME_OF, COUNTS, ODD, ODD_COUNT, ODD_ROOM, WHICH, WHICH_COUNT, STATS, SHARED, SHARED_COUNT,
-    ENTRIES, REFERENCES, TEXTS,
-) = range(0, 8 * 24, 8)  # fmt: skip
+    ENTRIES, REFERENCES, TEXTS, TAG,
+) = range(0, 8 * 25, 8)  # fmt: skip
 # What is counted.
 UNNAMED, SUMMED, UNTIMED = 0, 8, 16
 # Of a wanted statistic: its columns of numbers and of texts, and whether they are filled.
@@ -61,13 +61,14 @@ def looked_up(table, key, missing):
 
 
 @njit(**FAST)
-def walk_events(control):
-    """Pass over events from POSITION to the first that does not end before GOAL; how many."""
+def walk_fields(control):
+    """Pass over fields of a TAG from POSITION to the first that does not end by GOAL; how many."""
     at = word_at(control + POSITION)
     goal = word_at(control + GOAL)
     safe = word_at(control + SAFE)
+    tag = word_at(control + TAG)
     count = 0
-    while at < goal and byte_at(at) == _EVENT:
+    while at < goal and byte_at(at) == tag:
         size, body = varint(at + 1, goal, safe)
         if body < 0 or size < 0 or size > goal - body:
             break
@@ -264,7 +265,7 @@ def _event(control, at, end, safe, row):
 
 @njit(**FAST)
 def scan_events(control):
-    """Read events from POSITION to GOAL, which `walk_events` has passed, into rows from ROW on."""
+    """Read events from POSITION to GOAL, which `walk_fields` has passed, into rows from ROW on."""
     at = word_at(control + POSITION)
     goal = word_at(control + GOAL)
     safe = word_at(control + SAFE)
