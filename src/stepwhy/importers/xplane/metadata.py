@@ -68,12 +68,11 @@ class Metadata:
         self._texts = texts
         self._stat_names = {e.key: text(e.value.name) for e in plane.stat_metadata}
         self._wanted = {key: n for key, n in self._stat_names.items() if n in _WANTED}
-        of_key = {e.key: e.value for e in plane.event_metadata}
-        keys = sorted(of_key)
-        entries = [of_key[key] for key in keys]
-        self._keys = np.array(keys, dtype=np.int64)
-        self._names = np.array([texts.code(_shown(e)) for e in entries], dtype=np.int64)
-        self._shared = self._shared_stats(entries)
+        # Of several with the same key the last one counts.
+        places = {e.key: place for place, e in enumerate(plane.event_metadata)}
+        self._keys = np.array(sorted(places), dtype=np.int64)
+        self._names = np.zeros(len(places), dtype=np.int64)
+        self._shared = self._entries(plane.event_metadata, [places[k] for k in sorted(places)])
         self.stats = self.values(plane.stats)
 
     @property
@@ -129,24 +128,28 @@ class Metadata:
         number: int = stat.int64_value or stat.uint64_value
         return number
 
-    def _shared_stats(self, entries: list[Any]) -> dict[str, tuple[Ints, Ints]]:
-        """By statistic: numbers and codes of texts that all events of an entry share."""
-        wanted = self._wanted
-        found: dict[str, tuple[list[int], list[int]]] = {}
-        for row, entry in enumerate(entries):
+    def _entries(self, table: Any, places: list[int]) -> dict[str, tuple[Ints, Ints]]:
+        """Read what describes events.
+
+        Args:
+            table: All entries; none is held, as there may be very many.
+            places: Where the entries stand in it, in the order of their keys.
+
+        Returns:
+            By statistic: numbers and codes of texts that all events of an entry share.
+        """
+        code, wanted = self._texts.code, self._wanted
+        found: dict[str, tuple[Ints, Ints]] = {}
+        for row, place in enumerate(places):
+            entry = table[place].value
+            self._names[row] = code(_shown(entry))
             for stat in entry.stats:
                 name = wanted.get(stat.metadata_id)
-                if name is None:
-                    continue
-                if name not in found:
-                    found[name] = [MISSING] * len(entries), [0] * len(entries)
-                numbers, codes = found[name]
-                # Of several with the same name the last one counts.
-                numbers[row], codes[row] = self._number_and_code(self._value(stat))
-        return {
-            name: (np.array(numbers, dtype=np.int64), np.array(codes, dtype=np.int64))
-            for name, (numbers, codes) in found.items()
-        }
+                if name is not None:
+                    numbers, codes = found.get(name) or _new_columns(found, name, len(places))
+                    # Of several with the same name the last one counts.
+                    numbers[row], codes[row] = self._number_and_code(self._value(stat))
+        return found
 
     def _number_and_code(self, value: int | str) -> tuple[int, int]:
         """A statistic's value as it stands in the columns of numbers and of texts."""
@@ -216,6 +219,14 @@ class Metadata:
         first, group = alike(keys)
         codes = [self._texts.code(self._stat_names.get(k, "")) for k in keys[first].tolist()]
         return np.array(codes, dtype=np.int64)[group]
+
+
+def _new_columns(
+    columns: dict[str, tuple[Ints, Ints]], name: str, length: int
+) -> tuple[Ints, Ints]:
+    """Columns of numbers and of codes of a statistic that nothing has yet."""
+    columns[name] = np.full(length, MISSING), np.zeros(length, dtype=np.int64)
+    return columns[name]
 
 
 def _shown(metadata: Any) -> str:
