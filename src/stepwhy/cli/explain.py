@@ -26,6 +26,9 @@ def explain(paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_al
     or the address of one of these (https://, s3://, gs://). Several files are explained together
     if they are the ranks of one run.
     """
+    from stepwhy.cli.numpy_alone import import_numpy_alone
+
+    import_numpy_alone()
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain as explain_run
 

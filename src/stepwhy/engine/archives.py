@@ -17,9 +17,7 @@ import zipfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
-from stepwhy.engine.refusals import known_archive
 from stepwhy.errors import UnsupportedFormatError
-from stepwhy.trace.store import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +53,12 @@ class Kind(NamedTuple):
 
 def kind_of(head: bytes) -> Kind | None:
     """The kind of archive that begins like this; None for anything else, a stored trace as well."""
-    if is_store(head):
-        return None
-    return next((kind for magic, kind in _KINDS if magic.match(head)), None)
+    kind = next((kind for magic, kind in _KINDS if magic.match(head)), None)
+    if kind is not None and kind.name == "zip":
+        from stepwhy.trace.store import is_store  # noqa: PLC0415 - no other file can be one
+
+        return None if is_store(head) else kind
+    return kind
 
 
 def torn() -> tuple[type[Exception], ...]:
@@ -128,6 +129,8 @@ def _zip(file: BinaryIO, name: str) -> Stream:
 def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     files = [m for m in archive.infolist() if not m.is_dir() and not _is_hidden(m.filename)]
     if len(files) != 1:
+        from stepwhy.engine.refusals import known_archive  # noqa: PLC0415 - few files need it
+
         named = known_archive(name, [m.filename for m in files])
         raise named or UnsupportedFormatError(
             f"{name} is a zip archive of {len(files)} files",

@@ -12,7 +12,6 @@ from stepwhy.engine.inputs import resolve
 from stepwhy.engine.placement import placement_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.engine.remote import shown
-from stepwhy.engine.run_directory import read_run_directory
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks
@@ -167,6 +166,8 @@ def _open(path: Path, name: str) -> list[Opened]:
     if not path.is_dir():
         trace, format_name = read_trace(read_source(path))
         return [Opened(name, format_name, trace)]
+    from stepwhy.engine.run_directory import read_run_directory  # noqa: PLC0415 - no file needs it
+
     is_run = (path / "run.json").is_file()
     return [
         Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stepwhy.engine.foreign import refuse
 from stepwhy.engine.memory import TIMES, check_fits
 
 if TYPE_CHECKING:
@@ -31,6 +30,17 @@ IMPORTERS = (
 )
 """Asked in this order; a strict recogniser stands before a lenient one."""
 
+_DATABASE = b"SQLite format 3\x00"
+_HEADS_HOLD = {
+    "stepwhy.importers.store": b"PK\x03\x04",
+    "stepwhy.importers.exported": b'"stepwhy.chrome-trace/',
+    "stepwhy.importers.rocprof": b'"rocprofiler-sdk-tool"',
+    "stepwhy.importers.megascan": b'"iteration"',
+    "stepwhy.importers.nsys": _DATABASE,
+    "stepwhy.importers.nvprof": _DATABASE,
+}
+"""Bytes without which at its beginning a file is none of these importers': they are not loaded."""
+
 
 class Importer(Protocol):
     """What every module of `IMPORTERS` offers."""
@@ -55,6 +65,8 @@ def read_trace(source: Source) -> tuple[Trace, str]:
         UnknownFormatError: No importer recognises it.
     """
     for name in IMPORTERS:
+        if _HEADS_HOLD.get(name, b"") not in source.head:
+            continue
         importer = cast("Importer", import_module(name))
         if importer.recognise(source):
             _check_fits(source, name)
@@ -62,6 +74,8 @@ def read_trace(source: Source) -> tuple[Trace, str]:
             if trace is not None:
                 _note_truncation(trace, source)
                 return trace, trace.meta.format
+    from stepwhy.engine.foreign import refuse  # noqa: PLC0415 - needed by no file that is read
+
     raise refuse(source)
 
 

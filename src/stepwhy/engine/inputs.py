@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from stepwhy.engine import remote
-from stepwhy.engine.run_directory import is_run_directory
 from stepwhy.errors import NotFoundError, NoTracesError
 
 if TYPE_CHECKING:
@@ -152,13 +151,18 @@ def _behind(name: str) -> list[Place]:
 def _on_this_machine(name: str) -> list[Path]:
     path = Path(name)
     if path.is_dir():
-        return [path] if is_run_directory(path) else _in_folder(path)
+        return [path] if _is_run_directory(path) else _in_folder(path)
     if path.exists():
         return [path]
     matches = [Path(m) for m in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207 - the user's own glob
     if not matches:
         raise NotFoundError(f"{name} does not exist", "Check the path")
     return [p for m in matches for p in ([m] if m.is_file() else _on_this_machine(str(m)))]
+
+
+def _is_run_directory(path: Path) -> bool:
+    """Whether a folder is a run directory, or that of one process in it."""
+    return (path / "run.json").is_file() or (path / "process.json").is_file()
 
 
 def _in_folder(folder: Path) -> list[Path]:

@@ -55,11 +55,6 @@ class Recording:
     name: str
 
 
-def is_run_directory(path: Path) -> bool:
-    """Whether a folder is a run directory, or that of one process in it."""
-    return (path / "run.json").is_file() or (path / "process.json").is_file()
-
-
 def read_run_directory(path: Path) -> list[Recording]:
     """The observed processes of a run; of one process when that one's folder is given.
 
@@ -151,4 +146,4 @@ def _meta(
     )
 
 
-__all__ = ["NULL", "Recording", "is_run_directory", "read_run_directory"]
+__all__ = ["NULL", "Recording", "read_run_directory"]
