@@ -87,7 +87,9 @@ def diagnose(facts: Facts) -> Finding:
 
 def _calls(facts: Facts) -> NDArray[np.int64]:
     """Synchronising calls of the driving threads, ascending; (calls,)."""
-    rows = np.union1d(facts.trace.rows(Kind.SYNC), facts.launches.blocking_calls)
+    is_sync = facts.trace.is_kind(Kind.SYNC)
+    is_sync[facts.launches.blocking_calls] = True
+    rows = np.flatnonzero(is_sync)
     return rows[among(facts.trace.slices.track[rows], facts.threads.all)]
 
 

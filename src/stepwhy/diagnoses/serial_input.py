@@ -124,6 +124,8 @@ def _rows(facts: Facts) -> NDArray[np.int64]:
 def _graph(facts: Facts) -> _Graph:
     slices, text = facts.trace.slices, facts.trace.string
     rows = facts.in_steady(np.flatnonzero(slices.scope != NULL))
+    if not len(rows):
+        return _Graph({}, reads_of(facts))
     pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
     ops = {text(scope): text(name) for scope, name in pairs.tolist()}
     return _Graph(ops, reads_of(facts))

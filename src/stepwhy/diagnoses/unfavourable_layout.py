@@ -89,7 +89,7 @@ def diagnose(facts: Facts) -> Finding:
     if facts.trace.meta.framework == "jax":
         return RULE.not_applicable("The compiler chooses the layouts.")
     by_library, by_program = _library_rows(facts), _program_rows(facts)
-    rows = np.union1d(by_library, by_program)
+    rows = distinct(np.concatenate([by_library, by_program]))
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, cost)
     if cost and cost >= SHARE * facts.wall_ns:
@@ -142,6 +142,8 @@ def _program_rows(facts: Facts) -> NDArray[np.int64]:
     slices, text = facts.trace.slices, facts.trace.string
     rows = steady_rows(facts, Kind.KERNEL, Kind.OP)
     rows = rows[slices.scope[rows] != NULL]
+    if not len(rows):
+        return np.empty(0, dtype=np.int64)
     pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
     ops = {text(scope): text(name) for scope, name in pairs.tolist()}
     wanted = facts.trace.strings_where(_around_convolutions(ops))

@@ -35,6 +35,7 @@ import numpy as np
 from stepwhy.diagnoses._look import by_name, steady_rows
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.passes.verdict import ENOUGH_STEADY
 from stepwhy.trace import Kind
@@ -95,12 +96,14 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     rows = steady_rows(facts, Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP)
     long = rows[facts.trace.slices.dur_ns[rows] >= FIRST_USE_NS]
     # Only the innermost: an operation that contains a long call is not a second cause.
-    parents = np.unique(facts.nesting.parent[long])
+    around = facts.nesting.parent[long]
+    contains = np.zeros(len(facts.trace.slices), dtype=bool)
+    contains[around[around != NO_PARENT]] = True
     return (
         Evidence("share of first-use work", facts.share("compile"), "fraction"),
         *(
             Evidence("time in first-use calls", facts.mean_ns(g.total_ns), "ns", g.name)
-            for g in by_name(facts, np.setdiff1d(long, parents))[:4]
+            for g in by_name(facts, long[~contains[long]])[:4]
         ),
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.grouping import numbered
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.nesting import innermost_time
 from stepwhy.trace import NULL, Kind, Role, among
@@ -118,7 +119,7 @@ def _long(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Copy calls: a long one waits for the device or stages pageable memory, at any use."""
-    names, group = np.unique(trace.slices.name[calls], return_inverse=True)
+    names, group = numbered(trace.slices.name[calls])
     copies = np.asarray(["memcpy" in trace.string(int(n)).lower() for n in names], dtype=bool)
     result: NDArray[np.bool_] = copies[group]
     return result
@@ -126,7 +127,7 @@ def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> NDArray[np.bool_]:
     """Whether calls of the same name take as long in most steps: then none is a first use."""
-    if len(steps.host_starts) < _FEWEST_STEPS:
+    if not len(rows) or len(steps.host_starts) < _FEWEST_STEPS:
         return np.zeros(len(rows), dtype=bool)
     names = trace.slices.name[rows]
     step = np.searchsorted(steps.host_starts, trace.slices.start_ns[rows], side="right")

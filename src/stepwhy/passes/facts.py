@@ -14,6 +14,7 @@ from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
+from stepwhy.passes.grouping import distinct
 from stepwhy.passes.launches import NO_CALL, Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.memory import memory_uses
@@ -124,7 +125,7 @@ class Facts:
     def merged_processes(self) -> int:
         """Number of processes with step markers of their own: over one, ranks were merged."""
         rows = self.trace.rows(Kind.STEP, role=Role.HOST_THREAD)
-        return len(np.unique(self.trace.tracks.process[self.trace.slices.track[rows]]))
+        return len(distinct(self.trace.tracks.process[self.trace.slices.track[rows]]))
 
     def _owned(self, activity: Activity) -> bool:
         """Whether all that is known to be launched on a device was by the driving process."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stepwhy.findings import GpuLoad
 from stepwhy.passes.counters import series
+from stepwhy.passes.grouping import distinct
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def gpu_loads(trace: Trace) -> tuple[GpuLoad, ...]:
 
 def sampled_gpus(trace: Trace) -> list[tuple[int, str]]:
     """Row and name ('nvml:0') of every device that the driver told of."""
-    sampled = np.unique(trace.counters.device)
+    sampled = distinct(trace.counters.device)
     rows = [int(row) for row in sampled if row != NULL]
     named = [(row, trace.string(int(trace.devices.name[row]))) for row in rows]
     return [(row, name) for row, name in named if name.startswith(_PREFIX)]

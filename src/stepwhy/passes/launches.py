@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.grouping import is_dense
+from stepwhy.passes.grouping import distinct, is_dense
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _blocking(
     rows, calls = device_rows[known], call_row[known]
     early = trace.ends(rows) > trace.ends(calls)
     copies = (slices.kind[rows] == Kind.MEMCPY) & (slices.kind[calls] == Kind.LAUNCH)
-    waiting: NDArray[np.int64] = np.unique(calls[copies & ~early])
+    waiting = distinct(calls[copies & ~early])
     # A graph launch returns while its later nodes run, whatever its first copy did.
     returned_early = np.zeros(len(slices), dtype=bool)
     returned_early[calls[early]] = True

@@ -17,6 +17,7 @@ import numpy as np
 from stepwhy.findings import BatchRoom, MemoryHolder, MemoryUse
 from stepwhy.passes.block_owners import Owners
 from stepwhy.passes.counters import series
+from stepwhy.passes.grouping import distinct
 from stepwhy.passes.sampled_memory import sampled_memory
 from stepwhy.trace import NULL, Phase
 
@@ -44,7 +45,7 @@ def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
     Args:
         facts: Facts of the run.
     """
-    found = [_Pool(facts, int(pool)).use() for pool in np.unique(facts.trace.allocations.pool)]
+    found = [_Pool(facts, int(pool)).use() for pool in distinct(facts.trace.allocations.pool)]
     uses = [use for use in found if use is not None]
     uses.sort(key=lambda use: (use.kind, -use.peak_bytes))
     return (*uses, *sampled_memory(facts.trace))[:_MOST_USES]
@@ -192,7 +193,7 @@ def _capacity_of_devices(trace: Trace) -> int | None:
         return told
     sampled = {
         size
-        for device in np.unique(trace.counters.device).tolist()
+        for device in distinct(trace.counters.device).tolist()
         if (size := series(trace, "gpu total_bytes", device).largest) is not None
     }
     return sampled.pop() if len(sampled) == 1 else None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.grouping import distinct
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.observed import handed_over, ratio_of_medians
 from stepwhy.trace import NULL, Kind, Phase, Role, among
@@ -131,10 +132,12 @@ def find_session_parts(facts: Facts) -> SessionParts | None:
         facts: Facts of the run.
     """
     trace, steps = facts.trace, facts.steps
+    if steps.source != "marker" or RUN not in trace.strings:
+        return None
     steady = Intervals.of(steps.starts[steps.steady], steps.ends[steps.steady])
     rows = _working(trace, steps)
     runs = _runs(trace, steps, rows)
-    if steps.source != "marker" or not len(runs.starts):
+    if not len(runs.starts):
         return None
     spans = Intervals.of(runs.first, runs.last)
     busy = intervals_of(trace, rows) & steady
@@ -181,7 +184,7 @@ def _runs(trace: Trace, steps: StepTable, rows: NDArray[np.int64]) -> _Runs:
     """
     marks = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)
     marks = marks[np.isin(trace.slices.name[marks], trace.strings_where({RUN}))]
-    runs = np.unique(trace.slices.start_ns[marks])
+    runs = distinct(trace.slices.start_ns[marks])
     runs = runs[steps.in_steady(runs)]
     starts, ends = trace.slices.start_ns[rows], trace.ends(rows)
     run = np.searchsorted(runs, starts, side="right") - 1
