@@ -51,11 +51,13 @@ def find_page_faults(facts: Facts) -> PageFaults | None:
     if faults is None or kernel is None or own is None or kernel + own <= 0:
         return None
     step_s = facts.wall_ns / 1e9
-    cores = max((kernel + own) / 1e9, 1.0)
-    giving_ns = min(kernel, faults * _LONGEST_NS) / cores
+    # A thread that waits for a core is as far from its end as one that runs.
+    waiting = _steady(facts, "run_delay_ns").per_second or 0.0
+    active = min((kernel + own + waiting) / 1e9, 1.0)
+    giving = min(kernel, faults * _LONGEST_NS) / (kernel + own)
     kept = max(grown or 0.0, 0.0)
-    share = kernel / (kernel + own)
-    return PageFaults(faults * step_s, kept * step_s, round(giving_ns * step_s), share)
+    per_step_ns = round(giving * active * facts.wall_ns)
+    return PageFaults(faults * step_s, kept * step_s, per_step_ns, kernel / (kernel + own))
 
 
 def _steady(facts: Facts, name: str) -> Series:

@@ -18,9 +18,9 @@ their time in which no device works. Samples of the allocator's totals, where re
 it.
 
 On a CPU, the kernel's counts of the pages that it gave to the process (minor faults), and of its
-own CPU time for the process, of which no more counts than giving that many pages can take. The
-cores that the process keeps busy share it: the cost is that time by their number, and no more than
-the step without waiting. When the process keeps what it is given, it grows, which is another
+own CPU time for the process, of which no more counts than giving that many pages can take. Its
+share of the CPU time is its share of the step, as far as the process runs then or wants a core,
+and no part of waiting for input. A process that keeps what it is given grows, which is another
 matter.
 
 ## Fix
