@@ -37,9 +37,10 @@ def publish() -> Path:
     Raises:
         RuntimeError: The compiled file does not load.
     """
+    code = store.sealed(compiled())
     part = store.temporary()
     try:
-        part.write_bytes(store.sealed(compiled()))
+        part.write_bytes(code)
         # An object that does not fit ends the process that loads it: that must be another one.
         check = [sys.executable, "-m", "stepwhy.native.build", _VERIFY, str(part)]
         if subprocess.run(check, check=False).returncode:  # noqa: S603
