@@ -31,7 +31,7 @@ do. Input that is read, decoded or fed is another matter, which it does not judg
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from stepwhy.diagnoses._look import (
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.op_costs import reads_of
-from stepwhy.trace import NULL, Kind
+from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,21 +90,14 @@ _ALWAYS_THE_SAME = frozenset({"Const", "HostConst"})
 _HANDED_OUT = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})
 
 
-class _Graph(NamedTuple):
-    """What ran in the steady steps: op type of each node, and the nodes that it read from."""
-
-    ops: dict[str, str]
-    reads: dict[str, list[str]]
-
-
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the step does nothing but draw its input."""
-    graph = _graph(facts)
-    if not graph.reads:
+    reads = reads_of(facts)
+    if not reads:
         return RULE.no_data("The trace does not record which operation reads from which.")
-    rows = scopes_among(facts, _rows(facts), drawn_input(graph.ops, graph.reads))
-    others = np.setdiff1d(_rows(facts), rows)
-    alone = time_of(facts, rows) - time_of(facts, others)
+    work = _rows(facts)
+    rows = scopes_among(facts, work, drawn_input(_ops(facts), reads))
+    alone = time_of(facts, rows) - time_of(facts, work[~among(work, rows)])
     cost = on_scale(facts, mean_within(facts, alone), "compute")
     evidence = _evidence(facts, rows, cost)
     if cost < SHARE * facts.wall_ns:
@@ -121,14 +114,15 @@ def _rows(facts: Facts) -> NDArray[np.int64]:
     return named
 
 
-def _graph(facts: Facts) -> _Graph:
-    slices, text = facts.trace.slices, facts.trace.string
+def _ops(facts: Facts) -> dict[str, str]:
+    """Op type of every node that ran in the steady steps."""
+    trace, slices = facts.trace, facts.trace.slices
     rows = facts.in_steady(np.flatnonzero(slices.scope != NULL))
-    if not len(rows):
-        return _Graph({}, reads_of(facts))
-    pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
-    ops = {text(scope): text(name) for scope, name in pairs.tolist()}
-    return _Graph(ops, reads_of(facts))
+    on_stream = trace.tracks.role[slices.track[rows]] == Role.STREAM
+    # What runs on a stream may be a kernel or a copy on behalf of the operation: it goes first.
+    ordered = np.concatenate([rows[on_stream], rows[~on_stream]])
+    pairs = dict(zip(slices.scope[ordered].tolist(), slices.name[ordered].tolist(), strict=True))
+    return {trace.string(scope): trace.string(name) for scope, name in pairs.items()}
 
 
 def drawn_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:
@@ -197,14 +191,14 @@ def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidenc
     lines = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
     scopes = facts.trace.slices.scope[rows]
     found = [share]
-    for scope in np.unique(scopes).tolist():
+    for scope in set(scopes.tolist()):
         group = by_name(facts, rows[scopes == scope])[0]
         line = lines.get(scope, NULL)
         name = facts.trace.string(scope)
         where = f"{name} · {facts.trace.string(line)}" if line != NULL else name
         what = f"device time of {group.name}"
         found.append(Evidence(what, facts.mean_ns(group.total_ns), "ns", where))
-    found[1:] = sorted(found[1:], key=lambda each: -float(each.value))[:4]
+    found[1:] = sorted(found[1:], key=lambda each: (-float(each.value), each.where))[:4]
     return tuple(found)
 
 
