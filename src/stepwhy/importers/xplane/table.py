@@ -105,7 +105,7 @@ class SliceTable:
         """Append one slice for every event.
 
         Args:
-            events: Give times and correlation ids.
+            events: Give times and correlation ids; their columns become those of the slices.
             looks: Of the groups; each has an event.
             group: The group of every event.
             end_ns: When an event ended, where that is after its own end.
@@ -127,9 +127,10 @@ class SliceTable:
         dur_ns = events.dur_ns
         if end_ns is not None:
             dur_ns = np.maximum(dur_ns, end_ns - events.start_ns)
-        start_ns = self._base_ns + events.start_ns
+        events.start_ns += self._base_ns
         columns = {name: np.array(c, dtype=_TYPES[name]) for name, c in common.items()}
-        self._parts.append(_Part(start_ns, dur_ns, _correlation(events), group, columns))
+        part = _Part(events.start_ns, dur_ns, _correlation(events), group, columns)
+        self._parts.append(part)
 
     def sizes_from_calls(self) -> None:
         """Copies that lack a direction or size take those of the call that made them (ROCm).
@@ -201,4 +202,5 @@ def _correlation(events: Events) -> Ints:
     found = events.numbers.get("correlation_id")
     if found is None:
         return np.broadcast_to(np.int64(NULL), len(events))
-    return np.where((found > 0) & (found < _LARGEST_ID), found, NULL)
+    found[(found <= 0) | (found >= _LARGEST_ID)] = NULL
+    return found
