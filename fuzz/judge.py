@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.memory import Meter
 from fuzz.promises import broken_promises
+from fuzz.ways import differences, is_damaged, taken, ways_of
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
@@ -109,15 +110,24 @@ class Judge:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 source = read_source(path)
-                trace, name = read_trace(source)
-                broken = self._broken_promise(trace, path, name)
+                kind, what, details = self._explained(source, path)
         except StepwhyError as error:
-            return _read_bytes(source), *_refusal(error)
+            kind, what, details = _refusal(error)
         except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
-            return _read_bytes(source), "failed", _place(error), traceback.format_exc()
-        if broken:
-            return _read_bytes(source), "failed", broken.partition(":")[0], broken
-        return _read_bytes(source), "explained", name, ""
+            kind, what, details = "failed", _place(error), traceback.format_exc()
+        return _read_bytes(source), kind, what, details
+
+    def _explained(self, source: Source, path: Path) -> tuple[str, str, str]:
+        """Kind, what and details of a file that could be opened."""
+        try:
+            trace, name = read_trace(source)
+        except StepwhyError as error:
+            kind, what, details = _refusal(error)
+            broken = _other_way(path, error.slug) if kind == "refused" else ""
+        else:
+            kind, what, details = "explained", name, ""
+            broken = self._broken_promise(trace, path, name) or _other_way(path, trace)
+        return ("failed", broken.partition(":")[0], broken) if broken else (kind, what, details)
 
     def _broken_promise(self, trace: Trace, path: Path, name: str) -> str:
         """The first promise that is not kept, or ''."""
@@ -126,6 +136,33 @@ class Judge:
         if not broken:
             self._known.add(digest)
         return broken
+
+
+def _other_way(path: Path, expected: Trace | str) -> str:
+    """How another way to read the file does not agree, or ''.
+
+    Of damaged JSON one may save more than another: it only must not fail.
+
+    Args:
+        path: The file.
+        expected: What was read from it, or the slug of why it was refused.
+    """
+    for way in ways_of(read_source(path)):
+        try:
+            with taken(way):
+                read: Trace | str = read_trace(read_source(path))[0]
+        except StepwhyError as error:
+            read = error.slug
+        if (found := _difference(expected, read)) and not is_damaged(path):
+            return f"{way.importer} {way.name} differs in {found}"
+    return ""
+
+
+def _difference(expected: Trace | str, read: Trace | str) -> str:
+    if isinstance(expected, str) or isinstance(read, str):
+        said = [v if isinstance(v, str) else "a trace" for v in (expected, read)]
+        return "" if expected == read else f"what it is: {said[0]} or {said[1]}"
+    return next(differences(expected, read), "")
 
 
 def _read_bytes(source: Source | None) -> int:

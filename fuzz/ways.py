@@ -1,0 +1,139 @@
+"""Other ways in which the same file is read: as if it were large, with and without kernels.
+
+A large file is read in pieces and by compiled kernels; an input is small. Where an importer has
+several ways, they must read the same trace, or refuse the file alike.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import msgspec
+import numpy as np
+
+from stepwhy.trace import NULL
+from stepwhy.trace.schema import TABLES, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to read.
+
+    Args:
+        importer: Whose way it is.
+        name: For people.
+        values: What to set in modules of that importer: 'module:name' and the value.
+    """
+
+    importer: str
+    name: str
+    values: dict[str, Any] = field(hash=False)
+
+
+def _no_kernel(_name: str) -> None:
+    return None
+
+
+_IN_PIECES = {"chrome_json.cuts:PIECE": 2048}
+WAYS = (
+    Way("kineto", "as a large file", {
+        "kineto:LARGE": 0, "kineto.lanes:STRETCH": 4096, **_IN_PIECES,
+    }),
+    Way("kineto", "in pieces", {"kineto:LARGE": 1 << 60, **_IN_PIECES}),
+    Way("xplane", "without kernels", {"xplane.sweep:kernel": _no_kernel}),
+    Way("xplane", "in pieces", {"xplane.sweep:_PIECE": 4096}),
+    *(Way(name, "in pieces", _IN_PIECES) for name in ("tf_timeline", "horovod", "chrome_trace")),
+)  # fmt: skip
+
+
+def ways_of(source: Source) -> list[Way]:
+    """The other ways of importers that take a file for theirs.
+
+    Args:
+        source: The file.
+    """
+    takes: dict[str, bool] = {}
+    for importer in dict.fromkeys(way.importer for way in WAYS):
+        takes[importer] = import_module(f"stepwhy.importers.{importer}").recognise(source)
+    return [way for way in WAYS if takes[way.importer]]
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether a file is text that is not strictly JSON, or compressed text.
+
+    Args:
+        path: The file.
+    """
+    data = path.read_bytes().lstrip(b"\xef\xbb\xbf \t\r\n")
+    try:
+        msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return data[:1] in {b"{", b"["} or data.startswith(b"\x1f\x8b")
+    return False
+
+
+@contextmanager
+def taken(way: Way) -> Iterator[None]:
+    """Read this way from here on.
+
+    Args:
+        way: The way.
+
+    Raises:
+        AttributeError: The importer has no such name any more.
+    """
+    with ExitStack() as stack:
+        for place, value in way.values.items():
+            module, _, name = place.partition(":")
+            target = import_module(f"stepwhy.importers.{module}")
+            stack.enter_context(patch.object(target, name, value))
+        yield
+
+
+def differences(trace: Trace, other: Trace) -> Iterator[str]:
+    """What is not the same in two traces; strings may stand in another order.
+
+    Args:
+        trace: A trace.
+        other: What should be the same one.
+    """
+    if trace.meta != other.meta:
+        yield f"meta: {trace.meta} and {other.meta}"
+    if _told(trace) != _told(other):
+        yield f"health: {_told(trace)} and {_told(other)}"
+    for table in TABLES:
+        columns, others = trace.table(table), other.table(table)
+        if len(columns) != len(others):
+            yield f"{table}: {len(columns)} and {len(others)} rows"
+            continue
+        for column in columns_of(table):
+            values, instead = getattr(columns, column.name), getattr(others, column.name)
+            if column.unit == "string":
+                values, instead = _texts(trace, values), _texts(other, instead)
+            if not np.array_equal(values, instead, equal_nan=values.dtype.kind == "f"):
+                yield f"{table}.{column.name}: {_first(values, instead)}"
+
+
+def _told(trace: Trace) -> tuple[int, int]:
+    """How many records were read and kept; for what reason others were not may differ."""
+    return trace.health.events_read, trace.health.events_kept
+
+
+def _texts(trace: Trace, values: Any) -> Any:
+    return np.asarray(["" if v == NULL else trace.strings[v] for v in values.tolist()], dtype="O")
+
+
+def _first(values: Any, instead: Any) -> str:
+    row = int(np.flatnonzero(values != instead)[0])
+    return f"{values[row]!r:.100} and {instead[row]!r:.100} in row {row}"
