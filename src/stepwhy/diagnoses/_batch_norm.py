@@ -180,9 +180,12 @@ def in_calls(facts: Facts) -> WrittenOut:
     A layer normalisation is made of the same operations. Only a batch normalisation keeps running
     statistics, so the operations that update them have to be there.
     """
-    outer = outermost(facts, Kind.OP)
-    tops = _top_calls(facts, outer)
+    tops = _top_calls(facts)
     groups, doubtful = _groups(facts, tops)
+    if not groups:
+        none = np.empty(0, dtype=np.int64)
+        return WrittenOut((), 0.0, none, none, none.astype(bool), doubtful)
+    outer = outermost(facts, Kind.OP)
     forward = {row: number for number, group in enumerate(groups) for row in group}
     backward = _backward(facts, outer, groups)
     owner = {row: (number, 0) for row, number in forward.items()} | {
@@ -201,16 +204,18 @@ def in_calls(facts: Facts) -> WrittenOut:
     )
 
 
-def _top_calls(facts: Facts, outer: NDArray[np.int32]) -> list[list[int]]:
+def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
     """Operations that no other operation calls, per host thread, in order of time."""
     rows = steady_rows(facts, Kind.OP)
     tracks = facts.trace.slices.track[rows]
-    on_top = (outer[rows] == rows) & (facts.trace.tracks.role[tracks] == Role.HOST_THREAD)
+    around = facts.nesting.parent[rows]
+    is_called = (around != NOWHERE) & (nearest(facts, Kind.OP)[around] != NOWHERE)
+    on_top = ~is_called & (facts.trace.tracks.role[tracks] == Role.HOST_THREAD)
     rows, tracks = rows[on_top], tracks[on_top]
-    return [rows[tracks == track].tolist() for track in distinct(tracks)]
+    return [rows[tracks == track] for track in distinct(tracks)]
 
 
-def _groups(facts: Facts, threads: list[list[int]]) -> tuple[list[list[int]], int]:
+def _groups(facts: Facts, threads: list[NDArray[np.int64]]) -> tuple[list[list[int]], int]:
     """Runs of operations that normalise a batch, and how many more normalise something."""
     found, doubtful = [], 0
     for calls in threads:
@@ -218,7 +223,7 @@ def _groups(facts: Facts, threads: list[list[int]]) -> tuple[list[list[int]], in
         texts = [facts.trace.string(int(name)) for name in names]
         for begin, end in _normalising(texts, place):
             kept = _keeps_statistics([texts[i] for i in place[begin:end].tolist()])
-            found += [calls[begin:end]] if kept else []
+            found += [calls[begin:end].tolist()] if kept else []
             doubtful += not kept
     return found, doubtful
 
