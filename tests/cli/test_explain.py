@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -34,6 +37,25 @@ def test_json_is_one_object(trace):
     result = json.loads(outcome.stdout)
     assert result["schema"] == "stepwhy.result/1"
     assert sum(result["breakdown"]["categories"].values()) == result["breakdown"]["wall_ns"]
+
+
+def test_a_kineto_trace_is_explained_without_what_it_does_not_need(trace):
+    """Each of these takes hundredths of a second to load."""
+    program = (
+        "import os, sys; from stepwhy.cli import cli\n"
+        "cli(['explain', '--json', sys.argv[1]], standalone_mode=False)\n"
+        "print('OPENBLAS_NUM_THREADS' in os.environ, *sys.modules, file=sys.stderr)"
+    )
+    environ = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    command = [sys.executable, "-c", program, str(trace)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    is_set, *loaded = ended.stderr.split()
+    assert is_set == "False"
+    assert {"stepwhy.importers.kineto", "numpy"} <= set(loaded)
+    others = {"numpy.ma", "rich", "jinja2", "pyarrow", "sqlite3", "google.protobuf", "fsspec"}
+    assert not others & set(loaded)
+    formats = {"rocprof", "megascan", "nsys", "nvprof", "xplane", "exported", "store"}
+    assert not {f"stepwhy.importers.{name}" for name in formats} & set(loaded)
 
 
 def test_html_is_one_file(trace, tmp_path):

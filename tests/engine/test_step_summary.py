@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from stepwhy.engine import explain
-from stepwhy.engine.step_summary import note_of_changes
+from stepwhy.engine.step_summary import _deciles, note_of_changes
 from stepwhy.passes.facts import Facts
 from stepwhy.report.json import render
 from stepwhy.trace import Meta, TraceBuilder
@@ -94,3 +95,10 @@ def test_a_torn_log_beside_the_steps_is_read_as_far_as_it_goes(tmp_path, name):
              range(20)]  # fmt: skip
     (write_run(tmp_path, lines) / name).write_text('{"kind":"tf1-queue","time_')
     assert explain([str(tmp_path)]).steps.count == 20
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 96])
+def test_deciles_are_those_of_numpy(count):
+    durations = np.random.default_rng(count).integers(0, 10**12, count)
+    expected = [round(float(value)) for value in np.percentile(durations, [10, 50, 90])]
+    assert _deciles(durations) == expected

@@ -10,6 +10,8 @@ from stepwhy.findings import Steps, Stretch, Traced
 from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
@@ -21,7 +23,7 @@ def summarise_steps(facts: Facts) -> Steps:
     if observed is not None:
         return _observed_steps(facts, observed)
     durations = table.durations_ns
-    p10, median, p90 = (round(float(q)) for q in np.percentile(durations, [10, 50, 90]))
+    p10, median, p90 = _deciles(durations)
     return Steps(
         count=len(durations),
         source=table.source,
@@ -37,11 +39,30 @@ def summarise_steps(facts: Facts) -> Steps:
     )
 
 
+def _deciles(durations_ns: NDArray[np.int64]) -> list[int]:
+    """First, fifth and ninth decile, interpolated, ns.
+
+    As `np.percentile`, whose first call imports NumPy's masked arrays (0.02 s of CPU time).
+
+    Args:
+        durations_ns: At least one duration; (steps,).
+    """
+    ordered = np.sort(durations_ns).tolist()
+    found = []
+    for share in (0.1, 0.5, 0.9):
+        place = share * (len(ordered) - 1)
+        low = int(place)
+        part, start = place - low, ordered[low]
+        rise = ordered[min(low + 1, len(ordered) - 1)] - start
+        found.append(round(start + rise * part if part < 0.5 else start + rise - rise * (1 - part)))
+    return found
+
+
 def _observed_steps(facts: Facts, observed: Observed) -> Steps:
     """All steps of the log; their usual length is that of the described stretch."""
     marks, cost = facts.trace.marks, observed.observer_cost
     durations = marks.dur_ns[marks.profiled == 0]
-    p10, median, p90 = (round(float(q)) for q in np.percentile(observed.durations_ns, [10, 50, 90]))
+    p10, median, p90 = _deciles(observed.durations_ns)
     return Steps(
         count=len(durations),
         source="hook",
