@@ -11,6 +11,8 @@ from numba import njit
 from stepwhy.native.memory import byte_at, trailing_zeros, word_at
 
 FAST = {"error_model": "numpy", "nogil": True}
+INLINE = {**FAST, "forceinline": True}
+"""Of functions that take less time than it takes to call them."""
 
 _MORE = 0x80
 _LAST = 0x8080808080808080 - (1 << 64)  # of every byte the bit that is clear in a varint's last
@@ -36,7 +38,7 @@ def _byte_by_byte(at, end):
     return 0, -1
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def varint(at, end, safe):
     """A varint in two's complement and the address behind it, -1 where none ends before `end`."""
     if at >= end:

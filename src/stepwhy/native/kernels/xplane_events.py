@@ -10,7 +10,7 @@ Source: tsl/profiler/protobuf/xplane.proto.
 from numba import njit
 
 from stepwhy.native.kernels.interning import number_of_text
-from stepwhy.native.kernels.wire import FAST, varint
+from stepwhy.native.kernels.wire import FAST, INLINE, varint
 from stepwhy.native.memory import byte_at, half_at, put_half, put_word, word_at
 
 # Why a sweep ended: at its goal, at something that is no event, or because a table is full.
@@ -37,6 +37,7 @@ _OFFSET, _DURATION, _OCCURRENCES = 0x10, 0x18, 0x28
 _UINT, _INT, _TEXT, _REFERENCE = 0x18, 0x20, 0x2A, 0x38
 _DOUBLE, _BYTES, _PACKED = 0x11, 0x32, 0x42
 _MISSING = -(2**63)
+_MORE = 0x80
 _LARGEST_NS = 1 << 62
 _WORD = 8  # bytes that an interned text must lie before the end of the data
 _NOTHING, _NUMBER, _CODE, _TABLE_FULL, _ODD = range(5)
@@ -84,7 +85,7 @@ def _fill(address, count, value):
         put_word(address + 8 * row, value)
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _put_number(control, which, row, value):
     stat = word_at(control + STATS) + STAT * which
     column = word_at(stat + NUMBERS)
@@ -94,21 +95,24 @@ def _put_number(control, which, row, value):
     put_word(column + 8 * row, value)
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _put_code(control, which, row, code):
     stat = word_at(control + STATS) + STAT * which
     put_word(stat + HAS_CODES, 1)
     put_half(word_at(stat + CODES) + 4 * row, code)
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _statistic(control, at, end, safe, row):
     """Take over a statistic; what it was, and which."""
-    if at >= end or byte_at(at) != _STAT_ID:
+    if at + 2 > end or byte_at(at) != _STAT_ID:
         return _ODD, 0
-    key, at = varint(at + 1, end, safe)
-    if at < 0:
-        return _ODD, 0
+    key = byte_at(at + 1)
+    at += 2
+    if key >= _MORE:
+        key, at = varint(at - 1, end, safe)
+        if at < 0:
+            return _ODD, 0
     if at == end or key < 0 or key >= word_at(control + WHICH_COUNT):
         return _NOTHING, 0
     which = byte_at(word_at(control + WHICH) + key) - 1
@@ -210,7 +214,7 @@ def _note_odd(control, at, row):
     return True
 
 
-@njit(**FAST)
+@njit(**INLINE)
 def _event(control, at, end, safe, row):
     """Read an event; what it is: see `_NOTHING` and the others."""
     entry_id = 0
