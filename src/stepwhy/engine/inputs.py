@@ -125,16 +125,18 @@ Place: TypeAlias = Local | Remote
 def resolve(names: Sequence[str]) -> list[Place]:
     """Files and run directories behind paths, folders, globs and addresses, in order, each once.
 
+    What a link leads to is the same file: some tools keep a link to the newest trace beside it.
+
     Raises:
         NotFoundError: A name leads nowhere.
         NoTracesError: A folder holds no file that could be a trace.
         UnsupportedFormatError: An address of a kind that cannot be read.
         InputError: An address that cannot be asked.
     """
-    found: dict[Place, None] = {}
-    for name in names:
-        found.update(dict.fromkeys(_behind(name)))
-    return list(found)
+    found: dict[Place | Path, Place] = {}
+    for place in (place for name in names for place in _behind(name)):
+        found.setdefault(place.path.resolve() if isinstance(place, Local) else place, place)
+    return list(found.values())
 
 
 def _behind(name: str) -> list[Place]:
@@ -154,7 +156,8 @@ def _on_this_machine(name: str) -> list[Path]:
         return [path] if _is_run_directory(path) else _in_folder(path)
     if path.exists():
         return [path]
-    matches = [Path(m) for m in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207 - the user's own glob
+    # What is no pattern matches itself, even if it is a link that leads nowhere.
+    matches = [Path(m) for m in sorted(glob.glob(name, recursive=True)) if Path(m).exists()]  # noqa: PTH207 - the user's own glob
     if not matches:
         raise NotFoundError(f"{name} does not exist", "Check the path")
     return [p for m in matches for p in ([m] if m.is_file() else _on_this_machine(str(m)))]
