@@ -1,0 +1,112 @@
+"""Several ranks as one result: who speaks, what is listed, and what is said of the others."""
+
+import json
+
+import pytest
+
+from stepwhy.engine import explain
+from stepwhy.engine.ranks import same_run
+from stepwhy.errors import SeveralRunsError
+from stepwhy.trace import NULL, Meta
+from tests.engine.test_explain import kineto
+
+
+def meta(rank, world=2, framework="pytorch", format_name="kineto"):
+    return Meta(format_name, framework, rank=rank, world_size=world)
+
+
+@pytest.mark.parametrize(
+    ("metas", "expected"),
+    [
+        ([meta(0)], True),
+        ([meta(0), meta(1)], True),
+        ([meta(3, 8), meta(1, 8)], True),  # not all were recorded
+        ([meta(0), meta(0)], False),
+        ([meta(0), meta(NULL)], False),
+        ([meta(0, 2), meta(1, 4)], False),
+        ([meta(0), meta(1, framework="jax")], False),
+        ([meta(0), meta(1, format_name="nsys")], False),
+    ],
+)
+def test_ranks_of_one_run_have_one_size_and_each_its_number(metas, expected):
+    assert same_run(metas) is expected
+
+
+def write_ranks(folder, slows, world=None):
+    """Ranks whose step and kernel are so many times longer, all in one folder."""
+    for rank, slow in enumerate(slows):
+        text = kineto(rank, slow=slow, world=world or len(slows))
+        (folder / f"rank{rank}.json").write_text(text)
+
+
+def test_the_slowest_of_four_speaks(tmp_path):
+    write_ranks(tmp_path, (1.0, 1.5, 3.0, 2.0))
+    result = explain([str(tmp_path)])
+    assert result.breakdown.wall_ns == 3_000_000
+    assert sum(result.breakdown.categories.values()) == 3_000_000
+    assert result.notes[0] == (
+        "All but the devices is of rank 2, the slowest of 4: 3.00 ms per step, "
+        "the fastest 1.00 ms. It computes for 2.70 ms of that, rank 0 for 700 µs."
+    )
+    assert [d.name for d in result.devices] == [f"rank {n} GPU:0" for n in range(4)]
+    assert [d.compute_ns for d in result.devices] == [700_000, 1_200_000, 2_700_000, 1_700_000]
+    assert [d.kernel_ns for d in result.trace.devices] == [4 * d.compute_ns for d in result.devices]
+    assert result.trace.span_ns == 12_000_000
+    assert [i.path.rpartition("/")[2] for i in result.inputs] == [f"rank{n}.json" for n in range(4)]
+
+
+def test_ranks_within_a_twentieth_are_alike(tmp_path):
+    """Rank 0 is faster by less than noise and waits no more for the others: it is the first."""
+    write_ranks(tmp_path, (0.96, 1.0))
+    note = explain([str(tmp_path)]).notes[0]
+    assert "rank 0, which waits least for the others, of 2: 1.00 ms" in note
+    assert "It computes" not in note
+
+
+def test_order_of_the_names_does_not_matter(tmp_path):
+    write_ranks(tmp_path, (1.0, 2.0))
+    names = [str(tmp_path / f"rank{n}.json") for n in (1, 0)]
+    result, other = explain(names), explain(names[::-1])
+    assert result.breakdown == other.breakdown
+    assert sorted(d.name for d in result.devices) == [d.name for d in other.devices]
+    assert (result.run.ranks, other.run.ranks) == (2, 2)
+
+
+def test_some_ranks_of_a_larger_job(tmp_path):
+    write_ranks(tmp_path, (1.0, 2.0), world=64)
+    run = explain([str(tmp_path / "rank*.json")]).run
+    assert (run.ranks, run.world_size) == (2, 64)
+
+
+def test_one_rank_alone_is_not_named(tmp_path):
+    write_ranks(tmp_path, (1.0,), world=8)
+    result = explain([str(tmp_path)])
+    assert [d.name for d in result.devices] == ["GPU:0"]
+    assert (result.run.ranks, result.run.world_size) == (1, 8)
+
+
+def test_what_cannot_be_read_beside_the_ranks_is_named(tmp_path):
+    write_ranks(tmp_path, (1.0, 2.0))
+    (tmp_path / "rank2.json").write_text('{"traceEvents": [')
+    result = explain([str(tmp_path)])
+    assert result.run.ranks == 2
+    assert result.notes[-1].startswith("Left out: rank2.json")
+
+
+def test_ranks_and_something_else_are_not_mixed(tmp_path):
+    write_ranks(tmp_path, (1.0, 2.0))
+    (tmp_path / "evaluation.json").write_text(kineto())
+    with pytest.raises(SeveralRunsError, match=r"3 different runs.*evaluation\.json"):
+        explain([str(tmp_path)])
+
+
+def test_a_rank_without_steps_does_not_speak(tmp_path):
+    write_ranks(tmp_path, (1.0, 2.0))
+    document = json.loads((tmp_path / "rank1.json").read_text())
+    document["traceEvents"] = [e for e in document["traceEvents"] if e["cat"] != "user_annotation"][
+        :3
+    ]
+    (tmp_path / "rank1.json").write_text(json.dumps(document))
+    result = explain([str(tmp_path)])
+    assert result.run.ranks == 2
+    assert sum(result.breakdown.categories.values()) == result.breakdown.wall_ns
