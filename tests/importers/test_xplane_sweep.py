@@ -12,7 +12,7 @@ from tests.importers.xplane_samples import block, number, varint
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.source import Source
-from stepwhy.importers.xplane import sweep
+from stepwhy.importers.xplane import compiled, sweep
 from stepwhy.importers.xplane.events import MISSING
 from stepwhy.importers.xplane.planes import read_space
 from stepwhy.importers.xplane.sweep import Sweeper
@@ -74,10 +74,11 @@ PLANES = st.lists(st.lists(EVENT, max_size=6), max_size=3).map(
 )
 
 
-def read(data, *, compiled):
+def read(data, *, with_kernels):
     """All that is read of a space, as plain values."""
     health = Health()
-    with patch.object(sweep, "kernel", sweep.kernel if compiled else lambda _: None):
+    least = 1 if with_kernels else 1 << 62
+    with patch.multiple(compiled, LARGE=least, MANY=least):
         try:
             space = read_space(Source(data, "x"), health)
         except CorruptInputError:
@@ -110,7 +111,7 @@ def statistics(events, texts):
 @given(PLANES)
 @settings(derandomize=True, deadline=None, max_examples=200)
 def test_kernels_agree_with_the_other_readers(data):
-    assert read(data, compiled=True) == read(data, compiled=False)
+    assert read(data, with_kernels=True) == read(data, with_kernels=False)
 
 
 @pytest.mark.usefixtures("kernels")
@@ -121,7 +122,7 @@ def test_kernels_agree_on_damaged_bytes(data, chance):
     for _ in range(chance.choice([1, 1, 4])):
         damaged[chance.randrange(len(damaged))] = chance.choice([0, 0x22, 0x80, 0xFF])
     damaged = bytes(damaged[: chance.choice([len(damaged), chance.randrange(1, len(damaged) + 1)])])
-    assert read(damaged, compiled=True) == read(damaged, compiled=False)
+    assert read(damaged, with_kernels=True) == read(damaged, with_kernels=False)
 
 
 def space(events, at=0):
@@ -133,9 +134,11 @@ def test_a_plane_of_strange_events_is_left_to_the_other_readers(monkeypatch):
     monkeypatch.setattr(sweep, "_ODD_EVENTS", 3)
     strange = number(1, 1) + number(99, 1)
     for count in (3, 4):
-        _, events_read, _ = read(space([strange] * count), compiled=True)
+        _, events_read, _ = read(space([strange] * count), with_kernels=True)
         assert events_read == count
-    assert read(space([strange] * 9), compiled=True) == read(space([strange] * 9), compiled=False)
+    assert read(space([strange] * 9), with_kernels=True) == read(
+        space([strange] * 9), with_kernels=False
+    )
 
 
 @pytest.mark.usefixtures("kernels")
@@ -144,19 +147,20 @@ def test_texts_that_do_not_fit_make_their_table_grow():
     texts = [noise.randbytes(noise.randrange(1, 90)) for _ in range(4000)]
     events = [number(1, 1) + block(4, number(1, 2), block(5, text)) for text in texts * 2]
     data = space(events)
-    assert read(data, compiled=True) == read(data, compiled=False)
+    assert read(data, with_kernels=True) == read(data, with_kernels=False)
 
 
 @pytest.mark.usefixtures("kernels")
 def test_long_lines_are_read_in_pieces_and_mapped_files_too(monkeypatch, tmp_path):
     data = space([number(1, 1) + number(2, 10**6 * i) + bytes(0) for i in range(9000)])
-    whole = read(data, compiled=True)
+    whole = read(data, with_kernels=True)
     monkeypatch.setattr(sweep, "_PIECE", 5000)
     (tmp_path / "x").write_bytes(data)
     mapped = Source(Path(tmp_path / "x").read_bytes, "x", tmp_path / "x").mapped
+    monkeypatch.setattr(compiled, "LARGE", 1)
     layout = Sweeper.of(mapped).walk(data.index(b"\x22"), len(data), 0x22)
     assert len(layout) > 5
-    assert read(data, compiled=True) == whole == read(mapped[:], compiled=False)
+    assert read(data, with_kernels=True) == whole == read(mapped[:], with_kernels=False)
 
 
 def test_ids_are_found_in_tables_and_beyond_them():
@@ -171,3 +175,17 @@ def test_an_empty_table_of_texts_can_grow():
     table = TextTable()
     table.grow()
     assert table.texts() == []
+
+
+def test_small_files_are_read_without_kernels(kernels):
+    assert kernels("walk_fields")
+    assert Sweeper.of(bytes(compiled.LARGE - 1)) is None
+    assert Sweeper.of(bytes(compiled.LARGE)) is not None
+
+
+def test_kernels_are_compiled_for_the_next_large_file(monkeypatch):
+    asked = []
+    monkeypatch.setattr(compiled.native, "kernel", lambda _: None)
+    monkeypatch.setattr(compiled.native, "prepare", lambda: asked.append(True))
+    assert Sweeper.of(bytes(compiled.LARGE)) is None
+    assert asked == [True]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.native import kernel
+from stepwhy.importers.xplane import compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,8 +146,8 @@ def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
     Returns:
         The first row of every group, in the order of the file; the group of every row.
     """
-    compiled = kernel("group_rows")
-    if compiled is None or len(columns[0]) >= _MOST_ROWS:
+    kernel = compiled.for_rows(len(columns[0]), "group_rows")
+    if kernel is None or len(columns[0]) >= _MOST_ROWS:
         return _alike(*columns)
     given = [np.ascontiguousarray(column) for column in columns]
     of_columns = np.array([(c.ctypes.data, c.itemsize) for c in given], dtype=np.int64)
@@ -159,7 +159,7 @@ def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
         # The fields of the kernel, in its order.
         fields = [of_columns.ctypes.data, len(given), rows, slots.ctypes.data, len(slots) - 1]
         fields += [first.ctypes.data, room, group.ctypes.data]
-        groups = compiled(np.array(fields, dtype=np.int64).ctypes.data)
+        groups = kernel(np.array(fields, dtype=np.int64).ctypes.data)
         if groups >= 0:
             return first[:groups], group
         room *= 8

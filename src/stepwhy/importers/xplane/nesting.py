@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.native import kernel
+from stepwhy.importers.xplane import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +23,8 @@ def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> Ints:
         start_ns: Starts; on each thread ascending, the longest first of those that are equal.
         dur_ns: Durations.
     """
-    compiled = kernel("enclose_events")
-    if compiled is None:
+    kernel = compiled.for_rows(len(line), "enclose_events")
+    if kernel is None:
         return _enclosing(_first_of_line(line), start_ns, start_ns + dur_ns).astype(np.int32)
     outer = np.empty(len(line), dtype=np.int32)
     columns = (
@@ -32,7 +32,7 @@ def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> Ints:
         np.ascontiguousarray(start_ns, dtype=np.int64),
         np.ascontiguousarray(dur_ns, dtype=np.int64),
     )
-    compiled(*(column.ctypes.data for column in columns), len(line), outer.ctypes.data)
+    kernel(*(column.ctypes.data for column in columns), len(line), outer.ctypes.data)
     return outer
 
 
@@ -43,13 +43,13 @@ def nearest(outer: Ints, holds: Bools) -> Ints:
         outer: What `enclosing` returned.
         holds: For every event.
     """
-    compiled = kernel("nearest_events")
-    if compiled is None:
+    kernel = compiled.for_rows(len(outer), "nearest_events")
+    if kernel is None:
         return _nearest(outer, holds)
     outer = np.ascontiguousarray(outer, dtype=np.int32)
     found = np.empty_like(outer)
     holds = np.ascontiguousarray(holds)
-    compiled(outer.ctypes.data, holds.ctypes.data, len(outer), found.ctypes.data)
+    kernel(outer.ctypes.data, holds.ctypes.data, len(outer), found.ctypes.data)
     return found
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepwhy.importers.xplane import compiled
 from stepwhy.importers.xplane.layout import Run
 from stepwhy.importers.xplane.tables import IdTable, TextTable
-from stepwhy.native import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,9 +113,9 @@ class Sweeper:
 
     @classmethod
     def of(cls, data: bytes | mmap.mmap) -> Sweeper | None:
-        """What reads a file, None where kernels are not compiled yet."""
-        walk, scan = kernel("walk_fields"), kernel("scan_events")
-        return cls(data, walk, scan) if walk and scan and len(data) else None
+        """What reads a file, None where that is better done without kernels."""
+        kernels = compiled.for_file(len(data), "walk_fields", "scan_events")
+        return cls(data, *kernels) if kernels else None
 
     def walk(self, at: int, limit: int, tag: int) -> list[Run]:
         """The fields of a tag that follow one another from `at` on, in pieces; see `Walk`."""

@@ -1,0 +1,40 @@
+"""When compiled kernels are worth loading: that takes 40 ms and 50 MB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy import native
+
+if TYPE_CHECKING:
+    from stepwhy.native import Kernel
+
+LARGE = 1 << 22
+"""Bytes of a file that takes longer to read without kernels."""
+
+MANY = 1 << 17
+"""Events of a plane in such a file."""
+
+
+def for_file(size: int, *names: str) -> list[Kernel]:
+    """Kernels for a file; empty for a small one, and until they are compiled.
+
+    Args:
+        size: Of the file, bytes.
+        names: Of the kernels.
+    """
+    if size < LARGE:
+        return []
+    found = [kernel for name in names if (kernel := native.kernel(name))]
+    if len(found) < len(names):
+        native.prepare()
+        return []
+    return found
+
+
+def for_rows(rows: int, name: str) -> Kernel | None:
+    """A kernel for so many events; None for few, and until it is compiled."""
+    return native.kernel(name) if rows >= MANY else None
+
+
+__all__ = ["LARGE", "MANY", "for_file", "for_rows"]
