@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 import tempfile
 from functools import partial
@@ -48,6 +49,8 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Run what the command line asks for; the exit status."""
     given = _arguments()
+    # Importers that have kernels are to be tried with them.
+    subprocess.run([sys.executable, "-m", "stepwhy.native.build"], check=False)
     formats = given.format or [*BY_NAME]
     each = -(-given.inputs // len(formats))
     keep = given.keep or Path(tempfile.mkdtemp(prefix="stepwhy-fuzz-"))
