@@ -2,9 +2,10 @@
 
     python benchmarks/xplane.py [--megabytes 10 100] [--json FILE] [PROFILE...]
 
-Beside `stepwhy explain --json` on profiles of some sizes, generated unless given, three yardsticks
-on the same file: a Python that reads its bytes, one that parses it with protobuf and does nothing
-more, and one that also asks every parsed event for its name and times, as a reader in Python must.
+Beside `stepwhy explain --json` on profiles of some sizes, generated unless given, with compiled
+kernels and without, three yardsticks on the same file: a Python that reads its bytes, one that
+parses it with protobuf and does nothing more, and one that also asks every parsed event for its
+name and times, as a reader in Python must.
 """
 
 import argparse
@@ -27,6 +28,7 @@ LOOK = PARSE + (
     "\n    for line in plane.lines:"
     "\n        rows = [(names.get(e.metadata_id), e.offset_ps, e.duration_ps) for e in line.events]"
 )
+PLAIN = "the same without kernels"
 COUNT = PARSE + ("\nprint(sum(len(line.events) for plane in space.planes for line in plane.lines))")
 
 
@@ -38,24 +40,27 @@ def commands(profile):
         "protobuf alone": [*python, "-c", PARSE, profile],
         "protobuf, and look at events": [*python, "-c", LOOK, profile],
         "stepwhy explain --json": [*python, "-m", "stepwhy", "explain", "--json", profile],
+        PLAIN: [*python, "-m", "stepwhy", "explain", "--json", profile],
     }
 
 
-def measure(command):
-    """Wall time in seconds and peak memory in bytes of one run of a command."""
+def measure(command, kernels):
+    """Processor and wall time in seconds and peak memory in bytes of one run of a command."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    environment = {**os.environ, "STEPWHY_NATIVE": kernels}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command} ended with exit code {process.returncode}")
-    return seconds, usage.ru_maxrss * 1024
+    return usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss * 1024
 
 
-def best(command, repeats):
-    """The fastest of some runs, and its peak memory."""
-    return min(measure(command) for _ in range(repeats))
+def best(name, command, repeats):
+    """The run of some that took least processor time, with its wall time and peak memory."""
+    kernels = "0" if name == PLAIN else "1"
+    return min(measure(command, kernels) for _ in range(repeats))
 
 
 def profiles(folder, megabytes):
@@ -79,12 +84,12 @@ def report(profile, repeats):
     """Measure and print one profile; returns the figures."""
     size, events = Path(profile).stat().st_size, events_in(profile)
     print(f"\n{Path(profile).name}: {size / 1e6:.1f} MB, {events:,} events")
-    print(f"{'whole process':30} {'time':>9} {'peak memory':>12} {'events/s':>12}")
+    print(f"{'whole process':30} {'processor':>9} {'time':>9} {'peak memory':>12}")
     found = {}
     for name, command in commands(profile).items():
-        seconds, peak = best(command, repeats)
-        print(f"{name:30} {seconds:7.2f} s {peak / 1e6:9.0f} MB {events / seconds:12,.0f}")
-        found[name] = {"seconds": seconds, "peak_bytes": peak}
+        cpu, seconds, peak = best(name, command, repeats)
+        print(f"{name:30} {cpu:7.2f} s {seconds:7.2f} s {peak / 1e6:9.0f} MB")
+        found[name] = {"cpu_seconds": cpu, "seconds": seconds, "peak_bytes": peak}
     return {"profile": Path(profile).name, "bytes": size, "events": events, "of": found}
 
 
@@ -95,6 +100,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     arguments = parser.parse_args()
+    subprocess.run([sys.executable, "-m", "stepwhy.native.build"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         files = arguments.profiles or profiles(folder, arguments.megabytes)
         results = [report(profile, arguments.repeats) for profile in files]
