@@ -42,6 +42,18 @@ def test_columns_that_are_not_given_take_their_null():
     assert trace.string(NULL) == ""
 
 
+def test_a_column_of_nulls_takes_no_memory_until_a_row_has_a_value():
+    builder = TraceBuilder()
+    thread = builder.track(Role.HOST_THREAD, "main", process=1, thread=1)
+    for start in (5, 0):
+        builder.slice(thread, Kind.OP, "f", start, 1)
+    columns = builder.finish(Meta("test")).slices
+    assert columns.bytes.tolist() == [-1, -1]
+    assert columns.bytes.strides == columns.copy.strides == (0,)
+    builder.slice(thread, Kind.OP, "f", 3, 1, bytes=7)
+    assert builder.finish(Meta("test")).slices.bytes.tolist() == [-1, 7, -1]
+
+
 def test_an_unknown_column_is_a_bug_of_the_importer():
     with pytest.raises(TypeError, match="no column"):
         TraceBuilder().add("slices", colour=1)

@@ -173,8 +173,23 @@ class TraceBuilder:
             return empty_columns(table)
         # Column by column, so that a table is never held twice.
         return Columns(
-            **{c.name: np.concatenate([b.pop(c.name) for b in blocks]) for c in columns_of(table)}
+            **{
+                c.name: _joined([b.pop(c.name) for b in blocks], _DEFAULTS[table, c.name])
+                for c in columns_of(table)
+            }
         )
+
+
+def _joined(parts: list[Block], null: int) -> Block:
+    """One column of its parts; one that holds nothing but nulls takes no memory, and is read-only.
+
+    Args:
+        parts: At least one; each (rows,).
+        null: The null of the column.
+    """
+    if all((part[:1] == null).all() and (part == null).all() for part in parts):
+        return np.broadcast_to(parts[0].dtype.type(null), sum(map(len, parts)))
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def order_all(tables: Mapping[Table, Columns]) -> None:
@@ -191,7 +206,8 @@ def order_all(tables: Mapping[Table, Columns]) -> None:
 def reorder(columns: Columns, order: Any) -> None:
     """Put the rows of a table into another order, in place."""
     for name, values in vars(columns).items():
-        setattr(columns, name, values[order])
+        if values.strides != (0,):  # else all rows are alike
+            setattr(columns, name, values[order])
 
 
 def _order_slices(tables: Mapping[Table, Columns]) -> None:

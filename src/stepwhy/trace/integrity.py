@@ -93,14 +93,17 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
 
 
 def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
+    if not len(values) or (values.min() >= low and values.max() < high):
+        return
     bad = np.flatnonzero((values < low) | (values >= high))
     if len(bad):
         raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, outside [{low}, {high})")
 
 
 def _members(where: str, values: NDArray[np.int8], enum: _Enum) -> None:
-    bad = np.flatnonzero(~np.isin(values, [int(m) for m in enum]))
-    if len(bad):
+    seen = np.flatnonzero(np.bincount(values.view(np.uint8))).astype(np.uint8).view(np.int8)
+    if not set(seen.tolist()) <= set(enum):
+        bad = np.flatnonzero(~np.isin(values, [int(m) for m in enum]))
         raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, not a {enum.__name__}")
 
 

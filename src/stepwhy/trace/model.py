@@ -22,7 +22,10 @@ StringIndex = NewType("StringIndex", int)
 
 
 class Columns(SimpleNamespace):
-    """The arrays of one table, one attribute per column of `schema.COLUMNS`, equally long."""
+    """The arrays of one table, one attribute per column of `schema.COLUMNS`, equally long.
+
+    They are to be read only: one that holds nothing but nulls is a single value in memory.
+    """
 
     def __len__(self) -> int:
         """Number of rows."""
