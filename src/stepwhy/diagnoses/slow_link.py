@@ -89,6 +89,10 @@ class _Speed(NamedTuple):
     cost_ns: int
 
 
+# Bytes per ns: a thousand times what any link copies; there sizes or times are damaged.
+_TOO_FAST = 1e6
+
+
 def diagnose(facts: Facts) -> Finding:
     """Judge the copies of every link against its best large ones."""
     steady = _copies(facts, steady_rows(facts, Kind.MEMCPY))
@@ -118,10 +122,12 @@ def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
 
 
 def _copies(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the copies that cross a link, with a size and a time."""
+    """Those of the copies that cross a link, with a size and a time that can be."""
     slices = facts.trace.slices
     crosses = among(slices.copy[rows], (Copy.H2D, Copy.D2H, Copy.PEER))
-    chosen: NDArray[np.int64] = rows[crosses & (slices.bytes[rows] > 0) & (slices.dur_ns[rows] > 0)]
+    size, took_ns = slices.bytes[rows], slices.dur_ns[rows]
+    usable = (size > 0) & (took_ns > 0) & (size < _TOO_FAST * took_ns)
+    chosen: NDArray[np.int64] = rows[crosses & usable]
     return chosen
 
 
