@@ -41,18 +41,15 @@ class Way:
     values: dict[str, Any] = field(hash=False)
 
 
-def _no_kernel(_name: str) -> None:
-    return None
-
-
 _IN_PIECES = {"chrome_json.cuts:PIECE": 2048}
 WAYS = (
     Way("kineto", "as a large file", {
         "kineto:LARGE": 0, "kineto.lanes:STRETCH": 4096, **_IN_PIECES,
     }),
     Way("kineto", "in pieces", {"kineto:LARGE": 1 << 60, **_IN_PIECES}),
-    Way("xplane", "without kernels", {"xplane.sweep:kernel": _no_kernel}),
-    Way("xplane", "in pieces", {"xplane.sweep:_PIECE": 4096}),
+    Way("xplane", "as a large file", {
+        "xplane.compiled:LARGE": 0, "xplane.compiled:MANY": 0, "xplane.sweep:_PIECE": 4096,
+    }),
     *(Way(name, "in pieces", _IN_PIECES) for name in ("tf_timeline", "horovod", "chrome_trace")),
 )  # fmt: skip
 
