@@ -139,12 +139,11 @@ def missing(signal: str) -> str:
 
 def _seen(facts: Facts) -> frozenset[str]:
     """Signals that the facts show, whatever the profiler says about itself."""
-    scopes = facts.trace.slices.scope
     shown = {
         "device-time": bool(facts.leading),
         "kernels": "passes" not in facts.trace.meta.signals,
         "steps": facts.wall_ns > 0,
-        "graph-ops": bool(len(scopes) and (scopes >= 0).any()),
+        "graph-ops": facts.names_nodes,
     }
     return frozenset(name for name, is_seen in shown.items() if is_seen)
 

@@ -52,7 +52,6 @@ from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import listed
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
-from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +80,7 @@ def diagnose(facts: Facts) -> Finding:
     framework = facts.trace.meta.framework
     if framework == "jax":
         return RULE.not_applicable("The compiler fuses operations by itself.")
-    has_nodes = bool((facts.trace.slices.scope != NULL).any())
+    has_nodes = facts.names_nodes
     if framework == "tensorflow" and not has_nodes:
         return RULE.no_data(missing("graph-ops"))
     if not has_nodes and attributed(facts) < FEWEST_KNOWN:

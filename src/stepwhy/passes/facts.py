@@ -145,6 +145,11 @@ class Facts:
         return any(a.kind is not DeviceKind.CPU for a in self.activities)
 
     @cached_property
+    def names_nodes(self) -> bool:
+        """Whether any slice is known to be of a node of a graph."""
+        return bool((self.trace.slices.scope >= 0).any())
+
+    @cached_property
     def evidence(self) -> Evidence:
         """What the host was doing."""
         return find_evidence(
