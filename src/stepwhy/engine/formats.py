@@ -83,7 +83,8 @@ def _check_fits(source: Source, importer: str) -> None:
     """Refuse a file that the importer would need more memory for than is left."""
     times = TIMES.get(importer.rpartition(".")[2])
     if times is not None:
-        check_fits(source.size, source.origin, times, held=source.size)
+        held = source.size if isinstance(source.mapped, bytes) else 0
+        check_fits(source.size, source.origin, times, held=held)
 
 
 def _note_truncation(trace: Trace, source: Source) -> None:

@@ -27,7 +27,7 @@ TIMES = {
     "run_metadata": 15,
     "store": 30,
     "tf_timeline": 6,
-    "xplane": 7,
+    "xplane": 5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
 
