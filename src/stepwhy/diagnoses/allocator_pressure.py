@@ -49,7 +49,6 @@ from stepwhy.diagnoses._look import (
     by_name,
     idle,
     mean_within,
-    name_of,
     on_scale,
     steady,
     steady_rows,
@@ -135,8 +134,10 @@ def _told(faults: PageFaults) -> tuple[Evidence, ...]:
 
 def _calls(facts: Facts) -> NDArray[np.int64]:
     rows = steady_rows(facts, Kind.RUNTIME, Kind.SYNC)
-    named = [bool(_CALL.match(name_of(facts, int(row)))) for row in rows]
-    calls: NDArray[np.int64] = rows[np.asarray(named, dtype=bool)]
+    names = facts.trace.slices.name[rows]
+    each = np.unique(names)
+    ours = each[[bool(_CALL.match(facts.trace.string(name))) for name in each.tolist()]]
+    calls: NDArray[np.int64] = rows[np.isin(names, ours)]
     return calls
 
 
