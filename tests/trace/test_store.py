@@ -134,6 +134,8 @@ def test_a_header_of_wrong_types_is_damage(tmp_path):
     for change in (
         {"version": "1"}, {"version": None}, {"meta": None}, {"meta": "x"}, {"meta": {"a": 1}},
         {"health": 3}, {"health": [{}]}, {"events_read": 7}, {"events_read": "7"},
+        {"meta": {"format": "x", "world_size": 10**30}}, {"meta": {"format": "x", "rank": 1 << 63}},
+        {"events_read": 1 << 63, "events_kept": 1 << 63},
         {"meta": {"format": 5}}, {"meta": {"format": "x", "notes": [3]}},
     ):  # fmt: skip
         bad = rewritten(data, "trace.json", json.dumps({**good, **change}))

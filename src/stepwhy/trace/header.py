@@ -32,7 +32,9 @@ def meta_of(header: dict[str, Any]) -> Meta:
     Raises:
         KeyError, ValueError: The header is damaged.
     """
-    return msgspec.convert(header["meta"], Meta)
+    meta = msgspec.convert(header["meta"], Meta)
+    _check_fit(meta.rank, meta.world_size)
+    return meta
 
 
 def health_of(header: dict[str, Any]) -> Health:
@@ -43,7 +45,9 @@ def health_of(header: dict[str, Any]) -> Health:
     """
     counts = header["events_read"], header["events_kept"]
     health = Health(*msgspec.convert(counts, tuple[int, int]))
-    for counter in msgspec.convert(header["health"], list[HealthCounter]):
+    counters = msgspec.convert(header["health"], list[HealthCounter])
+    _check_fit(health.events_read, health.events_kept, *(c.count for c in counters))
+    for counter in counters:
         health.count(
             counter.counter,
             counter.severity,
@@ -52,6 +56,11 @@ def health_of(header: dict[str, Any]) -> Health:
             dropped=counter.dropped,
         )
     return health
+
+
+def _check_fit(*numbers: int) -> None:
+    if any(abs(number) >= 1 << 63 for number in numbers):
+        raise ValueError("a number in its header does not fit into 64 bits")
 
 
 def strings_of(texts: Any) -> tuple[str, ...]:
