@@ -57,6 +57,16 @@ def test_what_does_not_load_is_not_published(empty_cache, monkeypatch):
     assert list(empty_cache.iterdir()) == []
 
 
+def test_what_is_there_is_not_compiled_again(kernels, monkeypatch):
+    assert kernels("scan_records")
+    monkeypatch.setattr(build, "compiled", pytest.fail)
+    assert build.main([]) == 0
+    assert store.claim()
+    assert build.main(["--claimed"]) == 0
+    assert store.claim()  # given back
+    store.release()
+
+
 @pytest.mark.usefixtures("empty_cache")
 def test_one_process_compiles_at_a_time():
     assert store.claim()
@@ -81,7 +91,12 @@ def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
 @pytest.mark.usefixtures("empty_cache")
 def test_a_cold_cache_starts_one_compiler(monkeypatch):
     started = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
+
+    class Started:
+        def __init__(self, command, **_):
+            started.append(command)
+
+    monkeypatch.setattr(subprocess, "Popen", Started)
     library.prepare()
     library.prepare()
     assert started == [[sys.executable, "-m", "stepwhy.native.build", "--claimed"]]

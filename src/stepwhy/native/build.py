@@ -1,4 +1,4 @@
-"""Compiles the kernels into the user's cache: `python -m stepwhy.native.build`."""
+"""Compiles kernels that are not in the user's cache yet: `python -m stepwhy.native.build`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _VERIFY = "--verify"
 
 
 def main(arguments: list[str]) -> int:
-    """Compile, or try out what was compiled; the exit status."""
+    """Compile what is missing, or try out what was compiled; the exit status."""
     if _VERIFY in arguments:
         return _verify(Path(arguments[-1]))
-    if "--claimed" not in arguments and not store.claim():
-        return 1
+    is_there = store.object_file().exists()
+    if "--claimed" not in arguments and (is_there or not store.claim()):
+        return int(not is_there)
     try:
         with suppress(OSError, AttributeError):
             os.nice(10)
-        publish()
+        if not is_there:
+            publish()
     finally:
         store.release()
     return 0
