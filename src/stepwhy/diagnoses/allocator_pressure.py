@@ -58,7 +58,7 @@ from stepwhy.diagnoses._look import (
 from stepwhy.diagnoses._page_faults import find_page_faults
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,9 +135,8 @@ def _told(faults: PageFaults) -> tuple[Evidence, ...]:
 def _calls(facts: Facts) -> NDArray[np.int64]:
     rows = steady_rows(facts, Kind.RUNTIME, Kind.SYNC)
     names = facts.trace.slices.name[rows]
-    each = np.unique(names)
-    ours = each[[bool(_CALL.match(facts.trace.string(name))) for name in each.tolist()]]
-    calls: NDArray[np.int64] = rows[np.isin(names, ours)]
+    ours = {n for n in set(names.tolist()) if _CALL.match(facts.trace.string(n))}
+    calls: NDArray[np.int64] = rows[among(names, tuple(ours))]
     return calls
 
 

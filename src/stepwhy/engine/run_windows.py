@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.run_files import WindowFile, read_record
@@ -95,7 +97,7 @@ def _drop_unfinished(trace: Trace, window: WindowFile) -> None:
     late = (slices.kind == Kind.STEP) & (
         slices.start_ns + slices.dur_ns > window.end_ns + _CLOCKS_AGREE_NS
     )
-    slices.kind[late] = Kind.ANNOTATION
+    slices.kind = np.where(late, np.int8(Kind.ANNOTATION), slices.kind)  # it may be read-only
 
 
 __all__ = ["Windows", "read_windows"]

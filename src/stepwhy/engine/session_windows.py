@@ -191,6 +191,13 @@ class _Extras:
     handing_over: Mapping[int, int]
 
 
+def _move(trace: Trace, by_ns: int) -> None:
+    """Move a trace in time. Columns may be read-only, so each becomes another one."""
+    trace.slices.start_ns = trace.slices.start_ns + by_ns
+    trace.counters.time_ns = trace.counters.time_ns + by_ns
+    trace.allocations.time_ns = trace.allocations.time_ns + by_ns
+
+
 def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
     """The traces of one step, moved so that each run begins where the one before it ended."""
     first = step[0].window
@@ -198,18 +205,17 @@ def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
     builder = TraceBuilder()
     for window in (run.window for run in step):
         slices = window.trace.slices
-        slices.start_ns -= window.start_ns - at_ns
-        window.trace.counters.time_ns -= window.start_ns - at_ns
-        window.trace.allocations.time_ns -= window.start_ns - at_ns
+        _move(window.trace, at_ns - window.start_ns)
         _add(builder, window, _PREPARE, at_ns, extras.preparing.get(window.start_ns, 0))
         end_ns = at_ns + window.end_ns - window.start_ns
         at_ns = end_ns - extras.handing_over.get(window.start_ns, 0)
         is_run = _is_run(slices.kind)
-        slices.dur_ns[is_run] = np.minimum(slices.dur_ns[is_run], at_ns - slices.start_ns[is_run])
+        until_ns = np.minimum(slices.dur_ns, at_ns - slices.start_ns)
+        slices.dur_ns = np.where(is_run, until_ns, slices.dur_ns)
         if window is not first:
-            slices.kind[slices.kind == Kind.STEP] = Kind.ANNOTATION
+            slices.kind = np.where(slices.kind == Kind.STEP, np.int8(Kind.ANNOTATION), slices.kind)
     slices = first.trace.slices
-    slices.dur_ns[slices.kind == Kind.STEP] = at_ns - first.start_ns
+    slices.dur_ns = np.where(slices.kind == Kind.STEP, at_ns - first.start_ns, slices.dur_ns)
     for window in (run.window for run in step):
         behind_ns = extras.handing_over.get(window.start_ns, 0)
         _add(builder, window, (Kind.PROFILER, HAND_OVER), at_ns, behind_ns)
