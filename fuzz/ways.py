@@ -92,7 +92,7 @@ def taken(way: Way) -> Iterator[None]:
     """
     with ExitStack() as stack:
         # Nobody waits for kernels that are not compiled yet; `run.py` compiles them before.
-        stack.enter_context(patch("stepwhy.native.prepare", lambda: None))
+        stack.enter_context(patch("stepwhy.native.library.prepare", lambda: None))
         for place, value in way.values.items():
             module, _, name = place.partition(":")
             target = import_module(f"stepwhy.importers.{module}")

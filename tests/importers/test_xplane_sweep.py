@@ -17,6 +17,7 @@ from stepwhy.importers.xplane.events import MISSING
 from stepwhy.importers.xplane.planes import read_space
 from stepwhy.importers.xplane.sweep import Sweeper
 from stepwhy.importers.xplane.tables import IdTable, TextTable
+from stepwhy.native import library
 from stepwhy.trace import Health
 
 SMALL = st.integers(0, 9)
@@ -185,7 +186,7 @@ def test_small_files_are_read_without_kernels(kernels):
 
 def test_kernels_are_compiled_for_the_next_large_file(monkeypatch):
     asked = []
-    monkeypatch.setattr(compiled.native, "kernel", lambda _: None)
-    monkeypatch.setattr(compiled.native, "prepare", lambda: asked.append(True))
+    monkeypatch.setattr(library, "kernel", lambda _: None)
+    monkeypatch.setattr(library, "prepare", lambda: asked.append(True))
     assert Sweeper.of(bytes(compiled.LARGE)) is None
     assert asked == [True]

@@ -1,6 +1,8 @@
 """Compiled kernels: where they are kept, and what happens while there are none."""
 
+import gc
 import os
+import shutil
 import subprocess
 import sys
 
@@ -9,16 +11,23 @@ import pytest
 from stepwhy.native import build, library, store
 from stepwhy.native.catalogue import KERNELS
 
+CACHED = (store.folder, store.object_file, library._addresses, library.kernel)
+
 
 @pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("STEPWHY_CACHE", str(tmp_path / "cache"))
-    caches = (store.folder, store.object_file, library._addresses, library.kernel)
-    for cached in caches:
+def afresh(monkeypatch):
+    monkeypatch.setattr(library, "_can_compile", lambda: True)
+    for cached in CACHED:
         cached.cache_clear()
-    yield tmp_path / "cache"
-    for cached in caches:
+    yield monkeypatch
+    for cached in CACHED:
         cached.cache_clear()
+
+
+@pytest.fixture
+def empty_cache(tmp_path, afresh):
+    afresh.setenv("STEPWHY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 def test_all_kernels_are_compiled_and_load(kernels):
@@ -88,6 +97,15 @@ def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
     assert library.kernel("scan_records") is None
 
 
+def test_a_user_without_a_home_is_no_error(afresh):
+    for name in ("STEPWHY_CACHE", "LOCALAPPDATA", "XDG_CACHE_HOME"):
+        afresh.delenv(name, raising=False)
+    afresh.setattr(os.path, "expanduser", lambda path: path)  # as for an unknown user
+    with pytest.raises(OSError, match="STEPWHY_CACHE"):
+        store.folder()
+    assert library.kernels("scan_records") == []
+
+
 @pytest.mark.usefixtures("empty_cache")
 def test_a_cold_cache_starts_one_compiler(monkeypatch):
     started = []
@@ -97,9 +115,18 @@ def test_a_cold_cache_starts_one_compiler(monkeypatch):
             started.append(command)
 
     monkeypatch.setattr(subprocess, "Popen", Started)
-    library.prepare()
-    library.prepare()
+    assert library.kernels("scan_records") == []
+    assert library.kernels("scan_records") == []
     assert started == [[sys.executable, "-m", "stepwhy.native.build", "--claimed"]]
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_nobody_is_warned_of_a_compiler_that_is_not_waited_for(monkeypatch, recwarn):
+    ended = str(shutil.which("true"))
+    monkeypatch.setattr(sys, "executable", ended)
+    library.prepare()
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 @pytest.mark.usefixtures("kernels")

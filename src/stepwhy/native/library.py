@@ -33,6 +33,19 @@ def kernel(name: str) -> Kernel | None:
     return kind(address)
 
 
+def kernels(*names: str) -> list[Kernel]:
+    """All of these kernels, or none; where there are none, the next process may find them.
+
+    Args:
+        names: Their names in the catalogue.
+    """
+    found = [one for name in names if (one := kernel(name))]
+    if len(found) == len(names):
+        return found
+    prepare()
+    return []
+
+
 def prepare() -> None:
     """Have the kernels compiled in the background, so that the next process finds them.
 
@@ -46,7 +59,7 @@ def prepare() -> None:
 
 def _start_compiler() -> None:
     try:
-        subprocess.Popen(
+        compiler = subprocess.Popen(
             [sys.executable, "-m", "stepwhy.native.build", "--claimed"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -55,6 +68,8 @@ def _start_compiler() -> None:
         )
     except OSError:
         store.release()
+        return
+    compiler.returncode = 0  # it outlives this process: nobody is to wait for it, or to be warned
 
 
 def _can_compile() -> bool:

@@ -23,14 +23,21 @@ def enabled() -> bool:
 
 @cache
 def folder() -> Path:
-    """The user's cache: `STEPWHY_CACHE`, else where the platform keeps caches."""
+    """The user's cache: `STEPWHY_CACHE`, else where the platform keeps caches.
+
+    Raises:
+        OSError: There is none, for nobody knows where this user is at home.
+    """
     told = os.environ.get("STEPWHY_CACHE")
     if told:
         return Path(told)
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/stepwhy").expanduser()
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "stepwhy"
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
+    if not base:
+        base = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    try:
+        return Path(base).expanduser() / "stepwhy"
+    except RuntimeError as error:  # a container whose user has no name
+        raise OSError(f"{error} Set STEPWHY_CACHE to a folder for compiled kernels") from None
 
 
 @cache
@@ -77,8 +84,8 @@ def unsealed(path: Path) -> bytes:
 
 def claim() -> bool:
     """Whether this process may compile: no other one is at it."""
-    lock = folder() / "compiling"
     try:
+        lock = folder() / "compiling"
         folder().mkdir(parents=True, exist_ok=True, mode=0o700)
         if lock.exists() and _age_s(lock) > _STALE_S:
             lock.unlink(missing_ok=True)

@@ -71,12 +71,11 @@ def _read_plain(source: Source) -> Trace | None:
         NotPlainError: There is none yet, or the file is not for it.
         CorruptInputError: As `read`.
     """
-    kernel = native.kernel("scan_records")
-    if kernel is None:
-        native.prepare()
+    kernels = native.kernels("scan_records")
+    if not kernels:
         raise NotPlainError
     builder = TraceBuilder(Health())
-    return _read(builder, PlainDocument(source, kernel, builder.health))
+    return _read(builder, PlainDocument(source, kernels[0], builder.health))
 
 
 def _read(builder: TraceBuilder, document: Document[KinetoArgs] | PlainDocument) -> Trace | None:

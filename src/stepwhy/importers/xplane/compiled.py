@@ -23,13 +23,7 @@ def for_file(size: int, *names: str) -> list[Kernel]:
         size: Of the file, bytes.
         names: Of the kernels.
     """
-    if size < LARGE:
-        return []
-    found = [kernel for name in names if (kernel := native.kernel(name))]
-    if len(found) < len(names):
-        native.prepare()
-        return []
-    return found
+    return native.kernels(*names) if size >= LARGE else []
 
 
 def for_rows(rows: int, name: str) -> Kernel | None:
