@@ -14,8 +14,9 @@ from stepwhy import native
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers import kineto
 from stepwhy.importers.chrome_json import cuts
-from stepwhy.importers.kineto import lanes, numbering, plain, sweep
+from stepwhy.importers.kineto import lanes, plain, sweep
 from stepwhy.importers.source import Source
+from stepwhy.native import tables
 from stepwhy.trace.schema import TABLES
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
@@ -295,8 +296,8 @@ def test_bytes_that_are_not_utf_8(both, place):
 
 
 def test_many_names_and_long_ones(both, monkeypatch):
-    monkeypatch.setattr(numbering, "_ROOM", 4)
-    monkeypatch.setattr(numbering, "_ARENA", 128)
+    monkeypatch.setattr(tables, "_ROOM", 4)
+    monkeypatch.setattr(tables, "_ARENA", 128)
     monkeypatch.setattr(sweep, "_ROWS", 16)
     events = slices(300)
     for i, event in enumerate(events):

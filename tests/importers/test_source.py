@@ -1,13 +1,14 @@
 """An input as importers see it."""
 
 import errno
+import mmap
 import stat
 from pathlib import Path
 
 import pytest
 
 from stepwhy.errors import TooLargeError
-from stepwhy.importers.source import HEAD_BYTES, Source
+from stepwhy.importers.source import HEAD_BYTES, Source, let_go
 
 
 def test_the_head_is_the_beginning():
@@ -74,3 +75,20 @@ def test_a_file_that_cannot_be_mapped_is_read(tmp_path):
     source = Source(lambda: b"piped", "x", tmp_path / "gone", head=b"p")
     assert source.mapped == b"piped"
     assert source.size == 5
+
+
+def test_pages_that_were_let_go_are_read_again(tmp_path):
+    content = bytes(range(256)) * 64
+    path = tmp_path / "large"
+    path.write_bytes(content)
+    mapped = Source(lambda: content, "large", path).mapped
+    assert isinstance(mapped, mmap.mmap)
+    let_go(mapped, 0, len(content))
+    let_go(mapped, 1, 2)  # not even a page
+    assert mapped[:] == content
+
+
+def test_bytes_cannot_be_let_go():
+    content = bytes(mmap.PAGESIZE * 2)
+    let_go(content, 0, len(content))
+    assert len(content) == mmap.PAGESIZE * 2

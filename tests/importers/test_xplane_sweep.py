@@ -16,7 +16,7 @@ from stepwhy.importers.xplane import compiled, sweep
 from stepwhy.importers.xplane.events import MISSING
 from stepwhy.importers.xplane.planes import read_space
 from stepwhy.importers.xplane.sweep import Sweeper
-from stepwhy.importers.xplane.tables import IdTable, TextTable
+from stepwhy.importers.xplane.tables import IdTable
 from stepwhy.native import library
 from stepwhy.trace import Health
 
@@ -170,12 +170,6 @@ def test_ids_are_found_in_tables_and_beyond_them():
     dense, far, of_far = table._arrays
     assert dense.tolist() == [8, -1, -1, 9]
     assert (far.tolist(), of_far.tolist()) == ([-5, 2**40], [7, 10])
-
-
-def test_an_empty_table_of_texts_can_grow():
-    table = TextTable()
-    table.grow()
-    assert table.texts() == []
 
 
 def test_small_files_are_read_without_kernels(kernels):

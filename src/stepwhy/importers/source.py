@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,3 +120,17 @@ class Source:
                     "Unpack it, or set TMPDIR to a folder with more space",
                 ) from None
             yield copy
+
+
+def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
+    """Give pages of a mapped file back to the system; they come back when they are read again.
+
+    Args:
+        data: The file; what is not mapped stays.
+        begin: Offset of the first byte that is not needed now.
+        end: Offset behind the last one.
+    """
+    first, last = -(-begin // mmap.PAGESIZE), end // mmap.PAGESIZE
+    if isinstance(data, mmap.mmap) and last > first:
+        with suppress(AttributeError, OSError):  # not on every system
+            data.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)

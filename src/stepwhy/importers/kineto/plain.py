@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from stepwhy.importers.chrome_json.cuts import Cut, Tail, cuts, find_tail, first_record
@@ -13,8 +11,10 @@ from stepwhy.importers.chrome_json.text import BYTE_ORDER_MARK, is_utf8
 from stepwhy.importers.kineto.arguments import KinetoArgs
 from stepwhy.importers.kineto.lanes import Lanes
 from stepwhy.importers.kineto.sweep import LIST, ODD, Swept
+from stepwhy.importers.source import let_go
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator
 
     from stepwhy.importers.chrome_json import Batch
@@ -121,12 +121,9 @@ class PlainDocument:
 
     def _drop(self, position: int) -> None:
         """Give pages of the file back that are behind a position."""
-        if not isinstance(self._data, mmap.mmap) or position - self._dropped < _DROP:
-            return
-        begin = self._dropped
-        self._dropped = position // mmap.PAGESIZE * mmap.PAGESIZE
-        with suppress(AttributeError, OSError):  # not on every system; they are only given back
-            self._data.madvise(mmap.MADV_DONTNEED, begin, self._dropped - begin)
+        if position - self._dropped >= _DROP:
+            let_go(self._data, self._dropped, position)
+            self._dropped = position
 
 
 def _behind_space(data: bytes | mmap.mmap, position: int) -> int:

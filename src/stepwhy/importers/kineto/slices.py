@@ -125,7 +125,7 @@ class Slices:
         self._learn_names()
         places = self._swept_places(columns, self._meanings[names], sweep)
         stacks = self._of_sweep.numbers(
-            (sweep, "stack"), columns["stack"], self._stacks, sweep.texts.text
+            (sweep, "stack"), columns["stack"], self._stacks, sweep.text_of
         )
         first = self._first_of(names, places, stacks)
         events = Records(sweep.data, columns["offset"], columns["length"], Event[KinetoArgs])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepwhy.importers.kineto.numbering import Pairs, Texts
+from stepwhy.native.tables import Pairs, Texts
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ SAFETY = 64
 DONE, LIST, ODD, FULL = range(4)
 
 _ROWS: Final = 1 << 15
-_LONGEST: Final = 1 << 24  # bytes of the texts of a record; longer ones are not plain
 _RECORD_FIELDS: Final = 64  # more than the kernel has
 _ABSENT: Final = -(2**63)
 # Fields of the control block, by their numbers.
@@ -120,10 +119,9 @@ class Sweep:
         status = self._kernel(control.ctypes.data)
         swept = self._swept(DONE if status == FULL else status)
         if status == FULL:
-            self.texts.make_room()
-            self.pairs.make_room()
-            if not swept.records:  # not even one more: it is longer than all that there is
-                self.texts.make_room_for(_LONGEST)
+            grew = [table.make_room() for table in (self.texts, self.pairs)]
+            if not swept.records and not any(grew):  # a text is longer than what is left
+                self.texts.make_longer()
         return swept
 
     def _swept(self, status: int) -> Swept:
@@ -140,17 +138,26 @@ class Sweep:
             status=status,
         )
 
+    def text_of(self, number: int) -> str:
+        """What a text says that is kept without the quotes around it."""
+        return msgspec.json.decode(b'"' + self.texts[number] + b'"', type=str)
+
     def texts_of(self, pair: int) -> tuple[str, str]:
         """The two texts of a pair, without the quotes around them."""
         first, second = self.pairs[pair]
-        return self.texts.text(first), self.texts.text(second)
+        return self.text_of(first), self.text_of(second)
 
     def values_of(self, pair: int) -> tuple[Any, ...]:
         """The two values of a pair, or the four of a pair of pairs: integers, texts or None."""
         first, second = self.pairs[pair]
         if first < 0:
             return self.values_of(-1 - first) + self.values_of(second)
-        return self.texts.value(first), self.texts.value(second)
+        return self._value(first), self._value(second)
+
+    def _value(self, number: int) -> int | str | None:
+        """What is written: an integer, a text in quotes, or nothing."""
+        raw = self.texts[number]
+        return msgspec.json.decode(raw, type=int | str | None) if raw else None
 
 
 class _Columns:

@@ -6,22 +6,24 @@ control block has, and which tables they point to. Kernels know positions as add
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepwhy.importers.source import let_go
 from stepwhy.importers.xplane import compiled
 from stepwhy.importers.xplane.layout import Run
-from stepwhy.importers.xplane.tables import IdTable, TextTable
+from stepwhy.native.tables import Texts
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from stepwhy.importers.xplane.layout import LineAt
+    from stepwhy.importers.xplane.tables import IdTable
     from stepwhy.native import Kernel
 
     Ints = NDArray[np.signedinteger[Any]]
@@ -36,9 +38,8 @@ _DONE, _STRANGE, _FULL = range(3)
 ) = range(26)  # fmt: skip
 # Bytes at the end of the data that kernels read one by one.
 _TAIL = 16
-# Bytes that are mapped at a time, and what a mapping's parts are aligned to.
+# Bytes that are mapped at a time.
 _PIECE = 1 << 23
-_DONT_NEED = getattr(mmap, "MADV_DONTNEED", None)  # not everywhere
 # A file with more events than this in a form that is none of a profiler's is read without kernels.
 _ODD_EVENTS = 1 << 12
 # Ids of wanted statistics have a table of bytes: more is nonsense.
@@ -132,7 +133,7 @@ class Sweeper:
                 return runs
             after = int(control[_POSITION]) - self._base
             runs.append(Run(at, after, count))
-            self._unload(at, after)
+            let_go(self._data, at, after)
             at = after
 
     def read(self, lines: Sequence[LineAt], wanted: Wanted) -> Read | None:
@@ -154,7 +155,7 @@ class Sweeper:
                 control[_POSITION], control[_GOAL] = self._base + run.at, self._base + run.end
                 if not columns.take(self._scan, control):
                     return None
-                self._unload(run.at, run.end)
+                let_go(self._data, run.at, run.end)
             columns.odd_line += [place] * (int(control[_ODD_COUNT]) - len(columns.odd_line))
         return columns.read(control, self._base)
 
@@ -162,12 +163,6 @@ class Sweeper:
         control = np.zeros(_FIELDS, dtype=np.int64)
         control[_SAFE] = self._base + len(self._octets) - _TAIL
         return control
-
-    def _unload(self, at: int, end: int) -> None:
-        """Let go of pages of a mapped file; they come back when they are read again."""
-        first = -(-at // mmap.PAGESIZE) * mmap.PAGESIZE
-        if isinstance(self._data, mmap.mmap) and end - first >= mmap.PAGESIZE and _DONT_NEED:
-            self._data.madvise(_DONT_NEED, first, end - first)
 
 
 class _Columns:
@@ -198,7 +193,7 @@ class _Columns:
         )
         self._counts = np.zeros(3, dtype=np.int64)
         self._odd = np.empty((_ODD_EVENTS, 2), dtype=np.int64)
-        self._texts = TextTable()
+        self._texts = Texts()
 
     def describe(self, control: NDArray[np.int64]) -> None:
         """Fill in where everything lies."""
@@ -226,7 +221,8 @@ class _Columns:
     def take(self, scan: Kernel, control: NDArray[np.int64]) -> bool:
         """Read a run of events; whether that was possible."""
         while (status := scan(control.ctypes.data)) == _FULL:
-            self._texts.grow()
+            if not self._texts.make_room():
+                self._texts.make_longer()
         return status == _DONE
 
     def read(self, control: NDArray[np.int64], base: int) -> Read:
@@ -241,7 +237,7 @@ class _Columns:
             self._dur_ns[rows],
             {place: self._numbers[place][rows] for place, has in enumerate(has_numbers) if has},
             {place: self._codes[place][rows] for place, has in enumerate(has_codes) if has},
-            self._texts.texts(),
+            [self._texts[number] for number in range(len(self._texts))],
             tuple(self._counts.tolist()),
             odd[:, 0] - base,
             np.array(self.odd_line, dtype=np.int32),

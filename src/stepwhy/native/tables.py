@@ -1,19 +1,21 @@
-"""Tables that the kernel numbers texts and pairs with; `kernels.interning` knows their layout."""
+"""Tables that kernels number texts and pairs with, in the order of their first sight.
+
+`stepwhy.native.kernels.interning` knows their layout. A table grows between two calls of a kernel
+that says it is full; its address stays.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ROOM: Final = 1 << 12
-_ARENA: Final = 1 << 20  # bytes
-_SLACK: Final = 64  # bytes; the kernel wants some behind a text
+_ROOM: Final = 1 << 10
+_ARENA: Final = 1 << 16  # bytes
 _WIDTH: Final = 3
 _SLOTS, _MASK, _COUNT, _MOST, _ENTRIES, _ARENA_AT, _USED, _ARENA_ROOM = range(8)
 
@@ -28,16 +30,18 @@ class _Table:
 
     @property
     def address(self) -> int:
-        """Where the kernel finds the table."""
+        """Where a kernel finds the table."""
         return int(self._fields.ctypes.data)
 
     def __len__(self) -> int:
         return int(self._fields[_COUNT])
 
-    def make_room(self) -> None:
-        """Let more entries in, where half of the room is used."""
-        if 2 * len(self) > self._fields[_MOST]:
-            self._resize(2 * int(self._fields[_MOST]))
+    def make_room(self) -> bool:
+        """Let more entries in, where half of the room is used; whether it was."""
+        if 2 * len(self) <= self._fields[_MOST]:
+            return False
+        self._resize(2 * int(self._fields[_MOST]))
+        return True
 
     def _resize(self, room: int) -> None:
         entries = np.empty((room, _WIDTH), dtype=np.int64)
@@ -61,42 +65,33 @@ def _slots_of(hashes: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 class Texts(_Table):
-    """Numbers of texts as they are written, without the quotes of names, with those of values."""
+    """Numbers of texts."""
 
     def __init__(self) -> None:
         super().__init__()
         self._arenas: list[NDArray[np.uint8]] = []  # entries point into them
         self._add_arena(_ARENA)
 
-    def make_room(self) -> None:
-        """Let more and longer texts in, where half of the room is used."""
-        super().make_room()
-        if 2 * self._fields[_USED] > self._fields[_ARENA_ROOM]:
-            self._add_arena(2 * len(self._arenas[-1]))
+    def make_room(self) -> bool:
+        """Let more and longer texts in, where half of the room is used; whether it was."""
+        grew = super().make_room()
+        if 2 * self._fields[_USED] <= self._fields[_ARENA_ROOM]:
+            return grew
+        self.make_longer()
+        return True
 
-    def make_room_for(self, length: int) -> None:
-        """Let a text of this many bytes in."""
-        if self._fields[_ARENA_ROOM] - self._fields[_USED] < length + _SLACK:
-            self._add_arena(length + _ARENA)
+    def make_longer(self) -> None:
+        """Let texts in that are twice as long as all room that there was."""
+        self._add_arena(2 * len(self._arenas[-1]))
 
     def _add_arena(self, size: int) -> None:
         self._arenas.append(np.empty(size, dtype=np.uint8))
         self._fields[_ARENA_AT] = self._arenas[-1].ctypes.data
         self._fields[_USED], self._fields[_ARENA_ROOM] = 0, size
 
-    def raw(self, number: int) -> bytes:
-        """A text as it is written."""
+    def __getitem__(self, number: int) -> bytes:
         address, length = self._entries[number, :2].tolist()
         return ctypes.string_at(address, length)
-
-    def text(self, number: int) -> str:
-        """What a text without quotes says."""
-        return msgspec.json.decode(b'"' + self.raw(number) + b'"', type=str)
-
-    def value(self, number: int) -> int | str | None:
-        """What is written: an integer, a text in quotes, or nothing."""
-        raw = self.raw(number)
-        return msgspec.json.decode(raw, type=int | str | None) if raw else None
 
 
 class Pairs(_Table):
