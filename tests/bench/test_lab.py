@@ -1,9 +1,9 @@
 """What a pair of the lab shows."""
 
-from dataclasses import replace
 from datetime import date
 
 import pytest
+from msgspec.structs import replace
 from tests.bench.results import MS, result, steady
 
 from stepwhy.bench import judge_pair, sample

@@ -6,10 +6,10 @@ The programs log steps of a known length through the recorder, so that they need
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from stepwhy.bench import compare, sample
 from stepwhy.cli import cli

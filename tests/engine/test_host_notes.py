@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from stepwhy.engine.host_notes import host_notes
 from stepwhy.findings import GpuLoad, HostLoad

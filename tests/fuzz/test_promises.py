@@ -1,10 +1,9 @@
 """Results that cannot be, and what the judge says of them."""
 
-from dataclasses import replace
-
 import pytest
 from fuzz.formats import seeds
 from fuzz.promises import broken_promises, of_result
+from msgspec.structs import replace
 
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.formats import read_trace

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 import pytest
+from msgspec import Struct, structs
 
 from stepwhy.findings import (
     CATEGORIES,
@@ -67,7 +67,7 @@ def some_steps(median_ms, count=48, warm_up=3, **changes):
         device_side=False,
         durations_ns=tuple(durations),
     )
-    return dataclasses.replace(steps, **changes)
+    return structs.replace(steps, **changes)
 
 
 def a_device(name, wall_ms, *, kind="gpu", model="", h2d=None, idle="dispatch", **milliseconds):
@@ -230,7 +230,7 @@ def input_bound():
 
 def launch_bound():
     gpu = a_device("cuda:0", 9.8, model="NVIDIA H100", compute=2.9)
-    return dataclasses.replace(
+    return structs.replace(
         input_bound(),
         verdict=Verdict(
             "host", 0.9, "The host launches work too slowly to keep the GPU busy (31 % busy)."
@@ -240,7 +240,7 @@ def launch_bound():
         trace=totals(gpu),
         steps=some_steps(10, count=400, warm_up=10, profiler_cost=0.51),
         findings=(
-            dataclasses.replace(
+            structs.replace(
                 input_bound().findings[1], cost_ns_per_step=round(6.1 * MS), saving=None
             ),
         ),
@@ -380,12 +380,12 @@ def truncated():
             HealthEntry("no_duration", "error", 36, "Events lack a duration.", True),
         ),
     )
-    return dataclasses.replace(towers(), inputs=(broken,))
+    return structs.replace(towers(), inputs=(broken,))
 
 
 def healthy():
     result = input_bound()
-    return dataclasses.replace(
+    return structs.replace(
         result,
         verdict=Verdict("compute", 0.9, "The GPU computes 94 % of each step."),
         breakdown=a_breakdown(compute=59, transfer=0.4, dispatch=2.6, unexplained=0.8),
@@ -395,7 +395,7 @@ def healthy():
 
 
 def no_devices():
-    return dataclasses.replace(
+    return structs.replace(
         unknown(),
         verdict=Verdict("unknown", 0.0, "Cannot tell: no device and no op was recorded."),
         run=Run("", "", (), 0, None, ""),
@@ -435,7 +435,7 @@ def watched():
         traced=(Traced(20, 3), Traced(200, 3)),
     )
     starved = [(i * 37 % 11) // 8 for i in range(70)]
-    return dataclasses.replace(
+    return structs.replace(
         input_bound(),
         steps=steps,
         events=(
@@ -500,14 +500,14 @@ def hostile(sample):
 
 @functools.singledispatch
 def _poisoned(value, poison):
-    if not dataclasses.is_dataclass(value):
+    if not isinstance(value, Struct):
         return value
     fixed = {"bound_by", "source", "verdict", "severity", "risk", "unit", "schema"}
-    return dataclasses.replace(
+    return structs.replace(
         value,
         **{
             f.name: _poisoned(getattr(value, f.name), poison)
-            for f in dataclasses.fields(value)
+            for f in structs.fields(value)
             if f.name not in fixed or not isinstance(getattr(value, f.name), str)
         },
     )

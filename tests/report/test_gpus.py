@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from stepwhy.findings import GpuLoad, HostLoad
@@ -27,7 +26,7 @@ def with_gpus(sample):
     """A run that had some GPUs open."""
 
     def build(*gpus):
-        return dataclasses.replace(
+        return structs.replace(
             sample("input_bound"), host=HostLoad(None, None, None, None, gpus=gpus)
         )
 

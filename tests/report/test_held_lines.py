@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from stepwhy.findings import HostLine, HostLoad
@@ -22,7 +21,7 @@ LINES = (
 def sampled(sample):
     """A run whose threads were sampled."""
     host = HostLoad(None, None, None, None, lines=LINES)
-    return dataclasses.replace(sample("input_bound"), host=host)
+    return structs.replace(sample("input_bound"), host=host)
 
 
 def printed(result):
@@ -45,8 +44,8 @@ def test_lines_by_role(sampled):
 
 def test_three_lines_of_a_role_at_most(sampled):
     lines = tuple(HostLine(f"a.py({n}): f", 0.1, "worker") for n in range(5))
-    host = dataclasses.replace(sampled.host, lines=lines)
-    ((_, places),) = words.held_lines(dataclasses.replace(sampled, host=host))
+    host = structs.replace(sampled.host, lines=lines)
+    ((_, places),) = words.held_lines(structs.replace(sampled, host=host))
     assert len(places) == 3
 
 
@@ -64,12 +63,12 @@ def test_the_page_tells_them_escaped(sampled):
 
 def test_a_line_is_not_told_twice(sampled):
     line = sampled.host.lines[0].line
-    hottest = dataclasses.replace(sampled.breakdown, hottest_line=line)
-    twice = dataclasses.replace(sampled, breakdown=hottest)
+    hottest = structs.replace(sampled.breakdown, hottest_line=line)
+    twice = structs.replace(sampled, breakdown=hottest)
     assert "your code is most often" not in printed(twice)
     assert "your code is most often" not in html.render(twice)
-    other = dataclasses.replace(sampled.breakdown, hottest_line="io.py(3): read")
-    assert "most often at io.py(3): read" in printed(dataclasses.replace(sampled, breakdown=other))
+    other = structs.replace(sampled.breakdown, hottest_line="io.py(3): read")
+    assert "most often at io.py(3): read" in printed(structs.replace(sampled, breakdown=other))
 
 
 def test_without_samples_nothing_is_said(sample):

@@ -1,8 +1,8 @@
-import dataclasses
 import re
 from html.parser import HTMLParser
 
 import pytest
+from msgspec import structs
 
 from stepwhy.errors import OutputError
 from stepwhy.findings import CATEGORIES
@@ -140,24 +140,24 @@ def test_the_chart_marks_warm_up_and_cuts_what_would_flatten_it(sample):
 def test_a_long_run_shares_bars_and_loses_no_slow_step(sample):
     steps = sample("launch_bound").steps
     durations = (*[10_000_000] * 4999, 80_000_000)
-    drawn = chart.step_chart(dataclasses.replace(steps, durations_ns=durations))
+    drawn = chart.step_chart(structs.replace(steps, durations_ns=durations))
     assert len(drawn.bars) <= 240
     assert drawn.slowest == "Slowest of steps 4999 to 5000: 80.0 ms"
 
 
 def test_steps_of_like_length_are_not_cut(sample):
-    steps = dataclasses.replace(sample("towers").steps, durations_ns=(5, 6, 5, 6))
+    steps = structs.replace(sample("towers").steps, durations_ns=(5, 6, 5, 6))
     assert chart.step_chart(steps).slowest == ""
 
 
 @pytest.mark.parametrize("durations", [(), (5,)])
 def test_too_few_steps_make_no_chart(sample, durations):
-    steps = dataclasses.replace(sample("towers").steps, durations_ns=durations)
+    steps = structs.replace(sample("towers").steps, durations_ns=durations)
     assert chart.step_chart(steps) is None
 
 
 def test_steps_of_no_duration_do_not_divide_by_zero(sample):
-    steps = dataclasses.replace(sample("towers").steps, durations_ns=(0, 0, 0, 0))
+    steps = structs.replace(sample("towers").steps, durations_ns=(0, 0, 0, 0))
     assert {bar.height for bar in chart.step_chart(steps).bars} == {0.0}
 
 

@@ -1,8 +1,8 @@
-import dataclasses
 import json
 import math
 
 import msgspec
+from msgspec import structs
 
 from stepwhy.findings import Result
 from stepwhy.report import json as report
@@ -16,7 +16,7 @@ def test_it_reads_back_as_the_same_result(any_result):
 
 def test_all_fields_of_the_contract_are_there(sample):
     parsed = json.loads(report.render(sample("towers")))
-    assert list(parsed) == [field.name for field in dataclasses.fields(Result)]
+    assert list(parsed) == [field.name for field in structs.fields(Result)]
     assert parsed["findings"][0]["fix"]["risk"] == "none"
     assert parsed["devices"][0]["h2d_bytes"] is None
 
@@ -24,9 +24,7 @@ def test_all_fields_of_the_contract_are_there(sample):
 def test_equal_results_give_equal_text(sample):
     result = sample("towers")
     turned = dict(reversed(result.breakdown.categories.items()))
-    other = dataclasses.replace(
-        result, breakdown=dataclasses.replace(result.breakdown, categories=turned)
-    )
+    other = structs.replace(result, breakdown=structs.replace(result.breakdown, categories=turned))
     assert report.render(other) == report.render(result)
 
 
@@ -37,6 +35,6 @@ def test_a_path_that_is_not_utf8_is_still_json(hostile):
 
 def test_what_is_not_finite_becomes_null(sample):
     result = sample("towers")
-    steps = dataclasses.replace(result.steps, profiler_cost=math.nan)
-    parsed = json.loads(report.render(dataclasses.replace(result, steps=steps)))
+    steps = structs.replace(result.steps, profiler_cost=math.nan)
+    parsed = json.loads(report.render(structs.replace(result, steps=steps)))
     assert parsed["steps"]["profiler_cost"] is None

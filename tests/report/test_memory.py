@@ -1,8 +1,7 @@
 """Words and pictures of memory."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 from tests.report.test_html import Page
 from tests.report.test_terminal import printed, unwrapped
 
@@ -36,7 +35,7 @@ PROCESS = MemoryUse("process", "host", "run", 9 * MS, GIB, GIB, 0, series=((0, G
 
 
 def change(**values):
-    return dataclasses.replace(USE, **values)
+    return structs.replace(USE, **values)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def change(**values):
                 "and 1.00 GiB more than the one before"
             ),
         ),
-        (dataclasses.replace(PROCESS, swapped_bytes=GIB // 2),
+        (structs.replace(PROCESS, swapped_bytes=GIB // 2),
          "1.00 GiB at the peak; 512 MiB of it swapped out"),
     ],
 )  # fmt: skip
@@ -80,29 +79,29 @@ def test_a_room_is_an_interval_with_its_assumption(low, high, times):
 
 
 def test_a_plain_report_shows_memory_where_it_matters(sample):
-    healthy = dataclasses.replace(sample("healthy"), memory=(USE,))
+    healthy = structs.replace(sample("healthy"), memory=(USE,))
     assert "Memory" not in printed(healthy)
     shown = unwrapped(printed(healthy, show_all=True))
     assert "GPU:0: 8.00 GiB at the peak, of 80.0 GiB" in shown
     assert "62 %" in shown
     assert "no operation" in shown
-    full = dataclasses.replace(healthy, memory=(change(capacity_bytes=9 * GIB), PROCESS))
+    full = structs.replace(healthy, memory=(change(capacity_bytes=9 * GIB), PROCESS))
     assert "1 more with --all" in printed(full)
 
 
 def test_a_record_of_memory_alone_shows_it(sample):
     healthy = sample("healthy")
-    nothing = dataclasses.replace(healthy.breakdown, wall_ns=0)
-    result = dataclasses.replace(healthy, breakdown=nothing, memory=(USE,))
+    nothing = structs.replace(healthy.breakdown, wall_ns=0)
+    result = structs.replace(healthy, breakdown=nothing, memory=(USE,))
     assert memory.matters(result)
-    assert not memory.matters(dataclasses.replace(result, memory=()))
+    assert not memory.matters(structs.replace(result, memory=()))
 
 
 def test_small_pools_are_left_out(sample):
     tiny = change(name="CPU", kind="host", peak_bytes=9)
-    result = dataclasses.replace(sample("healthy"), memory=(USE, tiny))
+    result = structs.replace(sample("healthy"), memory=(USE, tiny))
     assert memory.shown_uses(result) == [USE]
-    assert memory.shown_uses(dataclasses.replace(result, memory=())) == []
+    assert memory.shown_uses(structs.replace(result, memory=())) == []
 
 
 def test_the_line_holds_a_level_until_the_next():
@@ -110,7 +109,7 @@ def test_the_line_holds_a_level_until_the_next():
 
 
 def test_the_picture_marks_base_and_peak(sample):
-    result = dataclasses.replace(sample("healthy"), memory=(USE, PROCESS))
+    result = structs.replace(sample("healthy"), memory=(USE, PROCESS))
     first, second = memory_charts(result)
     assert (first.peak_x, second.base_y) == (WIDTH / 2, None)
     assert first.base_y == round(HEIGHT * (1 - 2 / (1.08 * 8)), 1)
@@ -119,7 +118,7 @@ def test_the_picture_marks_base_and_peak(sample):
 
 
 def test_the_page_shows_picture_and_holders(sample):
-    text = html.render(dataclasses.replace(sample("healthy"), memory=(USE,)))
+    text = html.render(structs.replace(sample("healthy"), memory=(USE,)))
     Page(text)
     assert text.count('class="levels memory"') == 1
     assert "aten::conv2d" in text

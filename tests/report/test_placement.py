@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
+from msgspec import structs
 from tests.engine.test_placement import DRAWING, placement
 
 from stepwhy.engine.placement import bounded
@@ -17,7 +17,7 @@ def deep(name):
 
 
 def page(sample, table):
-    return html.render(dataclasses.replace(sample("towers"), placement=table))
+    return html.render(structs.replace(sample("towers"), placement=table))
 
 
 def test_the_tree_follows_the_scopes():

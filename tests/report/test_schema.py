@@ -1,9 +1,9 @@
-import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec import Struct, structs
 
 from stepwhy import findings
 from stepwhy.report import schema
@@ -24,11 +24,11 @@ def test_every_class_and_field_is_in_a_schema():
     classes = {
         name: cls
         for name in findings.__all__
-        if dataclasses.is_dataclass(cls := getattr(findings, name))
+        if isinstance(cls := getattr(findings, name), type) and issubclass(cls, Struct)
     }
     assert set(definitions) == set(classes)
     for name, cls in classes.items():
-        fields = [field.name for field in dataclasses.fields(cls)]
+        fields = [field.name for field in structs.fields(cls)]
         assert list(definitions[name]["properties"]) == fields
 
 

@@ -1,10 +1,10 @@
-import dataclasses
 import io
 import re
 import subprocess
 import sys
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -55,8 +55,8 @@ def test_unexplained_time_is_never_hidden(sample):
     result = sample("healthy")
     categories = result.breakdown.categories | {"unexplained": 1}
     wall = sum(categories.values())
-    breakdown = dataclasses.replace(result.breakdown, wall_ns=wall, categories=categories)
-    text = printed(dataclasses.replace(result, breakdown=breakdown))
+    breakdown = structs.replace(result.breakdown, wall_ns=wall, categories=categories)
+    text = printed(structs.replace(result, breakdown=breakdown))
     assert "? unexplained  <0.1 ms  <0.1 %" in text
 
 
@@ -89,10 +89,8 @@ def test_a_risk_is_stated(sample):
 
 def test_later_findings_are_named_only_until_all_is_asked_for(sample):
     result = sample("input_bound")
-    many = tuple(
-        dataclasses.replace(result.findings[0], title=f"Change thing {n}") for n in range(6)
-    )
-    result = dataclasses.replace(result, findings=many)
+    many = tuple(structs.replace(result.findings[0], title=f"Change thing {n}") for n in range(6))
+    result = structs.replace(result, findings=many)
     brief, full = printed(result), printed(result, show_all=True)
     assert (brief.count("DataLoader("), full.count("DataLoader(")) == (4, 6)
     assert "6  Change thing 5  costs 46.1 ms per step" in brief
@@ -131,7 +129,7 @@ def test_health_is_claimed_only_after_a_look(sample):
     result = sample("healthy")
     assert "2 checks looked and came back clear" in printed(result)
     blind = tuple(f for f in result.findings if f.verdict in words.COULD_NOT_LOOK)
-    text = printed(dataclasses.replace(result, findings=blind))
+    text = printed(structs.replace(result, findings=blind))
     assert "no check could look properly" in text
 
 
@@ -189,7 +187,7 @@ def test_it_prints_to_standard_output(sample, capsys):
 
 
 def test_importing_it_stays_light():
-    heavy = "[m for m in ('jinja2', 'msgspec', 'numpy', 'pyarrow', 'pygments') if m in sys.modules]"
+    heavy = "[m for m in ('jinja2', 'numpy', 'pyarrow', 'pygments') if m in sys.modules]"
     code = f"import sys; import stepwhy.report.terminal; print({heavy})"
     command = [sys.executable, "-c", code]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout

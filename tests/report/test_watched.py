@@ -1,11 +1,11 @@
 """Words and pictures of what was seen over the length of a watched run."""
 
-import dataclasses
 import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.report.conftest import MS, SAMPLES, levels, some_steps
 from tests.report.test_html import Page
 from tests.report.test_terminal import printed, unwrapped
@@ -117,7 +117,7 @@ def test_events_of_warm_up_are_no_news(sample):
     result = sample("watched")
     assert [e.name for e in watched.later_events(result)] == ["train_step", "graph"]
     assert [e.name for e in watched.told_events(result)] == ["cluster_0", "train_step", "graph"]
-    quiet = dataclasses.replace(result, events=result.events[:1])
+    quiet = structs.replace(result, events=result.events[:1])
     assert "traced while training" not in printed(quiet)
     assert "compiled cluster_0" in printed(quiet, show_all=True)
 
@@ -174,7 +174,7 @@ def test_a_level_line_goes_from_empty_to_full():
 def test_what_cannot_be_taken_out_does_not_fill_a_queue():
     starved = levels("tf1-queue", "q", 392, [392, 296, 200, 200, 150], reserve=200)
     assert level_line(starved, 5) == "█▅▁▁▁"
-    result = dataclasses.replace(SAMPLES["healthy"](), pipelines=(starved,))
+    result = structs.replace(SAMPLES["healthy"](), pipelines=(starved,))
     (drawn,) = level_charts(result)
     ys = [float(y) for y in re.findall(r"V([\d.]+)", drawn.area)]
     assert ys[-4:] == [drawn.reserve_y] * 4  # three levels and the closing edge
@@ -182,7 +182,7 @@ def test_what_cannot_be_taken_out_does_not_fill_a_queue():
 
 def test_a_large_reserve_leaves_room_for_what_can_be_taken_out():
     queue = levels("tf1-queue", "q", 30_192, [0, 30_000, 30_192], reserve=30_000)
-    result = dataclasses.replace(SAMPLES["healthy"](), pipelines=(queue,))
+    result = structs.replace(SAMPLES["healthy"](), pipelines=(queue,))
     (drawn,) = level_charts(result)
     assert drawn.reserve_y - drawn.capacity_y > HEIGHT / 2
     assert "The picture begins at 29,904." in drawn.bound
@@ -218,7 +218,7 @@ def test_the_page_shows_levels_with_capacity_and_reserve(sample):
 )
 def test_a_level_stays_in_its_picture(values, capacity, reserve):
     queue = levels("tf1-queue", "q", capacity, values, reserve)
-    result = dataclasses.replace(SAMPLES["healthy"](), pipelines=(queue,))
+    result = structs.replace(SAMPLES["healthy"](), pipelines=(queue,))
     (drawn,) = level_charts(result)
     assert bool(drawn.path) == bool(values)
     assert all(0 <= float(y) <= HEIGHT for y in re.findall(r"V([\d.]+)", drawn.path))
@@ -246,7 +246,7 @@ def test_the_page_lists_the_stages_that_fill_a_buffer(sample):
     text = " ".join(Page(html.render(result)).text.split())
     assert "Prefetch[5] – – 2 90" in text  # noqa: RUF001 - an en dash it is
     assert "ParallelMapV2[4] 1.20 ms 8 – 90" in text  # noqa: RUF001
-    alone = dataclasses.replace(result, pipelines=result.pipelines[-1:])
+    alone = structs.replace(result, pipelines=result.pipelines[-1:])
     assert "No buffer: the step does this work." in html.render(alone)
     assert "Queues and buffers" not in printed(alone)
 

@@ -1,8 +1,8 @@
-import dataclasses
 import itertools
 
 import numpy as np
 import pytest
+from msgspec import structs
 from tests.report.conftest import some_steps
 
 from stepwhy.findings import CATEGORIES, EventGroup, Evidence, ParallelUse, Stretch, Verdict
@@ -142,12 +142,10 @@ def test_health_needs_a_look_and_a_verdict(sample, name, expected):
 
 def test_a_step_that_waits_is_not_well_because_no_check_found_the_cause(sample):
     nothing_found = sample("healthy")
-    waits = dataclasses.replace(
+    waits = structs.replace(
         nothing_found,
         verdict=Verdict("host", 0.9, "The host holds the step up."),
-        breakdown=dataclasses.replace(
-            nothing_found.breakdown, hottest_line="feed.py(8): distance_map"
-        ),
+        breakdown=structs.replace(nothing_found.breakdown, hottest_line="feed.py(8): distance_map"),
     )
     assert not words.is_healthy(waits)
     text = words.nothing_found(waits)
@@ -156,7 +154,7 @@ def test_a_step_that_waits_is_not_well_because_no_check_found_the_cause(sample):
 
 
 def test_devices_that_are_used_together(sample):
-    together = dataclasses.replace(sample("healthy"), parallel=ParallelUse(2, 0.6, 0.75, 0.8))
+    together = structs.replace(sample("healthy"), parallel=ParallelUse(2, 0.6, 0.75, 0.8))
     assert words.parallel_sentence(together) == (
         "Parallel efficiency of 2 devices: 60 % (load balance 75 %; the busiest computes for 80 % "
         "of the step)."
@@ -169,7 +167,7 @@ def test_what_is_compiled_in_every_step_is_where_to_begin(sample):
         "compile", "jit(step)", "train.py(7): main", 40, 9, 40, "x: shape", 38, 1, 40
     )
     rare = EventGroup("compile", "jit(add)", "train.py(2): main", 1, 3, 1, "", 0, 1, 1)
-    waits = dataclasses.replace(
+    waits = structs.replace(
         sample("healthy"),
         verdict=Verdict("startup", 0.9, "The step waits for set-up."),
         events=(rare, compiled),

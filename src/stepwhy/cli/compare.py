@@ -141,7 +141,7 @@ def _compare(
     wanted: int,
     batch_size: int | None,
 ) -> Comparison:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from stepwhy.bench import compare as compare_runs
 

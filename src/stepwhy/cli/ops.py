@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -44,6 +43,8 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool) -> None:
 
     PATH is what 'stepwhy explain' takes. A view that the trace cannot show says why.
     """
+    from msgspec.structs import replace
+
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
     from stepwhy.engine.explain import open_one

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy import __version__
 from stepwhy.diagnoses import run_all
@@ -210,7 +210,7 @@ def _totals(facts: Facts) -> TraceTotals:
 
 
 def _total(totals: Totals) -> DeviceTotal:
-    return DeviceTotal(**{name: getattr(totals, name) for name in DeviceTotal.__slots__})
+    return DeviceTotal(**{name: getattr(totals, name) for name in DeviceTotal.__struct_fields__})
 
 
 def _ops(facts: Facts) -> tuple[Op, ...]:

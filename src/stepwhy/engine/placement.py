@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from stepwhy.diagnoses._placement import conflicts, copies_by_node, fields_of, placed_nodes
 from stepwhy.diagnoses.misplaced_op import misplaced

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.passes.parallel import parallel_use

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class GpuLoad:
+
+class GpuLoad(msgspec.Struct, frozen=True):
     """A GPU that the process had open, as the driver tells; None where the driver does not.
 
     Means and shares are of the time in which it was sampled.
@@ -38,8 +38,7 @@ class GpuLoad:
     power_capped_share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HostLine:
+class HostLine(msgspec.Struct, frozen=True):
     """A line of the program that often held a thread, by stack samples.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 BENCH_SCHEMA = "stepwhy.bench/1"
 COMPARE_SCHEMA = "stepwhy.compare/1"
@@ -12,8 +13,7 @@ LAB_SCHEMA = "stepwhy.lab/1"
 ComparisonVerdict = Literal["faster", "slower", "same", "cannot tell"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(msgspec.Struct, frozen=True):
     """One run of a measured program.
 
     Args:
@@ -35,8 +35,7 @@ class RunSummary:
     void: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True):
     """A program that was run several times, with nothing else changed.
 
     Args:
@@ -61,11 +60,10 @@ class Measurement:
     level: float
     mean_ns: int
     batch_size: int | None = None
-    breakdown: dict[str, int] = field(default_factory=dict)
+    breakdown: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BenchResult:
+class BenchResult(msgspec.Struct, frozen=True):
     """What `stepwhy bench --json` prints.
 
     Args:
@@ -83,8 +81,7 @@ class BenchResult:
     stepwhy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CategoryDifference:
+class CategoryDifference(msgspec.Struct, frozen=True):
     """How one category of the breakdown differs.
 
     Args:
@@ -106,8 +103,7 @@ class CategoryDifference:
     sure: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OpDifference:
+class OpDifference(msgspec.Struct, frozen=True):
     """An op that only one side has, or whose time differs.
 
     Args:
@@ -125,8 +121,7 @@ class OpDifference:
     difference_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """What `stepwhy compare --json` prints; all changes are of B against A.
 
     Args:
@@ -166,8 +161,7 @@ class Comparison:
     stepwhy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LabResult:
+class LabResult(msgspec.Struct, frozen=True):
     """What one pair of the lab showed: a program with a planted fault, and its healthy twin.
 
     Args:
@@ -210,6 +204,6 @@ class LabResult:
     passed: bool | None
     comparison: Comparison
     date: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
     schema: str = LAB_SCHEMA
     stepwhy: str = ""

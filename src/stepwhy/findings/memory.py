@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class MemoryHolder:
+
+class MemoryHolder(msgspec.Struct, frozen=True):
     """What held memory at the peak.
 
     Args:
@@ -23,8 +23,7 @@ class MemoryHolder:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRoom:
+class BatchRoom(msgspec.Struct, frozen=True):
     """How many times larger the batch could be until the memory is full.
 
     Args:
@@ -43,8 +42,7 @@ class BatchRoom:
     usable_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
+class MemoryUse(msgspec.Struct, frozen=True):
     """The memory of one allocator, device or process over time; None where it is not recorded.
 
     Args:

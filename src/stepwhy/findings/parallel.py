@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ParallelUse:
+class ParallelUse(msgspec.Struct, frozen=True):
     """How well several devices, or ranks, are used together over the mean steady step.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 # stepwhy.placement/1: first version.
 PLACEMENT_SCHEMA = "stepwhy.placement/1"
@@ -11,8 +12,7 @@ PLACEMENT_SCHEMA = "stepwhy.placement/1"
 Placed = Literal["as-asked", "unasked", "moved", "overruled", "never-ran"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedOp:
+class PlacedOp(msgspec.Struct, frozen=True):
     """One operation of a graph.
 
     Args:
@@ -42,8 +42,7 @@ class PlacedOp:
     copied_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedScope:
+class PlacedScope(msgspec.Struct, frozen=True):
     """The operations of one name scope, those of the scopes inside it included.
 
     Args:
@@ -63,8 +62,7 @@ class PlacedScope:
     copies: float
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """The placement of a graph.
 
     Args:
@@ -79,8 +77,7 @@ class Placement:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementChange:
+class PlacementChange(msgspec.Struct, frozen=True):
     """One operation whose placement differs between two runs; None where a run lacks it."""
 
     name: str
@@ -88,8 +85,7 @@ class PlacementChange:
     b: PlacedOp | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementDifference:
+class PlacementDifference(msgspec.Struct, frozen=True):
     """What changed between two runs: device, presence or copies of an operation.
 
     Args:
@@ -104,8 +100,7 @@ class PlacementDifference:
     changes: tuple[PlacementChange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementResult:
+class PlacementResult(msgspec.Struct, frozen=True):
     """What `stepwhy placement` prints as JSON.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 # stepwhy.ops/1: first version.
 OPS_SCHEMA = "stepwhy.ops/1"
@@ -11,8 +12,7 @@ OPS_SCHEMA = "stepwhy.ops/1"
 View = Literal["scope", "graph", "op", "code"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """What operations cost in the mean steady step.
 
     Args:
@@ -35,8 +35,7 @@ class Cost:
     residual_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileNode:
+class ProfileNode(msgspec.Struct, frozen=True):
     """One line of a view.
 
     Args:
@@ -54,8 +53,7 @@ class ProfileNode:
     total: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileResult:
+class ProfileResult(msgspec.Struct, frozen=True):
     """What `stepwhy ops` prints.
 
     Args:

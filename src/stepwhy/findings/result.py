@@ -7,8 +7,9 @@ nanoseconds and a mean per step over the steady steps; `None` means 'not recorde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from stepwhy.findings.machine import GpuLoad, HostLine  # noqa: TC001 - the schema reads them
 from stepwhy.findings.memory import MemoryUse  # noqa: TC001 - the schema reads it
@@ -54,8 +55,7 @@ CATEGORIES = (
 """The categories of a breakdown, in the order in which they claim time."""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthEntry:
+class HealthEntry(msgspec.Struct, frozen=True):
     """How often one thing happened while an input was read; `dropped`: absent from the trace."""
 
     counter: str
@@ -65,8 +65,7 @@ class HealthEntry:
     dropped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(msgspec.Struct, frozen=True):
     """One file that was read; `events_read` = `events_kept` + all dropped health counts."""
 
     path: str
@@ -76,8 +75,7 @@ class Input:
     health: tuple[HealthEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """What ran. Empty strings and None where the trace does not say."""
 
     framework: str
@@ -88,8 +86,7 @@ class Run:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostLoad:
+class HostLoad(msgspec.Struct, frozen=True):
     """The machine while a captured run was observed; None where it was not recorded.
 
     Args:
@@ -119,8 +116,7 @@ class HostLoad:
     lines: tuple[HostLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(msgspec.Struct, frozen=True):
     """The steps: how they were found and how long they take.
 
     Args:
@@ -168,8 +164,7 @@ class Steps:
     traced: tuple[Traced, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Breakdown:
+class Breakdown(msgspec.Struct, frozen=True):
     """The closed partition of a step: `categories` sum to `wall_ns` exactly.
 
     Args:
@@ -185,8 +180,7 @@ class Breakdown:
     hottest_line: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """One device over a mean steady step. Bytes are None where no copy of it is recorded."""
 
     name: str
@@ -200,11 +194,10 @@ class Device:
     h2d_bytes: int | None
     d2h_bytes: int | None
     model: str = ""
-    breakdown: dict[str, int] = field(default_factory=dict)
+    breakdown: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTotal:
+class DeviceTotal(msgspec.Struct, frozen=True):
     """One device over the whole file, steps or not. Times are unions, `kernel_ns` is a sum.
 
     `kernel_ns` and `kernels` are null where only whole passes were timed.
@@ -222,16 +215,14 @@ class DeviceTotal:
     kernels: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TraceTotals:
+class TraceTotals(msgspec.Struct, frozen=True):
     """Totals over the whole file."""
 
     span_ns: int
     devices: tuple[DeviceTotal, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(msgspec.Struct, frozen=True):
     """One row of the op table, over a mean steady step; `count` is per step, too."""
 
     name: str
@@ -243,8 +234,7 @@ class Op:
     bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """One fact behind a finding: what was measured, its value and unit, and where.
 
     Args:
@@ -260,8 +250,7 @@ class Evidence:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Saving:
+class Saving(msgspec.Struct, frozen=True):
     """Predicted reduction of the step time for one edit of the program, as an interval.
 
     Args:
@@ -274,8 +263,7 @@ class Saving:
     edit: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(msgspec.Struct, frozen=True):
     """What to do about a finding. `code` is a few lines to adapt, '' where none would help."""
 
     text: str
@@ -283,8 +271,7 @@ class Fix:
     risk: Risk
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What one diagnosis says.
 
     Args:
@@ -311,8 +298,7 @@ class Finding:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What bounds the step; 'unknown' with the reason in `sentence` when it cannot be told."""
 
     bound_by: BoundBy
@@ -320,8 +306,7 @@ class Verdict:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """Everything that stepwhy says about a run; findings come sorted by cost, events by time."""
 
     verdict: Verdict

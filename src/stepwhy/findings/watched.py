@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(msgspec.Struct, frozen=True):
     """A part of the run in which the step time did not change for good.
 
     Args:
@@ -25,8 +24,7 @@ class Stretch:
     described: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(msgspec.Struct, frozen=True):
     """Consecutive steps that a profiler watched; they are not among `Steps.durations_ns`.
 
     Args:
@@ -38,8 +36,7 @@ class Traced:
     steps: int
 
 
-@dataclass(frozen=True, slots=True)
-class EventGroup:
+class EventGroup(msgspec.Struct, frozen=True):
     """Rare things that cost time, taken together where kind, name and source are the same.
 
     Args:
@@ -72,8 +69,7 @@ class EventGroup:
     added: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineStage:
+class PipelineStage(msgspec.Struct, frozen=True):
     """One stage of an input pipeline, as its library tells of it; None where it does not.
 
     Args:
@@ -92,8 +88,7 @@ class PipelineStage:
     processing_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """How full a queue or buffer between input and training was, and what fills it.
 
     The shares are of time, in steady steps where there are samples of them. Elements that cannot be

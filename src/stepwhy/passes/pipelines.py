@@ -6,11 +6,11 @@ the input keeps up, and that whoever takes from it is the slower side.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.findings import Pipeline, PipelineStage
 from stepwhy.trace import NULL
