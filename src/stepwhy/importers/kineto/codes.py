@@ -30,8 +30,20 @@ class Codes(dict[Any, int]):
 def first_of(codes: NDArray[np.int64], known: int) -> list[int]:
     """Where numbers that are not known stand for the first time."""
     new = np.flatnonzero(codes >= known)
-    positions: list[int] = new[np.unique(codes[new], return_index=True)[1]].tolist()
+    positions: list[int] = new[first_sights(codes[new])].tolist()
     return positions
+
+
+def first_sights(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each value stands for the first time, by ascending value; (different values,).
+
+    As the index of `np.unique`, whose first call imports NumPy's masked arrays (0.01 s).
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.ones(len(values), dtype=bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return order[first]
 
 
 def longer(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.importers.kineto.codes import first_sights
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -60,6 +61,5 @@ class OfSweep:
 
 def _in_order(numbers: NDArray[Any]) -> list[int]:
     """Each number once, in the order of their first sight."""
-    each, first = np.unique(numbers, return_index=True)
-    ordered: list[int] = each[np.argsort(first)].tolist()
+    ordered: list[int] = numbers[np.sort(first_sights(numbers))].tolist()
     return ordered

@@ -16,7 +16,7 @@ import numpy as np
 
 from stepwhy.importers.chrome_json import Event
 from stepwhy.importers.kineto.arguments import NO_ARGS, KinetoArgs, args_of, column, sizes
-from stepwhy.importers.kineto.codes import Codes, first_of, longer
+from stepwhy.importers.kineto.codes import Codes, first_of, first_sights, longer
 from stepwhy.importers.kineto.names import (
     Meaning,
     category_of,
@@ -315,8 +315,8 @@ def sizes_from_calls(blocks: list[dict[str, NDArray[Any]]]) -> bool:
     if not len(ids):
         return False
     # Of calls with one id the last one counts.
-    ids, last = np.unique(ids[::-1], return_index=True)
-    size, taken = size[::-1][last], False
+    last = first_sights(ids[::-1])
+    ids, size, taken = ids[::-1][last], size[::-1][last], False
     for block in blocks:
         rows = np.flatnonzero((block["kind"] == Kind.MEMCPY) & (block["bytes"] == NULL))
         place = np.minimum(np.searchsorted(ids, block["correlation"][rows]), len(ids) - 1)
