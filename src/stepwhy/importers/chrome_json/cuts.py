@@ -19,7 +19,7 @@ from stepwhy.errors import CorruptInputError
 from stepwhy.importers.chrome_json.pieces import NOT_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from mmap import mmap
 
     from stepwhy.importers.source import Source
@@ -31,8 +31,14 @@ _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(
     rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|tts|dur|id|bp|s|sf|cname|args)"\s*:)'
 )
+# Where records begin with another key; so do objects in their arguments.
+_BETWEEN_OBJECTS = re.compile(rb'\}\s*,\s*(?=\{\s*")')
 # A wrong guess costs reading the piece once.
 _GUESSES = 4
+# Pieces that are searched for a key before any object is guessed to be a record.
+_SEARCHED = 8
+LARGE = 1 << 26
+"""Bytes; a larger file is not decoded as a whole only to find where its list of events ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,28 @@ def no_events(source: Source) -> CorruptInputError:
     )
 
 
+def unclosed_end(data: bytes | mmap) -> int | None:
+    """Where the last record ends in a list that was never closed, None for any other text.
+
+    Writers that append leave out the bracket, so that nothing is lost where the text ends between
+    two records. A text that ends inside of one was cut off and stays so.
+    """
+    if not is_list(data):
+        return None
+    tail = data[-PIECE:]
+    kept = tail.rstrip(b", \t\r\n")
+    return len(data) - len(tail) + len(kept) if kept.endswith(b"}") else None
+
+
 def cuts(data: bytes | mmap, position: int, end: int) -> Iterator[Cut]:
     """The first places behind the next piece where the list may be cut, before `end`."""
-    for found in islice(_BETWEEN.finditer(data, position + PIECE, end), _GUESSES):
+    begin = position + PIECE
+    soon = min(begin + _SEARCHED * PIECE, end)
+    for found in (
+        list(islice(_BETWEEN.finditer(data, begin, soon), _GUESSES))
+        or list(islice(_BETWEEN_OBJECTS.finditer(data, begin, soon), _GUESSES))
+        or islice(_BETWEEN.finditer(data, soon, end), _GUESSES)
+    ):
         yield Cut(found.start() + 1, found.end())
 
 
@@ -116,20 +141,26 @@ def next_record(data: bytes | mmap, position: int, end: int) -> int:
     return found.end() if found else position
 
 
-def find_tail(data: bytes | mmap, first: int) -> Tail | None:
+def find_tail(
+    data: bytes | mmap, first: int, unclosed: int | None = None, raw: Container[str] = ()
+) -> Tail | None:
     """The end of a file, None where it is torn or damaged there.
 
     Args:
         data: The file.
         first: Where its list of events begins.
+        unclosed: Where the last record ends, if the list is to be closed there.
+        raw: Keys of the header whose values are not decoded.
     """
-    if _is_torn(data):
+    if unclosed is None and _is_torn(data):
         return None
+    end, bracket = (len(data), b"") if unclosed is None else (unclosed, b"]")
     for cut in _ends(data, first):
         whole = cut.begin == first
-        text = data[:] if whole else data[:first] + data[cut.begin :]
+        with memoryview(data) as view:
+            text = b"".join((view[:first], view[cut.begin : end], bracket))
         try:
-            events, header = _around(text)
+            events, header = _around(text, raw)
         except (*NOT_JSON, KeyError):
             continue
         if whole or (text.startswith(events, first - 1) and _begins_with_a_record(events)):
@@ -152,7 +183,8 @@ def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:
         for found in islice(_BETWEEN.finditer(data, len(data) - window), _GUESSES):
             yield Cut(found.start() + 1, found.end())
         window *= 8  # long symbol tables can follow the events
-    yield Cut(first, first)
+    if len(data) - first <= LARGE:
+        yield Cut(first, first)
 
 
 def _is_torn(data: bytes | mmap) -> bool:
@@ -160,14 +192,14 @@ def _is_torn(data: bytes | mmap) -> bool:
     return data[-PIECE:].rstrip(b" \t\r\n")[-1:] != (b"]" if is_list(data) else b"}")
 
 
-def _around(text: bytes) -> tuple[msgspec.Raw | bytes, dict[str, Any]]:
+def _around(text: bytes, raw: Container[str] = ()) -> tuple[msgspec.Raw | bytes, dict[str, Any]]:
     """The list of events of a document as it is written, and all keys but it."""
     if is_list(text):
         msgspec.json.decode(text, type=msgspec.Raw)
         return text.lstrip(b" \t\r\n"), {}
     fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    header = {k: msgspec.json.decode(v) for k, v in fields.items() if k != "traceEvents"}
-    return fields["traceEvents"], header
+    events = fields.pop("traceEvents")
+    return events, {k: v if k in raw else msgspec.json.decode(v) for k, v in fields.items()}
 
 
 def _begins_with_a_record(events: msgspec.Raw | bytes) -> bool:

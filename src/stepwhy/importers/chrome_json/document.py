@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json.cuts import (
+    LARGE,
     Cut,
     Tail,
     before_events,
@@ -17,15 +18,17 @@ from stepwhy.importers.chrome_json.cuts import (
     header_around,
     is_list,
     no_events,
+    unclosed_end,
 )
 from stepwhy.importers.chrome_json.events import A, Batch, Event
 from stepwhy.importers.chrome_json.pieces import Pieces
 from stepwhy.importers.chrome_json.text import valid_text
 from stepwhy.importers.chrome_json.times import ABSENT, LARGEST_NS
 from stepwhy.importers.chrome_json.torn import End, Salvage, head_of_object
+from stepwhy.importers.source import let_go
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 # Below this, a double holds microseconds with an error under half a nanosecond.
 _EXACT_AS_DOUBLE_US = 2.0**43
+# Bytes of a mapped file that stay in memory behind the piece that is read.
+_HELD = 1 << 24
 
 
 class Document(Generic[A]):
@@ -45,22 +50,49 @@ class Document(Generic[A]):
         source: The file.
         args: msgspec type of the records' `args`.
         health: Counters to fill.
+        event: Type of the records.
+        may_be_unclosed: Whether a list that ends between two records without a bracket is whole, as
+            those of writers that append.
+        raw: Keys of the header whose values stay JSON.
 
     Raises:
         CorruptInputError: The file has no list of events.
     """
 
-    def __init__(self, source: Source, args: type[A], health: Health) -> None:
+    def __init__(
+        self,
+        source: Source,
+        args: type[A],
+        health: Health,
+        *,
+        event: Any = Event,
+        may_be_unclosed: bool = False,
+        raw: Container[str] = (),
+    ) -> None:
         self._source, self._health = source, health
-        self._data = valid_text(source.data, health)
-        self._pieces = Pieces(args, health)
+        self._data = valid_text(source.mapped, health)
+        self._pieces = Pieces(args, health, event)
         self._first = first_record(self._data, source)
-        self._tail = find_tail(self._data, self._first)
-        self._salvage = Salvage(self._data)
+        self._unclosed: int | None = None
+        if may_be_unclosed and not source.truncated:
+            self._look_for_bracket()
+        self._tail = find_tail(self._data, self._first, self._unclosed, raw)
+        self._salvage: Salvage | None = None
+        self._held_from = 0
         self.complete = True
         """False when the file ended early: records after that point are unknown."""
         self.header = self._tail.header if self._tail else self._head()
         """The object's other keys ({} for a top-level list)."""
+
+    def _look_for_bracket(self) -> None:
+        self._unclosed = unclosed_end(self._data)
+        self._health.count(
+            "unclosed-list",
+            "info",
+            "The list of events is never closed, as writers leave it that append to it.",
+            count=int(self._unclosed is not None),
+            dropped=False,
+        )
 
     def __iter__(self) -> Iterator[Batch[A]]:
         """The records in file order."""
@@ -69,15 +101,17 @@ class Document(Generic[A]):
             count += len(batch.events)
             self._health.events_read += len(batch.events)
             yield batch
-        self._salvage.count(self._health, self.complete)
+        if self._salvage is not None:
+            self._salvage.count(self._health, self.complete)
         if not count:
             raise no_events(self._source)
 
     def _batches(self) -> Iterator[Batch[A]]:
         position, tail = self._first, self._tail
         while tail is None or position != tail.cut.begin:
-            if tail is not None and position > tail.cut.begin:
+            if tail is None or position > tail.cut.begin:
                 tail = None  # what looked like its beginning stands inside of a record
+                self._close()
             if position >= len(self._data):  # the last record was whole, but no bracket follows
                 self._ended(position, complete=False)
                 return
@@ -86,16 +120,36 @@ class Document(Generic[A]):
             if batch is not None:
                 yield batch
                 position = end
+                self._let_go(position)
                 continue
-            stretch = self._salvage.walk(position, guesses[-1].begin)
+            stretch = self._walker().walk(position, guesses[-1].begin)
             yield self._converted(stretch.records)
             position = stretch.position
+            self._let_go(position)
             if stretch.end is not End.GOAL:
                 self._ended(position, complete=stretch.end is End.LIST)
                 return
         last = self._pieces.read(tail.events)
         if last is not None:
             yield last
+
+    def _close(self) -> None:
+        """Close a list that was never closed: what is damaged is looked at in other ways."""
+        if self._unclosed is not None:
+            self._data = self._data[: self._unclosed] + b"]"
+            self._unclosed = None
+
+    def _walker(self) -> Salvage:
+        if self._salvage is None:
+            self._close()
+            self._salvage = Salvage(self._data)
+        return self._salvage
+
+    def _let_go(self, position: int) -> None:
+        """Give back what was read up to a position."""
+        if position - self._held_from >= _HELD:
+            let_go(self._data, self._held_from, position)
+            self._held_from = position
 
     def _guesses(self, position: int, tail: Tail | None) -> list[Cut]:
         end = Cut(len(self._data), len(self._data)) if tail is None else tail.cut
@@ -124,7 +178,8 @@ class Document(Generic[A]):
     def _ended(self, position: int, *, complete: bool) -> None:
         """The list ended where a walk did, not where the tail says."""
         self.complete = complete
-        if self._tail is not None:
+        self._walker()
+        if self._tail is not None or len(self._data) - self._first > LARGE:
             around = header_around(self._data, self._first, position) if complete else None
             self.header = self._head() if around is None else around
 

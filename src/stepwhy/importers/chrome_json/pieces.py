@@ -35,13 +35,13 @@ class Pieces(Generic[A]):
     Args:
         args: msgspec type of the records' `args`.
         health: Counts the records that do not fit.
+        event: Type of the records.
     """
 
-    def __init__(self, args: type[A], health: Health) -> None:
+    def __init__(self, args: type[A], health: Health, event: Any = Event) -> None:
         self._health = health
-        event: Any = Event[args]  # type: ignore[valid-type]
-        self._event = event
-        self._typed = msgspec.json.Decoder(list[event])
+        self._event: Any = event[args]
+        self._typed: Any = msgspec.json.Decoder(list[self._event])  # type: ignore[name-defined]
         self._raw = msgspec.json.Decoder(list[msgspec.Raw])
 
     def read(self, text: bytes | msgspec.Raw) -> Batch[A] | None:

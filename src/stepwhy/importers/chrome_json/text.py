@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
+from mmap import mmap
 from typing import TYPE_CHECKING
+
+from stepwhy.importers.source import let_go
 
 if TYPE_CHECKING:
     import msgspec
@@ -14,10 +17,11 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 22
 
 
-def valid_text(data: bytes, health: Health) -> bytes:
+def valid_text(data: bytes | mmap, health: Health) -> bytes | mmap:
     """The file without its byte order mark; bytes that are not UTF-8 are replaced and counted."""
-    data = data.removeprefix(BYTE_ORDER_MARK)
-    if data.isascii() or is_utf8(data):
+    if data[: len(BYTE_ORDER_MARK)] == BYTE_ORDER_MARK:
+        data = data[len(BYTE_ORDER_MARK) :]
+    if is_utf8(data):
         return data
     health.count(
         "invalid-utf8",
@@ -25,16 +29,19 @@ def valid_text(data: bytes, health: Health) -> bytes:
         "The file is not UTF-8 throughout; the offending bytes in names were replaced.",
         dropped=False,
     )
-    return data.decode("utf-8", errors="replace").encode()
+    return data[:].decode("utf-8", errors="replace").encode()
 
 
-def is_utf8(data: bytes | msgspec.Raw) -> bool:
+def is_utf8(data: bytes | mmap | msgspec.Raw) -> bool:
     """Whether a text is UTF-8, without a second copy of it."""
     decoder = getincrementaldecoder("utf-8")()
-    view = memoryview(data)
     try:
-        for start in range(0, len(data), _CHUNK):
-            decoder.decode(view[start : start + _CHUNK], final=start + _CHUNK >= len(data))
+        with memoryview(data) as view:
+            for start in range(0, len(data), _CHUNK):
+                end = start + _CHUNK
+                decoder.decode(view[start:end], final=end >= len(data))
+                if isinstance(data, mmap):
+                    let_go(data, start, end)
     except UnicodeDecodeError:
         return False
     return True

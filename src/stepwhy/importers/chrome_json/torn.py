@@ -8,6 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from mmap import mmap
+
     from stepwhy.trace import Health
 
 # A torn file is worth a search for its next record, a file of another kind is not.
@@ -50,7 +52,7 @@ class Salvage:
         data: The file, UTF-8.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap) -> None:
         self._data = data
         self.broken = 0
 
