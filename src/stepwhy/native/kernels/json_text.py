@@ -169,6 +169,31 @@ def behind_key(p, limit):
 
 
 @njit(**FAST)
+def _behind_flat(p, limit):
+    """Behind a value that holds no others, and its marks."""
+    if byte_at(p) != QUOTE:
+        return behind_scalar(p, limit), 0
+    p, marks = string_end(p + 1, limit)
+    return (p + 1 if p else 0), marks
+
+
+@njit(**FAST)
+def _behind_closing(p, limit, depth, objects):
+    """Behind all that closes at `p`, 0 where that was not opened; and the levels that are left."""
+    while depth:
+        p = behind_space(p, limit)
+        c = byte_at(p)
+        if c == COMMA or p >= limit:
+            break
+        if c != (CLOSE_OBJECT if objects & 1 else CLOSE_LIST):
+            return 0, depth, objects
+        p += 1
+        depth -= 1
+        objects >>= 1
+    return p, depth, objects
+
+
+@njit(**FAST)
 def _behind_nested(p, limit):
     """Behind a list or an object, and the marks of all that is in it."""
     marks = 0
@@ -176,46 +201,25 @@ def _behind_nested(p, limit):
     objects = 0  # a bit per level, the lowest is the innermost
     while p < limit:
         c = byte_at(p)
-        if c == OPEN_LIST or c == OPEN_OBJECT:
+        is_first = c == OPEN_OBJECT or c == OPEN_LIST
+        if is_first:
             if depth == _DEEPEST:
                 return 0, marks
             depth += 1
-            objects <<= 1
+            objects = 2 * objects + (1 if c == OPEN_OBJECT else 0)
             p = behind_space(p + 1, limit)
-            if c == OPEN_OBJECT:
-                objects |= 1
-                if byte_at(p) != CLOSE_OBJECT:
-                    p, more = behind_key(p, limit)
-                    marks |= more
-                    if p == 0:
-                        return 0, marks
-                    continue
-            elif byte_at(p) != CLOSE_LIST:
-                continue
-        elif c == QUOTE:
-            p, more = string_end(p + 1, limit)
+            c = byte_at(p)
+            is_first = c != CLOSE_OBJECT and c != CLOSE_LIST
+        else:
+            p, more = _behind_flat(p, limit)
             marks |= more
             if p == 0:
                 return 0, marks
-            p += 1
-        else:
-            p = behind_scalar(p, limit)
-            if p == 0:
-                return 0, marks
-        # Behind a value: what closes, and then the next one.
-        while True:
-            p = behind_space(p, limit)
-            c = byte_at(p)
-            if c == COMMA or p >= limit:
-                break
-            if c != (CLOSE_OBJECT if objects & 1 else CLOSE_LIST):
-                return 0, marks
-            p += 1
-            depth -= 1
-            objects >>= 1
-            if depth == 0:
+        if not is_first:
+            p, depth, objects = _behind_closing(p, limit, depth, objects)
+            if p == 0 or depth == 0:
                 return p, marks
-        p = behind_space(p + 1, limit)
+            p = behind_space(p + 1, limit)
         if objects & 1:
             p, more = behind_key(p, limit)
             marks |= more
