@@ -368,7 +368,7 @@ def test_no_address_is_shown_with_what_opens_it(user, password, query, fragment)
     address = f"https://{user}:{password}@h/p/t?k={query}#{fragment}"
     place = Remote(address)
     assert remote.shown(address) == "https://h/p/t"
-    assert repr(place) == "Remote()"
+    assert repr(place) == "Remote('https://h/p/t')"
     assert (place.shown, place.name) == ("https://h/p/t", "t")
 
 

@@ -1,12 +1,12 @@
 """Several ways to read one file: which there are, and what becomes of those that do not agree."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from fuzz.formats import seeds
 from fuzz.judge import Judge
 from fuzz.ways import WAYS, differences, is_damaged, taken, ways_of
+from msgspec.structs import replace
 
 from stepwhy.engine.formats import read_trace
 from stepwhy.importers.source import Source

@@ -1,9 +1,8 @@
 """A file of several ranks, split into their traces."""
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.trace.traces import flows_of, slices_of, traces
 
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Role, TraceBuilder

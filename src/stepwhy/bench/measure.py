@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.bench.sample import sample
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """Something that can be run again and again.
 
     Args:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.errors import MeasurementError
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 MOST_BACKGROUND_CORES = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """One run.
 
     Args:

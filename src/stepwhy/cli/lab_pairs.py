@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from stepwhy.errors import NotFoundError
 
 PAIR_FILE = "pair.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A program with a planted fault, and its healthy twin.
 
     Args:

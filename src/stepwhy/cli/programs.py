@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.bench import Program, sample
 from stepwhy.capture import command_for_script, launch
@@ -25,8 +26,7 @@ COMPARE_FILE = "compare.json"
 OUTPUT_FILE = "output.log"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """What a person named.
 
     Args:

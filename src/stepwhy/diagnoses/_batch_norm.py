@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepwhy.diagnoses._look import NOWHERE, nearest, outermost, steady_rows
@@ -32,8 +32,7 @@ CONVOLUTION = re.compile(
 FUSED = re.compile(r"_?FusedBatchNorm(Ex|V[23])?|aten::batch_norm")
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenOut:
+class WrittenOut(msgspec.Struct, frozen=True):
     """The batch normalisations that were found.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.diagnoses._rule import missing
 from stepwhy.passes.session_parts import find_session_parts
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 CALL_NS = 300_000
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
+class Handed(msgspec.Struct, frozen=True):
     """A value that is fed or fetched, per mean steady step.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 NOWHERE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Slices that belong together: their name, number and summed duration in ns."""
 
     name: str

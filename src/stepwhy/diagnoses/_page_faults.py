@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.passes.counters import series
 
@@ -17,8 +18,7 @@ PAGE_BYTES = 4096  # bytes; the smallest page, so that what is mapped is not ove
 _LONGEST_NS = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class PageFaults:
+class PageFaults(msgspec.Struct, frozen=True):
     """What the kernel told of the process while its steps were steady.
 
     Args:

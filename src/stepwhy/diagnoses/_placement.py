@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.diagnoses._look import (
     Group,
@@ -64,8 +65,7 @@ _TOWER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A node of the graph that was placed.
 
     Args:
@@ -175,8 +175,7 @@ def listed(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Crossing:
+class Crossing(msgspec.Struct, frozen=True):
     """Copies between devices that some nodes cause, per run of the graph.
 
     Args:
@@ -190,8 +189,7 @@ class Crossing:
     dur_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Trip:
+class Trip(msgspec.Struct, frozen=True):
     """One tensor that crosses from one device to another in one traced run of the graph.
 
     Args:

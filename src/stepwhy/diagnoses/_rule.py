@@ -5,8 +5,9 @@ A diagnosis is a module with a `RULE` and a pure function `diagnose(facts) -> Fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from stepwhy.findings import Evidence, Finding, Fix, Saving
 from stepwhy.passes.verdict import unusable
@@ -40,8 +41,7 @@ class Diagnosis(Protocol):
         """Judge one run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """Metadata of a diagnosis, and the findings it can make.
 
     Args:

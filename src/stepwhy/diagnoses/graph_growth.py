@@ -31,9 +31,9 @@ Without a log of the steps, as `stepwhy run` writes it. It does not apply to pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.diagnoses._look import mean_within, time_of
@@ -66,8 +66,7 @@ ENDS = 20  # steps; the first and the last of them show whether steps become lon
 PREPARING = "prepare the graph"  # as the reader of session windows calls it
 
 
-@dataclass(frozen=True, slots=True)
-class _Growth:
+class _Growth(msgspec.Struct, frozen=True):
     """How the graph of the described stretch grew.
 
     Args:

@@ -30,9 +30,9 @@ there is nothing to keep.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.diagnoses._rule import Rule, saving
@@ -59,8 +59,7 @@ SHARE = 0.25  # of the step; for less, another worker or prefetching is simpler 
 LEAST_SAVED = 0.5  # of the wait; what is kept still has to be fetched and batched
 
 
-@dataclass(frozen=True, slots=True)
-class _Repeated:
+class _Repeated(msgspec.Struct, frozen=True):
     """Evidence that something goes through its data again, and how to keep what it makes."""
 
     evidence: tuple[Evidence, ...]

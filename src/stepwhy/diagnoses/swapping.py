@@ -29,8 +29,9 @@ for pages, but the kernel tells no time, it is found without a cost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -57,8 +58,7 @@ FROM_SWAP = 0.5
 LEAST_SAVED = 0.5  # of the wait; what is then read from files instead takes time, too
 
 
-@dataclass(frozen=True, slots=True)
-class _Swap:
+class _Swap(msgspec.Struct, frozen=True):
     """What the kernel told during the steps; None where it did not.
 
     Args:

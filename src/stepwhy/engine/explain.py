@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.bytes import read_source
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """One trace to explain: where it came from, its format, and itself."""
 
     path: str

@@ -9,10 +9,11 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
+
+import msgspec
 
 from stepwhy.engine import remote
 from stepwhy.errors import NotFoundError, NoTracesError
@@ -29,8 +30,7 @@ _FILE = "file://"
 _LONGEST_NAME = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(msgspec.Struct, frozen=True):
     """A file or run directory on this machine."""
 
     path: Path
@@ -56,8 +56,7 @@ class Local:
         yield self.path
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(msgspec.Struct, frozen=True):
     """A file or run directory at an address.
 
     Args:
@@ -65,8 +64,11 @@ class Remote:
         parts: Of a run directory, path in it and address of each file; () for a file.
     """
 
-    address: str = field(repr=False)
-    parts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    address: str
+    parts: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Remote({self.shown!r})"
 
     @property
     def shown(self) -> str:

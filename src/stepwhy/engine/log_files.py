@@ -6,15 +6,15 @@ The first and the newest stay, so that lines may be missing in one place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """Lines that are missing in a log.
 
     Args:
@@ -28,8 +28,7 @@ class Gap:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogLines:
+class LogLines(msgspec.Struct, frozen=True):
     """What is there of a log.
 
     Args:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from stepwhy.diagnoses._placement import conflicts, copies_by_node, fields_of, placed_nodes
@@ -136,13 +136,12 @@ def _verdict(node: Node, overruled: set[str]) -> Placed:
     return "as-asked" if node.requested else "unasked"
 
 
-@dataclass(slots=True)
-class _Sum:
+class _Sum(msgspec.Struct):
     ops: int = 0
     elsewhere: int = 0
     never_ran: int = 0
     copies: float = 0.0
-    devices: Counter[str] = field(default_factory=Counter)
+    devices: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, op: PlacedOp) -> None:
         self.ops += 1

@@ -8,8 +8,10 @@ leaves a log without an end; what was flushed is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from stepwhy.engine.counter_log import add_counters
 from stepwhy.engine.event_log import add_events
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
     from stepwhy.engine.step_log import Line
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(msgspec.Struct, frozen=True):
     """One observed process.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.engine.bytes import read_source
@@ -25,8 +25,7 @@ _CLOCKS_AGREE_NS = 1_000_000
 _TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json", "*.xplane.pb")
 
 
-@dataclass(slots=True)
-class Windows:
+class Windows(msgspec.Struct):
     """What was traced of one process.
 
     Args:
@@ -36,10 +35,10 @@ class Windows:
         notes: What the person should know.
     """
 
-    traces: list[Trace] = field(default_factory=list)
-    runs: list[RunWindow] = field(default_factory=list)
+    traces: list[Trace] = msgspec.field(default_factory=list)
+    runs: list[RunWindow] = msgspec.field(default_factory=list)
     format: str = ""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def read_windows(folder: Path) -> Windows:

@@ -15,10 +15,10 @@ large. That is no part of the step, so it is taken out, and stands behind the st
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.observed import HAND_OVER
@@ -38,8 +38,7 @@ _NEIGHBOURS = 9
 _FEWEST_NEIGHBOURS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RunWindow:
+class RunWindow(msgspec.Struct, frozen=True):
     """One traced run.
 
     Args:
@@ -53,8 +52,7 @@ class RunWindow:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Traced:
+class _Traced(msgspec.Struct, frozen=True):
     """A run of the log and its window."""
 
     line: Line
@@ -178,8 +176,7 @@ def _is_run(kind: NDArray[np.int8]) -> NDArray[np.bool_]:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Extras:
+class _Extras(msgspec.Struct, frozen=True):
     """What runs take beyond their usual work, by the start of the run; ns.
 
     Args:

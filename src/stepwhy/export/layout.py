@@ -6,9 +6,9 @@ nesting must not share one: streams of rounded times, or an executor's parallel 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.trace import NULL, Role
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(msgspec.Struct, frozen=True):
     """One row of the viewer.
 
     Args:
@@ -36,8 +35,7 @@ class Thread:
     track: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The rows of the viewer.
 
     Args:

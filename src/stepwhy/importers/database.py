@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepwhy.errors import CorruptInputError
@@ -40,8 +40,7 @@ _ROWS_AT_ONCE = 1 << 16
 _EXPORT_AGAIN = "Export it again, or copy it again when the profiler has finished writing"
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Some columns of a table, equally long.
 
     Args:

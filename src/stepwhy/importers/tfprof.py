@@ -11,9 +11,10 @@ Source: `tfprof_log.proto`; `tfprof_stats.cc` and `tfprof_node.cc` (what of a Ru
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.tensorflow.activity import emit, in_lanes, meta_of

@@ -5,9 +5,9 @@ The device decides first; what the host did explains only the time in which the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _AFTER_COMMUNICATION = ("compile", "sync", "dispatch", "python", "storage")
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """A partition of the whole trace into categories: disjoint, together the span.
 
     Args:

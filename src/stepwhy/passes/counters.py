@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.trace import NULL
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """Samples of one counter, in order of time.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.intervals import Intervals
@@ -22,8 +22,7 @@ HOST_DEVICE = -1
 """Index of the device that stands for the host where a CPU-only trace names none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(msgspec.Struct, frozen=True):
     """When one device did what. The sets of one device may overlap; categories decide later.
 
     Args:
@@ -134,8 +133,7 @@ def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """One device over the whole file; times in ns, `kernel_ns` is a sum, the others unions.
 
     Where whole passes were timed, nothing is known of the kernels in them.

@@ -6,9 +6,9 @@ sorted edges in NumPy takes milliseconds for a million slices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(msgspec.Struct, frozen=True):
     """A set of time.
 
     Args:

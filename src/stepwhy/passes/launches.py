@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.grouping import distinct, is_dense
@@ -21,8 +21,7 @@ NO_CALL = -1
 _MOST_REUSED = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Launches:
+class Launches(msgspec.Struct, frozen=True):
     """The join of host calls and device slices by correlation id.
 
     Args:

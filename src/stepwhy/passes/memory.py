@@ -8,10 +8,10 @@ peak, is what the step itself needs: mostly activations, whose size follows that
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.findings import BatchRoom, MemoryHolder, MemoryUse
@@ -51,8 +51,7 @@ def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
     return (*uses, *sampled_memory(facts.trace))[:_MOST_USES]
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(msgspec.Struct, frozen=True):
     """A step as one allocator saw it.
 
     Args:

@@ -6,9 +6,9 @@ their wall time is the step's, and the profiled steps only say how it divides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.overhead import observer_cost
@@ -41,8 +41,7 @@ _RESAMPLES = 400
 _MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(msgspec.Struct, frozen=True):
     """The observed steps of a captured run.
 
     Args:

@@ -6,9 +6,9 @@ runtime names after its graph node, stands for itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.call_tree import NO_PARENT
@@ -38,8 +38,7 @@ _BOOKKEEPING = frozenset({"_SOURCE", "_SINK"})
 _MODULE = "nn.Module: "
 
 
-@dataclass(frozen=True, slots=True)
-class OpCost:
+class OpCost(msgspec.Struct, frozen=True):
     """One operation of the program: runs of the same name at the same place.
 
     Args:
@@ -55,8 +54,7 @@ class OpCost:
     sums: NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class Costs:
+class Costs(msgspec.Struct):
     """The operations of a trace.
 
     Args:
@@ -68,7 +66,7 @@ class Costs:
     """
 
     ops: list[OpCost]
-    reads: dict[str, list[str]] = field(default_factory=dict)
+    reads: dict[str, list[str]] = msgspec.field(default_factory=dict)
     scoped: bool = False
     lined: bool = False
 

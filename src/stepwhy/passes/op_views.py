@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.passes.op_costs import MEASURES, add_up
 
@@ -30,8 +31,7 @@ NO_LINE = "(line not known)"
 _LINE = re.compile(r"(?P<file>.*?)\((?P<line>\d+)\)(: .*)?")
 
 
-@dataclass(slots=True)
-class Branch:
+class Branch(msgspec.Struct):
     """A node of a view while it grows.
 
     Args:
@@ -41,16 +41,15 @@ class Branch:
     """
 
     name: str
-    parts: list[NDArray[np.int64]] = field(default_factory=list)
-    children: dict[str, Branch] = field(default_factory=dict)
+    parts: list[NDArray[np.int64]] = msgspec.field(default_factory=list)
+    children: dict[str, Branch] = msgspec.field(default_factory=dict)
 
     def child(self, key: str, name: str) -> Branch:
         """The child with this key, added at first sight."""
         return self.children.setdefault(key, Branch(name))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A node of a finished view; `own` and `total` are sums of `MEASURES`."""
 
     name: str

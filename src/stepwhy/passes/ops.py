@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.grouping import numbered
@@ -23,8 +23,7 @@ _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
 
 
-@dataclass(frozen=True, slots=True)
-class OpRow:
+class OpRow(msgspec.Struct, frozen=True):
     """One operation over the steady steps; sums, not means.
 
     Args:

@@ -8,9 +8,9 @@ what drifts over the run falls on both sides alike.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _WIDEST_NS = 5_000
 _LIGHT, _FULL = 1, 0
 
 
-@dataclass(frozen=True, slots=True)
-class ObserverCost:
+class ObserverCost(msgspec.Struct, frozen=True):
     """What watching adds to a step.
 
     Args:

@@ -8,10 +8,11 @@ asked of the kernels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.trace import Kind, Phase, Role, among
 
@@ -40,8 +41,7 @@ _MOST_RARER = 0.1
 _LONGEST_NAME = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(msgspec.Struct, frozen=True):
     """A loop found by what repeats in it.
 
     Args:

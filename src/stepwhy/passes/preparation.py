@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS
 from stepwhy.trace import SampleRole
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"(?P<file>.*)\(\d+\): (?P<function>.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
+class Preparation(msgspec.Struct, frozen=True):
     """Python of the program in the threads of one role that prepare batches.
 
     Args:
@@ -46,8 +46,7 @@ class Preparation:
     producers: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(msgspec.Struct, frozen=True):
     """One row of `samples`."""
 
     role: SampleRole

@@ -7,11 +7,12 @@ one that took most time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Columns
@@ -35,8 +36,7 @@ _MOSTLY = 0.9
 _SMALLEST_CHANGE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Regime:
+class Regime(msgspec.Struct, frozen=True):
     """One stretch.
 
     Args:
@@ -59,8 +59,7 @@ class Regime:
         return slice(self.first, self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Regimes:
+class Regimes(msgspec.Struct, frozen=True):
     """The stretches of a run in order, at least one.
 
     Args:

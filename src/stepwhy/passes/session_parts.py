@@ -8,9 +8,9 @@ long it takes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
@@ -70,8 +70,7 @@ _ORDER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
+class Burst(msgspec.Struct, frozen=True):
     """The operations of one kind on one device, per mean steady traced step.
 
     Args:
@@ -88,8 +87,7 @@ class Burst:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionParts:
+class SessionParts(msgspec.Struct, frozen=True):
     """The parts of the mean steady step; all but the last three sum to `wall_ns`.
 
     Args:
@@ -160,8 +158,7 @@ def find_session_parts(facts: Facts) -> SessionParts | None:
     return _on_the_clock(facts, means, _bursts(facts, rows, kinds))
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
+class _Runs(msgspec.Struct, frozen=True):
     """The runs of the steady steps in which anything ran, ns; (runs,).
 
     Args:

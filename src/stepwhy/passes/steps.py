@@ -7,9 +7,9 @@ where the host's own step ends if that is later (a loop that synchronises).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
@@ -44,8 +44,7 @@ MISLEADING_LAG = 0.05
 _MOST_BETWEEN = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class StepTable:
+class StepTable(msgspec.Struct, frozen=True):
     """The steps of a trace.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.passes.devices import intervals_of
@@ -27,8 +27,7 @@ _BACKWARD = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
 _ENGINE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Threads:
+class Threads(msgspec.Struct, frozen=True):
     """The threads that explain device idle time.
 
     Args:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy import units
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CategoryWords:
+class CategoryWords(msgspec.Struct, frozen=True):
     """How one category of a breakdown is shown.
 
     Args:

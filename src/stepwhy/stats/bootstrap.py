@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from scipy import special
 
@@ -20,8 +20,7 @@ _BLOCK_STEPS = 10
 _MOST_STEPS = 1000  # of one run; more do not narrow its median visibly
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """An estimate and where the truth lies.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from scipy import special
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 _POWER = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(msgspec.Struct, frozen=True):
     """How much longer the second program takes, as a fraction of the first one's time.
 
     Args:

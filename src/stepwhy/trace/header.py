@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from stepwhy.trace.health import Health, HealthCounter
 from stepwhy.trace.model import Meta, Trace

@@ -5,14 +5,14 @@ The bargain, checked by `integrity`: events read = events kept + every *dropped*
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 Severity = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthCounter:
+class HealthCounter(msgspec.Struct, frozen=True):
     """How often one thing happened while a file was read.
 
     Args:
@@ -30,8 +30,7 @@ class HealthCounter:
     dropped: bool
 
 
-@dataclass(slots=True)
-class Health:
+class Health(msgspec.Struct):
     """The counters of one input.
 
     Args:
@@ -41,7 +40,7 @@ class Health:
 
     events_read: int = 0
     events_kept: int = 0
-    _counters: dict[str, HealthCounter] = field(default_factory=dict)
+    _counters: dict[str, HealthCounter] = msgspec.field(default_factory=dict)
 
     def count(
         self, counter: str, severity: Severity, text: str, *, count: int = 1, dropped: bool

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NewType
 
+import msgspec
 import numpy as np
 
 from stepwhy.trace.schema import NULL, TABLES, Kind, Role, Table, columns_of
@@ -32,8 +32,7 @@ class Columns(SimpleNamespace):
         return len(next(iter(vars(self).values())))
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(msgspec.Struct, frozen=True):
     """What is known about the run as a whole.
 
     Args:
@@ -70,8 +69,7 @@ class Meta:
     limit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """All that was observed of one process (or of one graph run over several devices).
 
     Tables are `Columns`; see `schema.COLUMNS` for unit, null and order of each column.
@@ -99,7 +97,7 @@ class Trace:
     handed: Columns
     allocations: Columns
     meta: Meta
-    health: Health = field(repr=False)
+    health: Health
 
     def table(self, name: Table) -> Columns:
         """A table by its name."""

@@ -35,8 +35,9 @@ r"""A trace drawn as text: the fixtures of literate tests.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.model import Meta, Trace
@@ -122,19 +123,18 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-@dataclass(slots=True)
-class _Drawing:
+class _Drawing(msgspec.Struct):
     """What has been read so far."""
 
-    builder: TraceBuilder = field(default_factory=TraceBuilder)
-    facts: dict[str, str] = field(default_factory=dict)
-    kinds: set[Kind] = field(default_factory=set)
-    slices: list[dict[str, int]] = field(default_factory=list)
-    drawn: dict[str, list[int]] = field(default_factory=dict)
+    builder: TraceBuilder = msgspec.field(default_factory=TraceBuilder)
+    facts: dict[str, str] = msgspec.field(default_factory=dict)
+    kinds: set[Kind] = msgspec.field(default_factory=set)
+    slices: list[dict[str, int]] = msgspec.field(default_factory=list)
+    drawn: dict[str, list[int]] = msgspec.field(default_factory=dict)
     table: Table = "nodes"
-    columns: list[str] = field(default_factory=list)
-    nodes: dict[str, int] = field(default_factory=dict)
-    threads: dict[str, int] = field(default_factory=dict)
+    columns: list[str] = msgspec.field(default_factory=list)
+    nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    threads: dict[str, int] = msgspec.field(default_factory=dict)
     accelerator: bool = False
 
     def read(self, line: str) -> None:

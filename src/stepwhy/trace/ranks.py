@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.trace.model import Columns, Trace
 from stepwhy.trace.schema import NULL, TABLES, Table, columns_of

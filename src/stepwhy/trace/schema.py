@@ -7,9 +7,10 @@ column that may be null, needs neither: a file that lacks it reads as one in whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
+
+import msgspec
 
 # 1: first version.
 SCHEMA_VERSION = 1
@@ -127,8 +128,7 @@ Table = Literal[
 Type = Literal["int8", "int32", "int64", "float64"]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of one table.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from stepwhy.trace import NULL
 
@@ -36,8 +37,7 @@ _OTHER_ACTIVITY = re.compile(r"(?:INIT|ALLOCATE)_\w+")
 _ACTIVITIES = (EXCHANGE, COPY, WAIT, _OTHER_ACTIVITY)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A range on a row.
 
     Args:
@@ -66,16 +66,15 @@ class Tick(NamedTuple):
     time_ns: int
 
 
-@dataclass(slots=True)
-class TensorRow:
+class TensorRow(msgspec.Struct):
     """Everything about one tensor, in the order of time."""
 
     number: int
     tensor: str
-    negotiations: list[Piece] = field(default_factory=list)
-    exchanges: list[Piece] = field(default_factory=list)
-    activities: list[Piece] = field(default_factory=list)
-    ticks: list[Tick] = field(default_factory=list)
+    negotiations: list[Piece] = msgspec.field(default_factory=list)
+    exchanges: list[Piece] = msgspec.field(default_factory=list)
+    activities: list[Piece] = msgspec.field(default_factory=list)
+    ticks: list[Tick] = msgspec.field(default_factory=list)
 
 
 def rows_of(records: Records[dict[str, Any]], spans: Sequence[Span]) -> list[TensorRow]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from stepwhy.importers.megascan.ranges import guesses_gaps
 from stepwhy.trace import NULL, Meta

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy import units
 
@@ -20,8 +21,7 @@ _MOST_BARS = 240
 _TALLEST = 1.8
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """One bar: the slowest of the steps it stands for.
 
     Args:
@@ -41,8 +41,7 @@ class Bar:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """Where a profiler watched: place and width in units of the drawing, and words."""
 
     x: float
@@ -50,8 +49,7 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class StepChart:
+class StepChart(msgspec.Struct, frozen=True):
     """Bars and lines.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy import units
 from stepwhy.report import watched
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 720, 96
 
 
-@dataclass(frozen=True, slots=True)
-class LevelChart:
+class LevelChart(msgspec.Struct, frozen=True):
     """One queue.
 
     Args:
@@ -67,8 +67,7 @@ def _chart(pipeline: Pipeline) -> LevelChart:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(msgspec.Struct, frozen=True):
     """Elements at the bottom of the picture and at its top."""
 
     floor: float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy import units
 from stepwhy.report import memory
@@ -15,8 +16,7 @@ WIDTH, HEIGHT = 720, 120
 _MOST_PICTURES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryChart:
+class MemoryChart(msgspec.Struct, frozen=True):
     """One allocator, device or process.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.report import placement as told
 from stepwhy.units import format_count
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 _DEEPEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One operation: the end of its name, and what the columns say."""
 
     name: str
@@ -31,8 +31,7 @@ class Row:
     source: str
 
 
-@dataclass(slots=True)
-class Branch:
+class Branch(msgspec.Struct):
     """One name scope.
 
     Args:
@@ -48,12 +47,11 @@ class Branch:
     path: str
     summary: str = ""
     elsewhere: int = 0
-    branches: dict[str, Branch] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
+    branches: dict[str, Branch] = msgspec.field(default_factory=dict)
+    rows: list[Row] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementView:
+class PlacementView(msgspec.Struct, frozen=True):
     """What the section shows.
 
     Args:
