@@ -192,3 +192,12 @@ def test_the_records_of_a_document_come_in_batches(monkeypatch):
     assert len(batches) > 10
     assert max(len(b.events) for b in batches) < 10
     assert [e.name for b in batches for e in b.events] == [str(i) for i in range(50)]
+
+
+def test_a_time_of_thousands_of_digits_is_one_whatever_stands_beside_it():
+    long = {"ph": "X", "name": "a", "ts": "9" * 5000, "dur": 1}
+    for others in ([], [{"ph": "X", "name": 2**32, "ts": 1}]):
+        health = Health()
+        found = read(json.dumps([long, *others]), 1 << 20, health)
+        assert plain(found) == [("X", "a", "", None, None, 0, 0, False)]
+        assert sum(item.count for item in health.counters) == len(others)

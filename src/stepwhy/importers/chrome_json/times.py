@@ -140,6 +140,8 @@ def text_of(value: Any) -> msgspec.Raw:
     Raises:
         msgspec.ValidationError: It is no number.
     """
+    if isinstance(value, str) and value.isascii() and _QUOTED.match(b'"%b"' % value.encode()):
+        return msgspec.Raw(value.encode())  # with more digits than can be converted, too
     number = msgspec.convert(value, int | float | None, strict=False)
     if number is None:
         return ABSENT
