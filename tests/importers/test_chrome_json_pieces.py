@@ -201,3 +201,23 @@ def test_a_time_of_thousands_of_digits_is_one_whatever_stands_beside_it():
         found = read(json.dumps([long, *others]), 1 << 20, health)
         assert plain(found) == [("X", "a", "", None, None, 0, 0, False)]
         assert sum(item.count for item in health.counters) == len(others)
+
+
+def test_a_record_that_holds_a_long_list_of_others_is_one():
+    inner = [{"ph": "X", "name": f"inner {i}", "ts": i, "dur": 1} for i in range(200)]
+    records = [{"ph": "X", "name": f"outer {i}", "ts": i, "dur": 1} for i in range(60)]
+    records[30]["args"] = {"list": inner}
+    health = Health()
+    found = read(json.dumps({"traceEvents": records}), 256, health)
+    assert [e.name for e in found.events] == [f"outer {i}" for i in range(60)]
+    assert found.complete
+    assert not health.counters
+
+
+def test_a_damaged_record_costs_only_itself_in_a_large_file():
+    records = [json.dumps({"ph": "X", "name": str(i), "ts": i, "dur": 1}) for i in range(60)]
+    records[30] = '{"ph": "X", "name": "torn", "args": {"list": [{'
+    health = Health()
+    found = read(f"[{', '.join(records)}]", 256, health)
+    assert {str(i) for i in range(60)} - {e.name for e in found.events} <= {"30", "31"}
+    assert "unreadable-record" in {item.counter for item in health.counters}

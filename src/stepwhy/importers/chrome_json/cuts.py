@@ -35,6 +35,8 @@ _BETWEEN = re.compile(
 _BETWEEN_OBJECTS = re.compile(rb'\}\s*,\s*(?=\{\s*")')
 # A wrong guess costs reading the piece once.
 _GUESSES = 4
+# No record is longer than so many pieces.
+_FARTHER = (4, 16, 64)
 # Pieces that are searched for a key before any object is guessed to be a record.
 _SEARCHED = 8
 LARGE = 1 << 26
@@ -121,9 +123,9 @@ def unclosed_end(data: bytes | mmap) -> int | None:
     return len(data) - len(tail) + len(kept) if kept.endswith(b"}") else None
 
 
-def cuts(data: bytes | mmap, position: int, end: int) -> Iterator[Cut]:
-    """The first places behind the next piece where the list may be cut, before `end`."""
-    begin = position + PIECE
+def cuts(data: bytes | mmap, position: int, end: int, pieces: int = 1) -> Iterator[Cut]:
+    """The first places behind so many pieces where the list may be cut, before `end`."""
+    begin = position + pieces * PIECE
     soon = min(begin + _SEARCHED * PIECE, end)
     for found in (
         list(islice(_BETWEEN.finditer(data, begin, soon), _GUESSES))
@@ -131,6 +133,14 @@ def cuts(data: bytes | mmap, position: int, end: int) -> Iterator[Cut]:
         or islice(_BETWEEN.finditer(data, soon, end), _GUESSES)
     ):
         yield Cut(found.start() + 1, found.end())
+
+
+def farther_cuts(data: bytes | mmap, position: int, end: Cut) -> Iterator[Cut]:
+    """The same farther ahead, up to the end: a record can hold a list of others."""
+    for pieces in _FARTHER:
+        yield from cuts(data, position, end.begin, pieces)
+    if position + _FARTHER[-1] * PIECE > end.begin:
+        yield end
 
 
 def next_record(data: bytes | mmap, position: int, end: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
@@ -13,6 +14,7 @@ from stepwhy.importers.chrome_json.cuts import (
     Tail,
     before_events,
     cuts,
+    farther_cuts,
     find_tail,
     first_record,
     header_around,
@@ -115,8 +117,9 @@ class Document(Generic[A]):
             if position >= len(self._data):  # the last record was whole, but no bracket follows
                 self._ended(position, complete=False)
                 return
-            guesses = self._guesses(position, tail)
-            batch, end = self._whole_piece(position, guesses)
+            last = self._end(tail)
+            guesses = list(cuts(self._data, position, last.begin)) or [last]
+            batch, end = self._whole_piece(position, guesses, last)
             if batch is not None:
                 yield batch
                 position = end
@@ -129,9 +132,9 @@ class Document(Generic[A]):
             if stretch.end is not End.GOAL:
                 self._ended(position, complete=stretch.end is End.LIST)
                 return
-        last = self._pieces.read(tail.events)
-        if last is not None:
-            yield last
+        batch = self._pieces.read(tail.events)
+        if batch is not None:
+            yield batch
 
     def _close(self) -> None:
         """Close a list that was never closed: what is damaged is looked at in other ways."""
@@ -151,17 +154,20 @@ class Document(Generic[A]):
             let_go(self._data, self._held_from, position)
             self._held_from = position
 
-    def _guesses(self, position: int, tail: Tail | None) -> list[Cut]:
-        end = Cut(len(self._data), len(self._data)) if tail is None else tail.cut
-        return list(cuts(self._data, position, end.begin)) or [end]
+    def _end(self, tail: Tail | None) -> Cut:
+        return Cut(len(self._data), len(self._data)) if tail is None else tail.cut
 
-    def _whole_piece(self, position: int, guesses: list[Cut]) -> tuple[Batch[A] | None, int]:
+    def _whole_piece(
+        self, position: int, guesses: list[Cut], last: Cut
+    ) -> tuple[Batch[A] | None, int]:
         """A piece that is whole, and where the next one begins."""
-        for cut in guesses:
+        for cut in chain(guesses, farther_cuts(self._data, position, last)):
             text = b"".join((b"[", memoryview(self._data)[position : cut.end], b"]"))
             batch = self._pieces.read(text)
             if batch is not None:
                 return batch, cut.begin
+            if not self._pieces.ended_early:  # nothing that follows would mend it
+                break
         return None, position
 
     def _converted(self, records: list[Any]) -> Batch[A]:

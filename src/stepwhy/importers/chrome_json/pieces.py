@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health
 
 NOT_JSON = (msgspec.DecodeError, RecursionError)
+_CUT_OFF = "truncated"  # says msgspec of a text that could go on
 _TIMES = ("ts", "dur")
 
 
@@ -43,6 +44,8 @@ class Pieces(Generic[A]):
         self._event: Any = event[args]
         self._typed: Any = msgspec.json.Decoder(list[self._event])  # type: ignore[name-defined]
         self._raw = msgspec.json.Decoder(list[msgspec.Raw])
+        self.ended_early = False
+        """Whether the last text that was no list only lacked its end, as behind a wrong guess."""
 
     def read(self, text: bytes | msgspec.Raw) -> Batch[A] | None:
         """The records of a JSON list, None where the text is none."""
@@ -53,7 +56,8 @@ class Pieces(Generic[A]):
                 pass
             try:
                 raws = self._raw.decode(text)
-            except NOT_JSON:
+            except NOT_JSON as error:
+                self.ended_early = _CUT_OFF in str(error)
                 return None
             return self.convert(map(_object, raws))
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from stepwhy.importers.chrome_json.cuts import Cut, Tail, cuts, find_tail, first_record
+from stepwhy.importers.chrome_json.cuts import (
+    Cut,
+    Tail,
+    cuts,
+    farther_cuts,
+    find_tail,
+    first_record,
+)
 from stepwhy.importers.chrome_json.pieces import Pieces
 from stepwhy.importers.chrome_json.text import BYTE_ORDER_MARK, is_utf8
 from stepwhy.importers.kineto.arguments import KinetoArgs
@@ -93,11 +101,14 @@ class PlainDocument:
     def _piece(self, position: int) -> tuple[Batch[KinetoArgs], int]:
         """Some records that are not all plain, and where the next one begins."""
         end = self._tail.cut
-        for cut in list(cuts(self._data, position, end.begin)) or [end]:
+        guesses = list(cuts(self._data, position, end.begin)) or [end]
+        for cut in chain(guesses, farther_cuts(self._data, position, end)):
             batch = self._pieces.read(self._list(position, cut))
             if batch is not None:
                 self._count(len(batch.events))
                 return batch, cut.begin
+            if not self._pieces.ended_early:
+                break
         raise NotPlainError
 
     def _list(self, position: int, cut: Cut) -> bytes:
