@@ -1,6 +1,7 @@
 """Call trees: parents, self time, innermost slices, and slices that overlap without nesting."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import Timeline
@@ -19,10 +20,25 @@ def drawn(*spans, kinds=None):
     return line.trace()
 
 
+def depths(nesting):
+    """The number of slices around each one."""
+    found = []
+    for parent in nesting.parent.tolist():
+        found.append(0 if parent == NO_PARENT else found[parent] + 1)
+    return found
+
+
+def assert_equal(one, other):
+    for name in ("parent", "self_ns", "cut", "cut_end_ns"):
+        values = getattr(one, name)
+        assert values.tolist() == getattr(other, name).tolist(), name
+        assert values.dtype == getattr(other, name).dtype
+
+
 def test_a_call_tree():
     nesting = nest(drawn((0, 100), (10, 40), (20, 30), (50, 60), (120, 130)))
     assert nesting.parent.tolist() == [NO_PARENT, 0, 1, 0, NO_PARENT]
-    assert nesting.depth.tolist() == [0, 1, 2, 1, 0]
+    assert depths(nesting) == [0, 1, 2, 1, 0]
     assert nesting.self_ns.tolist() == [60, 20, 10, 10, 10]
 
 
@@ -50,7 +66,6 @@ def test_device_streams_do_not_nest():
     nesting = nest(trace)
     assert nesting.parent.tolist() == [NO_PARENT, NO_PARENT]
     assert nesting.self_ns.tolist() == [10, 3]
-    assert not nesting.levels
 
 
 spans = st.tuples(st.integers(-10, 40), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
@@ -82,7 +97,7 @@ def test_at_every_nanosecond_the_deepest_slice_is_the_innermost(chosen_spans):
     time = innermost_time(trace, nesting, trace.is_kind(Kind.OP))
     for t in range(-11, 60):
         around = [row for row in rows if starts[row] <= t < ends[row]]
-        deepest = max(around, key=lambda row: nesting.depth[row], default=NO_PARENT)
+        deepest = max(around, key=depths(nesting).__getitem__, default=NO_PARENT)
         assert innermost_at(trace, nesting, rows, starts, t) == deepest
         is_op = deepest != NO_PARENT and trace.slices.kind[deepest] == Kind.OP
         assert time.within(np.asarray([t]), np.asarray([t + 1])).tolist() == [is_op]
@@ -93,8 +108,7 @@ def test_pieces_give_what_all_at_once_gives(monkeypatch):
     whole = nest(drawn(*many))
     monkeypatch.setattr(nesting_pass, "_PIECE", 5)
     pieces = nest(drawn(*many))
-    for name in ("parent", "depth", "self_ns", "cut", "cut_end_ns"):
-        assert getattr(pieces, name).tolist() == getattr(whole, name).tolist()
+    assert_equal(pieces, whole)
     assert whole.cut_end_ns.tolist() == list(range(15, 400, 20))
 
 
@@ -123,7 +137,7 @@ def test_under():
 
 def test_nothing_to_nest():
     nesting = nest(Timeline().trace())
-    assert len(nesting.parent) == len(nesting.levels) == 0
+    assert len(nesting.parent) == len(nesting.self_ns) == len(nesting.cut) == 0
 
 
 def test_a_deep_tree_passes_its_value_down_every_level():
@@ -135,3 +149,48 @@ def test_a_deep_tree_passes_its_value_down_every_level():
     trace = line.trace()
     inside = under(trace, nest(trace), Kind.INPUT)
     assert inside.tolist() == [False] + [True] * (depth - 1)
+
+
+trees = st.lists(st.tuples(spans, st.sampled_from(["a", "b", "stream"])), max_size=25)
+
+
+def traced(rows):
+    line = Timeline(unit_ns=1)
+    tracks = {"a": line.thread(name="a"), "b": line.thread(name="b"), "stream": line.stream()}
+    for span, track in rows:
+        line.add(tracks[track], Kind.KERNEL if track == "stream" else Kind.OP, *span)
+    return line.trace()
+
+
+@pytest.mark.usefixtures("kernels")
+@FEW
+@given(trees)
+def test_kernels_nest_as_the_slower_way_does(rows):
+    trace = traced(rows)
+    slowly = nest(trace)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting_pass, "_MANY", 0)
+        assert_equal(nest(trace), slowly)
+
+
+@pytest.mark.usefixtures("kernels")
+@FEW
+@given(trees, st.data())
+def test_kernels_pass_values_on_as_the_slower_way_does(rows, data):
+    nesting = nest(traced(rows))
+    for dtype, null in ((np.int8, 0), (np.int32, NO_PARENT)):
+        values = st.lists(st.integers(null, 3), min_size=len(rows), max_size=len(rows))
+        own = np.array(data.draw(values), dtype=dtype)
+        expected = inherited(nesting.parent.tolist(), own.tolist(), null)
+        assert inherit(nesting, own, null).tolist() == expected
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(nesting_pass, "_MANY", 0)
+            found = inherit(nesting, own, null)
+        assert (found.tolist(), found.dtype) == (expected, own.dtype)
+
+
+def inherited(parent, own, null):
+    values = []
+    for above, value in zip(parent, own, strict=True):
+        values.append(values[above] if value == null and above != NO_PARENT else value)
+    return values

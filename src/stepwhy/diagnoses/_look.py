@@ -12,7 +12,7 @@ from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.grouping import numbered
 from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.nesting import climb
+from stepwhy.passes.nesting import climb, inherit
 from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind
 
@@ -157,12 +157,10 @@ def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
 
     NOWHERE where there is none.
     """
-    nesting, own = facts.nesting, nearest(facts, *kinds)
-    values = own.copy()
-    for rows in nesting.levels:
-        above = values[nesting.parent[rows]]
-        values[rows] = np.where(above == NOWHERE, own[rows], above)
-    return values
+    parent, own = facts.nesting.parent, nearest(facts, *kinds)
+    around = np.append(own, np.int32(NOWHERE))[parent]
+    is_outermost = (around == NOWHERE) & facts.trace.is_kind(*kinds)
+    return inherit(facts.nesting, np.where(is_outermost, own, np.int32(NOWHERE)), null=NOWHERE)
 
 
 def source_lines(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -35,6 +35,7 @@ import numpy as np
 from stepwhy.diagnoses._look import NOWHERE, by_key, merged, nearest
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.launches import NO_CALL
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -135,11 +136,9 @@ def _own_ns(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _named_by(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The slice that names each: the framework operation that launched it, or itself; (rows,)."""
-    caller = np.full(len(facts.trace.slices), NOWHERE, dtype=np.int64)
-    caller[facts.launches.device_rows] = facts.launches.call_row
     ops = nearest(facts, Kind.OP)
-    call = caller[rows]
-    op = np.where(call == NOWHERE, NOWHERE, ops[call])
+    call = facts.launches.calls_of(rows)
+    op = np.where(call == NO_CALL, NOWHERE, ops[call])
     named: NDArray[np.int64] = np.where(op == NOWHERE, rows, op)
     return named
 

@@ -24,4 +24,9 @@ KERNELS: dict[str, Entry] = {
     "enclose_events": Entry("xplane_rows", 5),
     "nearest_events": Entry("xplane_rows", 4),
     "group_rows": Entry("xplane_rows", 1),
+    "merge_rows": Entry("slice_rows", 1),
+    "hang_slices": Entry("slice_rows", 1),
+    "without_children": Entry("slice_rows", 3),
+    "inherit_halves": Entry("slice_rows", 4),
+    "inherit_bytes": Entry("slice_rows", 4),
 }

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.sums import total_of
 
 if TYPE_CHECKING:
@@ -35,15 +34,16 @@ def clocks_disagree(
         steps: Its steps.
         activities: Its devices.
     """
-    known = launches.call_row != NO_CALL
-    work, calls = launches.device_rows[known], launches.call_row[known]
+    work, calls = launches.joined
     if not len(work):
         return False
     called_at = trace.slices.start_ns[calls]
     early = trace.slices.start_ns[work] < called_at
     if early.sum() > _MOST_EARLY * len(work):
         return True
-    launched_ns = total_of(trace.slices.dur_ns[work[_within(steps, called_at)]])
+    in_steps = _within(steps, called_at)
+    del early, called_at
+    launched_ns = total_of(trace.slices.dur_ns[work[in_steps]])
     seen_ns = sum(int(a.busy.within(steps.starts, steps.ends).sum()) for a in activities)
     return seen_ns < _LEAST_SEEN * launched_ns
 

@@ -51,8 +51,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 def intervals_of(trace: Trace, rows: NDArray[np.int64]) -> Intervals:
     """The union of some slices."""
-    starts = trace.slices.start_ns[rows]
-    return Intervals.of(starts, starts + trace.slices.dur_ns[rows])
+    return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
 
 
 def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> list[Activity]:

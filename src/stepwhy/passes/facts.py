@@ -96,12 +96,15 @@ class Facts:
         NO_PARENT where there is none.
         """
         if kinds not in self._nearest:
-            count = len(self.trace.slices)
-            own = np.where(self.trace.is_kind(*kinds), np.arange(count), NO_PARENT)
-            self._nearest[kinds] = nesting_pass.inherit(
-                self.nesting, own.astype(np.int32), NO_PARENT
-            )
+            self._nearest[kinds] = self._find_nearest(self.trace.is_kind(*kinds))
         return self._nearest[kinds]
+
+    def _find_nearest(self, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
+        nowhere = np.int32(NO_PARENT)
+        if not wanted.any():
+            return np.broadcast_to(nowhere, len(wanted))  # one value in memory
+        own = np.where(wanted, np.arange(len(wanted), dtype=np.int32), nowhere)
+        return nesting_pass.inherit(self.nesting, own, NO_PARENT)
 
     @cached_property
     def activities(self) -> list[Activity]:

@@ -41,7 +41,8 @@ class Intervals(msgspec.Struct, frozen=True):
     def of(cls, starts: Times, ends: Times) -> Intervals:
         """The union of arbitrary intervals; those without length vanish."""
         keep = ends > starts
-        starts, ends = starts[keep], ends[keep]
+        if not keep.all():
+            starts, ends = starts[keep], ends[keep]
         if not len(starts):
             return cls.empty()
         if (starts[1:] < starts[:-1]).any():
@@ -60,7 +61,9 @@ class Intervals(msgspec.Struct, frozen=True):
         edges = np.concatenate([begins, ends])
         order = np.argsort(edges, kind="stable")
         edges = edges[order]
-        depth = np.cumsum(np.where(order < len(begins), 1, -1), dtype=np.int32)
+        step = np.where(order < len(begins), np.int8(1), np.int8(-1))
+        del order
+        depth = np.cumsum(step, dtype=np.int32)
         last = np.append(edges[1:] > edges[:-1], True) if len(edges) else np.empty(0, dtype=bool)
         edges, inside = edges[last], depth[last] > 0
         changed = np.append(True, inside[1:] != inside[:-1]) if len(edges) else inside

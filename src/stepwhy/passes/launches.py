@@ -38,6 +38,24 @@ class Launches(msgspec.Struct, frozen=True):
     blocking_calls: NDArray[np.int64]
     reused: bool = False
 
+    @property
+    def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Device slices of which the call is known, and their calls; twice (joined,)."""
+        known = self.call_row != NO_CALL
+        if known.all():
+            return self.device_rows, self.call_row
+        return self.device_rows[known], self.call_row[known]
+
+    def calls_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The host call that caused each of some slices, NO_CALL where none is known; (rows,)."""
+        found = np.full(len(rows), NO_CALL, dtype=np.int64)
+        if len(self.device_rows):
+            place = np.searchsorted(self.device_rows, rows)
+            place[place == len(self.device_rows)] = 0
+            is_one = self.device_rows[place] == rows
+            found[is_one] = self.call_row[place[is_one]]
+        return found
+
 
 def join_launches(trace: Trace) -> Launches:
     """Join device slices with the calls that caused them."""

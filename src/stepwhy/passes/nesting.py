@@ -5,23 +5,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import numpy as np
 
+from stepwhy import native
 from stepwhy.passes.call_tree import NO_PARENT, hang
 from stepwhy.passes.grouping import by_code
 from stepwhy.passes.intervals import Intervals
 from stepwhy.trace import Kind, Role
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from stepwhy.native import Kernel
     from stepwhy.trace import Trace
+    from stepwhy.trace.model import Columns
 
     Rows = NDArray[np.int64]
     Times = NDArray[np.int64]
@@ -31,32 +35,38 @@ if TYPE_CHECKING:
 _LONGEST_NS = 2**62
 # Slices that are nested at once: their columns fit into the processor's cache.
 _PIECE = 1 << 15
+# Slices from which on the 40 ms that loading kernels takes are worth it.
+_MANY = 1 << 19
+# Kernels that pass values on, by the bytes of a value.
+_INHERITING = {1: "inherit_bytes", 4: "inherit_halves"}
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Nesting:
+class Nesting(msgspec.Struct, frozen=True, dict=True):
     """The call tree of every host thread and executor lane.
 
     Args:
+        slices: What is nested.
         parent: Row of the enclosing slice, NO_PARENT at the top and on device streams; (slices,).
-        depth: Number of enclosing slices; (slices,).
-        self_ns: Duration not covered by children, ns; (slices,).
         cut: Slices that reach beyond their parents, ascending; (cut,).
         cut_end_ns: Ends of these, as they were cut, ns; (cut,).
     """
 
+    slices: Columns
     parent: NDArray[np.int32]
-    depth: NDArray[np.int32]
-    self_ns: NDArray[np.int64]
     cut: Rows
     cut_end_ns: Times
 
     @cached_property
-    def levels(self) -> list[NDArray[np.int32]]:
-        """The slices of each depth below the top, ascending: those of depth 1, of depth 2, ..."""
-        deep = np.flatnonzero(self.depth).astype(np.int32)
-        rows, first = by_code(self.depth[deep])
-        return np.split(deep[rows], first[1:]) if len(deep) else []
+    def self_ns(self) -> Times:
+        """Duration not covered by children, ns; (slices,)."""
+        own: Times = self.slices.dur_ns.copy()
+        own[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
+        kernel = native.kernel("without_children") if len(own) >= _MANY else None
+        if kernel is None:
+            return _without_children(self.parent, own)
+        kernel(self.parent.ctypes.data, len(own), own.ctypes.data)
+        return own
 
     def ends(self, trace: Trace, rows: Rows) -> Times:
         """Ends of some slices, of those that were cut as they were cut, ns; (rows,)."""
@@ -70,28 +80,56 @@ class Nesting:
 
 def nest(trace: Trace) -> Nesting:
     """Nest the slices of every track on which slices call each other."""
+    kernel = native.kernel("hang_slices") if len(trace.slices) >= _MANY else None
+    return _nest(trace) if kernel is None else _nest_by(kernel, trace)
+
+
+def _nest_by(kernel: Kernel, trace: Trace) -> Nesting:
+    """As `nest`, by the kernel `hang_slices`."""
+    slices, roles = trace.slices, trace.tracks.role
+    starts, durations, tracks = (
+        np.ascontiguousarray(c) for c in (slices.start_ns, slices.dur_ns, slices.track)
+    )
+    is_called = roles != Role.STREAM
+    last = np.full(len(roles), NO_PARENT, dtype=np.int32)
+    parent = np.empty(len(slices), dtype=np.int32)
+    ends = np.empty(len(slices), dtype=np.int64)
+    # The fields of the kernel, in its order.
+    columns = (starts, durations, tracks, is_called, last, parent, ends)
+    fields = [len(slices), *(column.ctypes.data for column in columns)]
+    cut = _NO_ROWS
+    if kernel(np.array(fields, dtype=np.int64).ctypes.data):
+        cut = np.flatnonzero(ends != starts + durations)
+    return Nesting(slices, parent, cut, ends[cut])
+
+
+def _nest(trace: Trace) -> Nesting:
+    """As `nest`, many slices at a time."""
     slices, roles = trace.slices, trace.tracks.role
     parent = np.full(len(slices), NO_PARENT, dtype=np.int32)
-    depth = np.zeros(len(slices), dtype=np.int32)
-    self_ns = slices.dur_ns.copy()
-    cuts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
-    called = np.flatnonzero((roles != Role.STREAM)[slices.track]) if len(slices) else cuts[0][0]
+    cuts = [(_NO_ROWS, _NO_ROWS)]
+    called = np.flatnonzero((roles != Role.STREAM)[slices.track]) if len(slices) else _NO_ROWS
     for rows, starts, ends in _pieces(trace, called):
         tree = hang(starts, ends)
         hung = np.flatnonzero(tree.parent != NO_PARENT)
-        above = tree.parent[hung]
-        parent[rows[hung]] = rows[above]
-        depth[rows] = tree.depth
-        own = tree.ends - starts
+        parent[rows[hung]] = rows[tree.parent[hung]]
         if tree.ends is not ends:
             was_cut = np.flatnonzero(tree.ends != ends)
             shift = trace.slices.start_ns[rows[was_cut]] - starts[was_cut]
             cuts.append((rows[was_cut], tree.ends[was_cut] + shift))
-        np.subtract.at(own, above, own[hung])
-        self_ns[rows] = own
     cut, cut_end_ns = (np.concatenate(column) for column in zip(*cuts, strict=True))
     order = np.argsort(cut)
-    return Nesting(parent, depth, self_ns, cut[order], cut_end_ns[order])
+    return Nesting(slices, parent, cut[order], cut_end_ns[order])
+
+
+def _without_children(parent: NDArray[np.int32], durations: Times) -> Times:
+    """Durations without those of the slices that have each for their parent, ns; (slices,)."""
+    own = durations.copy()
+    for first in range(0, len(parent), _PIECE):
+        above = parent[first : first + _PIECE]
+        hung = np.flatnonzero(above != NO_PARENT)
+        np.subtract.at(own, above[hung], durations[first + hung])
+    return own
 
 
 def _pieces(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
@@ -152,7 +190,7 @@ def innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) ->
         nesting: Its call trees.
         chosen: Whether each slice is chosen; those on device streams are not; (slices,).
     """
-    around = np.append(chosen, False)[nesting.parent]
+    around = taken(chosen, nesting.parent) & (nesting.parent != NO_PARENT)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
     starts = trace.slices.start_ns
     inside, outside = nesting.ends(trace, entered), nesting.ends(trace, left)
@@ -186,11 +224,35 @@ def inherit(nesting: Nesting, own: NDArray[Value], null: int = 0) -> NDArray[Val
         own: A value per slice; (slices,).
         null: The value that means 'none of its own'.
     """
+    name = _INHERITING.get(own.itemsize, "") if len(own) >= _MANY else ""
+    kernel = native.kernel(name) if name else None
     values = own.copy()
-    for rows in nesting.levels:
-        heirs = rows[values[rows] == null]
-        values[heirs] = values[nesting.parent[heirs]]
+    if kernel is None:
+        heirs, heads = _inheritance(nesting.parent, own != null)
+        values[heirs] = own[heads]
+        return values
+    parent = np.ascontiguousarray(nesting.parent)
+    kernel(parent.ctypes.data, len(own), values.ctypes.data, null)
     return values
+
+
+def _inheritance(parent: NDArray[np.int32], holds: NDArray[np.bool_]) -> tuple[Rows, Rows]:
+    """Slices for which something does not hold, and the nearest around them for which it does.
+
+    While it does not hold for the slice that was found, what that one found takes its place: so
+    that they leap further in every round.
+    """
+    if not holds.any():
+        return _NO_ROWS, _NO_ROWS
+    at = parent.copy()
+    heirs = np.flatnonzero(~holds & (parent != NO_PARENT))
+    climbing = heirs[~holds[at[heirs]]]
+    while len(climbing):
+        at[climbing] = at[at[climbing]]
+        climbing = climbing[at[climbing] != NO_PARENT]
+        climbing = climbing[~holds[at[climbing]]]
+    heirs = heirs[at[heirs] != NO_PARENT]
+    return heirs, at[heirs].astype(np.int64)
 
 
 # Slices of which so many more are asked for than there are, or all, are answered at once.

@@ -236,11 +236,10 @@ def _device_bounds(
     trace: Trace, launches: Launches, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Windows [B(i-1), B(i)) with B(i) = the later of host end and device end of step i."""
-    known = launches.call_row != NO_CALL
-    if not known.any():
+    device_rows, calls = launches.joined
+    if not len(calls):
         return None
-    device_rows = launches.device_rows[known]
-    called_at = trace.slices.start_ns[launches.call_row[known]]
+    called_at = trace.slices.start_ns[calls]
     step = np.searchsorted(starts, called_at, side="right") - 1
     inside = (step >= 0) & (called_at < ends[np.maximum(step, 0)])
     if not inside.any():

@@ -25,6 +25,8 @@ _BACKWARD = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
 # A thread whose work is backward operations to at least this share is the engine's: the loop's
 # own thread runs forward and optimizer, too.
 _ENGINE = 0.8
+# Slices that are added up at a time.
+_PIECE = 1 << 16
 
 
 class Threads(msgspec.Struct, frozen=True):
@@ -65,12 +67,12 @@ def find_threads(trace: Trace) -> Threads:
 
 def _work_ns(trace: Trace) -> NDArray[np.float64]:
     """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
-    slices = trace.slices
-    work = trace.is_kind(*_WORK)
-    durations = slices.dur_ns[work].astype(np.float64)
-    return np.bincount(slices.track[work], weights=durations, minlength=len(trace.tracks)).astype(
-        np.float64
-    )
+    slices, work = trace.slices, trace.is_kind(*_WORK)
+    found = np.zeros(len(trace.tracks))
+    for first in range(0, len(work), _PIECE):
+        some = first + np.flatnonzero(work[first : first + _PIECE])
+        found += np.bincount(slices.track[some], slices.dur_ns[some], len(found))
+    return found
 
 
 def _engine(trace: Trace) -> list[int]:

@@ -13,7 +13,8 @@ import numpy as np
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
-from stepwhy.trace.schema import COLUMNS, NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
+from stepwhy.trace.order import order_all
+from stepwhy.trace.schema import NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,15 +29,6 @@ _DEFAULTS: dict[tuple[Table, str], int] = {
     for table in TABLES
     for c in columns_of(table)
 }
-_BY_TIME: dict[Table, str] = {
-    "counters": "time_ns",
-    "marks": "start_ns",
-    "events": "start_ns",
-    "levels": "time_ns",
-    "allocations": "time_ns",
-}
-# Columns that hold rows of slices.
-_OF_SLICES = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")
 
 
 class TraceBuilder:
@@ -190,51 +182,3 @@ def _joined(parts: list[Block], null: int) -> Block:
     if all((part[:1] == null).all() and (part == null).all() for part in parts):
         return np.broadcast_to(parts[0].dtype.type(null), sum(map(len, parts)))
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
-def order_all(tables: Mapping[Table, Columns]) -> None:
-    """Put every table that has an order into it, in place.
-
-    Raises:
-        ValueError: A table refers to a slice that is not there.
-    """
-    _order_slices(tables)
-    for table, column in _BY_TIME.items():
-        reorder(tables[table], np.argsort(getattr(tables[table], column), kind="stable"))
-
-
-def reorder(columns: Columns, order: Any) -> None:
-    """Put the rows of a table into another order, in place."""
-    for name, values in vars(columns).items():
-        if values.strides != (0,):  # else all rows are alike
-            setattr(columns, name, values[order])
-
-
-def _order_slices(tables: Mapping[Table, Columns]) -> None:
-    """Order slices by start, then longest first; what refers to slices follows them.
-
-    Raises:
-        ValueError: A table refers to a slice that is not there.
-    """
-    slices = tables["slices"]
-    order = _parents_first(slices.start_ns, slices.dur_ns)
-    reorder(slices, order)
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    for table, name in _OF_SLICES:
-        rows = getattr(tables[table], name)
-        if ((rows < 0) | (rows >= len(place))).any():
-            # Indexing would take -1 for the last slice.
-            raise ValueError(f"{table}.{name}: a row outside [0, {len(place)})")
-        setattr(tables[table], name, place[rows])
-
-
-def _parents_first(start_ns: Block, dur_ns: Block) -> Block:
-    """The order by start, then longest first; files are nearly in it, and few starts are equal."""
-    order = np.argsort(start_ns, kind="stable")
-    starts = start_ns[order]
-    same = starts[1:] == starts[:-1]
-    equal = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    rows = order[equal]
-    order[equal] = rows[np.lexsort((-dur_ns[rows], start_ns[rows]))]
-    return order

@@ -122,7 +122,8 @@ class Trace(msgspec.Struct, frozen=True):
 
     def ends(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """End of some slices, shape (rows,), ns."""
-        ends: NDArray[np.int64] = self.slices.start_ns[rows] + self.slices.dur_ns[rows]
+        ends: NDArray[np.int64] = self.slices.start_ns[rows]
+        ends += self.slices.dur_ns[rows]
         return ends
 
     def is_kind(self, *kinds: Kind) -> NDArray[np.bool_]:

@@ -1,0 +1,161 @@
+"""Puts the rows of tables into the order that the schema promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from stepwhy import native
+from stepwhy.trace.schema import COLUMNS, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepwhy.native import Kernel
+    from stepwhy.trace.model import Columns
+
+    Block = NDArray[Any]
+    Order = NDArray[np.signedinteger[Any]]
+
+Value = TypeVar("Value", bound=np.generic)
+
+_BY_TIME: dict[Table, str] = {
+    "counters": "time_ns",
+    "marks": "start_ns",
+    "events": "start_ns",
+    "levels": "time_ns",
+    "allocations": "time_ns",
+}
+# Columns that hold rows of slices.
+_OF_SLICES = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")
+
+# Slices from which on the 40 ms that loading kernels takes are worth it.
+_MANY = 1 << 19
+# Rows that are ordered by 32 bits, and runs of them that are merged two at a time.
+_MOST_ROWS = 1 << 31
+_MOST_RUNS = 1 << 9
+# Rows that are looked up at a time.
+_PIECE = 1 << 16
+
+
+def order_all(tables: Mapping[Table, Columns]) -> None:
+    """Put every table that has an order into it, in place.
+
+    Raises:
+        ValueError: A table refers to a slice that is not there.
+    """
+    _order_slices(tables)
+    for table, column in _BY_TIME.items():
+        times = getattr(tables[table], column)
+        if (times[1:] < times[:-1]).any():
+            reorder(tables[table], np.argsort(times, kind="stable"))
+
+
+def reorder(columns: Columns, order: Order) -> None:
+    """Put the rows of a table into another order, in place."""
+    for name, values in vars(columns).items():
+        if values.strides != (0,):  # else all rows are alike
+            setattr(columns, name, taken(values, order))
+
+
+def taken(values: NDArray[Value], rows: Order) -> NDArray[Value]:
+    """As `values[rows]` of rows from 0 on; for others any value, if there is one at all.
+
+    NumPy looks up with 64 bits: these are not held for all rows at once.
+    """
+    found = np.empty(len(rows), dtype=values.dtype)
+    for first in range(0, len(rows), _PIECE):
+        some = slice(first, first + _PIECE)
+        # With this mode, NumPy writes where it is told to.
+        np.take(values, rows[some], out=found[some], mode="clip")
+    return found
+
+
+def _order_slices(tables: Mapping[Table, Columns]) -> None:
+    """Order slices by start, then longest first; what refers to slices follows them.
+
+    Raises:
+        ValueError: A table refers to a slice that is not there.
+    """
+    slices = tables["slices"]
+    for table, name in _OF_SLICES:
+        rows = getattr(tables[table], name)
+        if ((rows < 0) | (rows >= len(slices))).any():
+            # Indexing would take -1 for the last slice.
+            raise ValueError(f"{table}.{name}: a row outside [0, {len(slices)})")
+    order = parents_first(slices.start_ns, slices.dur_ns)
+    if order is None:
+        return
+    reorder(slices, order)
+    if any(len(getattr(tables[table], name)) for table, name in _OF_SLICES):
+        _follow(tables, order)
+
+
+def _follow(tables: Mapping[Table, Columns], order: Order) -> None:
+    """Let what refers to slices refer to their new rows."""
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    for table, name in _OF_SLICES:
+        setattr(tables[table], name, place[getattr(tables[table], name)])
+
+
+def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
+    """The order by start, then longest first, of equals the first one first; None in that order.
+
+    Files are runs in that order, one for each thread or a few more.
+
+    Args:
+        start_ns: Starts; (rows,).
+        dur_ns: Durations; (rows,).
+    """
+    same = start_ns[1:] == start_ns[:-1]
+    behind = start_ns[1:] < start_ns[:-1]
+    behind |= same & (dur_ns[1:] > dur_ns[:-1])
+    breaks = np.flatnonzero(behind) + 1
+    del same, behind
+    if not len(breaks):
+        return None
+    few = len(breaks) < _MOST_RUNS and _MANY <= len(start_ns) < _MOST_ROWS
+    merge = native.kernel("merge_rows") if few else None
+    if merge is not None:
+        return _merged(merge, start_ns, dur_ns, [0, *breaks.tolist(), len(start_ns)])
+    return _sorted(start_ns, dur_ns)
+
+
+def _sorted(start_ns: Block, dur_ns: Block) -> Order:
+    """As `parents_first`: few starts are equal."""
+    order = np.argsort(start_ns, kind="stable")
+    starts = start_ns[order]
+    same = starts[1:] == starts[:-1]
+    del starts
+    equal = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    rows = order[equal]
+    order[equal] = rows[np.lexsort((-dur_ns[rows], start_ns[rows]))]
+    return order
+
+
+def _merged(merge: Kernel, start_ns: Block, dur_ns: Block, bounds: list[int]) -> Order:
+    """As `parents_first`, of rows in few runs: the two neighbours that are shortest, and so on.
+
+    Args:
+        merge: The kernel `merge_rows`.
+        start_ns: Starts; (rows,).
+        dur_ns: Durations; (rows,).
+        bounds: Where each run begins, and the number of rows.
+    """
+    starts, durations = np.ascontiguousarray(start_ns), np.ascontiguousarray(dur_ns)
+    order = np.arange(len(starts), dtype=np.int32)
+    spare = np.empty(len(starts) // 2, dtype=np.int32)
+    addresses = [array.ctypes.data for array in (starts, durations, order, spare)]
+    while len(bounds) > 2:
+        place = min(range(len(bounds) - 2), key=lambda p: bounds[p + 2] - bounds[p])
+        fields = np.array([*addresses, *bounds[place : place + 3]], dtype=np.int64)
+        merge(fields.ctypes.data)
+        del bounds[place + 1]
+    return order
+
+
+__all__ = ["order_all", "parents_first", "reorder", "taken"]
