@@ -3,29 +3,43 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.chrome_samples import pair, source_of, x
 
-from stepwhy.importers.chrome_json import read_records
-from stepwhy.importers.chrome_spans import async_spans_of, close_list, read_ids, spans_of
+from stepwhy.importers import chrome_pairs
+from stepwhy.importers.chrome_json import Collector, Document
+from stepwhy.importers.chrome_spans import (
+    ASYNC,
+    ON_THREAD,
+    Identified,
+    Identities,
+    async_spans_of,
+    of_phase,
+    spans_of,
+)
 from stepwhy.importers.source import Source
 from stepwhy.trace import Health
 
 
 def ranges(events, *, detached=False, data=None):
     """Ranges (name, start_us, dur_us) by start, and the health of reading them."""
-    health = Health()
-    source = close_list(source_of(events if data is None else data), health)
-    records = read_records(source, dict[str, Any], health)
-    if detached:
-        found = async_spans_of(records, read_ids(source, len(records.events)), health)
-    else:
-        found = spans_of(records, health)
-    found.sort(key=lambda s: (s.start_ns, -s.dur_ns))
-    names = [(records.events[s.first].name, s.start_ns / 1000, s.dur_ns / 1000) for s in found]
-    return names, health
+    health, collector, identities = Health(), Collector(), Identities()
+    source = source_of(events if data is None else data)
+    document = Document(source, dict[str, Any], health, event=Identified, may_be_unclosed=True)
+    for batch in document:
+        rows = of_phase(batch, ASYNC if detached else ON_THREAD)
+        more = identities.of([batch.events[i] for i in rows]) if detached else {}
+        collector.add(batch, rows, **more)
+    table = collector.finish()
+    spans = (async_spans_of if detached else spans_of)(table, health)
+    found = [
+        (table.title_of(table.use[spans.first[i]])[0], start / 1000, dur / 1000)
+        for i, start, dur in zip(range(len(spans)), spans.start_ns, spans.dur_ns, strict=True)
+    ]
+    return sorted(found, key=lambda r: (r[1], -r[2])), health
 
 
 def counters(health):
@@ -163,5 +177,62 @@ def test_other_texts_stay_as_they_are(data):
 
 
 def test_an_archive_that_ends_early_is_not_closed():
+    health = Health()
     source = Source(TEXT.encode(), "sample", truncated=True)
-    assert close_list(source, Health()) is source
+    batches = list(Document(source, dict[str, Any], health, may_be_unclosed=True))
+    assert sum(len(b.events) for b in batches) == 2
+    assert counters(health) == {"json-truncated": 1}
+
+
+def test_a_list_that_is_never_closed_is_whole_in_spite_of_damage():
+    found, health = ranges(None, data=TEXT.replace('"name": "a"', '"name": NaN"') + ",\n")
+    assert found == [("b", 2, 3)]
+    assert counters(health) == {"unclosed-list": 1, "unreadable-record": 1}
+
+
+def one_by_one(key, begins, name):
+    """Pairs, open begins and ends without one, as the documentation of `pair` says."""
+    stacks, pairs, homeless = {}, [], 0
+    for at, (one, is_begin, called) in enumerate(zip(key, begins, name, strict=True)):
+        stack = stacks.setdefault(one, [])
+        if is_begin:
+            stack.append(at)
+        elif stack:
+            same = [i for i, begin in enumerate(stack) if name[begin] == called]
+            pairs.append((stack.pop(same[-1] if called and same else -1), at))
+        else:
+            homeless += 1
+    return sorted(pairs), sum(map(len, stacks.values())), homeless
+
+
+moves = st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 2))
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(st.lists(moves, max_size=60), st.sampled_from([1, 7, 1000]))
+def test_many_records_pair_as_they_would_one_by_one(records, chunk):
+    records.sort(key=lambda r: r[0])
+    key, begins, name = (np.asarray([r[i] for r in records]) for i in range(3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chrome_pairs, "_CHUNK", chunk)
+        found = chrome_pairs.pair(key.astype(np.int32), begins.astype(bool), name.astype(np.int32))
+    pairs = sorted(zip(found.first.tolist(), found.last.tolist(), strict=True))
+    assert (pairs, found.open, found.homeless) == one_by_one(key, begins, name)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (12, "12", True),
+        ("0xc", "12", False),
+        ("0xc", "0xC", False),
+        ("0xc", "0x0c", False),
+        ("012", "12", False),
+        (10**30, str(10**30), True),
+    ],
+)
+def test_ids_are_the_same_where_they_are_written_alike(one, other, same):
+    found, _ = ranges(
+        [detached("b", "a", 0, id=one), detached("e", "a", 9, id=other)], detached=True
+    )
+    assert len(found) == same

@@ -3,192 +3,193 @@
 Shared by the importers of formats that are built of such pairs.
 
 Source: the "Trace Event Format" document of the Chromium project: duration events ('B', 'E', 'X'),
-nestable async events ('b', 'e', 'n') and the older 'S', 'F'; a list need not be closed.
+nestable async events ('b', 'e', 'n') and the older 'S', 'F'.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic
 
-import msgspec
+import numpy as np
 
-from stepwhy.importers.chrome_json import count_untimed
-from stepwhy.importers.source import Source
+from stepwhy.importers.chrome_json import SLICE, A, Codes, Collector, Event, count_untimed
+from stepwhy.importers.chrome_pairs import pair
+from stepwhy.trace import NULL
+from stepwhy.trace.model import among
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from stepwhy.importers.chrome_json import Records
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.chrome_json import Batch, Table
     from stepwhy.trace import Health
 
-_ENDS_BETWEEN_RECORDS = re.compile(rb"\}[\s,]*\Z")
-_BEGINS = frozenset("BbS")
-_ON_THREAD = frozenset("BE")
-_ASYNC = frozenset("beSF")
-# Ranges of one thread that overlap without nesting are few; beyond this many the names are noise.
-_DEEPEST_SEARCH = 64
+ON_THREAD: Final = tuple(map(ord, "XBE"))
+"""Phases of the records that ranges on threads are made of."""
 
-Ids: TypeAlias = "list[Hashable] | None"
+ASYNC: Final = tuple(map(ord, "beSF"))
+"""Phases of the records of ranges that an id holds together."""
+
+_BEGINS = tuple(map(ord, "BbS"))
+# What ids are written like that are numbers: '12', '0xc'. Each is written in one way only.
+_NUMBERED = (
+    (re.compile(r"0|[1-9]\d{0,17}"), 10),
+    (re.compile(r"0x(?:0|[1-9a-f][0-9a-f]{0,14})"), 16),
+)
 
 
-class Span(NamedTuple):
-    """A range.
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Ranges.
 
     Args:
-        first: The record that begins it, or is all of it.
-        last: The record that ends it.
-        start_ns: Its start.
-        dur_ns: Its duration, not negative.
+        first: Rows of the records that begin them, or are all of them; (ranges,).
+        last: Rows of those that end them; (ranges,).
+        start_ns: Their starts; (ranges,).
+        dur_ns: Their durations, not negative; (ranges,).
     """
 
-    first: int
-    last: int
-    start_ns: int
-    dur_ns: int
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    start_ns: NDArray[np.int64]
+    dur_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Number of ranges."""
+        return len(self.first)
 
     @property
-    def end_ns(self) -> int:
-        """Its end."""
+    def end_ns(self) -> NDArray[np.int64]:
+        """Their ends; (ranges,)."""
         return self.start_ns + self.dur_ns
 
+    def outermost_first(self) -> NDArray[np.int64]:
+        """Their order by start, then longest first; (ranges,)."""
+        return np.lexsort((-self.dur_ns, self.start_ns))
 
-class _Identity(msgspec.Struct, gc=False):
+
+class Identified(Event[A], Generic[A], gc=False):
+    """A record with what may join it to others."""
+
     id: Any = None
     id2: Any = None
 
 
-class _Identities(msgspec.Struct):
-    traceEvents: list[_Identity]  # noqa: N815 - the format's own spelling
-
-
-def close_list(source: Source, health: Health) -> Source:
-    """A file whose list of records was never closed, closed; any other as it is.
-
-    Writers that append leave out the bracket, so that nothing is lost where the text ends between
-    two records. A text that ends inside of one was cut off and stays so.
-    """
-    data = source.data.removeprefix(b"\xef\xbb\xbf").strip()
-    if source.truncated or not data.startswith(b"[") or not _ENDS_BETWEEN_RECORDS.search(data):
-        return source
-    health.count(
-        "unclosed-list",
-        "info",
-        "The list of events is never closed, as writers leave it that append to it.",
-        dropped=False,
-    )
-    closed = data.rstrip(b", \t\r\n") + b"]"
-    return Source(closed, source.origin, source.path)
-
-
-def read_ids(source: Source, count: int) -> Ids:
-    """What tells the ranges of async records apart, one per record; None in a damaged file.
-
-    Args:
-        source: The file.
-        count: How many records it has.
-    """
-    try:
-        if source.data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"[":
-            found = msgspec.json.decode(source.data, type=list[_Identity])
-        else:
-            found = msgspec.json.decode(source.data, type=_Identities).traceEvents
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return [_id_of(f) for f in found] if len(found) == count else None
-
-
-def _id_of(identity: _Identity) -> Hashable:
-    """An id with its namespace: {'local': x} is one of its process."""
-    if isinstance(identity.id2, dict) and identity.id2:
-        return tuple(sorted((str(k), str(v)) for k, v in identity.id2.items()))
-    return None if identity.id is None else str(identity.id)
-
-
-def spans_of(records: Records[Any], health: Health) -> list[Span]:
+def spans_of(table: Table, health: Health) -> Spans:
     """The ranges on threads, in the order in which they end; records are kept or counted.
 
     An end closes the innermost open range of its thread that has its name; without a name, or
     without such a range, the innermost one.
 
     Args:
-        records: The file's records.
+        table: The file's records of the phases `ON_THREAD`.
         health: Takes what is no range.
     """
-    events, is_timed = records.events, records.timed.tolist()
-    starts, durations = records.start_ns.tolist(), records.dur_ns.tolist()
-    complete = [i for i, e in enumerate(events) if e.ph == "X"]
-    spans = [Span(i, i, starts[i], durations[i]) for i in complete if is_timed[i]]
-    count_untimed(health, len(complete) - len(spans))
-    health.events_kept += len(spans)
-    rows = [i for i, e in enumerate(events) if e.ph in _ON_THREAD]
-    keys = {i: (_hashable(events[i].pid), _hashable(events[i].tid)) for i in rows}
-    return spans + _pair(records, rows, keys, health)
+    complete = np.flatnonzero(table.phase == SLICE).astype(np.int32)
+    timed = complete[table.timed[complete]]
+    count_untimed(health, len(complete) - len(timed))
+    health.events_kept += len(timed)
+    paired = _pair(table, np.flatnonzero(table.phase != SLICE), table.place, health)
+    whole = Spans(timed, timed, table.start_ns[timed], table.dur_ns[timed])
+    return _joined(whole, paired) if len(paired) else whole
 
 
-def async_spans_of(records: Records[Any], ids: Ids, health: Health) -> list[Span]:
+def _joined(one: Spans, other: Spans) -> Spans:
+    return Spans(
+        np.concatenate([one.first, other.first]),
+        np.concatenate([one.last, other.last]),
+        np.concatenate([one.start_ns, other.start_ns]),
+        np.concatenate([one.dur_ns, other.dur_ns]),
+    )
+
+
+def async_spans_of(table: Table, health: Health) -> Spans:
     """The ranges that an id, not a thread, holds together; records are kept or counted.
 
     Args:
-        records: The file's records.
-        ids: As `read_ids` gives them.
+        table: The file's records of the phases `ASYNC`, with the columns of `Identities`.
         health: Takes what is no range.
     """
-    events = records.events
-    rows = [i for i, e in enumerate(events) if e.ph in _ASYNC]
-    known = [i for i in rows if ids is not None and ids[i] is not None]
+    family, number = table.more["family"], table.more["number"]
+    known = np.flatnonzero(family != NULL)
     health.count(
         "async-without-id",
         "warning",
         "Beginnings and ends that no id joins were left out.",
-        count=len(rows) - len(known),
+        count=len(family) - len(known),
         dropped=True,
     )
-    # An id in a namespace of its own (a tuple) may be local to the process.
-    keys: dict[int, Hashable] = {}
-    for i in known:
-        one = ids[i] if ids is not None else None
-        process = _hashable(events[i].pid) if isinstance(one, tuple) else None
-        keys[i] = (process, events[i].cat, one)
-    return _pair(records, known, keys, health)
+    return _pair(table, known, _numbered(family, number), health)
 
 
-def _hashable(value: Any) -> Hashable:
-    return value if isinstance(value, int | str) else None
+def _numbered(family: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int32]:
+    """One number for equal pairs; (records,)."""
+    order = np.lexsort((number, family))
+    is_new = np.zeros(len(order), dtype=np.int32)
+    is_new[1:] = (np.diff(family[order]) != 0) | (np.diff(number[order]) != 0)
+    numbers = np.empty(len(order), dtype=np.int32)
+    numbers[order] = np.cumsum(is_new)
+    return numbers
 
 
-def _pair(
-    records: Records[Any], rows: list[int], keys: dict[int, Any], health: Health
-) -> list[Span]:
-    """Begins and ends as ranges, by their key."""
-    is_timed, starts = records.timed.tolist(), records.start_ns.tolist()
-    timed = [i for i in rows if is_timed[i]]
-    count_untimed(health, len(rows) - len(timed))
-    opened: dict[Hashable, list[int]] = defaultdict(list)
-    spans, homeless = [], 0
+class Identities:
+    """Numbers what joins async records: few files have few ids, so that no list is kept of them."""
+
+    def __init__(self) -> None:
+        self._families, self._others = Codes(), Codes()
+
+    def of(self, events: list[Identified[Any]]) -> dict[str, NDArray[Any]]:
+        """Columns by which records of one range are equal: family (NULL without an id), number."""
+        found = [self._of(event) for event in events]
+        family = np.fromiter((f for f, _ in found), dtype=np.int32, count=len(found))
+        number = np.fromiter((n for _, n in found), dtype=np.int64, count=len(found))
+        return {"family": family, "number": number}
+
+    def _of(self, event: Identified[Any]) -> tuple[int, int]:
+        one = _id_of(event)
+        if one is None:
+            return NULL, 0
+        # An id in a namespace of its own (a tuple) may be local to the process.
+        process = event.pid if isinstance(one, tuple) else None
+        for pattern, base in _NUMBERED:
+            if isinstance(one, str) and pattern.fullmatch(one):
+                return self._families[process, event.cat, base], int(one, base)
+        return self._families[process, event.cat, NULL], self._others[one]
+
+
+def _id_of(event: Identified[Any]) -> Hashable:
+    """An id with its namespace: {'local': x} is one of its process."""
+    if isinstance(event.id2, dict) and event.id2:
+        return tuple(sorted((str(k), str(v)) for k, v in event.id2.items()))
+    return None if event.id is None else str(event.id)
+
+
+def _pair(table: Table, rows: NDArray[np.int64], keys: NDArray[np.int32], health: Health) -> Spans:
+    """Begins and ends as ranges, by their key, in the order in which they end.
+
+    Args:
+        table: The records.
+        rows: Which of them; ascending.
+        keys: The key of every record of the table.
+        health: Takes what is no range.
+    """
+    is_timed = table.timed[rows]
+    count_untimed(health, len(rows) - int(is_timed.sum()))
+    timed = rows[is_timed].astype(np.int32)
     # At one time the order of the file counts.
-    for i in sorted(timed, key=starts.__getitem__):
-        stack = opened[keys[i]]
-        if records.events[i].ph in _BEGINS:
-            stack.append(i)
-        elif stack:
-            begin = stack.pop(_begun_by(records, stack, records.events[i].name))
-            spans.append(Span(begin, i, starts[begin], starts[i] - starts[begin]))
-        else:
-            homeless += 1
-    health.events_kept += 2 * len(spans)
-    _count_unmatched(health, sum(map(len, opened.values())), homeless)
-    return spans
-
-
-def _begun_by(records: Records[Any], stack: list[int], name: str) -> int:
-    """Which of the open ranges an end closes: an index from the end of the stack."""
-    for depth, begin in enumerate(islice(reversed(stack), _DEEPEST_SEARCH), start=1):
-        if not name or records.events[begin].name == name:
-            return -depth
-    return -1
+    timed = timed[np.lexsort((table.start_ns[timed], keys[timed]))]
+    begins = among(table.phase[timed], _BEGINS)
+    found = pair(keys[timed], begins, table.name[timed])
+    first, last = timed[found.first], timed[found.last]
+    order = np.lexsort((last, table.start_ns[last]))
+    first, last = first[order], last[order]
+    start_ns = table.start_ns[first]
+    health.events_kept += 2 * len(first)
+    _count_unmatched(health, found.open, found.homeless)
+    return Spans(first, last, start_ns, table.start_ns[last] - start_ns)
 
 
 def _count_unmatched(health: Health, begins: int, ends: int) -> None:
@@ -210,4 +211,19 @@ def _count_unmatched(health: Health, begins: int, ends: int) -> None:
     )
 
 
-__all__ = ["Ids", "Span", "async_spans_of", "close_list", "read_ids", "spans_of"]
+def of_phase(batch: Batch[Any], phases: tuple[int, ...]) -> NDArray[np.int64]:
+    """Rows of a batch that are of some phases."""
+    return np.flatnonzero(among(batch.phase, phases))
+
+
+__all__ = [
+    "ASYNC",
+    "ON_THREAD",
+    "Collector",
+    "Identified",
+    "Identities",
+    "Spans",
+    "async_spans_of",
+    "of_phase",
+    "spans_of",
+]

@@ -153,6 +153,11 @@ def _step_of(name: str) -> tuple[str, bool]:
     return loop.strip() or name, numbered and match["sure"] is not None
 
 
+def is_step_name(name: str) -> bool:
+    """Whether a range of this name may be a step; no other is found by `find_steps`."""
+    return bool(_step_of(name)[0])
+
+
 def find_steps(
     names: Sequence[str],
     threads: NDArray[np.int64],

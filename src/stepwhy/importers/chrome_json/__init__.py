@@ -10,24 +10,34 @@ no library salvages a torn file.
 Source: the "Trace Event Format" document of the Chromium project (JSON array and object formats).
 """
 
+from stepwhy.importers.chrome_json.codes import Codes, first_seen
 from stepwhy.importers.chrome_json.document import Document, Records, read_records
 from stepwhy.importers.chrome_json.events import (
     SLICE,
+    A,
     Batch,
     Event,
     count_untimed,
     looks_like_chrome_json,
 )
+from stepwhy.importers.chrome_json.table import Collector, Place, Table, Title
 from stepwhy.importers.chrome_json.times import LARGEST_NS, usable
 
 __all__ = [
     "LARGEST_NS",
     "SLICE",
+    "A",
     "Batch",
+    "Codes",
+    "Collector",
     "Document",
     "Event",
+    "Place",
     "Records",
+    "Table",
+    "Title",
     "count_untimed",
+    "first_seen",
     "looks_like_chrome_json",
     "read_records",
     "usable",

@@ -14,19 +14,21 @@ Source: the "Trace Event Format" document of the Chromium project.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from stepwhy.importers.chrome_json import read_records
-from stepwhy.importers.chrome_spans import async_spans_of, close_list, read_ids, spans_of
-from stepwhy.importers.chrome_trace.counters import add_counters
+from stepwhy.importers.chrome_spans import ASYNC, ON_THREAD, async_spans_of, spans_of
+from stepwhy.importers.chrome_trace.counters import FLAG as COUNTER
 from stepwhy.importers.chrome_trace.meta import meta_of
+from stepwhy.importers.chrome_trace.records import METADATA, collect
 from stepwhy.importers.chrome_trace.rows import rows_of
 from stepwhy.importers.chrome_trace.slices import add_async, add_slices
 from stepwhy.importers.chrome_trace.tracks import Tracks
+from stepwhy.importers.chrome_trace.uses import uses_of
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
-    from stepwhy.importers.chrome_json import Records
+    from collections import Counter
+
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
@@ -37,8 +39,12 @@ _PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z]"')
 # The trace viewer's copy of an XPlane profile lacks a part of it; the profile lies beside it.
 _XPLANE_NAMES = re.compile(rb'"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)')
 _VIEWER = re.compile(rb'"highres-ticks"|"\\?/host:CPU')
-_RANGES = frozenset("XBEbeSF")
-_ASYNC = frozenset("beSF")
+_COUNTED = {
+    "flow-arrow": ("Arrows between ranges; they do not say how long anything took.", "stf"),
+    "instant": ("Instants, which have no duration.", "iIRnTp"),
+}
+# What becomes something, or is counted elsewhere.
+_TAKEN = (METADATA, COUNTER, *ON_THREAD, *ASYNC)
 
 
 def recognise(source: Source) -> bool:
@@ -48,7 +54,7 @@ def recognise(source: Source) -> bool:
         is_chrome = _PHASE.search(source.head) is not None
     else:
         # What a tool writes before the events can fill the head.
-        is_chrome = begin == b"{" and all(p.search(source.data) for p in (_EVENTS, _PHASE))
+        is_chrome = begin == b"{" and all(p.search(source.mapped) for p in (_EVENTS, _PHASE))
     is_copy = all(p.search(source.head) for p in (_XPLANE_NAMES, _VIEWER))
     return is_chrome and not is_copy
 
@@ -63,41 +69,38 @@ def read(source: Source) -> Trace | None:
         CorruptInputError: It holds not a single complete record.
     """
     builder = TraceBuilder()
-    health = builder.health
-    closed = close_list(source, health)
-    records = read_records(closed, dict[str, Any], health)
-    spans = spans_of(records, health)
-    detached = []
-    if any(event.ph in _ASYNC for event in records.events):
-        ids = read_ids(closed, len(records.events))
-        detached = async_spans_of(records, ids, health)
-    if not spans and not detached:
+    found = collect(source, builder.health)
+    table = found.ranges.finish()
+    spans = spans_of(table, builder.health)
+    detached = found.detached.finish()
+    async_spans = async_spans_of(detached, builder.health)
+    if not len(spans) and not len(async_spans):
         return None
-    rows = rows_of(records, spans)
+    uses = uses_of(table, spans)
+    rows = rows_of(found.titles, uses)
     tracks = Tracks(builder)
-    add_slices(builder, tracks, records, spans, rows)
-    add_async(builder, tracks, records, detached)
-    add_counters(builder, records)
-    _count_others(records, health)
-    return builder.finish(meta_of(FORMAT, records, spans, rows))
+    add_slices(builder, tracks, spans, uses, rows)
+    add_async(builder, tracks, detached, async_spans)
+    found.counters.add_to(builder)
+    _count_others(found.phases, builder.health)
+    meta = meta_of(FORMAT, uses, rows)
+    # The builder has columns of its own, and needs the memory.
+    del table, spans, uses, detached, async_spans, found
+    return builder.finish(meta)
 
 
-def _count_others(records: Records[dict[str, Any]], health: Health) -> None:
+def _count_others(phases: Counter[int], health: Health) -> None:
     """Records that last no time; names of rows are kept as the names of tracks."""
-    phases = [event.ph for event in records.events]
-    health.events_kept += phases.count("M")
-    counted = {
-        "flow-arrow": ("Arrows between ranges; they do not say how long anything took.", "stf"),
-        "instant": ("Instants, which have no duration.", "iIRnTp"),
-    }
-    for counter, (text, letters) in counted.items():
-        found = sum(phase in set(letters) for phase in phases)
-        health.count(counter, "info", text, count=found, dropped=True)
-    known = {"M", "C", *_RANGES, *(letter for _, some in counted.values() for letter in some)}
+    health.events_kept += phases[METADATA]
+    others = phases.total() - sum(phases[phase] for phase in _TAKEN)
+    for counter, (text, letters) in _COUNTED.items():
+        count = sum(phases[ord(letter)] for letter in letters)
+        health.count(counter, "info", text, count=count, dropped=True)
+        others -= count
     health.count(
         "other-record",
         "info",
         "Records of kinds that carry no time: samples, snapshots of objects, memory dumps.",
-        count=sum(phase not in known for phase in phases),
+        count=others,
         dropped=True,
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepwhy.importers.chrome_trace.names import is_api_call, on_host
-from stepwhy.importers.chrome_trace.rows import key_of
 from stepwhy.trace import Kind, Meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from stepwhy.importers.chrome_json import Records
-    from stepwhy.importers.chrome_spans import Span
-    from stepwhy.importers.chrome_trace.rows import Key, Row
+    from stepwhy.importers.chrome_json import Place
+    from stepwhy.importers.chrome_trace.rows import Row
+    from stepwhy.importers.chrome_trace.uses import Uses
 
 _SIGNALS = {
     "host-ops": {Kind.OP},
@@ -32,20 +31,16 @@ _SEVERAL = (
 )
 
 
-def meta_of(
-    name: str, records: Records[dict[str, Any]], spans: Sequence[Span], rows: Mapping[Key, Row]
-) -> Meta:
+def meta_of(name: str, uses: Uses, rows: Mapping[Place, Row]) -> Meta:
     """Facts about the run.
 
     Args:
         name: Name of the format.
-        records: The file's records.
-        spans: Their ranges on threads.
+        uses: The names that ranges have.
         rows: The rows of these.
     """
-    hosts = [records.events[s.first] for s in spans]
-    hosts = [e for e in hosts if not rows[key_of(e)].device]
-    names = {(e.name, e.cat) for e in hosts}
+    hosts = [use for use in uses.known.values() if not rows[use.place].device]
+    names = {(use.name, use.category) for use in hosts}
     kinds = {on_host(*pair).kind for pair in names}
     devices = {row.device for row in rows.values() if row.device}
     signals = {signal for signal, shown in _SIGNALS.items() if shown & kinds}
@@ -60,7 +55,7 @@ def meta_of(
     )
 
 
-def _limit(rows: Mapping[Key, Row]) -> str:
+def _limit(rows: Mapping[Place, Row]) -> str:
     """Why the file cannot show what the step waits for, '' where it can."""
     devices = {row.process for row in rows.values() if row.device}
     hosts = {row.process for row in rows.values() if not row.device}

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepwhy.trace import DeviceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable
 
-    from stepwhy.importers.chrome_json import Event, Records
-    from stepwhy.importers.chrome_spans import Span
-
-Args = dict[str, Any]
+    from stepwhy.importers.chrome_json import Place
+    from stepwhy.importers.chrome_trace.records import Titles
+    from stepwhy.importers.chrome_trace.uses import Use, Uses
 
 # A device and what may follow its name; a thread that only serves it ('cuda:0 launcher') is none.
 _DEVICE = re.compile(
@@ -67,60 +66,34 @@ class Row(NamedTuple):
     repeats: bool = False
 
 
-Key = tuple[Any, Any]
-
-
-def key_of(event: Event[Args]) -> Key:
-    """Process and thread of a record."""
-    return event.pid, event.tid
-
-
-def rows_of(records: Records[Args], spans: Sequence[Span]) -> dict[Key, Row]:
+def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
     """The row of every process and thread that has a range.
 
     Args:
-        records: The file's records.
-        spans: Its ranges on threads.
+        told: What the file calls its rows.
+        uses: The names that ranges have on them.
     """
-    processes, threads = _titles(records)
-    held: dict[Key, list[Event[Args]]] = defaultdict(list)
-    for span in spans:
-        event = records.events[span.first]
-        held[key_of(event)].append(event)
-    hosts = {key for key, own in held.items() if _is_host(key, own)}
+    held: dict[Place, list[Use]] = defaultdict(list)
+    for use in uses.known.values():
+        held[use.place].append(use)
+    hosts = {place for place, own in held.items() if _is_host(place, own)}
     host_processes = {pid for pid, _ in hosts}
     rows = {}
-    for key, own in held.items():
-        pid, tid = key
-        titles = [t for t in (threads.get(key, ""), tid) if isinstance(t, str) and t]
+    for place, own in held.items():
+        pid, tid = place
+        titles = [t for t in (told.threads.get(place, ""), tid) if isinstance(t, str) and t]
         row = Row(pid, tid, titles[0] if titles else "")
         # A process that is called after the device that it uses is a host all the same.
-        names = [] if pid in host_processes else [*processes[pid], str(pid)]
-        rows[key] = row if key in hosts else _placed(row, [*titles, *names], own)
+        names = [] if pid in host_processes else [*told.processes.get(pid, ()), str(pid)]
+        rows[place] = row if place in hosts else _placed(row, [*titles, *names], own)
     return _told_apart(_without_repeats(rows))
 
 
-def _is_host(key: Key, events: Iterable[Event[Args]]) -> bool:
-    return key[0] != _CUDA_FUNCTIONS and any(_HOST_RANGE.fullmatch(e.name) for e in events)
+def _is_host(place: Place, own: Iterable[Use]) -> bool:
+    return place[0] != _CUDA_FUNCTIONS and any(_HOST_RANGE.fullmatch(u.name) for u in own)
 
 
-def _titles(records: Records[Args]) -> tuple[dict[Any, list[str]], dict[Key, str]]:
-    """What the file calls its processes (several names each) and threads."""
-    processes: dict[Any, list[str]] = defaultdict(list)
-    threads: dict[Key, str] = {}
-    for event in records.events:
-        args = (event.args or {}) if event.ph == "M" else {}
-        name, labels = args.get("name"), args.get("labels")
-        if event.name == "process_name" and isinstance(name, str):
-            processes[event.pid].append(name.strip())
-        elif event.name == "process_labels" and isinstance(labels, str):
-            processes[event.pid].append(labels.strip())
-        elif event.name == "thread_name" and isinstance(name, str):
-            threads[key_of(event)] = name.strip()
-    return processes, threads
-
-
-def _placed(row: Row, names: Iterable[str], events: Iterable[Event[Args]]) -> Row:
+def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:
     """The row on its device, where a name or all of its ranges say that it is of one."""
     if row.process == _CUDA_FUNCTIONS:
         return row._replace(device=_numbered("GPU", row.thread), kind=DeviceKind.GPU)
@@ -129,9 +102,9 @@ def _placed(row: Row, names: Iterable[str], events: Iterable[Event[Args]]) -> Ro
         return _named_device(row, found)
     if _STREAM.fullmatch(row.title):
         return row._replace(device=_numbered("accelerator", row.process), kind=DeviceKind.OTHER)
-    if all(event.cat in _DEVICE_CATEGORIES for event in events):
+    if all(use.category in _DEVICE_CATEGORIES for use in own):
         return row._replace(device=_numbered("GPU", row.process), kind=DeviceKind.GPU)
-    if all(AIU.fullmatch(event.name) for event in events):
+    if all(AIU.fullmatch(use.name) for use in own):
         return row._replace(device=_numbered("AIU", row.process), kind=DeviceKind.OTHER)
     return row
 
@@ -148,7 +121,7 @@ def _named_device(row: Row, named: re.Match[str]) -> Row:
     return row._replace(device=device, host=named["host"] or "", kind=kind)
 
 
-def _told_apart(rows: dict[Key, Row]) -> dict[Key, Row]:
+def _told_apart(rows: dict[Place, Row]) -> dict[Place, Row]:
     """Devices of one name on several hosts as several, without the names of the hosts."""
     hosts: dict[str, dict[str, int]] = defaultdict(dict)
     for row in rows.values():
@@ -161,7 +134,7 @@ def _told_apart(rows: dict[Key, Row]) -> dict[Key, Row]:
     }
 
 
-def _without_repeats(rows: dict[Key, Row]) -> dict[Key, Row]:
+def _without_repeats(rows: dict[Place, Row]) -> dict[Place, Row]:
     """Rows of modules, steps and name scopes beside streams or XLA's operations are repetitions."""
     by_process: dict[Any, list[Row]] = defaultdict(list)
     for row in rows.values():

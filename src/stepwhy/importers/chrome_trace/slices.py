@@ -4,139 +4,167 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stepwhy.importers.chrome_trace.names import Meaning, loop_name, on_device, on_host
-from stepwhy.importers.chrome_trace.rows import key_of
-from stepwhy.importers.nvtx import find_steps, without_homes
+from stepwhy.importers.nvtx import find_steps, is_step_name, without_homes
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping
 
-    from stepwhy.importers.chrome_json import Records
-    from stepwhy.importers.chrome_spans import Span
-    from stepwhy.importers.chrome_trace.rows import Args, Key, Row
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.chrome_json import Place, Table
+    from stepwhy.importers.chrome_spans import Spans
+    from stepwhy.importers.chrome_trace.rows import Row
     from stepwhy.importers.chrome_trace.tracks import Tracks
+    from stepwhy.importers.chrome_trace.uses import Uses
     from stepwhy.trace import TraceBuilder
 
-_COLUMNS = ("track", "name", "source", "copy", "phase", "kind", "start_ns", "dur_ns")
+_LOOK = ("track", "name", "source", "copy", "phase", "kind")
+_TYPES = (np.int32, np.int32, np.int32, np.int8, np.int8, np.int8)
+# Ranges that are Python's objects at a time.
+_CHUNK = 1 << 14
+
+
+class _Kinds(NamedTuple):
+    """What a name on a row is, by its number; (uses,) each."""
+
+    on_device: NDArray[np.bool_]
+    repeats: NDArray[np.bool_]
 
 
 def add_slices(
-    builder: TraceBuilder,
-    tracks: Tracks,
-    records: Records[Args],
-    spans: Sequence[Span],
-    rows: Mapping[Key, Row],
+    builder: TraceBuilder, tracks: Tracks, spans: Spans, uses: Uses, rows: Mapping[Place, Row]
 ) -> None:
     """Append the ranges on threads and streams.
 
     Args:
         builder: The trace to append to.
         tracks: Its tracks.
-        records: The file's records.
-        spans: Their ranges.
-        rows: The row of every range.
+        spans: The ranges.
+        uses: Their names.
+        rows: The row of every process and thread.
     """
     # Devices in their own order, not in that of the file.
     for row in sorted(dict.fromkeys(rows.values()), key=lambda r: (len(r.device), r.device)):
         tracks.of(row)
-    steps = _steps(records, spans, rows)
-    around = _around_others(records, spans, rows)
-    looks: dict[tuple[Row, str, str], tuple[Kind, list[int]]] = {}
-    found = []
-    for span, is_step, encloses in zip(spans, steps, around, strict=True):
-        event = records.events[span.first]
-        row = rows[key_of(event)]
-        if (row, event.name, event.cat) not in looks:
-            meaning = on_device(event.name) if row.device else on_host(event.name, event.cat)
-            look = _look(builder, tracks.of(row), meaning)
-            looks[row, event.name, event.cat] = (meaning.kind, look)
-        kind, look = looks[row, event.name, event.cat]
-        if row.device and (encloses or row.repeats):
-            kind = Kind.DEVICE_ANNOTATION
-        elif is_step:
-            kind = Kind.STEP
-        found.append([*look, int(kind), span.start_ns, span.dur_ns])
-    _add(builder, found)
+    if not len(spans):
+        return
+    on_device, repeats = _kinds(uses, rows)
+    of = uses.of
+    looks = _looks(builder, tracks, uses, rows)
+    columns = {name: looks[name][of] for name in _LOOK}
+    columns["kind"][_steps(spans, uses, rows)] = Kind.STEP
+    named = on_device[of] & (repeats[of] | _around_others(spans, uses, on_device[of]))
+    columns["kind"][named] = Kind.DEVICE_ANNOTATION
+    builder.slices_from({**columns, "start_ns": spans.start_ns, "dur_ns": spans.dur_ns})
 
 
-def add_async(
-    builder: TraceBuilder, tracks: Tracks, records: Records[Args], spans: Sequence[Span]
-) -> None:
+def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
+    """Which names lie on rows of devices, and which on rows that repeat others."""
+    kinds = _Kinds(np.zeros(uses.count, dtype=bool), np.zeros(uses.count, dtype=bool))
+    for number, use in uses.known.items():
+        row = rows[use.place]
+        kinds.on_device[number], kinds.repeats[number] = bool(row.device), row.repeats
+    return kinds
+
+
+def _looks(
+    builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]
+) -> dict[str, NDArray[np.generic]]:
+    """What ranges of one name on one row have in common, by its number; (uses,) each."""
+    looks = {n: np.zeros(uses.count, dtype=t) for n, t in zip(_LOOK, _TYPES, strict=True)}
+    for number, use in uses.known.items():
+        row = rows[use.place]
+        meaning = on_device(use.name) if row.device else on_host(use.name, use.category)
+        look = _look(builder, tracks.of(row), meaning)
+        for name, value in zip(_LOOK, look, strict=True):
+            looks[name][number] = value
+    return looks
+
+
+def add_async(builder: TraceBuilder, tracks: Tracks, table: Table, spans: Spans) -> None:
     """Append the ranges that lie on no thread: per process and category on as few lanes as fit.
 
     Args:
         builder: The trace to append to.
         tracks: Its tracks.
-        records: The file's records.
-        spans: Their ranges.
+        table: The records of the ranges.
+        spans: The ranges.
     """
     # Per process and category when each lane is free again.
     free: dict[tuple[Hashable, str], list[tuple[int, int]]] = defaultdict(list)
-    found = []
-    for span in sorted(spans, key=lambda s: (s.start_ns, -s.dur_ns)):
-        event = records.events[span.first]
-        lanes = free[event.pid, event.cat]
-        reused = bool(lanes) and lanes[0][0] <= span.start_ns
-        lane = heapq.heappop(lanes)[1] if reused else len(lanes)
-        heapq.heappush(lanes, (span.end_ns, lane))
-        meaning = Meaning(Kind.ANNOTATION, without_homes(event.name))
-        look = _look(builder, tracks.lane(event.pid, event.cat, lane), meaning)
-        found.append([*look, int(meaning.kind), span.start_ns, span.dur_ns])
-    _add(builder, found)
+    looks: dict[tuple[int, int], list[int]] = {}
+    for rows in _chunks(spans.outermost_first()):
+        start_ns, dur_ns = spans.start_ns[rows], spans.dur_ns[rows]
+        uses = table.use[spans.first[rows]].tolist()
+        found = []
+        for use, start, end in zip(
+            uses, start_ns.tolist(), (start_ns + dur_ns).tolist(), strict=True
+        ):
+            (process, _), (name, category) = table.place_of(use), table.title_of(use)
+            lanes = free[process, category]
+            reused = bool(lanes) and lanes[0][0] <= start
+            lane = heapq.heappop(lanes)[1] if reused else len(lanes)
+            heapq.heappush(lanes, (end, lane))
+            if (use, lane) not in looks:
+                meaning = Meaning(Kind.ANNOTATION, without_homes(name))
+                looks[use, lane] = _look(builder, tracks.lane(process, category, lane), meaning)
+            found.append(looks[use, lane])
+        columns = dict(zip(_LOOK, np.asarray(found).T, strict=True))
+        builder.slices_from({**columns, "start_ns": start_ns, "dur_ns": dur_ns})
+
+
+def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    for begin in range(0, len(rows), _CHUNK):
+        yield rows[begin : begin + _CHUNK]
 
 
 def _look(builder: TraceBuilder, track: int, meaning: Meaning) -> list[int]:
-    """What ranges of one name on one track have in common: the first of `_COLUMNS`."""
+    """What ranges of one name on one track have in common: the columns of `_LOOK`."""
     source = builder.intern(meaning.source) if meaning.source else NULL
     name = builder.intern(meaning.name)
-    return [track, name, source, int(meaning.copy), int(meaning.phase)]
+    return [track, name, source, int(meaning.copy), int(meaning.phase), int(meaning.kind)]
 
 
-def _add(builder: TraceBuilder, found: Sequence[Sequence[int]]) -> None:
-    if found:
-        columns = zip(_COLUMNS, zip(*found, strict=True), strict=True)
-        builder.slices_from(dict(columns))
-
-
-def _steps(records: Records[Args], spans: Sequence[Span], rows: Mapping[Key, Row]) -> list[bool]:
-    """Which ranges are steps, by their names; (spans,)."""
-    numbers: dict[Key, int] = {}
-    names, threads = [], []
-    for span in spans:
-        event = records.events[span.first]
-        key = key_of(event)
-        names.append("" if rows[key].device else loop_name(event.name))
-        threads.append(numbers.setdefault(key, len(numbers)))
-    bounds = np.asarray([(s.start_ns, s.end_ns) for s in spans], dtype=np.int64).reshape(-1, 2)
-    found: list[bool] = find_steps(
-        names, np.asarray(threads, dtype=np.int64), bounds[:, 0], bounds[:, 1]
-    ).tolist()
+def _steps(spans: Spans, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
+    """Which ranges are steps, by their names."""
+    names = {
+        number: loop_name(use.name)
+        for number, use in uses.known.items()
+        if not rows[use.place].device and is_step_name(loop_name(use.name))
+    }
+    may_be = np.zeros(uses.count, dtype=bool)
+    may_be[list(names)] = True
+    chosen = np.flatnonzero(may_be[uses.of])
+    numbers = uses.of[chosen].tolist()
+    threads = np.asarray([uses.known[n].number for n in numbers], dtype=np.int64)
+    start_ns, end_ns = spans.start_ns[chosen], spans.end_ns[chosen]
+    found: NDArray[np.int64] = chosen[
+        find_steps([names[n] for n in numbers], threads, start_ns, end_ns)
+    ]
     return found
 
 
-def _around_others(
-    records: Records[Args], spans: Sequence[Span], rows: Mapping[Key, Row]
-) -> list[bool]:
-    """Which ranges of device rows enclose others: what runs on a device does not nest; (spans,).
+def _around_others(spans: Spans, uses: Uses, on_device: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which ranges of device rows enclose others: what runs on a device does not nest; (ranges,).
 
     The enclosing range is a name for the work inside, and that alone is device time.
     """
-    by_row: dict[Key, list[int]] = defaultdict(list)
-    for number, span in enumerate(spans):
-        key = key_of(records.events[span.first])
-        if rows[key].device and span.dur_ns:
-            by_row[key].append(number)
-    around = [False] * len(spans)
-    for numbers in by_row.values():
-        numbers.sort(key=lambda n: (spans[n].start_ns, -spans[n].dur_ns))
-        for outer, inner in pairwise(numbers):
-            around[outer] = spans[inner].end_ns <= spans[outer].end_ns
+    around = np.zeros(len(spans), dtype=bool)
+    rows = np.flatnonzero(on_device & (spans.dur_ns > 0))
+    places = np.zeros(uses.count, dtype=np.int32)
+    for number, use in uses.known.items():
+        places[number] = use.number
+    place = places[uses.of[rows]]
+    order = np.lexsort((-spans.dur_ns[rows], spans.start_ns[rows], place))
+    rows, place = rows[order], place[order]
+    end_ns = spans.start_ns[rows] + spans.dur_ns[rows]
+    around[rows[:-1]] = (place[1:] == place[:-1]) & (end_ns[1:] <= end_ns[:-1])
     return around
 
 

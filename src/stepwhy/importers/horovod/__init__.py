@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.chrome_json import looks_like_chrome_json, read_records
-from stepwhy.importers.chrome_spans import close_list, spans_of
+from stepwhy.importers.chrome_span_lists import close_list, spans_of
 from stepwhy.importers.horovod.exchanges import rows_of
 from stepwhy.importers.horovod.ranks import notes_on_ranks, world_size
 from stepwhy.importers.horovod.slices import add_batches, add_rows

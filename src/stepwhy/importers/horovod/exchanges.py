@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.importers.chrome_json import Event, Records
-    from stepwhy.importers.chrome_spans import Span
+    from stepwhy.importers.chrome_span_lists import Span
 
 NEGOTIATION = "NEGOTIATE_"
 """What the name of every negotiation begins with; the kind of exchange follows."""

@@ -15,7 +15,7 @@ import msgspec
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.chrome_json import read_records
-from stepwhy.importers.chrome_spans import spans_of
+from stepwhy.importers.chrome_span_lists import spans_of
 from stepwhy.importers.megascan.ranges import (
     Iteration,
     Range,
@@ -30,7 +30,7 @@ from stepwhy.trace import NULL, DeviceKind, Phase, TraceBuilder
 
 if TYPE_CHECKING:
     from stepwhy.importers.chrome_json import Event, Records
-    from stepwhy.importers.chrome_spans import Span
+    from stepwhy.importers.chrome_span_lists import Span
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 

@@ -97,7 +97,7 @@ def _events(source: Source, health: Health) -> tuple[list[Event], bool]:
     try:
         events, complete = msgspec.json.decode(data, type=list[Event]), True
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        events, complete = _forgiving(valid_text(data, health).decode(), health)
+        events, complete = _forgiving(valid_text(data, health)[:].decode(), health)
     health.events_read += len(events)
     return events, complete
 
