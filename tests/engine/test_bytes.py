@@ -148,6 +148,10 @@ def test_what_systems_add_to_a_zip_archive_is_no_trace(tmp_path):
     assert read(tmp_path, zipped(*members)).data == TEXT
 
 
+def test_a_zip_archive_of_a_file_without_a_name(tmp_path):
+    assert read(tmp_path, zipped(("", TEXT))).data == TEXT
+
+
 def test_a_zip_archive_of_several_files(tmp_path):
     with pytest.raises(UnsupportedFormatError, match="zip archive of 2 files"):
         read(tmp_path, zipped(("a.json", TEXT), ("b.json", TEXT)))

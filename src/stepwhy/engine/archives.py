@@ -127,7 +127,8 @@ def _zip(file: BinaryIO, name: str) -> Stream:
 
 
 def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
-    files = [m for m in archive.infolist() if not m.is_dir() and not _is_hidden(m.filename)]
+    # `is_dir` fails on names without a letter.
+    files = [m for m in archive.infolist() if m.filename[-1:] != "/" and not _is_hidden(m.filename)]
     if len(files) != 1:
         from stepwhy.engine.refusals import known_archive  # noqa: PLC0415 - few files need it
 
