@@ -64,9 +64,11 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def _within(name: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    for word in sorted(group.commands):
-        command = group.commands[word]
-        yield f"{name} {word}", command
+    context = click.Context(group)
+    for word in sorted(group.list_commands(context)):
+        command = group.get_command(context, word)
+        if command is not None:
+            yield f"{name} {word}", command
         if isinstance(command, click.Group):
             yield from _within(f"{name} {word}", command)
 

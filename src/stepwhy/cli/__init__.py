@@ -9,25 +9,36 @@ with 7 when it cannot tell.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
+from importlib import import_module
 
 import click
 
 from stepwhy import __version__
-from stepwhy.cli.bench import bench
-from stepwhy.cli.check import check
-from stepwhy.cli.compare import compare
-from stepwhy.cli.explain import explain
-from stepwhy.cli.export import export
-from stepwhy.cli.lab import lab
-from stepwhy.cli.ops import ops
-from stepwhy.cli.placement import placement
-from stepwhy.cli.run import run
 from stepwhy.errors import StepwhyError
+
+_COMMANDS = ("bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run")
+"""The commands: each is the module of that name in this package, and a function in it."""
 
 
 class _Cli(click.Group):
-    """Turns typed errors into one line and their exit code; anything else is a bug and shows."""
+    """Loads the chosen command alone, and turns typed errors into one line and their exit code.
+
+    Anything else is a bug and shows.
+    """
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        """A command by its name."""
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the chosen command."""
@@ -55,24 +66,25 @@ def cli() -> None:
     """  # noqa: D301 - click's mark against re-wrapping
 
 
-cli.add_command(bench)
-cli.add_command(check)
-cli.add_command(compare)
-cli.add_command(explain)
-cli.add_command(export)
-cli.add_command(lab)
-cli.add_command(ops)
-cli.add_command(placement)
-cli.add_command(run)
-
-
 def main() -> None:
     """Entry point of the `stepwhy` command."""
+    _collect_rarely()
     try:
         cli()
     except BrokenPipeError:  # `stepwhy explain ... | head`
         sys.stderr.close()
         sys.exit(0)
+
+
+# Objects beyond those freed until garbage is looked for; Python's 700 are reached a hundred times
+# by what imports make, none of which is garbage.
+_MANY_OBJECTS = 10_000
+
+
+def _collect_rarely() -> None:
+    """Look seldom for objects in circles, and not at the end: the process takes them with it."""
+    gc.set_threshold(_MANY_OBJECTS)
+    atexit.register(gc.freeze)
 
 
 __all__ = ["cli", "main"]
