@@ -6,6 +6,7 @@ several ways, they must read the same trace, or refuse the file alike.
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -67,7 +68,7 @@ def ways_of(source: Source) -> list[Way]:
 
 
 def is_damaged(path: Path) -> bool:
-    """Whether a file is text that is not strictly JSON, or compressed text.
+    """Whether a file is text that is not strictly JSON, or has two lists of events, or is packed.
 
     Args:
         path: The file.
@@ -75,9 +76,17 @@ def is_damaged(path: Path) -> bool:
     data = path.read_bytes().lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
         msgspec.json.decode(data)
+        json.loads(data, object_pairs_hook=_with_one_list, parse_int=str)
     except (ValueError, RecursionError):
         return data[:1] in {b"{", b"["} or data.startswith(b"\x1f\x8b")
     return False
+
+
+def _with_one_list(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; which of two lists counts that have one key, JSON leaves open."""
+    if sum(key == "traceEvents" for key, _ in pairs) > 1:
+        raise ValueError("two lists of events")
+    return dict(pairs)
 
 
 @contextmanager

@@ -65,6 +65,7 @@ def test_strings_may_stand_in_another_order():
         (b"[1, 2", True),
         (b'["\\ud800"]', True),
         (b"[NaN]", True),
+        (b'{"traceEvents": [], "traceEvents": []}', True),
         (b"\x1f\x8bpacked", True),
         (b"\x0a\x03abc", False),
     ],
