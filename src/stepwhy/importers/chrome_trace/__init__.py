@@ -16,8 +16,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from stepwhy.importers.chrome_samples import SAMPLE
 from stepwhy.importers.chrome_spans import ASYNC, ON_THREAD, async_spans_of, spans_of
-from stepwhy.importers.chrome_trace.counters import FLAG as COUNTER
+from stepwhy.importers.chrome_trace.counters import add_counters
 from stepwhy.importers.chrome_trace.meta import meta_of
 from stepwhy.importers.chrome_trace.records import METADATA, collect
 from stepwhy.importers.chrome_trace.rows import rows_of
@@ -44,7 +45,7 @@ _COUNTED = {
     "instant": ("Instants, which have no duration.", "iIRnTp"),
 }
 # What becomes something, or is counted elsewhere.
-_TAKEN = (METADATA, COUNTER, *ON_THREAD, *ASYNC)
+_TAKEN = (METADATA, SAMPLE, *ON_THREAD, *ASYNC)
 
 
 def recognise(source: Source) -> bool:
@@ -81,7 +82,7 @@ def read(source: Source) -> Trace | None:
     tracks = Tracks(builder)
     add_slices(builder, tracks, spans, uses, rows)
     add_async(builder, tracks, detached, async_spans)
-    found.counters.add_to(builder)
+    add_counters(builder, found.samples)
     _count_others(found.phases, builder.health)
     meta = meta_of(FORMAT, uses, rows)
     # The builder has columns of its own, and needs the memory.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stepwhy.importers.chrome_json import Collector, Document
+from stepwhy.importers.chrome_samples import Samples
 from stepwhy.importers.chrome_spans import ASYNC, ON_THREAD, Identified, Identities, of_phase
-from stepwhy.importers.chrome_trace.counters import FLAG, Counters
+from stepwhy.importers.chrome_trace.counters import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +53,7 @@ class Found:
     Args:
         ranges: Records of ranges on threads.
         detached: Records of ranges that an id holds together.
-        counters: Samples.
+        samples: Samples of counters.
         titles: Names of rows.
         phases: How many records there are of every phase, by its code point; 0 stands for those
             that are no single character.
@@ -60,7 +61,7 @@ class Found:
 
     ranges: Collector = field(default_factory=Collector)
     detached: Collector = field(default_factory=Collector)
-    counters: Counters = field(default_factory=Counters)
+    samples: Samples = field(default_factory=lambda: Samples(whole_numbers))
     titles: Titles = field(default_factory=Titles)
     phases: Counter[int] = field(default_factory=Counter)
 
@@ -84,7 +85,7 @@ def collect(source: Source, health: Health) -> Found:
         rows = of_phase(batch, ASYNC)
         detached: list[Any] = [batch.events[i] for i in rows.tolist()]
         found.detached.add(batch, rows, **identities.of(detached))
-        found.counters.take(batch, of_phase(batch, (FLAG,)))
+        found.samples.take(batch)
     return found
 
 
