@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from itertools import compress, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,15 @@ class Group:
     first: list[int]
 
 
+class _Said(NamedTuple):
+    """What a record's category and name say."""
+
+    is_range: bool
+    category: str
+    name: str
+    meaning: Meaning
+
+
 class Slices:
     """Collects slices as columns.
 
@@ -90,6 +99,8 @@ class Slices:
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
         self._names, self._places, self._stacks = Codes(), Codes({_NOWHERE: 0}), Codes()
+        # What is known of each number of a name.
+        self._said: list[_Said] = []
         self._meanings = np.empty((0, 6), dtype=np.int64)
         # Strings of name and source line per number of a name, track per number of a place, string
         # of the source line per number of a call stack.
@@ -134,10 +145,11 @@ class Slices:
         return Group(events, names, places, stacks, told, first)
 
     def _learn_names(self) -> None:
-        known = len(self._meanings)
-        if len(self._names) > known:
-            new = [_numbers(*key) for key in islice(self._names, known, None)]
-            self._meanings = np.concatenate([self._meanings, np.asarray(new, dtype=np.int64)])
+        new = [_said(*key) for key in islice(self._names, len(self._said), None)]
+        if new:
+            rows = np.asarray([_numbers(said) for said in new], dtype=np.int64)
+            self._meanings = np.concatenate([self._meanings, rows])
+            self._said += new
 
     def _first_of(
         self, names: NDArray[np.int64], places: NDArray[np.int64], stacks: NDArray[np.int64]
@@ -190,19 +202,20 @@ class Slices:
 
     def meet(self, group: Group, position: int) -> None:
         """Decide what the record at a position is, where that is not known."""
-        event, name, place = group.events[position], group.names[position], group.places[position]
+        name, place = group.names[position], group.places[position]
+        said = self._said[name]
         if self._shown[name, 0] == NULL:
-            self._shown[name] = self._name(event.cat, event.name)
-        is_slice, on_device = (self._meanings[name, c] for c in (_KIND, _ON_DEVICE))
-        if is_slice != NULL and self._rows[place] == NULL:
-            self._rows[place] = (self._tracks.stream if on_device else self._tracks.thread)(event)
+            self._shown[name] = self._name(said)
+        if said.meaning.kind is not None and self._rows[place] == NULL:
+            row_of = self._tracks.stream if said.meaning.on_device else self._tracks.thread
+            self._rows[place] = row_of(group.events[position])
         stack = group.stacks[position]
         if stack != NULL and self._sites[stack] == NULL:
-            self._sites[stack] = self._call_site(str(args_of(event).call_stack))
+            self._sites[stack] = self._call_site(str(args_of(group.events[position]).call_stack))
 
-    def _name(self, raw_category: str, raw_name: str) -> tuple[int, int]:
+    def _name(self, said: _Said) -> tuple[int, int]:
         """Strings of the shown name and of the source line."""
-        category, name, meaning = _meaning(raw_category, raw_name)
+        _, category, name, meaning = said
         if meaning.kind is not None:
             self._facts.kinds.add(meaning.kind)
         if category in {"cpu_op", "user_annotation"} and _ON_DEVICE_ONLY.match(name):
@@ -276,22 +289,23 @@ class Slices:
             self._builder.health.events_kept += len(block["start_ns"])
 
 
-def _meaning(raw_category: str, raw_name: str) -> tuple[str, str, Meaning]:
+def _said(raw_category: str, raw_name: str) -> _Said:
     category = category_of(raw_category)
     name = without_addresses(raw_name) if category == "python_function" else raw_name
-    return category, name, meaning_of(category, name)
+    is_range = raw_category == "cuda_profiler_range"
+    return _Said(is_range, category, name, meaning_of(category, name))
 
 
-def _numbers(raw_category: str, raw_name: str) -> tuple[int, ...]:
+def _numbers(said: _Said) -> tuple[int, ...]:
     """What a category and a name say, in the order of the columns."""
-    meaning = _meaning(raw_category, raw_name)[2]
+    meaning = said.meaning
     return (
         NULL if meaning.kind is None else int(meaning.kind),
         meaning.on_device,
         int(meaning.copy),
         meaning.pageable,
         int(meaning.phase),
-        raw_category == "cuda_profiler_range",
+        said.is_range,
     )
 
 
