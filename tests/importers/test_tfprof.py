@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from stepwhy.engine.formats import read_trace
 from stepwhy.errors import CorruptInputError, EmptyInputError, StepwhyError
 from stepwhy.importers import run_metadata, tensorboard, tf_timeline, xplane
 from stepwhy.importers import tfprof as importer
+from stepwhy.importers.tensorflow import profile_pieces
 from stepwhy.importers.tensorflow.messages import message_class
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.op_costs import op_costs
@@ -443,3 +445,24 @@ def test_a_stored_profile_agrees_with_the_run_metadata_beside_it():
     expected, _ = ops_of(ran_once)
     assert sum(found.values()) == trace.health.events_read > 0
     assert set(found) & set(expected)
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(st.sampled_from([one_step(), on_gpu()]), st.data())
+def test_pieces_tell_what_one_piece_tells(message, draw):
+    """Whatever is damaged in them."""
+    data = bytearray(message.SerializeToString())
+    for _ in range(draw.draw(st.integers(0, 3))):
+        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+    whole = outcome(bytes(data))
+    with patch.object(profile_pieces, "_PIECE", 16):
+        assert outcome(bytes(data)) == whole
+
+
+def outcome(data):
+    """What reading a file gives: the slices and counters, or the error."""
+    try:
+        trace = importer.read(source_of(data))
+    except StepwhyError as error:
+        return type(error), str(error)
+    return trace and (slices(trace), nodes(trace), counters(trace))

@@ -8,18 +8,14 @@ Source: `config.proto`, `step_stats.proto`, `step_stats_collector.cc`, `worker_c
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.chrome_json import count_untimed
-from stepwhy.importers.tensorflow.activity import (
-    Activity,
-    Execution,
-    emit,
-    in_lanes,
-    meta_of,
-)
-from stepwhy.importers.tensorflow.allocations import add_allocations
+from stepwhy.importers.tensorflow.activity import emit, meta_of
+from stepwhy.importers.tensorflow.allocations import Allocations
+from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.labels import (
     parse_activity_label,
@@ -28,25 +24,34 @@ from stepwhy.importers.tensorflow.labels import (
     parse_size,
     parse_transfer_label,
 )
-from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.importers.tensorflow.ops import TRANSFERS, normalise_op
-from stepwhy.importers.tensorflow.placement import Moved, Observed, Requested, add_placement
+from stepwhy.importers.tensorflow.placement import (
+    Moved,
+    Observed,
+    Requested,
+    add_placement,
+    read_placed,
+)
 from stepwhy.importers.tensorflow.rows import Row, RowKind, parse_row
 from stepwhy.importers.tensorflow.sidecars import program_sources, requested_graph, run_window
-from stepwhy.importers.tensorflow.wire import Nested, close_torn, dig
+from stepwhy.importers.tensorflow.step_stats import DamagedError, Pieces, Whole
+from stepwhy.importers.tensorflow.wire import dig
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from stepwhy.importers.source import Source
+    from stepwhy.importers.tensorflow.placement import Placed
     from stepwhy.importers.tensorflow.sidecars import Handed
+    from stepwhy.importers.tensorflow.step_stats import Device
     from stepwhy.trace import Health, Trace
 
-# Messages of which a part is worth keeping, by field number: the devices of step statistics, the
-# graphs. An entry or node that is torn itself is not.
-_STEP_STATS: Nested = {1: {}}
-_RUN_METADATA: Nested = {1: _STEP_STATS, 3: {}, 4: {1: {}}}
+# How many labels of ops are known: those of a loop come again and again.
+_KNOWN_LABELS = 1 << 14
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
@@ -72,30 +77,49 @@ def read(source: Source) -> Trace | None:
     name = _message_name(source.head)
     if name is None:
         return None
+    try:
+        return _read(Pieces(name, source.mapped), source)
+    except DamagedError:
+        pass  # what of the message is worth keeping, protobuf can tell
+    try:
+        return _read(Whole(name, source.data), source)
+    except DamagedError:
+        raise CorruptInputError(
+            f"{source.origin} is a damaged TensorFlow {name}",
+            "Write the RunMetadata of a traced run again",
+        ) from None
+
+
+def _read(message: Pieces | Whole, source: Source) -> Trace:
+    """The trace of a message.
+
+    Raises:
+        DamagedError: A part of it is none.
+        EmptyInputError: As `read`.
+    """
     builder = TraceBuilder()
-    metadata = _parse(name, source, builder.health)
-    stats = metadata if name == "StepStats" else metadata.step_stats
-    rows = [parse_row(text(device.device)) for device in stats.dev_stats]
-    devices = {row for row in rows if row is not None}
-    activities, observed = _observe(stats, rows, builder.health)
-    graphs = [] if name == "StepStats" else _partition_graphs(metadata)
-    signals = emit(builder, activities, devices)
-    if add_allocations(builder, stats):
-        signals |= {"memory"}
+    _count_torn(builder.health, is_torn=message.is_torn)
+    placed = read_placed(message.graphs)
+    statistics = _Statistics(builder, placed)
+    for device in message.devices():
+        statistics.add(device)
+    signals = statistics.emit()
     sources = program_sources(source, builder.health)
     requested = Requested(requested_graph(source, builder.health), sources.ops)
-    if add_placement(builder, graphs, requested, observed):
+    if add_placement(builder, placed, requested, statistics.observed):
         signals |= {"placement"}
-    elif not activities:
+    elif not len(statistics.entries):
         raise EmptyInputError(
             f"{source.origin} holds no op that ran and no placed node",
             "Run the step with trace_level FULL_TRACE and write its RunMetadata again",
         )
-    if graphs:
+    if message.graphs:
         signals |= {"copies"}
     _add_idle(builder, sources.devices)
-    _add_step(builder, activities, source)
-    return builder.finish(meta_of("tf-run-metadata", devices, signals))
+    _add_step(builder, statistics.entries["start_ns"], source)
+    meta = meta_of("tf-run-metadata", statistics.devices, signals)
+    del statistics  # its columns are the builder's now
+    return builder.finish(meta)
 
 
 def _message_name(head: bytes) -> str | None:
@@ -114,54 +138,100 @@ def _names_row(head: bytes, *path: int) -> bool:
     return any(len(d) < 200 and parse_row(text(d)) is not None for d in dig(head, *path))
 
 
-def _parse(name: str, source: Source, health: Health) -> Any:
-    message = parse_message(name, source.data)
-    if message is None:
-        nested = _STEP_STATS if name == "StepStats" else _RUN_METADATA
-        message = parse_message(name, close_torn(source.data, nested))
-        health.count(
-            "protobuf-truncated",
-            "error",
-            "The file ends before its message does: later ops are missing. Totals cover the "
-            "readable part only. Copy the file again.",
-            dropped=False,
+def _count_torn(health: Health, *, is_torn: bool) -> None:
+    health.count(
+        "protobuf-truncated",
+        "error",
+        "The file ends before its message does: later ops are missing. Totals cover the "
+        "readable part only. Copy the file again.",
+        count=int(is_torn),
+        dropped=False,
+    )
+
+
+class _Statistics:
+    """Takes the entries of all devices, and what they tell of placement and memory.
+
+    Args:
+        builder: The trace to append to.
+        placed: What partition graphs tell.
+    """
+
+    def __init__(self, builder: TraceBuilder, placed: Placed) -> None:
+        self._builder = builder
+        self.entries = Entries()
+        self.observed = Observed(wanted=frozenset((e.source, e.slot) for e in placed.edges))
+        self.devices: set[Row] = set()
+        self._allocations = Allocations(builder)
+        self._operation = lru_cache(_KNOWN_LABELS)(_operation)
+        self._untimed = self._unknown = self._replaced = 0
+
+    def add(self, device: Device) -> None:
+        """Take the entries of one device."""
+        row = parse_row(text(device.name))
+        if row is not None:
+            self.devices.add(row)
+        for piece in device.pieces:
+            self._builder.health.events_read += len(piece.node_stats)
+            for node in piece.node_stats:
+                self._allocations.add_node(node)
+                if row is not None:
+                    self._add(row, node)
+                else:
+                    self._unknown += 1
+
+    def _add(self, row: Row, node: Any) -> None:
+        sizes = _output_sizes(node)
+        activity = self._activity(row, node, sum(sizes.values()) if sizes else NULL)
+        if activity is None:
+            self._untimed += 1
+            return
+        self.entries.add(activity)
+        self._replaced += _REPLACED in activity.node
+        _note(self.observed, activity, node, sizes)
+
+    def emit(self) -> frozenset[str]:
+        """Append all of them; returns what they are evidence for."""
+        health = self._builder.health
+        count_untimed(health, self._untimed)
+        _count_unknown(health, self._unknown)
+        _count_replaced(health, self._replaced)
+        signals = emit(self._builder, self.entries, self.devices, in_lanes=True)
+        self._allocations.finish(by_time=True)
+        return signals | {"memory"} if self._allocations.blocks else signals
+
+    def _activity(self, row: Row, node: Any, size: int) -> Activity | None:
+        """One entry; None when its time is unusable."""
+        start_ns, dur_ns = _interval(node)
+        if not (0 < start_ns < _LARGEST_NS and 0 <= dur_ns < _LARGEST_NS - start_ns):
+            return None
+        name = text(node.node_name)
+        if row.kind is RowKind.SYNC:
+            return Activity(row, name, "", start_ns, dur_ns, lane=node.thread_id)
+        if row.kind is not RowKind.OPS:
+            label = text(node.timeline_label)
+            owner, op = parse_activity_label(label, name)
+            return Activity(row, op, owner, start_ns, dur_ns, bytes=parse_size(label))
+        if name in TRANSFERS:
+            transfer = parse_transfer_label(text(node.timeline_label))
+            tensor = transfer.tensor if transfer is not None else name
+            return Activity(row, name, tensor, start_ns, dur_ns, bytes=size)
+        op, inputs = self._operation(node.timeline_label)
+        return Activity(
+            row,
+            op,
+            name,
+            start_ns,
+            dur_ns,
+            bytes=size,
+            inputs=inputs,
+            execution=_execution(node),
         )
-    if message is None:
-        raise CorruptInputError(
-            f"{source.origin} is a damaged TensorFlow {name}",
-            "Write the RunMetadata of a traced run again",
-        )
-    return message
 
 
-def _partition_graphs(metadata: Any) -> list[Any]:
-    inside_functions = (g for f in metadata.function_graphs for g in f.partition_graphs)
-    return [*metadata.partition_graphs, *inside_functions]
-
-
-def _observe(
-    stats: Any, rows: Sequence[Row | None], health: Health
-) -> tuple[list[Activity], Observed]:
-    """All entries with their lanes, and what they tell about placement."""
-    observed = Observed()
-    found: list[Activity] = []
-    untimed = unknown = 0
-    for row, device in zip(rows, stats.dev_stats, strict=True):
-        health.events_read += len(device.node_stats)
-        for node in device.node_stats:
-            activity = _activity(row, node) if row is not None else None
-            if row is None:
-                unknown += 1
-            elif activity is None:
-                untimed += 1
-            else:
-                found.append(activity)
-                _note(observed, activity, node)
-    activities = in_lanes(found)
-    count_untimed(health, untimed)
-    _count_unknown(health, unknown)
-    _count_replaced(health, activities)
-    return activities, observed
+def _operation(label: bytes) -> tuple[str, tuple[str, ...]]:
+    """Type and inputs of an op."""
+    return parse_op_label(text(label)), parse_inputs(text(label))
 
 
 def _count_unknown(health: Health, count: int) -> None:
@@ -174,40 +244,13 @@ def _count_unknown(health: Health, count: int) -> None:
     )
 
 
-def _count_replaced(health: Health, activities: Sequence[Activity]) -> None:
+def _count_replaced(health: Health, count: int) -> None:
     health.count(
         "invalid-utf8",
         "warning",
         "The file is not UTF-8 throughout; the offending bytes in names were replaced.",
-        count=sum(_REPLACED in a.node for a in activities),
+        count=count,
         dropped=False,
-    )
-
-
-def _activity(row: Row, node: Any) -> Activity | None:
-    """One entry; None when its time is unusable."""
-    start_ns, dur_ns = _interval(node)
-    if not (0 < start_ns < _LARGEST_NS and 0 <= dur_ns < _LARGEST_NS - start_ns):
-        return None
-    label, name = text(node.timeline_label), text(node.node_name)
-    if row.kind is RowKind.SYNC:
-        return Activity(row, name, "", start_ns, dur_ns, lane=node.thread_id)
-    if row.kind is not RowKind.OPS:
-        owner, op = parse_activity_label(label, name)
-        return Activity(row, op, owner, start_ns, dur_ns, bytes=parse_size(label))
-    if name in TRANSFERS:
-        transfer = parse_transfer_label(label)
-        tensor = transfer.tensor if transfer is not None else name
-        return Activity(row, name, tensor, start_ns, dur_ns, bytes=_output_bytes(node))
-    return Activity(
-        row,
-        parse_op_label(label),
-        name,
-        start_ns,
-        dur_ns,
-        bytes=_output_bytes(node),
-        inputs=parse_inputs(label),
-        execution=_execution(node),
     )
 
 
@@ -245,11 +288,6 @@ def _interval(node: Any) -> tuple[int, int]:
     return node.all_start_micros * 1000, node.all_end_rel_micros * 1000
 
 
-def _output_bytes(node: Any) -> int:
-    sizes = _output_sizes(node).values()
-    return sum(sizes) if sizes else NULL
-
-
 def _output_sizes(node: Any) -> dict[int, int]:
     """Bytes by output number, of the outputs whose allocation is recorded."""
     sizes = {}
@@ -260,7 +298,7 @@ def _output_sizes(node: Any) -> dict[int, int]:
     return sizes
 
 
-def _note(observed: Observed, activity: Activity, node: Any) -> None:
+def _note(observed: Observed, activity: Activity, node: Any, sizes: dict[int, int]) -> None:
     """Remember what one entry tells about placement."""
     if activity.row.kind is not RowKind.OPS or activity.is_transfer:
         moved = observed.moved.setdefault(activity.node, Moved())
@@ -271,8 +309,9 @@ def _note(observed: Observed, activity: Activity, node: Any) -> None:
     if activity.node in {"_SOURCE", "_SINK"}:
         return  # present on every device, part of no program
     observed.ran[activity.node] = (activity.row.device, normalise_op(activity.op))
-    for slot, size in _output_sizes(node).items():
-        observed.sizes[activity.node, slot] = size
+    for slot, size in sizes.items():
+        if (activity.node, slot) in observed.wanted:
+            observed.sizes[activity.node, slot] = size
 
 
 def _add_idle(builder: TraceBuilder, names: Sequence[str]) -> None:
@@ -282,12 +321,19 @@ def _add_idle(builder: TraceBuilder, names: Sequence[str]) -> None:
             builder.device(row.device, row.device_kind)
 
 
-def _add_step(builder: TraceBuilder, activities: Sequence[Activity], source: Source) -> None:
-    """The window of `Session.run` as a step of the driving thread."""
+def _add_step(builder: TraceBuilder, start_ns: NDArray[np.int64], source: Source) -> None:
+    """The window of `Session.run` as a step of the driving thread.
+
+    Args:
+        builder: The trace to append to.
+        start_ns: Starts of all entries; (entries,).
+        source: The file that the window lies beside.
+    """
     window = run_window(source, builder.health)
     if window is None:
         return
-    if activities and not any(window.start_ns <= a.start_ns < window.end_ns for a in activities):
+    inside = (start_ns >= window.start_ns) & (start_ns < window.end_ns)
+    if len(start_ns) and not inside.any():
         builder.health.count(
             "window-elsewhere",
             "warning",

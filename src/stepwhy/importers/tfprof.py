@@ -11,19 +11,21 @@ Source: `tfprof_log.proto`; `tfprof_stats.cc` and `tfprof_node.cc` (what of a Ru
 
 from __future__ import annotations
 
+from array import array
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
-from stepwhy.importers.tensorflow.activity import emit, in_lanes, meta_of
-from stepwhy.importers.tensorflow.allocations import add_blocks, add_total
-from stepwhy.importers.tensorflow.code_defs import CodeDefs
+from stepwhy.importers.tensorflow.activity import emit, meta_of
+from stepwhy.importers.tensorflow.allocations import Allocations
+from stepwhy.importers.tensorflow.entries import Entries
 from stepwhy.importers.tensorflow.graphs import text
-from stepwhy.importers.tensorflow.messages import message_class, parse_message
 from stepwhy.importers.tensorflow.ops import normalise_op
-from stepwhy.importers.tensorflow.placement import Observed, Requested, add_placement
+from stepwhy.importers.tensorflow.placement import Observed, Placed, Requested, add_placement
+from stepwhy.importers.tensorflow.profile_pieces import ProfilePieces
 from stepwhy.importers.tensorflow.profile_runs import ProfileRuns
 from stepwhy.importers.tensorflow.profile_steps import step_spans
 from stepwhy.importers.tensorflow.rows import RowKind, parse_row
@@ -32,10 +34,10 @@ from stepwhy.importers.tensorflow.wire import dig, fields, integer
 from stepwhy.trace import DeviceKind, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepwhy.importers.source import Source
-    from stepwhy.importers.tensorflow.profile_runs import Run
+    from stepwhy.importers.tensorflow.profile_steps import Span
     from stepwhy.importers.tensorflow.rows import Row
     from stepwhy.trace import Health, Meta, Trace
 
@@ -57,7 +59,7 @@ def recognise(source: Source) -> bool:
     if first is None or first.number != 1 or not first.is_message:
         return False
     # A node with a large constant in it can fill the head.
-    data = source.head if first.end <= len(source.head) else source.data
+    data = source.head if first.end <= len(source.head) else source.mapped
     whole = takewhile(lambda f: f.number == 1 and f.end <= len(data), fields(data))
     nodes = [data[f.start : f.end] for f in islice(whole, _LOOKED_AT) if f.is_message]
     # One of them may be damaged.
@@ -77,22 +79,24 @@ def read(source: Source) -> Trace | None:
     if not recognise(source):
         return None
     builder = TraceBuilder()
-    profile = _parse(source, builder.health)
-    nodes = [entry.value for entry in profile.nodes]
-    runs = list(ProfileRuns(profile, builder.health))
-    if not runs:
+    profile = ProfilePieces(source.mapped)
+    _count_damage(builder.health, profile.damaged, torn=profile.is_torn)
+    if not profile.names:
+        raise CorruptInputError(
+            f"{source.origin} is a damaged tfprof profile",
+            "Write it again with Profiler.serialize_to_string",
+        )
+    nodes = _Nodes(builder, profile)
+    for node in profile:
+        nodes.add(node)
+    if not len(nodes.entries):
         raise EmptyInputError(
             f"{source.origin} is a tfprof profile without an operation that ran",
             "Give the profiler the RunMetadata of a run traced with FULL_TRACE (add_step)",
         )
-    rows = {run.activity.row for run in runs}
-    signals = emit(builder, in_lanes([run.activity for run in runs]), rows)
-    if _add_memory(builder, nodes):
-        signals |= {"memory"}
-    if _add_nodes(builder, profile, runs):
-        signals |= {"placement"}
-    tells_steps = _add_steps(builder, runs)
-    return builder.finish(_meta(rows, signals, tells_steps=tells_steps))
+    meta = nodes.emit()
+    del nodes  # its columns are the builder's now
+    return builder.finish(meta)
 
 
 def _is_node(entry: bytes) -> bool:
@@ -104,34 +108,6 @@ def _is_node(entry: bytes) -> bool:
     number = next((integer(node, f) for f in fields(node) if f.number == 13), 0)
     named = all(any(dig(node, part)) for part in (1, 9))
     return named and integer(entry, parts[1]) == number
-
-
-def _parse(source: Source, health: Health) -> Any:
-    profile = parse_message("ProfileProto", source.data)
-    return _whole_parts(source, health) if profile is None else profile
-
-
-def _whole_parts(source: Source, health: Health) -> Any:
-    """What can be read of a damaged or torn profile: its entries, one by one.
-
-    Raises:
-        CorruptInputError: That is not a single node.
-    """
-    profile, damaged, end = message_class("ProfileProto")(), 0, 0
-    for field in fields(source.data):
-        end = field.end
-        part = parse_message("ProfileProto", source.data[field.key : field.end])
-        if part is not None:
-            profile.MergeFrom(part)
-        else:
-            damaged += end <= len(source.data)
-    if not profile.nodes:
-        raise CorruptInputError(
-            f"{source.origin} is a damaged tfprof profile",
-            "Write it again with Profiler.serialize_to_string",
-        )
-    _count_damage(health, damaged, torn=end != len(source.data))
-    return profile
 
 
 def _count_damage(health: Health, damaged: int, *, torn: bool) -> None:
@@ -152,44 +128,73 @@ def _count_damage(health: Health, damaged: int, *, torn: bool) -> None:
         )
 
 
-def _add_memory(builder: TraceBuilder, nodes: Sequence[Any]) -> bool:
-    """Append the blocks of accelerators' allocators, the only ones that a profile keeps.
+class _Nodes:
+    """Takes what a profile tells of its nodes.
 
-    Returns:
-        Whether anything is known of them.
+    Args:
+        builder: The trace to append to.
+        profile: The profile.
     """
-    number, told = 0, False
-    for node in nodes:
+
+    def __init__(self, builder: TraceBuilder, profile: ProfilePieces) -> None:
+        self._builder, self._code = builder, profile.code
+        self._runs = ProfileRuns(profile.names, builder.health)
+        self._allocations = Allocations(builder)
+        self._knows_memory = False
+        self._observed = Observed()
+        self._lines: dict[str, str] = {}
+        self._steps = array("q")
+        self.entries = Entries()
+
+    def add(self, node: Any) -> None:
+        """Take a node and its runs."""
+        for step, activity in self._runs.of(node):
+            self.entries.add(activity)
+            self._steps.append(step)
+            if activity.row.kind is RowKind.OPS:
+                place = activity.row.device, normalise_op(activity.op)
+                self._observed.ran[activity.node] = place
+        self._lines[text(node.name)] = self._code.line(node.trace)
+        self._add_memory(node)
+
+    def _add_memory(self, node: Any) -> None:
+        """Take the blocks of an accelerator's allocator, the only ones that a profile keeps."""
         row = parse_row(text(node.canonical_device))
         if row is None or row.device_kind is DeviceKind.CPU:
-            continue
-        shared = {"pool": builder.intern(row.device), "owner": builder.intern(text(node.name))}
+            return
+        owner = text(node.name)
         for entry in node.execs:
-            number = add_blocks(builder, entry.value.allocations, number, **shared)
+            self._allocations.add_blocks(entry.value.allocations, row.device, owner)
             for record in entry.value.memory_execs:
-                time_ns = record.memory_micros * _NS_PER_US
-                add_total(builder, record.allocator_bytes_in_use, time_ns, **shared)
-                told |= record.allocator_bytes_in_use > 0
-    return told or number > 0
+                total, time_ns = record.allocator_bytes_in_use, record.memory_micros * _NS_PER_US
+                self._allocations.add_total(total, time_ns, row.device, owner)
+                self._knows_memory |= total > 0
+
+    def emit(self) -> Meta:
+        """Append all of them; returns what is known of the profile."""
+        self._runs.count()
+        rows = set(self.entries.rows)
+        signals = emit(self._builder, self.entries, rows, in_lanes=True)
+        self._allocations.finish()
+        if self._knows_memory or self._allocations.blocks:
+            signals |= {"memory"}
+        sources = {n: OpSource(source=s) for n, s in self._ran_at()}
+        if add_placement(self._builder, Placed(), Requested({}, sources), self._observed):
+            signals |= {"placement"}
+        spans = step_spans(self.entries, np.frombuffer(self._steps, dtype=np.int64))
+        _add_steps(self._builder, spans)
+        return _meta(rows, signals, tells_steps=bool(spans))
+
+    def _ran_at(self) -> Iterator[tuple[str, str]]:
+        """Nodes that ran, with their lines where these are known."""
+        return ((n, self._lines[n]) for n in self._observed.ran if self._lines.get(n))
 
 
-def _add_nodes(builder: TraceBuilder, profile: Any, runs: Sequence[Run]) -> bool:
-    """Append the nodes that ran, with their lines; returns whether there were any."""
-    observed = Observed()
-    for activity in (run.activity for run in runs if run.activity.row.kind is RowKind.OPS):
-        observed.ran[activity.node] = (activity.row.device, normalise_op(activity.op))
-    code = CodeDefs(profile.id_to_string)
-    lines = {text(e.value.name): code.line(e.value.trace) for e in profile.nodes}
-    sources = {n: OpSource(source=lines[n]) for n in observed.ran if lines.get(n)}
-    return add_placement(builder, [], Requested({}, sources), observed)
-
-
-def _add_steps(builder: TraceBuilder, runs: Sequence[Run]) -> bool:
-    """Append each of several steps, from its first op to its last; returns whether steps are told.
+def _add_steps(builder: TraceBuilder, spans: Sequence[Span]) -> None:
+    """Append each of several steps, from its first op to its last.
 
     A single step needs no mark: it is the whole record.
     """
-    spans = step_spans(runs)
     if not spans:
         builder.health.count(
             "steps-overlap",
@@ -202,7 +207,6 @@ def _add_steps(builder: TraceBuilder, runs: Sequence[Run]) -> bool:
         track = builder.track(Role.HOST_THREAD, "traced runs")
         for start_ns, end_ns, name in spans:
             builder.slice(track, Kind.STEP, name, start_ns, end_ns - start_ns)
-    return bool(spans)
 
 
 def _meta(rows: set[Row], signals: frozenset[str], *, tells_steps: bool) -> Meta:

@@ -1,6 +1,6 @@
 """Allocations of ops, from hand-made step statistics."""
 
-from stepwhy.importers.tensorflow.allocations import add_allocations
+from stepwhy.importers.tensorflow.allocations import Allocations
 from stepwhy.importers.tensorflow.messages import message_class
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
@@ -21,10 +21,17 @@ def stats(*ops):
     return message
 
 
-def read(message):
+def build(message):
     builder = TraceBuilder()
-    told = add_allocations(builder, message)
-    trace = builder.finish(Meta("test"))
+    allocations = Allocations(builder)
+    for node in message.dev_stats[0].node_stats:
+        allocations.add_node(node)
+    allocations.finish(by_time=True)
+    return allocations.blocks > 0, builder.finish(Meta("test"))
+
+
+def read(message):
+    told, trace = build(message)
     table = trace.allocations
     first = int(table.block.max(initial=0)) & ~1023
     return told, [
@@ -70,7 +77,6 @@ def test_damaged_records_are_left_out():
 
 
 def test_host_allocators_are_told_apart():
-    builder = TraceBuilder()
     names = (b"cpu", b"mklcpu", b"gpu_host_bfc", b"GPU_0_bfc")
-    add_allocations(builder, stats(*((b"a", name, 0, [(1, 1)]) for name in names)))
-    assert builder.finish(Meta("test")).allocations.host.tolist() == [1, 1, 1, 0]
+    _, trace = build(stats(*((b"a", name, 0, [(1, 1)]) for name in names)))
+    assert trace.allocations.host.tolist() == [1, 1, 1, 0]

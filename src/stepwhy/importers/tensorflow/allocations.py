@@ -9,96 +9,123 @@ step_stats_collector.cc; `TrackingAllocator` in tracking_allocator.cc.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from stepwhy.trace import TraceBuilder
 
 _NS_PER_US = 1000
 # Times beyond this would leave int64 as ns; sizes beyond it are damaged.
 _LARGEST = 1 << 52
+# The columns that it fills, with the array's code for the type of each.
+_CODES = {
+    "time_ns": "q",
+    "pool": "i",
+    "host": "b",
+    "change": "q",
+    "block": "q",
+    "owner": "i",
+    "total": "q",
+}
 
 
-def add_allocations(builder: TraceBuilder, stats: Any) -> bool:
-    """Append the allocations of all ops of a `StepStats`; returns whether there were any.
-
-    Args:
-        builder: The trace to append to.
-        stats: The message.
-    """
-    # Numbers of blocks that no other run of the process has given: runs do not share a start.
-    number = min((r.alloc_micros for r in _records(stats)), default=0) << 10
-    first = number
-    for device in stats.dev_stats:
-        for node in device.node_stats:
-            for used in node.memory:
-                number = _add(builder, node, used, number)
-    return number > first
-
-
-def _records(stats: Any) -> Iterator[Any]:
-    for device in stats.dev_stats:
-        for node in device.node_stats:
-            for used in node.memory:
-                yield from (r for r in used.allocation_records if _is_usable(r))
-
-
-def _is_usable(record: Any) -> bool:
-    time_us, size = int(record.alloc_micros), abs(int(record.alloc_bytes))
-    return 0 < time_us < _LARGEST and 0 < size < _LARGEST
-
-
-def add_blocks(builder: TraceBuilder, records: Iterable[Any], number: int, **shared: int) -> int:
-    """Append blocks that one op took from one allocator, and their releases.
+class Allocations:
+    """Collects the allocations of ops; `finish` appends them.
 
     Args:
         builder: The trace to append to.
-        records: `AllocationRecord` messages of the op, in order.
-        number: The next free number of a block.
-        shared: Columns that are the same for all of them.
-
-    Returns:
-        The next free number of a block.
     """
-    living: dict[int, list[int]] = defaultdict(list)
-    for record in filter(_is_usable, records):
-        size, block = abs(record.alloc_bytes), NULL
-        if record.alloc_bytes > 0:
-            living[size].append(block := number)
-            number += 1
-        elif living[size]:
-            block = living[size].pop()
-        builder.add(
-            "allocations",
-            time_ns=record.alloc_micros * _NS_PER_US,
-            change=record.alloc_bytes,
-            block=block,
-            **shared,
-        )
-    return number
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        self._columns = {name: array(code) for name, code in _CODES.items()}
+        self._first_us = _LARGEST
+        self.blocks = 0
+        """How many blocks were allocated."""
+
+    def add_node(self, node: Any) -> None:
+        """Take what the `NodeExecStats` of one op says."""
+        for used in node.memory:
+            pool = text(used.allocator_name)
+            is_host = "cpu" in pool.lower() or "host" in pool.lower()
+            owner = text(node.node_name)
+            self.add_blocks(used.allocation_records, pool, owner, is_host=is_host)
+            end_ns = node.all_start_nanos + node.all_end_rel_nanos
+            self.add_total(used.allocator_bytes_in_use, end_ns, pool, owner, is_host=is_host)
+
+    def add_blocks(
+        self, records: Iterable[Any], pool: str, owner: str, *, is_host: bool = False
+    ) -> None:
+        """Take blocks that one op took from one allocator, and their releases.
+
+        Args:
+            records: `AllocationRecord` messages of the op, in order.
+            pool: The allocator.
+            owner: The op's node.
+            is_host: Whether it is memory of the host.
+        """
+        living: dict[int, list[int]] = defaultdict(list)
+        for record in records:
+            time_us, change = record.alloc_micros, record.alloc_bytes
+            size, block = abs(change), NULL
+            if not (0 < time_us < _LARGEST and 0 < size < _LARGEST):
+                continue
+            self._first_us = min(self._first_us, time_us)
+            if change > 0:
+                living[size].append(block := self.blocks)
+                self.blocks += 1
+            elif living[size]:
+                block = living[size].pop()
+            where = time_us * _NS_PER_US, pool, owner, is_host
+            self._add(*where, change=change, block=block)
+
+    def add_total(
+        self, total: int, time_ns: int, pool: str, owner: str, *, is_host: bool = False
+    ) -> None:
+        """Take what an allocator has handed out; one that keeps no account says 0."""
+        if 0 < total < _LARGEST and 0 < time_ns < _LARGEST * _NS_PER_US:
+            self._add(time_ns, pool, owner, is_host, total=total)
+
+    def _add(
+        self,
+        time_ns: int,
+        pool: str,
+        owner: str,
+        is_host: bool,
+        *,
+        change: int = 0,
+        block: int = NULL,
+        total: int = NULL,
+    ) -> None:
+        intern = self._builder.intern
+        row = (time_ns, intern(pool), is_host, change, block, intern(owner), total)
+        for column, value in zip(self._columns.values(), row, strict=True):
+            column.append(value)
+
+    def finish(self, *, by_time: bool = False) -> None:
+        """Append all of them.
+
+        Args:
+            by_time: Whether blocks get numbers that no other run of the process has given: runs do
+                not share a start.
+        """
+        columns = {n: np.frombuffer(c, np.dtype(c.typecode)) for n, c in self._columns.items() if c}
+        if not columns:
+            return
+        if by_time:
+            first = (self._first_us << 10) if self._first_us < _LARGEST else 0
+            block = columns["block"]
+            columns["block"] = np.where(block == NULL, NULL, block + first)
+        self._builder.rows_from("allocations", columns)
 
 
-def add_total(builder: TraceBuilder, total: int, time_ns: int, **shared: int) -> None:
-    """Append what an allocator has handed out; one that keeps no account says 0."""
-    if 0 < total < _LARGEST and 0 < time_ns < _LARGEST * _NS_PER_US:
-        builder.add("allocations", time_ns=time_ns, total=total, **shared)
-
-
-def _add(builder: TraceBuilder, node: Any, used: Any, number: int) -> int:
-    """Append what one op took from one allocator; returns the next free number of a block."""
-    name = text(used.allocator_name)
-    shared = {
-        "pool": builder.intern(name),
-        "host": int("cpu" in name.lower() or "host" in name.lower()),
-        "owner": builder.intern(text(node.node_name)),
-    }
-    number = add_blocks(builder, used.allocation_records, number, **shared)
-    end_ns = node.all_start_nanos + node.all_end_rel_nanos
-    add_total(builder, used.allocator_bytes_in_use, end_ns, **shared)
-    return number
+__all__ = ["Allocations"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepwhy.importers.tensorflow.graphs import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
 # Code that is not the user's, on a machine of which nothing but its paths is known: packages, the
 # standard library, TensorFlow built from source, and what was never in a file.
@@ -30,11 +30,11 @@ class CodeDefs:
     """Finds the innermost line of the program's own code.
 
     Args:
-        texts: `id_to_string` of the profile: entries of number and text.
+        texts: `id_to_string` of the profile: texts by their numbers.
     """
 
-    def __init__(self, texts: Iterable[Any]) -> None:
-        self._texts = {entry.key: text(entry.value) for entry in texts}
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self._texts = texts
 
     def line(self, code: Any) -> str:
         """'train.py(41): tower' of a `CodeDef`; '' where none of its frames is the program's."""

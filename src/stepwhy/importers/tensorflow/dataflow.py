@@ -2,57 +2,103 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stepwhy.importers.tensorflow.distinct import pieces
 from stepwhy.trace import FlowKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
 
     from stepwhy.trace import TraceBuilder
 
+    Ints = NDArray[np.int64]
+
 
 class Dataflow:
-    """Collects the runs of all operations, then joins each with those that it read from.
+    """Joins every run of an operation with those that it read from.
 
     A node inside a loop runs more than once: a consumer read what was made last before it began.
+
+    Args:
+        slices: Slices of the runs; (runs,).
+        nodes: Number of the node of each; (runs,).
+        start_ns: When each began; (runs,).
+        names: Numbers of the nodes' names.
     """
 
-    def __init__(self) -> None:
-        self._runs: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        self._reads: list[tuple[int, int, Sequence[str]]] = []
+    def __init__(self, slices: Ints, nodes: Ints, start_ns: Ints, names: Mapping[str, int]) -> None:
+        # Times as ranks, so that node and time are one number.
+        _, rank = np.unique(start_ns, return_inverse=True)
+        self._ranks = len(start_ns) + 1
+        key = nodes * np.int64(self._ranks) + rank
+        order = np.argsort(key, kind="stable")  # of equal ones, the later slice is the last
+        self._keys, self._slices = key[order], slices[order]
+        self._rank = rank.astype(np.int32)
+        self._producers = _producers(names, np.unique(nodes))
 
-    def add(self, row: int, node: str, start_ns: int, inputs: Sequence[str]) -> None:
-        """Remember one run.
+    def emit(
+        self, builder: TraceBuilder, slices: Ints, inputs: Ints, begins: Ints, counts: Ints
+    ) -> None:
+        """Append a flow for every pair of operations of which one read from the other.
 
         Args:
-            row: Its slice.
-            node: Name of the operation's node.
-            start_ns: When it began.
-            inputs: Tensors that it read, as 'node' or 'node:1'.
+            builder: The trace to append to.
+            slices: As of the constructor; (runs,).
+            inputs: Names of the nodes that made what was read; (inputs,).
+            begins: Where in them each run's begin; (runs,).
+            counts: How many they are; (runs,).
         """
-        self._runs[node].append((start_ns, row))
-        if inputs:
-            self._reads.append((row, start_ns, inputs))
+        for piece in pieces(len(slices)):
+            count = counts[piece]
+            reader = np.repeat(np.arange(piece.start, piece.stop), count)
+            behind = np.cumsum(count)
+            place = np.repeat(begins[piece] - behind + count, count) + np.arange(len(reader))
+            _add(builder, self._sources(inputs[place], reader), slices[reader])
 
-    def emit(self, builder: TraceBuilder) -> None:
-        """Append a flow for every pair of operations of which one read from the other."""
-        for runs in self._runs.values():
-            runs.sort()
-        for row, start_ns, inputs in self._reads:
-            for producer in dict.fromkeys(self._producer(name, start_ns) for name in inputs):
-                if producer is not None and producer != row:
-                    builder.add("flows", source=producer, target=row, kind=int(FlowKind.DATA))
-
-    def _producer(self, tensor: str, start_ns: int) -> int | None:
-        runs = self._runs.get(tensor.partition(":")[0]) or self._runs.get(_sent(tensor))
-        if not runs:
-            return None
+    def _sources(self, inputs: Ints, reader: Ints) -> Ints:
+        """The run that made each input of a run, -1 where none is known; (inputs,)."""
+        node = self._producers[inputs]
+        first = node * np.int64(self._ranks)
+        last = np.searchsorted(self._keys, first + self._rank[reader], side="right") - 1
         # Clocks of two devices may differ, so that no run begins before: the first one, then.
-        before = bisect_right(runs, start_ns, key=lambda run: run[0])
-        return runs[max(before - 1, 0)][1]
+        place = np.maximum(last, np.searchsorted(self._keys, first))
+        return np.where(node < 0, -1, self._slices[np.minimum(place, len(self._keys) - 1)])
+
+
+def _add(builder: TraceBuilder, source: Ints, target: Ints) -> None:
+    """Append flows, each pair once, in the order of their readers and of what these read."""
+    told = np.flatnonzero((source >= 0) & (source != target))
+    pair = source[told] << 32 | target[told]
+    once = told[np.sort(np.unique(pair, return_index=True)[1])]
+    kind = np.full(len(once), int(FlowKind.DATA), dtype=np.int8)
+    builder.rows_from(
+        "flows",
+        {
+            "source": source[once].astype(np.int32),
+            "target": target[once].astype(np.int32),
+            "kind": kind,
+        },
+    )
+
+
+def _producers(names: Mapping[str, int], ran: Ints) -> Ints:
+    """For every name the number of the node that stands for it where it ran, else -1; (names,)."""
+    found = np.full(len(names), -1, dtype=np.int64)
+    found[ran] = ran
+    for name, number in _others(names, found):
+        sent = names.get(_sent(name), -1)
+        if sent >= 0 and found[sent] == sent:
+            found[number] = sent
+    return found
+
+
+def _others(names: Mapping[str, int], found: Ints) -> Iterable[tuple[str, int]]:
+    return ((name, number) for name, number in names.items() if found[number] < 0)
 
 
 def _sent(tensor: str) -> str:

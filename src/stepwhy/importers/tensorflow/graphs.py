@@ -10,7 +10,7 @@ from stepwhy.importers.tensorflow.labels import edge_node
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 _SENDS = frozenset({"_Send", "_HostSend"})
 _RECEIVES = frozenset({"_Recv", "_HostRecv"})
@@ -88,20 +88,21 @@ def edges_of(graphs: Iterable[Any]) -> list[Edge]:
     """Tensors that cross devices: the pairs of sends and receives in partition graphs.
 
     Feeds and fetches, which the client terminates, are not among them.
+
+    Args:
+        graphs: GraphDef messages; iterated more than once.
     """
-    partitions = list(graphs)
-    shapes = _static_shapes(partitions)
     receivers = {}
     sends = []
-    for graph in partitions:
-        for node in graph.node:
-            op = text(node.op)
-            if op in _RECEIVES:
-                receivers[_rendezvous_key(node)] = text(node.name)
-            elif op in _SENDS and not _attr(node, b"client_terminated", "b"):
-                sends.append(node)
-    edges = (_edge(node, receivers.get(_rendezvous_key(node), ""), shapes) for node in sends)
-    return [e for e in edges if e.from_device != e.to_device]
+    for node in (node for graph in graphs for node in graph.node):
+        op = text(node.op)
+        if op in _RECEIVES:
+            receivers[_rendezvous_key(node)] = text(node.name)
+        elif op in _SENDS and not _attr(node, b"client_terminated", "b"):
+            sends.append(_send(node))
+    sends = [s for s in sends if s.edge.from_device != s.edge.to_device]
+    sizes = _static_sizes(graphs, {(s.edge.source, s.edge.slot) for s in sends if s.is_data})
+    return [_edge(s, receivers.get(s.key, ""), sizes) for s in sends]
 
 
 def _node(node: Any, op: str) -> Node:
@@ -115,22 +116,38 @@ def _node(node: Any, op: str) -> Node:
     )
 
 
-def _edge(node: Any, receiver: str, shapes: dict[tuple[str, int], Any]) -> Edge:
+class _Send(NamedTuple):
+    """What a send says: the edge as far as it knows, its rendezvous, and the type of the tensor."""
+
+    edge: Edge
+    key: tuple[str, str, str]
+    dtype: int | None
+    is_data: bool
+
+
+def _send(node: Any) -> _Send:
     sent, slot = _producer(text(node.input[0])) if node.input else ("", 0)
-    tensor, sender, to_device = _rendezvous_key(node)
+    tensor, sender, to_device = key = _rendezvous_key(node)
     # A control edge sends an empty constant in place of the node that has to come first.
     source = edge_node(tensor) if tensor.startswith("edge_") else sent
     is_data = sent == source
-    return Edge(
+    edge = Edge(
         tensor,
         source,
         slot if is_data else NULL,
         text(_attr(node, b"_dst", "s") or b""),
-        receiver,
+        "",
         canonical_name(sender),
         canonical_name(to_device),
-        _static_bytes(_attr(node, b"T", "type"), shapes.get((source, slot))) if is_data else 0,
+        0,
     )
+    return _Send(edge, key, _attr(node, b"T", "type"), is_data)
+
+
+def _edge(send: _Send, receiver: str, sizes: dict[tuple[str, int], int]) -> Edge:
+    elements = sizes.get((send.edge.source, send.edge.slot), NULL)
+    size = _static_bytes(send.dtype, elements) if send.is_data else 0
+    return send.edge._replace(receiver=receiver, bytes=size)
 
 
 def _producer(name: str) -> tuple[str, int]:
@@ -160,20 +177,29 @@ def _colocated(node: Any) -> str:
     return next((n for n in bound if n != text(node.name)), "")
 
 
-def _static_shapes(graphs: Iterable[Any]) -> dict[tuple[str, int], Any]:
-    shapes = {}
-    for graph in graphs:
-        for node in graph.node:
-            outputs = _attr(node, b"_output_shapes", "list")
-            for slot, shape in enumerate(outputs.shape if outputs is not None else ()):
-                shapes[text(node.name), slot] = shape
-    return shapes
+def _static_sizes(
+    graphs: Iterable[Any], wanted: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """Elements of some outputs, by node and output number, where the graph knows them."""
+    sizes = {}
+    names = {name for name, _ in wanted}
+    for node in (node for graph in graphs for node in graph.node) if names else ():
+        name = text(node.name)
+        outputs = _attr(node, b"_output_shapes", "list") if name in names else None
+        for slot, shape in enumerate(outputs.shape if outputs is not None else ()):
+            if (name, slot) in wanted:
+                sizes[name, slot] = _elements(shape)
+    return sizes
 
 
-def _static_bytes(dtype: int | None, shape: Any) -> int:
-    element = _ELEMENT_BYTES.get(dtype or 0)
-    if element is None or shape is None or shape.unknown_rank:
-        return NULL
+def _elements(shape: Any) -> int:
     sizes = [d.size for d in shape.dim]
-    total = element * prod(sizes)
-    return total if all(s >= 0 for s in sizes) and total < 1 << 62 else NULL
+    return NULL if shape.unknown_rank or any(s < 0 for s in sizes) else prod(sizes)
+
+
+def _static_bytes(dtype: int | None, elements: int) -> int:
+    element = _ELEMENT_BYTES.get(dtype or 0)
+    if element is None or elements == NULL:
+        return NULL
+    total = element * elements
+    return total if total < 1 << 62 else NULL

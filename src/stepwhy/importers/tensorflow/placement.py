@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.importers.tensorflow.device_spec import canonical_name
 from stepwhy.importers.tensorflow.graphs import Edge, edges_of, nodes_of
@@ -13,7 +13,7 @@ from stepwhy.importers.tensorflow.sidecars import OpSource, decide
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from stepwhy.importers.tensorflow.graphs import Node
@@ -48,11 +48,13 @@ class Observed:
         ran: Device and op type by node.
         sizes: Bytes by node and output number.
         moved: Transfers by the tensor's name in the rendezvous.
+        wanted: Node and output number of those whose size somebody asks for.
     """
 
     ran: dict[str, tuple[str, str]] = field(default_factory=dict)
     sizes: dict[tuple[str, int], int] = field(default_factory=dict)
     moved: dict[str, Moved] = field(default_factory=dict)
+    wanted: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,61 @@ class Requested:
     sources: dict[str, OpSource]
 
 
+class Place(NamedTuple):
+    """Where the runtime put a node.
+
+    Args:
+        op: Op type as written.
+        device: Canonical device, '' when none is given.
+    """
+
+    op: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What partition graphs tell.
+
+    Args:
+        nodes: The nodes by their names; empty when no graph was recorded.
+        edges: Tensors that cross devices.
+        consumers: The first node that reads what each of the receiving nodes received.
+    """
+
+    nodes: dict[str, Place] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+    consumers: dict[str, str] = field(default_factory=dict)
+
+
+def read_placed(graphs: Iterable[Any]) -> Placed:
+    """Read partition graphs (GraphDef messages); they are iterated more than once."""
+    edges = edges_of(graphs)
+    receivers = {edge.receiver for edge in edges}
+    places: dict[Place, Place] = {}
+    nodes: dict[str, Place] = {}
+    reads: dict[str, list[str]] = {}
+    for node in nodes_of(graphs):
+        place = Place(node.op, node.device)
+        nodes[node.name] = places.setdefault(place, place)
+        reads.pop(node.name, None)  # of two nodes with one name, the last counts
+        received = [name for name in node.inputs if name in receivers]
+        if received:
+            reads[node.name] = received
+    return Placed(nodes, edges, _consumers(nodes, reads))
+
+
+def _consumers(nodes: Iterable[str], reads: dict[str, list[str]]) -> dict[str, str]:
+    """The first node that reads each node's output."""
+    first: dict[str, str] = {}
+    for name in nodes:
+        for producer in reads.get(name, ()):
+            first.setdefault(producer, name)
+    return first
+
+
 def add_placement(
-    builder: TraceBuilder, graphs: Sequence[Any], requested: Requested, observed: Observed
+    builder: TraceBuilder, placed: Placed, requested: Requested, observed: Observed
 ) -> bool:
     """Fill the tables `nodes` and `copies`.
 
@@ -78,23 +133,22 @@ def add_placement(
 
     Args:
         builder: The trace to append to.
-        graphs: Partition graphs (GraphDef messages), empty when none were recorded.
+        placed: What partition graphs tell.
         requested: What the program asked for.
         observed: What step statistics tell.
 
     Returns:
         Whether any node's device is known.
     """
-    placed = {n.name: n for n in nodes_of(graphs)}
-    table = _Nodes(builder, placed, requested, observed)
-    for name in (*requested.graph, *requested.sources, *placed):
+    table = _Nodes(builder, placed.nodes, requested, observed)
+    for name in (*requested.graph, *requested.sources, *placed.nodes):
         table.row(name)
-    if not placed:
+    if not placed.nodes:
         for name in observed.ran:
             table.row(name)
-    edges = edges_of(graphs) if placed else _edges_observed(observed)
-    _add_copies(table, edges, _consumers(placed), observed)
-    return bool(placed or observed.ran)
+    edges = placed.edges if placed.nodes else _edges_observed(observed)
+    _add_copies(table, edges, placed.consumers, observed)
+    return bool(placed.nodes or observed.ran)
 
 
 class _Nodes:
@@ -103,7 +157,7 @@ class _Nodes:
     def __init__(
         self,
         builder: TraceBuilder,
-        placed: dict[str, Node],
+        placed: dict[str, Place],
         requested: Requested,
         observed: Observed,
     ) -> None:
@@ -152,15 +206,6 @@ class _Nodes:
 
     def _string(self, value: str) -> int:
         return self.builder.intern(value) if value else NULL
-
-
-def _consumers(placed: dict[str, Node]) -> dict[str, str]:
-    """The first node that reads each node's output."""
-    first: dict[str, str] = {}
-    for node in placed.values():
-        for producer in node.inputs:
-            first.setdefault(producer, node.name)
-    return first
 
 
 def _edges_observed(observed: Observed) -> list[Edge]:

@@ -6,17 +6,17 @@ Source: `ProfileNode`, `ExecProfile` and `ExecMemory` of `tfprof_log.proto`; `tf
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepwhy.importers.chrome_json import count_untimed
-from stepwhy.importers.tensorflow.activity import Activity, Execution
+from stepwhy.importers.tensorflow.entries import Activity, Execution
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.rows import Row, RowKind, parse_row
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from stepwhy.trace import Health
 
@@ -36,27 +36,29 @@ class Run(NamedTuple):
 
 
 class ProfileRuns:
-    """The runs of all nodes of a profile, as an iterable.
+    """Finds the runs of nodes of a profile.
 
     Args:
-        profile: A `ProfileProto`.
+        names: Names of all nodes by their numbers.
         health: Counters to fill.
     """
 
-    def __init__(self, profile: Any, health: Health) -> None:
-        self._nodes = [entry.value for entry in profile.nodes]
-        self._names = {entry.key: text(entry.value.name) for entry in profile.nodes}
+    def __init__(self, names: Mapping[int, str], health: Health) -> None:
+        self._names = names
         self._health = health
+        self._unknown: set[str] = set()
         self._untimed = self._elsewhere = 0
 
-    def __iter__(self) -> Iterator[Run]:
-        """Every run whose time and device are known; the others are counted."""
-        unknown = set()
-        for node in self._nodes:
-            found = list(self._runs_of(node))
-            yield from found
-            if found and not found[0].activity.op:
-                unknown.add(found[0].activity.node)
+    def of(self, node: Any) -> Iterator[Run]:
+        """Every run of a node whose time and device are known; the others are counted."""
+        base = _Base(text(node.name), _op_type(node), self._inputs(node))
+        for run in self._runs_of(node, base):
+            if not base.op:
+                self._unknown.add(base.name)
+            yield run
+
+    def count(self) -> None:
+        """Fill the counters."""
         count_untimed(self._health, self._untimed)
         self._health.count(
             "event-without-device",
@@ -70,12 +72,11 @@ class ProfileRuns:
             "info",
             "Operations that the runtime put into the graph are recorded by name only: the name "
             "stands for the type.",
-            count=len(unknown),
+            count=len(self._unknown),
             dropped=False,
         )
 
-    def _runs_of(self, node: Any) -> Iterator[Run]:
-        base = _Base(text(node.name), _op_type(node), self._inputs(node))
+    def _runs_of(self, node: Any, base: _Base) -> Iterator[Run]:
         home = text(node.canonical_device)
         for entry in node.execs:
             used = entry.value
@@ -86,7 +87,7 @@ class ProfileRuns:
                 yield from self._on_device(entry.key, base, timed, {})
 
     def _on_device(
-        self, step: int, base: _Base, timed: Any, memory: dict[int, list[Any]]
+        self, step: int, base: _Base, timed: Any, memory: dict[int, deque[Any]]
     ) -> Iterator[Run]:
         """Runs of one op on one device in one step."""
         row = parse_row(text(timed.key))
@@ -131,23 +132,23 @@ def _times(pair: Any) -> tuple[int, int]:
     return (values[0], values[1]) if len(values) == 2 else (-1, -1)
 
 
-def _by_end(memory: Sequence[Any]) -> dict[int, list[Any]]:
+def _by_end(memory: Sequence[Any]) -> dict[int, deque[Any]]:
     """Memory records of the runs of one op, by the time at which they were taken, us."""
-    found: dict[int, list[Any]] = defaultdict(list)
+    found: dict[int, deque[Any]] = defaultdict(deque)
     for record in memory:
         found[record.memory_micros].append(record)
     return found
 
 
 def _activity(
-    row: Row, base: _Base, start_us: int, dur_us: int, memory: dict[int, list[Any]]
+    row: Row, base: _Base, start_us: int, dur_us: int, memory: dict[int, deque[Any]]
 ) -> Activity:
     start_ns, dur_ns = start_us * _NS_PER_US, dur_us * _NS_PER_US
     if row.kind is not RowKind.OPS:
         return Activity(row, base.op, base.name, start_ns, dur_ns)
     # Its record was taken before the time was rounded up to a microsecond.
     taken = memory.get(start_us + dur_us) or (memory.get(start_us) if dur_us == 1 else None)
-    record = taken.pop(0) if taken else None
+    record = taken.popleft() if taken else None
     return Activity(
         row,
         base.op,

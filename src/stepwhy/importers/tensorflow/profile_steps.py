@@ -8,18 +8,19 @@ Source: `Profiler.add_step` of `model_analyzer.py`; `ExecStep` of `tfprof_node.c
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from stepwhy.importers.tensorflow.rows import RowKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator
 
-    from stepwhy.importers.tensorflow.activity import Activity
-    from stepwhy.importers.tensorflow.profile_runs import Run
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.tensorflow.entries import Entries
 
 
 class Span(NamedTuple):
@@ -30,46 +31,55 @@ class Span(NamedTuple):
     name: str
 
 
-def step_spans(runs: Iterable[Run]) -> list[Span]:
+def step_spans(entries: Entries, steps: NDArray[np.int64]) -> list[Span]:
     """The traced runs of the graph in order of time; none where two of them overlap.
 
     Args:
-        runs: The runs of all ops.
+        entries: The runs of all ops.
+        steps: The number of the step of each; (entries,).
     """
-    steps: dict[int, list[Activity]] = defaultdict(list)
-    for step, activity in runs:
-        steps[step].append(activity)
-    spans = sorted(span for step, group in steps.items() for span in _spans(step, group))
+    order = np.argsort(steps, kind="stable")
+    numbers, begins = np.unique(steps[order], return_index=True)
+    parts = np.split(order, begins[1:])
+    spans = sorted(
+        span
+        for step, members in zip(numbers.tolist(), parts, strict=True)
+        for span in _spans(step, entries, members)
+    )
     overlap = any(later.start_ns < earlier.end_ns for earlier, later in pairwise(spans))
     return [] if overlap else spans
 
 
-def _spans(step: int, activities: Sequence[Activity]) -> list[Span]:
+def _spans(step: int, entries: Entries, members: NDArray[np.int64]) -> Iterator[Span]:
     """The runs under one number: as many as every op made at least.
 
     Within one run only what is in a loop runs more than once, and what ends the run never is.
     """
-    times: dict[str, list[int]] = defaultdict(list)
-    for a in activities:
-        if a.row.kind is RowKind.OPS:
-            times[a.node].append(a.start_ns)
-    count = min(map(len, times.values()), default=1)
-    alike = [sorted(starts) for starts in times.values() if len(starts) == count]
-    begins = [min(starts[i] for starts in alike) for i in range(count)] if alike else [0]
-    parts: dict[int, list[Activity]] = defaultdict(list)
-    for a in activities:
-        parts[max(bisect_right(begins, a.start_ns) - 1, 0)].append(a)
+    start_ns = entries["start_ns"][members]
+    end_ns = start_ns + entries["dur_ns"][members]
+    is_op = entries.is_kind(RowKind.OPS)[members]
+    begins = _begins(entries["node"][members][is_op], start_ns[is_op])
+    part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
     # Damaged times may be equal, so that nothing is left for the first of two.
-    return [_span(_name(step, i, count), parts[i]) for i in sorted(parts)]
+    for i in np.unique(part).tolist():
+        name = f"step {step}" if len(begins) == 1 else f"step {step}, run {i + 1}"
+        yield Span(int(start_ns[part == i].min()), int(end_ns[part == i].max()), name)
 
 
-def _name(step: int, number: int, count: int) -> str:
-    return f"step {step}" if count == 1 else f"step {step}, run {number + 1}"
+def _begins(nodes: NDArray[np.int64], start_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """When each of the runs began; (runs,).
 
-
-def _span(name: str, activities: Sequence[Activity]) -> Span:
-    start_ns = min(a.start_ns for a in activities)
-    return Span(start_ns, max(a.start_ns + a.dur_ns for a in activities), name)
+    Args:
+        nodes: Node of every op that ran; (ops,).
+        start_ns: When it did; (ops,).
+    """
+    if not len(nodes):
+        return np.zeros(1, dtype=np.int64)
+    order = np.lexsort((start_ns, nodes))
+    _, counts = np.unique(nodes, return_counts=True)
+    alike = np.repeat(counts == counts.min(), counts)
+    starts: NDArray[np.int64] = start_ns[order][alike].reshape(-1, counts.min()).min(axis=0)
+    return starts
 
 
 __all__ = ["Span", "step_spans"]

@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator
+
+    Data = bytes | mmap.mmap
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
@@ -19,7 +22,7 @@ Nested: TypeAlias = "dict[int, Nested]"
 
 
 class Field(NamedTuple):
-    """Where a field lies; `end` is beyond the buffer where the buffer is torn."""
+    """Where a field lies; `end` is beyond the message where that is torn."""
 
     number: int
     is_message: bool
@@ -28,11 +31,18 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(data: bytes) -> Iterator[Field]:
-    """Fields of a message up to the first one that is no valid wire format."""
-    position = 0
-    while position < len(data):
-        field = _field_at(data, position)
+def fields(data: Data, start: int = 0, end: int | None = None) -> Iterator[Field]:
+    """Fields of a message up to the first one that is no valid wire format.
+
+    Args:
+        data: What holds the message.
+        start: Where it begins.
+        end: Where it ends; by default where `data` does.
+    """
+    end = len(data) if end is None else end
+    position = start
+    while position < end:
+        field = _field_at(data, position, end)
         if field is None:
             return
         yield field
@@ -51,7 +61,7 @@ def dig(data: bytes, *path: int) -> Iterator[bytes]:
 
 def integer(data: bytes, field: Field) -> int | None:
     """Value of a varint field; None where it is another one or torn."""
-    value = _read_varint(data, field.start)
+    value = _read_varint(data, field.start, len(data))
     is_whole = value is not None and not field.is_message and value[1] == field.end
     return value[0] if value is not None and is_whole else None
 
@@ -77,29 +87,29 @@ def close_torn(data: bytes, nested: Nested) -> bytes:
     return data[:position]
 
 
-def _field_at(data: bytes, position: int) -> Field | None:
-    tag = _read_varint(data, position)
+def _field_at(data: Data, position: int, end: int) -> Field | None:
+    tag = _read_varint(data, position, end)
     if tag is None or tag[0] >> 3 == 0:
         return None
     value, start = tag
     wire = value & 7
     if wire == _VARINT:
-        number = _read_varint(data, start)
-        return Field(value >> 3, False, position, start, number[1] if number else len(data) + 1)
+        number = _read_varint(data, start, end)
+        return Field(value >> 3, False, position, start, number[1] if number else end + 1)
     if wire == _LENGTH:
-        length = _read_varint(data, start)
+        length = _read_varint(data, start, end)
         if length is None:
-            return Field(value >> 3, False, position, start, len(data) + 1)
+            return Field(value >> 3, True, position, start, end + 1)
         return Field(value >> 3, True, position, length[1], length[1] + length[0])
     size = {_FIXED64: 8, _FIXED32: 4}.get(wire)
     return None if size is None else Field(value >> 3, False, position, start, start + size)
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int] | None:
+def _read_varint(data: Data, position: int, end: int) -> tuple[int, int] | None:
     """Value and the position after it; None when it does not end within ten bytes."""
     value = 0
     for shift in range(10):
-        if position + shift >= len(data):
+        if position + shift >= end:
             return None
         byte = data[position + shift]
         value |= (byte & 0x7F) << (7 * shift)

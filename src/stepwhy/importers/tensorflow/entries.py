@@ -1,0 +1,174 @@
+"""Entries of rows of step statistics, held as columns; objects that describe them are transient."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.importers.tensorflow.distinct import distinct
+from stepwhy.importers.tensorflow.lanes import assign_lanes
+from stepwhy.importers.tensorflow.ops import TRANSFERS
+from stepwhy.importers.tensorflow.rows import Row, RowKind
+from stepwhy.trace import NULL
+from stepwhy.trace.model import among
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+
+class Execution(NamedTuple):
+    """What the executor records of an op beside its time; NULL where it does not.
+
+    Args:
+        op_ns: From the start until the op itself returned.
+        requested: Bytes that it asked for.
+        peak: Most of them held at once.
+        residual: Bytes still held when it returned.
+    """
+
+    op_ns: int
+    requested: int
+    peak: int
+    residual: int
+
+
+_NOTHING = Execution(NULL, NULL, NULL, NULL)
+
+
+class Activity(NamedTuple):
+    """One entry of a row.
+
+    Args:
+        row: The row it lies on.
+        op: Op type as written, or what the tracer wrote in its place.
+        node: Node name with its name scope.
+        start_ns: Start on the epoch clock.
+        dur_ns: Duration, not negative.
+        lane: Number within the row, such that activities of one lane do not overlap.
+        bytes: Bytes moved or produced, NULL when not recorded.
+        inputs: Tensors that it reads, as 'node' or 'node:1'; empty when not recorded.
+        execution: What the executor records of an op; None of anything else.
+    """
+
+    row: Row
+    op: str
+    node: str
+    start_ns: int
+    dur_ns: int
+    lane: int = 0
+    bytes: int = NULL
+    inputs: tuple[str, ...] = ()
+    execution: Execution | None = None
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is a tensor that arrives from another server process."""
+        return self.op in TRANSFERS
+
+
+# Of every column the array's code for its type.
+_CODES = {
+    "row": "i",
+    "op": "i",
+    "node": "i",
+    "start_ns": "q",
+    "dur_ns": "q",
+    "lane": "q",
+    "bytes": "q",
+    "reads": "i",
+    **dict.fromkeys(Execution._fields, "q"),
+}
+
+
+class Entries:
+    """Activities as columns.
+
+    Attributes:
+        rows: The rows, numbered as they come.
+        names: Ops, nodes and the nodes behind inputs, numbered as they come.
+    """
+
+    def __init__(self, activities: Iterable[Activity] = ()) -> None:
+        self.rows: dict[Row, int] = {}
+        self.names: dict[str, int] = {}
+        self._columns = {name: array(code) for name, code in _CODES.items()}
+        self._inputs = array("i")
+        for activity in activities:
+            self.add(activity)
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self._columns["row"])
+
+    def add(self, activity: Activity) -> None:
+        """Append one."""
+        columns, names = self._columns, self.names
+        columns["row"].append(self.rows.setdefault(activity.row, len(self.rows)))
+        columns["op"].append(names.setdefault(activity.op, len(names)))
+        columns["node"].append(names.setdefault(activity.node, len(names)))
+        columns["start_ns"].append(activity.start_ns)
+        columns["dur_ns"].append(activity.dur_ns)
+        columns["lane"].append(activity.lane)
+        columns["bytes"].append(activity.bytes)
+        columns["reads"].append(len(activity.inputs))
+        for tensor in activity.inputs:
+            self._inputs.append(names.setdefault(tensor.partition(":")[0], len(names)))
+        for name, value in zip(Execution._fields, activity.execution or _NOTHING, strict=True):
+            columns[name].append(value)
+
+    def __getitem__(self, column: str) -> Ints:
+        """A column by the name of a field of `Activity` or `Execution`; (entries,).
+
+        'reads' is the number of inputs; 'row', 'op' and 'node' are numbers of `rows` and `names`.
+        """
+        held = self._columns[column]
+        return np.frombuffer(held, dtype=np.dtype(held.typecode))
+
+    @property
+    def inputs(self) -> Ints:
+        """Names of the nodes that all entries read from, one entry after the other; (inputs,)."""
+        return np.frombuffer(self._inputs, dtype=np.dtype(self._inputs.typecode))
+
+    def of_rows(self, values: Iterable[int]) -> Ints:
+        """A value of its row for every entry; (entries,).
+
+        Args:
+            values: One for each of `rows`.
+        """
+        return np.fromiter(values, dtype=np.int64, count=len(self.rows))[self["row"]]
+
+    def is_kind(self, *kinds: RowKind) -> NDArray[np.bool_]:
+        """Whether the row of every entry is of one of the kinds; (entries,)."""
+        return self.of_rows(row.kind in kinds for row in self.rows).astype(bool)
+
+    def is_transfer(self) -> NDArray[np.bool_]:
+        """Whether each is a tensor that arrives from another server process; (entries,)."""
+        known = [self.names[op] for op in TRANSFERS if op in self.names]
+        return among(self["op"], known)
+
+    def by_lanes(self) -> tuple[Ints, Ints]:
+        """The order of the entries row by row, and lanes derived from overlap in file order.
+
+        Tensors that arrive have lanes of their own; the threads of a row of waits are recorded.
+
+        Returns:
+            The order, and the lane of every entry; (entries,) each.
+        """
+        found, group = distinct(self["row"], self.is_transfer())
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(np.bincount(group, minlength=len(found)))[:-1]
+        lanes = self["lane"].copy()
+        rows = list(self.rows)
+        for (row, _), members in zip(found, np.split(order, ends), strict=True):
+            if rows[row].kind is not RowKind.SYNC:
+                lanes[members] = assign_lanes(self["start_ns"][members], self["dur_ns"][members])
+        return order, lanes
+
+
+__all__ = ["Activity", "Entries", "Execution"]
