@@ -181,7 +181,15 @@ class Facts:
         """
         if not self._is_explained:
             return unexplained(*self.span)
-        return partition(self.leading, self.evidence, *self.span)
+        found = partition(self.leading, self.evidence, *self.span)
+        if self._is_of_one_device:
+            del self.evidence  # as large as the trace; nothing asks for it again
+        return found
+
+    @property
+    def _is_of_one_device(self) -> bool:
+        """Whether the breakdown is that of the only device."""
+        return len(self.leading) == len(self.activities) == 1
 
     @property
     def _is_explained(self) -> bool:
@@ -192,7 +200,7 @@ class Facts:
     @cached_property
     def device_partitions(self) -> list[Partition]:
         """The breakdown of each device of `activities`, over the whole trace."""
-        if len(self.leading) == len(self.activities) == 1 and self._is_explained:
+        if self._is_of_one_device and self._is_explained:
             return [self.partition]
         return [partition([a], self.evidence, *self.span) for a in self.activities]
 

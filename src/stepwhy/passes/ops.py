@@ -98,11 +98,12 @@ def _sums(
     """Count, total, self, bytes and number of known sizes per group."""
     sizes = trace.slices.bytes[rows]
     known = np.flatnonzero(sizes != NULL)
+    sizes = sizes[known]
     columns = (
         np.bincount(group, minlength=groups).tolist(),
         sums_of(trace.slices.dur_ns[rows], group, groups),
         sums_of(nesting.self_ns[rows], group, groups),
-        sums_of(sizes[known], group[known], groups),
+        sums_of(sizes, group[known], groups),
         np.bincount(group[known], minlength=groups).tolist(),
     )
     return [list(row) for row in zip(*columns, strict=True)]

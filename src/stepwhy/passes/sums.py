@@ -40,7 +40,8 @@ def sums_of(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) ->
         groups: How many groups there are.
     """
     sums = np.zeros(groups, dtype=np.int64)
-    if float(np.abs(values).sum(dtype=np.float64)) < _SAFE:
+    largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
+    if largest * len(values) < _SAFE:
         np.add.at(sums, group, values)
         return sums.tolist()
     high = np.zeros(groups, dtype=np.int64)

@@ -13,13 +13,15 @@ import numpy as np
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
-from stepwhy.trace.order import order_all
+from stepwhy.trace.order import order_others, parents_first, taken
 from stepwhy.trace.schema import NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from stepwhy.trace.order import Order
 
     Block = NDArray[Any]
 
@@ -150,8 +152,9 @@ class TraceBuilder:
         Raises:
             ValueError: A table violates an invariant of the schema (a bug in the importer).
         """
-        tables = {table: self._columns(table) for table in TABLES}
-        order_all(tables)
+        slices, order = self._slices_in_order()
+        tables = {t: slices if t == "slices" else self._columns(t) for t in TABLES}
+        order_others(tables, order)
         # Shared with the trace, for rows that are added after it.
         self._blocks = {t: [dict(vars(tables[t]))] if len(tables[t]) else [] for t in TABLES}
         trace = Trace(strings=tuple(self._strings), meta=meta, health=self.health, **tables)
@@ -160,16 +163,31 @@ class TraceBuilder:
 
     def _columns(self, table: Table) -> Columns:
         self._settle(table)
-        blocks = self._blocks[table]
-        if not blocks:
+        if not self._blocks[table]:
             return empty_columns(table)
-        # Column by column, so that a table is never held twice.
-        return Columns(
-            **{
-                c.name: _joined([b.pop(c.name) for b in blocks], _DEFAULTS[table, c.name])
-                for c in columns_of(table)
-            }
-        )
+        return Columns(**{c.name: self._column(table, c.name) for c in columns_of(table)})
+
+    def _slices_in_order(self) -> tuple[Columns, Order | None]:
+        """The slices, and the order that they were put into, None where they were in it.
+
+        Column by column, so that no more than one of them is held twice.
+        """
+        self._settle("slices")
+        if not self._blocks["slices"]:
+            return empty_columns("slices"), None
+        columns = {name: self._column("slices", name) for name in ("start_ns", "dur_ns")}
+        order = parents_first(columns["start_ns"], columns["dur_ns"])
+        for column in columns_of("slices"):
+            values = columns.pop(column.name, None)
+            values = self._column("slices", column.name) if values is None else values
+            if order is not None and values.strides != (0,):  # else all rows are alike
+                values = taken(values, order)
+            columns[column.name] = values
+        return Columns(**columns), order
+
+    def _column(self, table: Table, name: str) -> Block:
+        """A column of the rows so far; it is no longer held in parts."""
+        return _joined([b.pop(name) for b in self._blocks[table]], _DEFAULTS[table, name])
 
 
 def _joined(parts: list[Block], null: int) -> Block:

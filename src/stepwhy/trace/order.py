@@ -47,7 +47,27 @@ def order_all(tables: Mapping[Table, Columns]) -> None:
     Raises:
         ValueError: A table refers to a slice that is not there.
     """
-    _order_slices(tables)
+    slices = tables["slices"]
+    order = parents_first(slices.start_ns, slices.dur_ns)
+    if order is not None:
+        reorder(slices, order)
+    order_others(tables, order)
+
+
+def order_others(tables: Mapping[Table, Columns], order: Order | None) -> None:
+    """The same for all tables but the slices, which have been put into an order.
+
+    Raises:
+        ValueError: A table refers to a slice that is not there.
+    """
+    count = len(tables["slices"])
+    for table, name in _OF_SLICES:
+        rows = getattr(tables[table], name)
+        if ((rows < 0) | (rows >= count)).any():
+            # Indexing would take -1 for the last slice.
+            raise ValueError(f"{table}.{name}: a row outside [0, {count})")
+        if order is not None and len(rows):
+            setattr(tables[table], name, _places(order)[rows])
     for table, column in _BY_TIME.items():
         times = getattr(tables[table], column)
         if (times[1:] < times[:-1]).any():
@@ -74,32 +94,11 @@ def taken(values: NDArray[Value], rows: Order) -> NDArray[Value]:
     return found
 
 
-def _order_slices(tables: Mapping[Table, Columns]) -> None:
-    """Order slices by start, then longest first; what refers to slices follows them.
-
-    Raises:
-        ValueError: A table refers to a slice that is not there.
-    """
-    slices = tables["slices"]
-    for table, name in _OF_SLICES:
-        rows = getattr(tables[table], name)
-        if ((rows < 0) | (rows >= len(slices))).any():
-            # Indexing would take -1 for the last slice.
-            raise ValueError(f"{table}.{name}: a row outside [0, {len(slices)})")
-    order = parents_first(slices.start_ns, slices.dur_ns)
-    if order is None:
-        return
-    reorder(slices, order)
-    if any(len(getattr(tables[table], name)) for table, name in _OF_SLICES):
-        _follow(tables, order)
-
-
-def _follow(tables: Mapping[Table, Columns], order: Order) -> None:
-    """Let what refers to slices refer to their new rows."""
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    for table, name in _OF_SLICES:
-        setattr(tables[table], name, place[getattr(tables[table], name)])
+def _places(order: Order) -> NDArray[np.int32]:
+    """The new row of every row that was put into an order; (rows,)."""
+    places = np.empty(len(order), dtype=np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    return places
 
 
 def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
@@ -158,4 +157,4 @@ def _merged(merge: Kernel, start_ns: Block, dur_ns: Block, bounds: list[int]) ->
     return order
 
 
-__all__ = ["order_all", "parents_first", "reorder", "taken"]
+__all__ = ["order_all", "order_others", "parents_first", "reorder", "taken"]
