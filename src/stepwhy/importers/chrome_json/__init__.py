@@ -20,6 +20,7 @@ from stepwhy.importers.chrome_json.events import (
     count_untimed,
     looks_like_chrome_json,
 )
+from stepwhy.importers.chrome_json.growing import Growing
 from stepwhy.importers.chrome_json.table import Collector, Place, Table, Title
 from stepwhy.importers.chrome_json.times import LARGEST_NS, usable
 
@@ -32,6 +33,7 @@ __all__ = [
     "Collector",
     "Document",
     "Event",
+    "Growing",
     "Place",
     "Records",
     "Table",

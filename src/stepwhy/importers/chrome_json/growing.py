@@ -21,17 +21,17 @@ class Growing:
     """
 
     def __init__(self, dtype: DTypeLike) -> None:
-        self._dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype)
         self._bytes = bytearray()
 
     def append(self, values: NDArray[Any]) -> None:
         """Add values at the end; (any,), converted to the type."""
-        self._bytes += np.ascontiguousarray(values, dtype=self._dtype).view(np.uint8).data
+        self._bytes += np.ascontiguousarray(values, dtype=self.dtype).view(np.uint8).data
 
     def __len__(self) -> int:
         """Number of values."""
-        return len(self._bytes) // self._dtype.itemsize
+        return len(self._bytes) // self.dtype.itemsize
 
     def values(self) -> NDArray[Any]:
         """All of them, without a copy; nothing can be added while they are held."""
-        return np.frombuffer(self._bytes, dtype=self._dtype)
+        return np.frombuffer(self._bytes, dtype=self.dtype)
