@@ -54,6 +54,11 @@ def test_qualified_name(symbol, name):
         ("cuModuleLoadDataEx", "cuModuleLoadDataEx", Kind.COMPILE),
         ("cudaStreamSynchronize_v3020", "cudaStreamSynchronize", Kind.SYNC),
         ("hipStreamWaitEvent", "hipStreamWaitEvent", Kind.RUNTIME),
+        ("cnrtMemcpy", "cnrtMemcpy", Kind.SYNC),
+        ("cnrtMemcpyAsync", "cnrtMemcpyAsync", Kind.LAUNCH),
+        ("cnrtQueueWaitNotifier", "cnrtQueueWaitNotifier", Kind.RUNTIME),
+        ("urEnqueueMemBufferWrite", "urEnqueueMemBufferWrite", Kind.LAUNCH),
+        ("urEnqueueEventsWaitWithBarrier", "urEnqueueEventsWaitWithBarrier", Kind.RUNTIME),
     ],
 )
 def test_calls(written, name, kind):

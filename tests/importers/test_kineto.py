@@ -335,6 +335,30 @@ def test_another_accelerator_is_a_device_with_its_own_name():
     assert (device.kernels, device.kernel_ns, device.busy_ns) == (1, 20_000, 30_000)
 
 
+def test_copies_of_an_xpu_have_directions():
+    where = {"pid": 0, "tid": 7, "args": {"device": 0, "sycl queue": 64, "bytes": 8}}
+    names = ("M2D (MEMORY(Unknown) -> DEVICE)", "D2M (DEVICE -> MEMORY(Unknown))", "H2D", "D2H")
+    copies = [
+        x("gpu_memcpy", f"Memcpy {n}", 9 * i, 9 * i + 9, **where) for i, n in enumerate(names)
+    ]
+    copied = read_records(x("cpu_op", "aten::copy_", 0, 5, pid=1, tid=1), *copies)
+    rows = copied.rows(Kind.MEMCPY)
+    assert copied.slices.copy[rows].tolist() == [Copy.H2D, Copy.D2H, Copy.H2D, Copy.D2H]
+    assert copied.slices.pageable[rows].tolist() == [1, 1, -1, -1]
+
+
+def test_a_call_of_oneccl_is_no_device():
+    records = [
+        x("cpu_op", "c10d::allreduce_", 0, 50, pid=500, tid=500),
+        x("collective_comm", "xccl::allreduce", 10, 30, pid=500, tid=500),
+        x("kernel", "gemm_kernel", 20, 90, pid=0, tid=64, args={"device": 0}),
+    ]
+    trace = read_records(*records)
+    assert [device.name for device in Facts(trace).totals] == ["GPU:0"]
+    (row,) = trace.rows(Kind.COLLECTIVE)
+    assert trace.tracks.role[trace.slices.track[row]] == Role.HOST_THREAD
+
+
 def test_ranks_merged_into_one_file_keep_their_own_device():
     def kernel(row, at):
         args = {"device": 0, "stream": 7, "correlation": at}
@@ -430,6 +454,12 @@ def test_kernels(name, kind):
         ("cpu_op", "mine::get_batch_norm_stats", Kind.OP),
         ("user_annotation", "get_batch_size", Kind.ANNOTATION),
         ("xpu_runtime", "urEventWait", Kind.SYNC),
+        ("xpu_runtime", "urEnqueueUSMFill", Kind.LAUNCH),
+        ("xpu_sync", "zeEventHostSynchronize", Kind.SYNC),
+        ("mlu_runtime", "cnInvokeKernel", Kind.LAUNCH),
+        ("mlu_runtime", "cnrtQueueSync", Kind.SYNC),
+        ("mlu_user_annotation", "ProfilerStep#3", Kind.DEVICE_ANNOTATION),
+        ("GCU_USER_ANNOTATION", "ProfilerStep#3", Kind.DEVICE_ANNOTATION),
         ("user_annotation", "Optimizer.step#Adam.step", Kind.FRAMEWORK),
         ("user_annotation", "DistributedDataParallel.forward", Kind.FRAMEWORK),
         ("user_annotation", "nccl:all_reduce", Kind.FRAMEWORK),

@@ -2,8 +2,9 @@
 
 Names are matched because profilers say 'this is a call' but not 'this call waits for the device'.
 
-Source: CUDA and HIP runtime API references for which calls block; `CUpti_ActivityMemcpyKind` of
-CUPTI for the directions of copies.
+Source: CUDA and HIP runtime API references for which calls block, and those of Level Zero, SYCL's
+Unified Runtime and Cambricon's CNRT; `CUpti_ActivityMemcpyKind` of CUPTI for the directions of
+copies.
 """
 
 from __future__ import annotations
@@ -86,10 +87,13 @@ def framework_of(names: Iterable[str]) -> str:
 
 _VERSION = re.compile(r"(_pt[ds][sz]|_v\d+)+$")
 _SYNC = re.compile(
-    r"Synchronize|^(cuda|hip)Memcpy(2D|3D|ToSymbol|FromSymbol|HtoD|DtoH|DtoD|WithStream)?$"
+    r"Synchronize|^(cuda|hip|cnrt)Memcpy(2D|3D|ToSymbol|FromSymbol|HtoD|DtoH|DtoD|WithStream)?$"
     r"|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|^synchronize|^(ur|pi)(QueueFinish|EventWait|EventsWait)$"
+    r"|^cn(rt)?(QueueSync|SyncDevice|CtxSync|WaitNotifier)$"
 )
-_LAUNCH = re.compile(r"Launch|Memcpy|Memset|enqueueCommand|runFunction")
+_LAUNCH = re.compile(
+    r"Launch|InvokeKernel|Memcpy|Memset|enqueueCommand|runFunction|^ur(USM)?Enqueue(USM|Mem)"
+)
 
 
 def without_version(call: str) -> str:

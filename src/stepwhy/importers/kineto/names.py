@@ -3,7 +3,7 @@
 Categories of all generations are folded onto one spelling first.
 
 Source: libkineto's ActivityType strings, ActivityProfilerController and the torch profiler's
-`_collection` module.
+`_collection` module; libkineto's plugin for XPUs, and the forks of it for MLUs and GCUs.
 """
 
 from __future__ import annotations
@@ -67,8 +67,11 @@ def meaning_of(category: str, name: str) -> Meaning:
         return Meaning(kind, phase=phase)
     if category == "python_function":
         return _python(name)
-    if category.endswith(("_runtime", "_driver")):
+    if category.endswith(("_runtime", "_driver")) or category == "xpu_sync":
         return Meaning(call_kind(name))
+    if category == "collective_comm" and name.startswith("xccl::"):
+        # A call on a thread of the host; what it starts on a device has records of its own.
+        return Meaning(Kind.COLLECTIVE)
     if category == "overhead":
         return Meaning(Kind.COMPILE if _LOADING.search(name) else Kind.PROFILER)
     return _device(category, name)
@@ -78,9 +81,11 @@ def meaning_of(category: str, name: str) -> Meaning:
 
 _DEVICE_WAIT = re.compile(r"event_wait|wait_?event|semaphore|barrier_wait", re.IGNORECASE)
 _DMA = re.compile(r"^(dma|copy|memcpy)", re.IGNORECASE)
+# Level Zero knows host memory ('H') only where it allocated it; 'M' is what malloc gave.
+_UNPINNED = re.compile(r"Pageable|M2D|D2M")
 _DIRECTIONS = (
-    (re.compile(r"HtoD|HostToDevice|Host -> Device|H2D", re.IGNORECASE), Copy.H2D),
-    (re.compile(r"DtoH|DeviceToHost|Device -> Host|D2H", re.IGNORECASE), Copy.D2H),
+    (re.compile(r"HtoD|HostToDevice|Host -> Device|[HM]2D", re.IGNORECASE), Copy.H2D),
+    (re.compile(r"DtoH|DeviceToHost|Device -> Host|D2[HM]", re.IGNORECASE), Copy.D2H),
     (re.compile(r"PtoP|Peer", re.IGNORECASE), Copy.PEER),
     (re.compile(r"DtoD|DeviceToDevice|D2D", re.IGNORECASE), Copy.D2D),
     (re.compile(r"HtoH|HostToHost", re.IGNORECASE), Copy.H2H),
@@ -98,7 +103,7 @@ def _device(category: str, name: str) -> Meaning:
         return Meaning(Kind.COLLECTIVE, on_device=True)
     if category == "cuda_sync":
         return Meaning(Kind.DEVICE_WAIT, on_device=True)
-    if category.startswith("gpu_") and category.endswith("annotation"):
+    if category.endswith("_user_annotation"):
         return Meaning(Kind.DEVICE_ANNOTATION, on_device=True)
     if category.endswith(("_ccp_events", "_concurrent_kernel", "concurrent_kernel")):
         return _other_accelerator(name)
@@ -107,7 +112,7 @@ def _device(category: str, name: str) -> Meaning:
 
 def _copy(name: str) -> Meaning:
     copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
-    pageable = 1 if "Pageable" in name else 0 if "Pinned" in name else -1
+    pageable = 1 if _UNPINNED.search(name) else 0 if "Pinned" in name else -1
     return Meaning(Kind.MEMCPY, on_device=True, copy=copy, pageable=pageable)
 
 
