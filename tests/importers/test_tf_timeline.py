@@ -15,6 +15,7 @@ from tests.importers.tf_samples import (
     busy_ns,
     counters,
     directions,
+    op_event,
     process_row,
     slices,
     source_of,
@@ -317,3 +318,33 @@ def row_title(trace, track):
         return f"STREAM:{trace.tracks.thread[track]}"
     device = trace.tracks.device[track]
     return name.partition(" ")[0] if device == NULL else trace.string(trace.devices.name[device])
+
+
+# --- in pieces ----------------------------------------------------------------------------------
+
+
+def renamed(*order):
+    """A timeline of two processes that are named among their ops: 'op', or the name of a row."""
+    events = []
+    for at, name in enumerate(order):
+        if name == "op":
+            events.append(op_event(1, (0, f"n{at}", "MatMul", 10 * at, 5)))
+        else:
+            events.append(process_row(1, f"{name} Compute"))
+    return source_of(json.dumps({"traceEvents": events}).encode())
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("op", CPU, "op"),
+        (OLD_GPU, "op", CPU, "op"),
+        (CPU, "op", OLD_GPU, "op", CPU, "op"),
+        (CPU, "op", CPU, "op"),
+    ],
+)
+def test_the_last_name_of_a_row_counts_for_all_of_its_ops(order):
+    trace = tf_timeline.read(renamed(*order))
+    assert {device for _, _, device in tracks(trace)} == {"CPU:0"}
+    assert len(trace.slices) == order.count("op")
+    assert (trace.health.events_read, trace.health.events_kept) == (len(order), len(order))

@@ -9,34 +9,35 @@ Source: `tensorflow/python/client/timeline.py`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.chrome_json import (
-    Records,
-    count_untimed,
-    looks_like_chrome_json,
-    read_records,
-)
-from stepwhy.importers.tensorflow.activity import Activity, emit, meta_of
+from stepwhy.importers.chrome_json import SLICE, Document, count_untimed, looks_like_chrome_json
+from stepwhy.importers.chrome_samples import Samples
+from stepwhy.importers.tensorflow.activity import Activity, Entries, emit, meta_of
 from stepwhy.importers.tensorflow.rows import Row, parse_row
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stepwhy.importers.chrome_json import Batch, Event
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
-Timeline = Records[dict[str, Any]]
+Args = dict[str, Any]
 
 _COMPUTE = " Compute"
 _DEVICE_ROW = re.compile(
     rb'"(?:\\?/job:[^"/]+)?[^"]{0,80}\\?/(?:device:)?[A-Za-z_]+:\d+[^"]{0,40} (?:Compute|Tensors)"'
 )
+_METADATA = ord("M")
 # Rows of tensor lifetimes, arrows between them, and object snapshots.
-_TENSOR_PHASES = frozenset("stfNODCi")
+_TENSORS = tuple(map(ord, "stfNODi"))
 
 
 def recognise(source: Source) -> bool:
@@ -54,52 +55,107 @@ def read(source: Source) -> Trace | None:
     Raises:
         CorruptInputError: Not a single op could be read.
     """
-    builder = TraceBuilder()
-    records: Timeline = read_records(source, dict[str, Any], builder.health)
-    rows = _rows(records)
-    if not rows:
+    found = _collect(source)
+    if found.were_renamed:
+        # Of several names of a row the last one counts, also for what stands before it.
+        found = _collect(source, found.rows)
+    if not found.rows:
         return None
-    activities = _activities(records, rows, builder.health)
-    if not activities:
+    if not len(found.entries):
         raise CorruptInputError(
             f"{source.origin} is a TensorFlow timeline without a single readable op",
             "Write the timeline again from the RunMetadata of a traced run",
         )
-    signals = emit(builder, activities, rows.values())
-    if _add_counters(builder, records):
+    builder = found.builder
+    signals = emit(builder, found.entries, found.rows.values())
+    found.samples.add_to(builder, lambda _, series: f"{series} bytes in use")
+    if found.samples.kept:
         signals |= {"memory"}
-    return builder.finish(meta_of("tf-timeline", rows.values(), signals))
+    _count_others(found, builder.health)
+    return builder.finish(meta_of("tf-timeline", found.rows.values(), signals))
 
 
-def _rows(records: Timeline) -> dict[int | str | None, Row]:
-    """Device row of every process id that has one."""
-    rows = {}
-    for event in records.events:
-        if event.ph == "M" and event.name == "process_name":
-            title = _text(event.args, "name")
-            row = parse_row(title.removesuffix(_COMPUTE)) if title.endswith(_COMPUTE) else None
-            if row is not None:
-                rows[event.pid] = row
-    return rows
+class _Found:
+    """What a timeline holds.
+
+    Args:
+        rows: Device rows by process id where these are known, else they are learned.
+
+    Attributes:
+        builder: The trace to be, with the health of reading.
+        phases: How many records there are of every phase.
+        entries: Ops of devices.
+        untimed: How many more have no time.
+        samples: Samples of the allocators.
+        were_renamed: Whether a row got its name when some of its ops had been taken.
+    """
+
+    def __init__(self, rows: dict[int | str | None, Row] | None) -> None:
+        self.builder = TraceBuilder()
+        self.rows = {} if rows is None else rows
+        self.phases: Counter[int] = Counter()
+        self.entries = Entries()
+        self.untimed = 0
+        self.samples = Samples(_bytes_in_use)
+        self.were_renamed = False
+        self._is_learning = rows is None
+        self._taken: dict[int | str | None, Row | None] = {}
+
+    def add(self, batch: Batch[Args]) -> None:
+        """Take the records of a batch."""
+        phases, counts = np.unique(batch.phase, return_counts=True)
+        self.phases.update(dict(zip(phases.tolist(), counts.tolist(), strict=True)))
+        if self._is_learning:
+            for i in np.flatnonzero(batch.phase == _METADATA).tolist():
+                self._learn(batch.events[i])
+        ops = np.flatnonzero(batch.phase == SLICE)
+        times = (batch.start_ns[ops].tolist(), batch.dur_ns[ops].tolist())
+        timed = batch.timed[ops].tolist()
+        for i, is_timed, start_ns, dur_ns in zip(ops.tolist(), timed, *times, strict=True):
+            event = batch.events[i]
+            row = self._row(event.pid)
+            if row is None:
+                continue
+            if is_timed:
+                self.entries.add(_activity(event, row, start_ns, dur_ns))
+            else:
+                self.untimed += 1
+        self.samples.take(batch)
+
+    def _learn(self, event: Event[Args]) -> None:
+        """Take the name of a row, if it is one of a device."""
+        title = _text(event.args, "name") if event.name == "process_name" else ""
+        row = parse_row(title.removesuffix(_COMPUTE)) if title.endswith(_COMPUTE) else None
+        if row is not None:
+            self.rows[event.pid] = row
+            self.were_renamed |= self._taken.get(event.pid, row) != row
+
+    def _row(self, pid: int | str | None) -> Row | None:
+        row = self.rows.get(pid)
+        self._taken.setdefault(pid, row)
+        return row
 
 
-def _activities(
-    records: Timeline, rows: dict[int | str | None, Row], health: Health
-) -> list[Activity]:
-    activities = []
-    untimed = elsewhere = tensors = 0
-    for i, event in enumerate(records.events):
-        if event.ph == "M":
-            health.events_kept += 1
-        elif event.ph in _TENSOR_PHASES:
-            tensors += event.ph != "C"
-        elif event.ph != "X" or event.pid not in rows:
-            elsewhere += 1
-        elif not records.timed[i]:
-            untimed += 1
-        else:
-            activities.append(_activity(records, i, rows[event.pid]))
-    count_untimed(health, untimed)
+def _collect(source: Source, rows: dict[int | str | None, Row] | None = None) -> _Found:
+    """Read a file.
+
+    Args:
+        source: The file.
+        rows: Its device rows by process id, where they are known.
+    """
+    found = _Found(rows)
+    for batch in Document(source, Args, found.builder.health):
+        found.add(batch)
+    return found
+
+
+def _count_others(found: _Found, health: Health) -> None:
+    """Count the records that are no ops."""
+    phases = found.phases
+    tensors = sum(phases[phase] for phase in _TENSORS)
+    taken = len(found.entries) + found.untimed + found.samples.kept + found.samples.dropped
+    health.events_kept += phases[_METADATA] + found.samples.kept
+    count_untimed(health, found.untimed)
     health.count(
         "tensor-lifetime",
         "info",
@@ -111,27 +167,32 @@ def _activities(
         "event-without-device",
         "warning",
         "Events that are not ops of a device of this timeline were left out.",
-        count=elsewhere,
+        count=phases.total() - phases[_METADATA] - tensors - taken,
         dropped=True,
     )
-    return activities
+    health.count(
+        "unreadable-counter",
+        "warning",
+        "Memory samples without a time or a whole number were left out.",
+        count=found.samples.dropped,
+        dropped=True,
+    )
 
 
-def _activity(records: Timeline, i: int, row: Row) -> Activity:
-    event = records.events[i]
+def _activity(event: Event[Args], row: Row, start_ns: int, dur_ns: int) -> Activity:
     op = _text(event.args, "op") or event.name
     return Activity(
         row,
         "" if op == "unknown" else op,
         _text(event.args, "name") or event.name,
-        int(records.start_ns[i]),
-        int(records.dur_ns[i]),
+        start_ns,
+        dur_ns,
         lane=event.tid if isinstance(event.tid, int) and 0 <= event.tid < 1 << 31 else 0,
         inputs=tuple(_inputs(event.args)),
     )
 
 
-def _inputs(args: dict[str, Any] | None) -> Iterator[str]:
+def _inputs(args: Args | None) -> Iterator[str]:
     """Tensors that an op reads, from 'input0', 'input1', ..."""
     for number in count():
         name = _text(args, f"input{number}")
@@ -141,33 +202,11 @@ def _inputs(args: dict[str, Any] | None) -> Iterator[str]:
             yield name
 
 
-def _add_counters(builder: TraceBuilder, records: Timeline) -> bool:
-    """Append the allocators' memory samples, in bytes."""
-    kept = dropped = 0
-    for i, event in enumerate(records.events):
-        if event.ph == "C":
-            samples = _samples(event.args) if records.timed[i] else {}
-            for name, value in samples.items():
-                time_ns = int(records.start_ns[i])
-                label = builder.intern(f"{name} bytes in use")
-                builder.add("counters", time_ns=time_ns, name=label, value=value)
-            kept += bool(samples)
-            dropped += not samples
-    builder.health.events_kept += kept
-    builder.health.count(
-        "unreadable-counter",
-        "warning",
-        "Memory samples without a time or a whole number were left out.",
-        count=dropped,
-        dropped=True,
-    )
-    return kept > 0
-
-
-def _samples(args: dict[str, Any] | None) -> dict[str, int]:
+def _bytes_in_use(args: Args | None) -> dict[str, int]:
+    """What each allocator holds."""
     return {k: v for k, v in (args or {}).items() if type(v) is int and 0 <= v < 1 << 62}
 
 
-def _text(args: dict[str, Any] | None, key: str) -> str:
+def _text(args: Args | None, key: str) -> str:
     value = (args or {}).get(key, "")
     return value if isinstance(value, str) else ""
