@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
+from stepwhy.patterns import regex
+
 _FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy")
-_ENDINGS = re.compile(
-    r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|xz|bz2|zip))?$"
-)
+_ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|xz|bz2|zip))?$")
 
 
 @click.command()

@@ -17,6 +17,7 @@ import numpy as np
 from stepwhy.diagnoses._look import NOWHERE, nearest, outermost, steady_rows
 from stepwhy.passes.grouping import distinct, numbered
 from stepwhy.passes.sums import total_of
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.facts import Facts
 
-CONVOLUTION = re.compile(
+CONVOLUTION = regex(
     r"_?(Fused)?(Depthwise)?Conv[23]D(Native)?|aten::(conv[123]d|conv_transpose[123]d|convolution)"
 )
-FUSED = re.compile(r"_?FusedBatchNorm(Ex|V[23])?|aten::batch_norm")
+FUSED = regex(r"_?FusedBatchNorm(Ex|V[23])?|aten::batch_norm")
 
 
 class WrittenOut(msgspec.Struct, frozen=True):
@@ -56,14 +57,14 @@ class WrittenOut(msgspec.Struct, frozen=True):
 
 # Functions of the library open a scope each, so that one normalisation has two side by side;
 # 'batchnorm_1' goes with 'moments_1'.
-_FUNCTION = re.compile(r"(?P<scope>(?:.*/)?)(?:moments|batchnorm)(?P<number>(?:_\d+)?)/[^/]+")
-_GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
+_FUNCTION = regex(r"(?P<scope>(?:.*/)?)(?:moments|batchnorm)(?P<number>(?:_\d+)?)/[^/]+")
+_GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
 _ROOTS = frozenset({"Rsqrt", "Sqrt"})
 _SCALING = frozenset({"Mul", "RealDiv", "Div"})
-_UPDATE = re.compile(r"Assign(Sub|Add)?(VariableOp)?")
-_BATCH = re.compile(r"(^|[/_\d])bn(?=[/_\d])|batch_?norm", re.IGNORECASE)
-_OTHER_KIND = re.compile(r"(layer|instance|group)_?norm|(^|[/_\d])(ln|gn)(?=[/_\d])", re.IGNORECASE)
-_HEAVY = re.compile(r"\w*(Conv\d|MatMul|Pool|Softmax)\w*")
+_UPDATE = regex(r"Assign(Sub|Add)?(VariableOp)?")
+_BATCH = regex(r"(^|[/_\d])bn(?=[/_\d])|batch_?norm", re.IGNORECASE)
+_OTHER_KIND = regex(r"(layer|instance|group)_?norm|(^|[/_\d])(ln|gn)(?=[/_\d])", re.IGNORECASE)
+_HEAVY = regex(r"\w*(Conv\d|MatMul|Pool|Softmax)\w*")
 
 
 class _Place(NamedTuple):
@@ -157,12 +158,12 @@ def _member(node: str, places: list[_Place]) -> tuple[int, int] | None:
 
 # --- eager programs ----------------------------------------------------------------------------
 
-_STATISTIC = re.compile(r"aten::(mean|var|var_mean|std|std_mean)")
-_ROOT = re.compile(r"aten::(sqrt|rsqrt|std|std_mean)_?")
-_PRODUCT = re.compile(r"aten::(mul|lerp)")
-_IN_PLACE = re.compile(r"aten::(mul|add|sub|lerp|copy)_")
+_STATISTIC = regex(r"aten::(mean|var|var_mean|std|std_mean)")
+_ROOT = regex(r"aten::(sqrt|rsqrt|std|std_mean)_?")
+_PRODUCT = regex(r"aten::(mul|lerp)")
+_IN_PLACE = regex(r"aten::(mul|add|sub|lerp|copy)_")
 # What a normalisation may consist of; anything else ends it.
-_ALPHABET = re.compile(
+_ALPHABET = regex(
     r"aten::(mean|var|var_mean|std|std_mean|sum|sub|rsub|add|mul|div|lerp|pow|square|sqrt|rsqrt|neg"
     r"|reciprocal|copy|detach|lift_fresh|alias|view|reshape|unsqueeze|squeeze|expand|expand_as"
     r"|permute|transpose|slice|select|to|_to_copy|ones_like|zeros_like|clone|contiguous|item"

@@ -23,6 +23,7 @@ from stepwhy.diagnoses._look import (
     steady_rows,
     time_of,
 )
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.facts import Facts
 
-_FIELD = re.compile(r"(?:(job|replica|task|device):)?([^:]+)(?::(\d+|\*))?")
+_FIELD = regex(r"(?:(job|replica|task|device):)?([^:]+)(?::(\d+|\*))?")
 
 # Operations that hold, move or administer state: where variables live is the program's choice.
-_STATE = re.compile(
+_STATE = regex(
     r"(Ref)?Variable(V2)?|VarHandleOp|ReadVariableOp|(Temporary|Destroy)\w*|VarIsInitialized\w*"
     r"|Is\w*Initialized\w*|Assign\w*|\w*Assign\w*Op|Scatter\w*|(Resource)?(Sparse)?Apply\w+"
     r"|Resource(Scatter|Gather)\w*|GatherV?2?|HashTable\w*|LookupTable\w*|Const|HostConst"
@@ -46,20 +47,20 @@ _STATE = re.compile(
     r"|\w*Queue\w*|\w*Iterator\w*|\w*Dataset\w*|\w*Reader\w*|Save\w*|Restore\w*|\w*Summary\w*"
     r"|Merge|Switch|Enter|Exit|NextIteration|LoopCond|ControlTrigger|(Eager)?PyFunc\w*"
 )
-IN_GRADIENTS = re.compile(r"(?:^|/)gradients(?:_\d+)?/")
-_VARIABLE = re.compile(r"(Ref)?Variable(V2)?|VarHandleOp")
+IN_GRADIENTS = regex(r"(?:^|/)gradients(?:_\d+)?/")
+_VARIABLE = regex(r"(Ref)?Variable(V2)?|VarHandleOp")
 # 'kernel/read' of a reference variable, 'dense/MatMul/ReadVariableOp' of a resource.
-_READ = re.compile(r"(?P<variable>.+?)/(read|(\w+/)?(Read\w*/)?ReadVariableOp)(_\d+)?")
-_STATE_SCOPE = re.compile(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
+_READ = regex(r"(?P<variable>.+?)/(read|(\w+/)?(Read\w*/)?ReadVariableOp)(_\d+)?")
+_STATE_SCOPE = regex(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
 # What an accelerator is bought for; one of these in the wrong place matters by itself.
-_HEAVY = re.compile(
+_HEAVY = regex(
     r"_?(Fused|Batch|Sparse|Quantized|Depthwise)*(MatMul|Conv\w*|Depthwise\w+|Einsum)\w*"
     r"|\w*Backprop\w*|FusedBatchNorm\w*|CudnnRNN\w*|\w*LSTM\w*|\w*GRU\w*|LRN\w*|(Max|Avg)Pool\w*"
     r"|BiasAdd\w*|Relu\w*|Elu|Selu|Softmax\w*|LogSoftmax|\w*SoftmaxCrossEntropy\w*"
 )
 # Entered again, a scope gets one more number ('tower_0_1'); a loop that names all of its scopes
 # 'tower' makes 'tower', 'tower_1', ...
-_TOWER = re.compile(
+_TOWER = regex(
     r"(?:^|/)(?P<tower>(?:tower|replica|clone)(?:_?\d+)?|(?:gpu|worker|rank)_?\d+)(?:_\d+)*/",
     re.IGNORECASE,
 )

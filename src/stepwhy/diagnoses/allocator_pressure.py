@@ -40,7 +40,6 @@ from repeated ones.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +57,7 @@ from stepwhy.diagnoses._look import (
 from stepwhy.diagnoses._page_faults import find_page_faults
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ SHARE_OF_CPU = 0.10  # of the step; below it the cure gains less than what steps
 KEPT = 0.5  # of what is given; a process that keeps more than it gives back is one that grows
 
 # Host memory (cudaMallocHost, cudaHostAlloc) is another matter.
-_CALL = re.compile(
-    r"^(cuda|hip|cuMem)(Malloc|Free|Alloc)(?!Host)(Async|Managed|Pitch)?(_v2|_ptsz)*$"
-)
+_CALL = regex(r"^(cuda|hip|cuMem)(Malloc|Free|Alloc)(?!Host)(Async|Managed|Pitch)?(_v2|_ptsz)*$")
 
 
 def diagnose(facts: Facts) -> Finding:

@@ -36,6 +36,7 @@ from stepwhy.diagnoses._look import NOWHERE, by_key, merged, nearest
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import NO_CALL
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ FEWEST_SLICES = 10  # of computation; of fewer, one always dominates
 # First match wins. Source: operator names of PyTorch and TensorFlow, kernel names of cuDNN, cuBLAS,
 # MIOpen, Tensile ('Cijk_*') and Triton.
 _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (family, re.compile(pattern, re.IGNORECASE))
+    (family, regex(pattern, re.IGNORECASE))
     for family, pattern in (
         ("attention", r"attention|attn|flash|fmha"),
         ("convolution", r"conv|wgrad|dgrad|winograd|implicit_gemm|im2col"),
@@ -86,9 +87,7 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 # Attention that never writes the score matrix. Source: operator and kernel names of PyTorch,
 # flash-attn, xFormers and cuDNN.
-_FUSED = re.compile(
-    r"flash|fmha|efficient_attention|memory_efficient|cudnn_attention", re.IGNORECASE
-)
+_FUSED = regex(r"flash|fmha|efficient_attention|memory_efficient|cudnn_attention", re.IGNORECASE)
 
 
 def diagnose(facts: Facts) -> Finding:

@@ -31,13 +31,13 @@ nothing can be said about what hides what.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, steady_rows
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.intervals import Intervals
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _fix(facts: Facts) -> Fix:
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.
-_BETWEEN_STAGES = re.compile(r"(send|recv|exchange)[- _]")
+_BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]")
 _PIPELINE = Fix(
     "Give every pipeline stage the same work: compare the ranks' compute time, and move layers "
     "away from the stage that computes longest (the last one has the loss, too). Then make filling "

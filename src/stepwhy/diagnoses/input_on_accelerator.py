@@ -28,7 +28,6 @@ of it: only what computes, or what goes back to the host, counts.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +44,7 @@ from stepwhy.diagnoses._placement import (
 )
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ RULE = Rule(
 SHARE = 0.05  # of the step, in input kernels and in copies that they cause
 LEAST_SAVED = 0.5  # of the cost; on the CPU the work has to hide behind the step
 
-_TYPES = re.compile(
+_TYPES = regex(
     r"Decode\w+|(Eager)?PyFunc\w*|Parse\w*Example\w*|\w*Reader\w*|\w*Queue\w*|\w*Dataset\w*"
     r"|\w*Iterator\w*|SampleDistortedBoundingBox\w*|RandomCrop|Adjust(Contrast|Hue|Saturation)\w*"
 )
 # The scopes that `tf.image`, `tf.train` and the common input functions give their operations.
-_SCOPES = re.compile(
+_SCOPES = regex(
     r"(^|/)(random_(crop|flip_\w+|brightness|contrast|hue|saturation)|adjust_(brightness|contrast"
     r"|hue|saturation)|distort\w*|per_image_standardization|decode_\w+|central_crop|(shuffle_)?"
     r"batch(_join)?|input_producer|input_pipeline|batch_processing|image_preprocessing"

@@ -30,7 +30,6 @@ do. Input that is read, decoded or fed is another matter, which it does not judg
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +45,7 @@ from stepwhy.diagnoses._look import (
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.op_costs import reads_of
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
@@ -69,22 +69,22 @@ SHARE = 0.25  # of the step; made-up input stands for a real one, which is not f
 LEAST_SAVED = 0.7  # of the cost; what is kept still has to be read from memory
 
 # Source: `random_ops.cc`, `stateful_random_ops.cc` and `stateless_random_ops*.cc` of TensorFlow.
-_RANDOM = re.compile(
+_RANDOM = regex(
     r"(Stateless)?Random(StandardNormal|Normal|Uniform)(Int|FullInt)?(V2)?"
     r"|(Stateless|Parameterized)?TruncatedNormal(V2)?"
     r"|Stateful(StandardNormal|TruncatedNormal|Uniform)(Int|FullInt)?(V2)?"
 )
 # What only arranges, cuts or changes one by one: numbers that are drawn remain drawn.
-_ARRANGING = re.compile(
+_ARRANGING = regex(
     r"Floor|Round|Neg|Abs|Square|Sqrt|Exp|Log|ClipByValue|Cast|Identity|StopGradient|Reshape"
     r"|ExpandDims|Squeeze|Transpose|Slice|StridedSlice|Split|SplitV|Tile|OneHot"
 )
 # What takes two, element by element. With one input that is known, the other is not recorded.
-_COMBINING = re.compile(
+_COMBINING = regex(
     r"Add|AddV2|Sub|Mul|RealDiv|Div|FloorDiv|FloorMod|Pow|Maximum|Minimum|Less|LessEqual|Greater"
     r"|GreaterEqual|ConcatV2|Pack"
 )
-_CHOOSING = re.compile(r"Select|SelectV2|Switch|Where|Logical(And|Or|Not)")
+_CHOOSING = regex(r"Select|SelectV2|Switch|Where|Logical(And|Or|Not)")
 _ALWAYS_THE_SAME = frozenset({"Const", "HostConst"})
 # Neither reads numbers in order to compute with them.
 _HANDED_OUT = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})

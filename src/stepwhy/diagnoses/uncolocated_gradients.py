@@ -29,7 +29,6 @@ operations run on one device.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
@@ -44,6 +43,7 @@ from stepwhy.diagnoses._placement import (
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses.misplaced_op import misplaced
 from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ SHARE = 0.05  # of the step; a single small gradient elsewhere changes nothing
 LEAST_SAVED = 0.3  # of the cost; the other devices need time for the backward pass, too
 
 # `tf.gradients` names the scope of an operation's gradient after it; its own scope is 'gradients'.
-_GRADIENT = re.compile(IN_GRADIENTS.pattern + r"(?P<forward>.+)_grad/")
+_GRADIENT = regex(IN_GRADIENTS.pattern + r"(?P<forward>.+)_grad/")
 
 
 class _Pair(NamedTuple):

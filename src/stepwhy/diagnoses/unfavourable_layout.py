@@ -45,6 +45,7 @@ from stepwhy.diagnoses._look import by_name, mean_within, on_scale, steady_rows,
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.grouping import distinct
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -70,18 +71,18 @@ LEAST_SAVED = 0.3  # of the cost; other operations may be slower in the other la
 # Source: kernels of cuDNN ('cudnn::ops::nchwToNhwcKernel') and MIOpen
 # ('batched_transpose_16x32_half', 'transpose_NCHW2CNHW_V2_2D'), nodes of TensorFlow's layout
 # optimizer ('conv-0-0-TransposeNHWCToNCHW-LayoutOptimizer').
-_LIBRARY = re.compile(
+_LIBRARY = regex(
     r"(?P<last>nchwToNhwc)|(?P<first>nhwcToNchw)|batched_transpose_\d+x\d+"
     r"|transpose_(NCHW2\w+|\w+2NCHW)",
 )
-_OPTIMIZER = re.compile(
+_OPTIMIZER = regex(
     r"(?P<last>NCHWToNHWC)(?=.*LayoutOptimizer)|(?P<first>NHWCToNCHW)(?=.*LayoutOptimizer)"
     r"|LayoutOptimizer"
 )
-_GRADIENT = re.compile(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
+_GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
 _UNTOLD = "A library converts layouts, but nothing tells which one its convolutions compute in."
 _TRANSPOSE = frozenset({"Transpose", "ConjugateTranspose"})
-_KERNEL = re.compile(r"conv|wgrad|dgrad|fprop|igemm|winograd", re.IGNORECASE)
+_KERNEL = regex(r"conv|wgrad|dgrad|fprop|igemm|winograd", re.IGNORECASE)
 
 
 def diagnose(facts: Facts) -> Finding:

@@ -41,7 +41,6 @@ When device time was not recorded at all: then all of the step is a gap, and it 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -52,6 +51,7 @@ from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.session_parts import find_session_parts
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 from stepwhy.units import format_count, format_ns
 
@@ -77,7 +77,7 @@ LEAST_GAP_NS = 1_000_000  # per step; every call of Session.run takes some tenth
 WORTH_NAMING = 0.01  # of the step; shorter bursts are one line each that nobody reads
 
 # Source: `gradients_util.py`, names of the scopes that tf.gradients opens.
-_BACKWARD = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
+_BACKWARD = regex(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 
 
 def diagnose(facts: Facts) -> Finding:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import gzip
 import io
-import re
 import struct
 import zipfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from stepwhy.errors import UnsupportedFormatError
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,11 +188,11 @@ class _Inflated:
 
 
 _KINDS = (
-    (re.compile(rb"\x1f\x8b"), Kind("gzip", _gzip)),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), Kind("Zstandard", _zstandard)),
-    (re.compile(rb"\xfd7zXZ\x00"), Kind("xz", _xz)),
-    (re.compile(rb"BZh[1-9]1AY&SY"), Kind("bzip2", _bzip2)),
-    (re.compile(rb"PK\x03\x04"), Kind("zip", _zip)),
+    (regex(rb"\x1f\x8b"), Kind("gzip", _gzip)),
+    (regex(rb"\x28\xb5\x2f\xfd"), Kind("Zstandard", _zstandard)),
+    (regex(rb"\xfd7zXZ\x00"), Kind("xz", _xz)),
+    (regex(rb"BZh[1-9]1AY&SY"), Kind("bzip2", _bzip2)),
+    (regex(rb"PK\x03\x04"), Kind("zip", _zip)),
 )
 
 __all__ = ["Kind", "Stream", "is_padding", "kind_of", "torn"]

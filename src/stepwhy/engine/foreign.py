@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.engine.refusals import known
 from stepwhy.errors import CorruptInputError, InputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from stepwhy.importers.source import Source
@@ -24,13 +24,13 @@ _EXPORT = (
 # What the beginning of a file shows, what that is, and what to do about it.
 _KNOWN = (
     # So begin .nsys-rep and the older .qdrep, whose format is not public.
-    (re.compile(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _EXPORT),
-    (re.compile(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
+    (regex(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _EXPORT),
+    (regex(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
 )
 _SQLITE = b"SQLite format 3\x00"
 # Names of planes, each behind the tag of its field, in a file of which no event can be read.
-_XPLANE = re.compile(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
-_CHROME = re.compile(rb"\s*(?:\[|\{[\s\S]*\"traceEvents\")")
+_XPLANE = regex(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
+_CHROME = regex(rb"\s*(?:\[|\{[\s\S]*\"traceEvents\")")
 # A byte that is no UTF-8, after a tool has 'repaired' a binary file as text.
 _REPLACED = b"\xef\xbf\xbd"
 _MANGLED_SHARE = 0.002

@@ -17,6 +17,7 @@ import msgspec
 
 from stepwhy.engine import remote
 from stepwhy.errors import NotFoundError, NoTracesError
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 # What a run directory's windows and framework profilers write; other files in a folder are only
 # tried when none of these is there.
-_USUAL_ENDING = re.compile(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp)(\.(gz|zst|xz|bz2|zip))?$")
+_USUAL_ENDING = regex(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp)(\.(gz|zst|xz|bz2|zip))?$")
 _FILE = "file://"
 _LONGEST_NAME = 100
 

@@ -6,12 +6,12 @@ one.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.engine import signs
 from stepwhy.engine.signs import any_of, begins, shows
 from stepwhy.errors import InputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,10 +37,8 @@ class Known(NamedTuple):
 
 
 # What XProf tells its viewer, and how it names processes for it.
-_VIEWER = re.compile(
-    rb'"highres-ticks"|"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)[^"]{0,80}"'
-)
-_OWN_REPORT = re.compile(rb"<title>[^<]* \xe2\x80\x93 stepwhy</title>")
+_VIEWER = regex(rb'"highres-ticks"|"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)[^"]{0,80}"')
+_OWN_REPORT = regex(rb"<title>[^<]* \xe2\x80\x93 stepwhy</title>")
 
 _RECORD = "Record the run with 'stepwhy run', or give the trace that the profiler wrote"
 _KINETO = (
@@ -258,9 +256,9 @@ KNOWN: tuple[Known, ...] = (
 
 # What the names of an archive's files show.
 _MEMBERS = (
-    (re.compile(r"(?:^|/)data\.pkl$"), _MODEL.format("a checkpoint of PyTorch")),
-    (re.compile(r"^model\.weights\.h5$"), _MODEL.format("a Keras file")),
-    (re.compile(r"\.npy$"), "an archive of arrays, not of events"),
+    (regex(r"(?:^|/)data\.pkl$"), _MODEL.format("a checkpoint of PyTorch")),
+    (regex(r"^model\.weights\.h5$"), _MODEL.format("a Keras file")),
+    (regex(r"\.npy$"), "an archive of arrays, not of events"),
 )
 
 

@@ -24,6 +24,7 @@ from stepwhy.errors import (
     UnreachableError,
     UnsupportedFormatError,
 )
+from stepwhy.patterns import regex
 from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _WEB = frozenset({"http", "https"})
 # 'memory' is a file system of fsspec's in this process.
 _SCHEMES = _WEB | {"s3", "gs", "gcs", "memory"}
-_MAGIC = re.compile(r"[*?\[]")
+_MAGIC = regex(r"[*?\[]")
 # Loggers that would write what servers say to standard error, addresses in full among it, unless
 # somebody has set up where it goes.
 _TALKATIVE = ("aiobotocore", "aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "google", "s3fs")
@@ -47,7 +48,7 @@ _DEEPEST = 8
 _MAY_NOT_READ = frozenset({401, 403, 407})
 _IS_NOT_THERE = frozenset({404, 410})
 # What the packages for s3:// and gs:// raise without credentials, or with expired ones.
-_NO_CREDENTIALS = re.compile(r"Credential|SSO|TokenRetrieval|RefreshError")
+_NO_CREDENTIALS = regex(r"Credential|SSO|TokenRetrieval|RefreshError")
 
 
 # --- Addresses ---

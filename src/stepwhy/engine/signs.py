@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.tensorflow.wire import dig, fields
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
     Sign = Callable[[Source], bool]
 
-_OP_TYPE = re.compile(rb"[A-Z_]\w{0,100}")
-_OPCODE = re.compile(rb"[a-z][a-z-]{1,40}")
-_IMPORT = re.compile(rb"^(?:import \w|from [\w.]+ import )", re.MULTILINE)
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_OP_TYPE = regex(rb"[A-Z_]\w{0,100}")
+_OPCODE = regex(rb"[a-z][a-z-]{1,40}")
+_IMPORT = regex(rb"^(?:import \w|from [\w.]+ import )", re.MULTILINE)
+_PICKLE = regex(rb"\x80[\x02-\x05]")
 # The shortest table has a heading and a row.
 _FEWEST_LINES = 2
 # A message has its packets alike: a few tell.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.patterns import regex
+
 if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
-_HOME = re.compile(r"/(?:home|Users)/[^/\s:]+|/root(?=/|$)")
+_HOME = regex(r"/(?:home|Users)/[^/\s:]+|/root(?=/|$)")
 
 
 def without_homes(trace: Trace) -> Trace:

@@ -13,6 +13,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 # --- kernels -----------------------------------------------------------------------------------
 
-_COLLECTIVE = re.compile(
+_COLLECTIVE = regex(
     r"nccl|rccl|oneccl|msccl|hccl|nvshmem|multimem_|all_?reduce|all_?gather|reduce_?scatter"
     r"|all_?to_?all|cross_device_reduce|sendrecv|deep_ep::(intra|inter)node",
     re.IGNORECASE,
 )
 # Inductor names a kernel after the operations around it, collectives included.
-_GENERATED = re.compile(r"^triton_[a-z]+_fused_")
+_GENERATED = regex(r"^triton_[a-z]+_fused_")
 _ANONYMOUS = "(anonymous namespace)::"
 
 
@@ -43,7 +44,7 @@ def kernel_kind(name: str) -> Kind:
 
 
 # How long the next part is; L marks what is local to a file.
-_SIZE = re.compile(r"L?(\d{1,9})")
+_SIZE = regex(r"L?(\d{1,9})")
 
 
 def qualified_name(symbol: str) -> str:
@@ -69,8 +70,8 @@ def qualified_name(symbol: str) -> str:
 
 
 _FRAMEWORKS = (
-    ("pytorch", re.compile(r"\bat::native\b|^aten::|\bc10::|\btorch::|ProfilerStep#")),
-    ("tensorflow", re.compile(r"\btensorflow::|\bstream_executor::")),
+    ("pytorch", regex(r"\bat::native\b|^aten::|\bc10::|\btorch::|ProfilerStep#")),
+    ("tensorflow", regex(r"\btensorflow::|\bstream_executor::")),
 )
 
 
@@ -85,13 +86,13 @@ def framework_of(names: Iterable[str]) -> str:
 
 # --- calls of the API --------------------------------------------------------------------------
 
-_VERSION = re.compile(r"(_pt[ds][sz]|_v\d+)+$")
-_SYNC = re.compile(
+_VERSION = regex(r"(_pt[ds][sz]|_v\d+)+$")
+_SYNC = regex(
     r"Synchronize|^(cuda|hip|cnrt)Memcpy(2D|3D|ToSymbol|FromSymbol|HtoD|DtoH|DtoD|WithStream)?$"
     r"|^cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?$|^synchronize|^(ur|pi)(QueueFinish|EventWait|EventsWait)$"
     r"|^cn(rt)?(QueueSync|SyncDevice|CtxSync|WaitNotifier)$"
 )
-_LAUNCH = re.compile(
+_LAUNCH = regex(
     r"Launch|InvokeKernel|Memcpy|Memset|enqueueCommand|runFunction|^ur(USM)?Enqueue(USM|Mem)"
 )
 

@@ -8,7 +8,6 @@ Source: `stepwhy/export/chrome_trace.py`.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from stepwhy.errors import CorruptInputError, NewerFormatError
 from stepwhy.importers.chrome_json import SLICE, Document, Growing
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Columns, Copy, Health, Kind, Phase, Trace
 from stepwhy.trace.header import health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.source import Source
     from stepwhy.trace.schema import Column, Table
 
-_SCHEMA = re.compile(rb'\A\s*\{\s*"schema"\s*:\s*"stepwhy\.chrome-trace/(\d{1,6})"')
+_SCHEMA = regex(rb'\A\s*\{\s*"schema"\s*:\s*"stepwhy\.chrome-trace/(\d{1,6})"')
 _LATEST = 1
 _KINDS = {k.name.lower(): int(k) for k in Kind}
 _PHASES = {p.name.lower(): int(p) for p in Phase}

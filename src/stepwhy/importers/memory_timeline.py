@@ -10,13 +10,13 @@ Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Meta, TraceBuilder
 from stepwhy.units import format_bytes
 
@@ -39,9 +39,9 @@ _CATEGORIES = (
     "autograd detail",
     "unknown",
 )
-_RAW = re.compile(rb"\s*\[\s*(?:\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]\s*,?\s*)+")
-_TIMES = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*")
-_SIZES = re.compile(rb"\]\s*,\s*\[\s*\[\s*0\s*(?:,\s*-?\d+\s*){8}\]")
+_RAW = regex(rb"\s*\[\s*(?:\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\]\s*,?\s*)+")
+_TIMES = regex(rb"\s*\[\s*\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*")
+_SIZES = regex(rb"\]\s*,\s*\[\s*\[\s*0\s*(?:,\s*-?\d+\s*){8}\]")
 _NS_PER_US = 1000
 # Times beyond the first would leave int64 when added up; sizes beyond the second are damaged.
 _LARGEST_NS, _LARGEST = 1 << 62, 1 << 52

@@ -14,6 +14,7 @@ import numpy as np
 
 from stepwhy.importers.ranges import annotation, operation
 from stepwhy.importers.tensorflow.ops import executor_kind, normalise_op, phase_of
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
@@ -28,20 +29,20 @@ CALL_STACKS = "{'traceMarker'"
 _LONGEST = 200
 
 # 'aten::mm, seq = 12, op_id = 7, sizes = [[2, 2]]', with any of them missing.
-_EMITTED = re.compile(
+_EMITTED = regex(
     r", (?:(?:stashed )?seq = (?P<seq>\d{1,19})|op_id = \d+|sizes = \[|input_op_ids = \[)"
 )
-_OPERATION = re.compile(r"^(aten|prim|torchvision|quantized)::")
-_BACKWARD = re.compile(r"Backward\d*$|^torch::autograd::")
-_NCCL_CALL = re.compile(r"^nccl[A-Z]")
-_FUNCTION = re.compile(r"^\{'mod': '(?P<module>[\w.]*)', 'op': '(?P<op>\w+)'")
+_OPERATION = regex(r"^(aten|prim|torchvision|quantized)::")
+_BACKWARD = regex(r"Backward\d*$|^torch::autograd::")
+_NCCL_CALL = regex(r"^nccl[A-Z]")
+_FUNCTION = regex(r"^\{'mod': '(?P<module>[\w.]*)', 'op': '(?P<op>\w+)'")
 # 'Conv2D: block/conv1', or with details '{"op":"Conv2D","name":"block/conv1",...'.
-_TENSORFLOW = re.compile(
+_TENSORFLOW = regex(
     r"^(?:(?P<op>\w+): (?P<node>\S+)$|\{\"op\":\"(?P<op2>\w+)\",\"name\":\"(?P<node2>[^\"]+)\")"
 )
-_CALLERS = re.compile(r"'(?P<file>[^':]+):(?P<line>\d+)'")
-_LIBRARY = re.compile(r"(^|/)(site-packages|dist-packages|python\d[\d.]*)/")
-_HOME = re.compile(r"/(?:home|Users)/[^/\s'\"]+|/root(?=/)|[A-Za-z]:\\Users\\[^\\\s'\"]+")
+_CALLERS = regex(r"'(?P<file>[^':]+):(?P<line>\d+)'")
+_LIBRARY = regex(r"(^|/)(site-packages|dist-packages|python\d[\d.]*)/")
+_HOME = regex(r"/(?:home|Users)/[^/\s'\"]+|/root(?=/)|[A-Za-z]:\\Users\\[^\\\s'\"]+")
 
 
 class Range(NamedTuple):
@@ -133,7 +134,7 @@ _FEWEST_REPEATS = 3
 # part of the iteration (an optimizer's 'step').
 _LEAST_COVERED = 0.5
 
-_STEP = re.compile(
+_STEP = regex(
     r"^\W*(?:(?:profiler|run|do|one|global|train(?:ing)?|run training|train one|forward backward)"
     r"[ -]*)?"
     r"(?:(?P<sure>step|iter|iteration)|(?:mini[ -]?)?batch)\b[\s#_:=()\[\]-]*"

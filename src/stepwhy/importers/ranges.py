@@ -11,32 +11,33 @@ from __future__ import annotations
 
 import re
 
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
-_STEP = re.compile(
+_STEP = regex(
     r"^(profiler ?step|train(ing)?[ _]?step|step|iter(ation)?)[\s#_:=-]*\d+$", re.IGNORECASE
 )
-_INPUT = re.compile(
+_INPUT = regex(
     r"DataLoader|IterDataPipe|DataPipe#|IteratorGetNext|data[ _-]?load|(load|fetch)[ _-]data"
     r"|(load|next|get|fetch|copy)[ _-]batch(?![ _-]?(norm|size|ind|idx|dim))|host_to_dev"
     r"|^data([ _-](fetch|prep\w*|time|wait))?$",
     re.IGNORECASE,
 )
-_HOST_COLLECTIVE = re.compile(r"^(gloo|mpi|ucc|xccl):")
-_STORAGE = re.compile(r"checkpoint:save|save_checkpoint|torch\.save", re.IGNORECASE)
-_FRAMEWORK_RANGE = re.compile(
+_HOST_COLLECTIVE = regex(r"^(gloo|mpi|ucc|xccl):")
+_STORAGE = regex(r"checkpoint:save|save_checkpoint|torch\.save", re.IGNORECASE)
+_FRAMEWORK_RANGE = regex(
     r"^(Optimizer\.|DistributedDataParallel|FullyShardedDataParallel|FSDP|nccl:|DDP|torch::|c10d"
     r"|Torch-Compiled|TorchDynamo|CompiledFunction|AOTDispatcher|autograd|Pregraph)"
 )
-_COMPILING = re.compile(
+_COMPILING = regex(
     r"(_compile\b.*dynamo|\(dynamo_timed\)$|^(dynamo|entire_frame_compile)$|compile_fx"
     r"|Inductor.*[Cc]ompil|autotun|CudaGraph.*[Rr]ecord)"
 )
 _AUTOGRAD = ("autograd::engine::", "torch::autograd::")
 _PHASES = (
-    (re.compile(r"^\W*(backward|bwd)\b", re.IGNORECASE), Phase.BACKWARD),
-    (re.compile(r"^\W*(forward|fwd)\b", re.IGNORECASE), Phase.FORWARD),
-    (re.compile(r"^\W*(optimi[sz]er|opt)\b", re.IGNORECASE), Phase.OPTIMIZER),
+    (regex(r"^\W*(backward|bwd)\b", re.IGNORECASE), Phase.BACKWARD),
+    (regex(r"^\W*(forward|fwd)\b", re.IGNORECASE), Phase.FORWARD),
+    (regex(r"^\W*(optimi[sz]er|opt)\b", re.IGNORECASE), Phase.OPTIMIZER),
 )
 
 

@@ -11,13 +11,13 @@ Source: `record_writer.cc` and `hash/crc32c.h` of TensorFlow for the framing, `e
 from __future__ import annotations
 
 import math
-import re
 import struct
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.errors import EmptyInputError
 from stepwhy.importers.tensorflow.messages import parse_message
+from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ _FLOAT = struct.Struct("<f")
 _VERSION = b"brain.Event:"
 # Older releases put all of them under 'queue/'. What a shuffling queue keeps back is not in the
 # fraction: 'over 200 of 192 full' is a queue of 392.
-_LEVEL = re.compile(
+_LEVEL = regex(
     r"(?:queue/)?(?P<queue>.*?)/*fraction_(?:of_(?P<capacity>\d+)|"
     r"over_(?P<reserve>\d+)_of_(?P<room>\d+))_full(?:_\d+)?"
 )
-_RATE = re.compile(r"(?:.*/)?global_step/sec")
+_RATE = regex(r"(?:.*/)?global_step/sec")
 _NS_PER_S, _US_PER_S = 1e9, 1e6
 # Times beyond this would leave int64 when added up; rates beyond it are no steps of a training.
 _LATEST_S = 4e9

@@ -11,13 +11,13 @@ Source: `tensorflow/core/profiler/g3doc` (views), `tfprof_graph.cc` (accumulatio
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from stepwhy.passes.op_costs import MEASURES, add_up
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stepwhy.passes.op_costs import Costs, OpCost
 
 NO_LINE = "(line not known)"
-_LINE = re.compile(r"(?P<file>.*?)\((?P<line>\d+)\)(: .*)?")
+_LINE = regex(r"(?P<file>.*?)\((?P<line>\d+)\)(: .*)?")
 
 
 class Branch(msgspec.Struct):

@@ -6,13 +6,13 @@ thread's, is how many threads were there at once on average.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS
+from stepwhy.patterns import regex
 from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Trace
 
-_LINE = re.compile(r"(?P<file>.*)\(\d+\): (?P<function>.*)")
+_LINE = regex(r"(?P<file>.*)\(\d+\): (?P<function>.*)")
 
 
 class Preparation(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ long it takes.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +16,7 @@ from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.grouping import distinct
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.observed import handed_over, ratio_of_medians
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ LONGEST_SCHEDULING_NS = 1_000_000
 
 # What reads, writes and holds variables. Source: TensorFlow's op registry; a variable 'v' is read
 # by the Identity 'v/read'.
-_VARIABLES = re.compile(r"Var(?:iable|Handle)\w*|(?:Destroy|Read)Variable\w*|Assign\w*")
-_READ = re.compile(r".*/read(?:/_\d+)?")
+_VARIABLES = regex(r"Var(?:iable|Handle)\w*|(?:Destroy|Read)Variable\w*|Assign\w*")
+_READ = regex(r".*/read(?:/_\d+)?")
 _BY_KIND = {
     Kind.INPUT: "input",
     Kind.WAIT: "waiting for other workers",

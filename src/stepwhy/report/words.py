@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from stepwhy import units
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from stepwhy.findings import (
@@ -99,7 +99,7 @@ PARTIAL = "Part of the input could not be read; the figures hold for what was ke
 
 # What would steer a terminal, reorder a line or break an encoding: C0 and C1 controls but for
 # line feed and tab, zero-width and bidirectional formatting, lone surrogates, the BOM.
-_STEERING = re.compile(
+_STEERING = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
 

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.patterns import regex
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.model import Meta, Trace
 from stepwhy.trace.schema import (
@@ -61,10 +62,10 @@ _UNITS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9,
     "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 }  # fmt: skip
-_TIMELINE = re.compile(r"(?P<track>\S.*?)\s+(?P<kind>\w+)\s*\|(?P<cells>[^|]*)\|\s*(?P<legend>.*)")
-_DEVICE = re.compile(r"(?P<name>(?:/\S+ )?(?P<type>CPU|GPU|TPU|MTIA):\d+)(?:/(?P<lane>\d+))?")
-_SLICE = re.compile(r"\[(?P<name>[^\[\]]*)\]|(?P<letter>[^\s.\[\]])(?P=letter)*")
-_ENTRY = re.compile(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]*)\})?")
+_TIMELINE = regex(r"(?P<track>\S.*?)\s+(?P<kind>\w+)\s*\|(?P<cells>[^|]*)\|\s*(?P<legend>.*)")
+_DEVICE = regex(r"(?P<name>(?:/\S+ )?(?P<type>CPU|GPU|TPU|MTIA):\d+)(?:/(?P<lane>\d+))?")
+_SLICE = regex(r"\[(?P<name>[^\[\]]*)\]|(?P<letter>[^\s.\[\]])(?P=letter)*")
+_ENTRY = regex(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]*)\})?")
 _TABLES: dict[str, Table] = {
     "handed": "handed", "flows": "flows",
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",

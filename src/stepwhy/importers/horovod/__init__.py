@@ -14,7 +14,6 @@ element types), docs/timeline.rst (what the activities mean).
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError
@@ -24,6 +23,7 @@ from stepwhy.importers.horovod.exchanges import rows_of
 from stepwhy.importers.horovod.ranks import notes_on_ranks, world_size
 from stepwhy.importers.horovod.slices import add_batches, add_rows
 from stepwhy.importers.horovod.steps import add_steps
+from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT = "horovod-timeline"
 
-_MARKS = re.compile(
+_MARKS = regex(
     rb'"NEGOTIATE_[A-Z]+"|"CYCLE_START"|"start_time_since_epoch_in_micros"'
     rb'|"(?:NCCL|MPI|GLOO|CCL|DDL)_(?:ADASUM_)?(?:ALLREDUCE|ALLGATHER|BCAST|ALLTOALL|REDUCESCATTER)"'
 )

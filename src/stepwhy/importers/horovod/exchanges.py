@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -23,17 +24,17 @@ _ITEM_BYTES = {
     "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
     "int32": 4, "float32": 4, "int64": 8, "float64": 8,
 }  # fmt: skip
-_SHAPE = re.compile(r"\[(?:\d{1,12}(?:, ?\d{1,12})*)?\]")
+_SHAPE = regex(r"\[(?:\d{1,12}(?:, ?\d{1,12})*)?\]")
 LARGEST_BYTES = 1 << 62
 """No exchange is larger."""
 
 # Each rank that is ready is a tick of no length, named by its number.
-_RANK = re.compile(r"\d{1,7}")
+_RANK = regex(r"\d{1,7}")
 # Activities: the exchange itself, copies for it, waits before it, and what prepares it.
-EXCHANGE = re.compile(r"(?:NCCL|MPI|GLOO|CCL|DDL)_\w+")
-COPY = re.compile(r"MEMCPY_\w+|COPY_\w+")
-WAIT = re.compile(r"WAIT_\w+|QUEUE")
-_OTHER_ACTIVITY = re.compile(r"(?:INIT|ALLOCATE)_\w+")
+EXCHANGE = regex(r"(?:NCCL|MPI|GLOO|CCL|DDL)_\w+")
+COPY = regex(r"MEMCPY_\w+|COPY_\w+")
+WAIT = regex(r"WAIT_\w+|QUEUE")
+_OTHER_ACTIVITY = regex(r"(?:INIT|ALLOCATE)_\w+")
 _ACTIVITIES = (EXCHANGE, COPY, WAIT, _OTHER_ACTIVITY)
 
 

@@ -7,7 +7,6 @@ Source: MegatronApp, `scripts/aggregate.py` (`benchmark_to_chrome_trace`, `trans
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +25,7 @@ from stepwhy.importers.megascan.ranges import (
     phase_of,
 )
 from stepwhy.importers.megascan.run import meta_of_ranks
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Phase, TraceBuilder
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health, Trace
 
 # The colours that the aggregator gives, before the iteration that it writes first of all.
-_RECORD = re.compile(
+_RECORD = regex(
     rb'"cname"\s*:\s*"(?:thread_state_\w+|rail_\w+|light_memory_dump|detailed_memory_dump)"'
     rb'[^{}]*"args"\s*:\s*\{\s*"iteration"\s*:\s*\d'
 )

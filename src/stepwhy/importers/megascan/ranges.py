@@ -9,10 +9,10 @@ Source: the names of the scopes in MegatronApp's `megatron/training/trace.py`.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ class Iteration(NamedTuple):
     gaps_end_ns: int
 
 
-_EXCHANGE = re.compile(
+_EXCHANGE = regex(
     r"_?(send|recv|exchange|all_?reduce|reduce|all_?gather|gather|reduce_?scatter|all_?to_?all"
     r"|broadcast|grad[-_]sync)([-_].*)?"
 )
 _PHASES = (
-    (re.compile(r"forward"), Phase.FORWARD),
-    (re.compile(r"backward"), Phase.BACKWARD),
-    (re.compile(r"optimizer"), Phase.OPTIMIZER),
+    (regex(r"forward"), Phase.FORWARD),
+    (regex(r"backward"), Phase.BACKWARD),
+    (regex(r"optimizer"), Phase.OPTIMIZER),
 )
 NOT_RECORDED = "exchange with other stages (not recorded)"
 """Name of the gaps between the passes of a pipeline stage."""

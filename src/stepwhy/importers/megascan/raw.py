@@ -9,7 +9,6 @@ Source: MegatronApp, `megatron/training/trace.py`; the clock is that of `scripts
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +26,16 @@ from stepwhy.importers.megascan.ranges import (
     gpu_name,
 )
 from stepwhy.importers.megascan.run import meta_of_rank
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, TraceBuilder
 
 if TYPE_CHECKING:
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
-_FIRST = re.compile(rb'\{[^{}]*"name"\s*:\s*"iteration"[^{}]*"pad_before"[^{}]*\}')
+_FIRST = regex(rb'\{[^{}]*"name"\s*:\s*"iteration"[^{}]*"pad_before"[^{}]*\}')
 # Records hold no objects, so that those of a torn file can be told one by one.
-_RECORD = re.compile(r"\{[^{}]*\}")
+_RECORD = regex(r"\{[^{}]*\}")
 _Time = Any
 
 

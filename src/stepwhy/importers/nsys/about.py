@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.cuda_rows import ABSENT
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Meta
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _TRACED = "CAPTURE_EVENT_TYPE"
 # Severities of messages: 1 information, 2 warning, 3 error, 4 fatal.
 _WARNING = 2
-_LOST = re.compile(
+_LOST = regex(
     r"not all .*(events|data).*collected|(events?|records?|data) (were|was|have been|had been|has "
     r"been)? ?(lost|dropped|discarded)|(dropped|lost|discarded) [1-9]\d* ",
     re.IGNORECASE,

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepwhy.importers.cuda import without_version
 from stepwhy.importers.cuda_rows import ABSENT, TIMES, each
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 _CALL = (*TIMES, "globalTid", "correlationId", "nameId")
 # Names of ENUM_NSYS_EVENT_TYPE, for exports without that table.
 _EVENT_TYPES = {59: "NvtxPushPopRange", 60: "NvtxStartEndRange", 75: "NvtxDomainCreate"}
-_LOADING = re.compile(r"compiler|module.?loading|function.?loading", re.IGNORECASE)
+_LOADING = regex(r"compiler|module.?loading|function.?loading", re.IGNORECASE)
 # Other names of threads are nobody's business.
 _AUTOGRAD = "pt_autograd"
 # The host is far ahead of the device: no overhead, for all that it is listed there.
-_QUEUE_FULL = re.compile(r"command.?buffer", re.IGNORECASE)
+_QUEUE_FULL = regex(r"command.?buffer", re.IGNORECASE)
 
 # Calls of libraries: the table, the column of their names, what they are.
 _LIBRARIES = (
