@@ -25,10 +25,10 @@ from stepwhy.engine.assemble import assemble
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
-from stepwhy.importers import chrome_trace
+from stepwhy.importers import chrome_trace, kineto
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
-from stepwhy.trace import NULL, DeviceKind
+from stepwhy.trace import NULL, DeviceKind, Kind
 from stepwhy.trace.integrity import check
 
 TRACES = os.environ.get("STEPWHY_TRACES")
@@ -235,6 +235,60 @@ def test_what_runs_on_a_device_by_its_name():
     events = [named("process", "GPU 0", 1)]
     events += [x(name, 10 * i, 9) for i, name in enumerate(names)]
     assert {s[2]: s[1] for s in slices(read(events))} == names
+
+
+def test_an_ascend_npu_has_its_exchanges_and_counts_nothing_twice():
+    hardware, exchanges, overlap = (1084473760 + 2 + 128 * i for i in range(3))  # of device 2
+    events = [
+        named("process", "Python", 7),
+        named("process", "CANN", 8),
+        named("process", "Ascend Hardware", hardware),
+        named("process", "Communication", exchanges),
+        named("process", "Overlap Analysis", overlap),
+        named("thread", "Stream 2", hardware, 2),
+        named("thread", "Group 0 Communication", exchanges, 0),
+        named("thread", "Plane 0", exchanges, 1),
+        named("thread", "Computing", overlap, 2),
+        x("ProfilerStep#3", "0", 100, pid=7, tid=7, cat="cpu_op"),
+        x("aten::mm", "5", 10, pid=7, tid=7, cat="cpu_op"),
+        x("AscendCL@aclrtSynchronizeStream", "60", 30, pid=8, tid=7),
+        x("MatMulV2", "10.500", 40, pid=hardware, tid=2),
+        x("EVENT_RECORD", "50.500", 1, pid=hardware, tid=2),
+        x("hcom_allReduce__661_0_1", "55", 30, pid=exchanges, tid=0),
+        x("Memcpy", "60", 20, pid=exchanges, tid=1),
+        x("Computing", "10.500", 40, pid=overlap, tid=2),
+        {"ph": "f", "cat": "async_npu", "name": "torch_to_npu", "ts": "10", "pid": hardware},
+    ]
+    assert not kineto.recognise(source_of(events))
+    trace = read(events)
+    assert [(s[1], s[2]) for s in slices(trace) if s[1] not in {"STEP", "OP"}] == [
+        ("KERNEL", "MatMulV2"),
+        ("DEVICE_ANNOTATION", "Computing"),
+        ("DEVICE_WAIT", "EVENT_RECORD"),
+        ("COLLECTIVE", "hcom_allReduce__661_0_1"),
+        ("SYNC", "AscendCL@aclrtSynchronizeStream"),
+        ("DEVICE_ANNOTATION", "Memcpy"),
+    ]
+    (npu,) = Facts(trace).totals
+    assert (npu.name, npu.busy_ns, npu.communication_ns) == ("NPU:2", 70_000, 30_000)
+
+
+@pytest.mark.parametrize(("gpus", "of_copies"), [((6,), "GPU:0"), ((6, 7), "GPU")])
+def test_copies_of_rocprof_lie_on_a_gpu(gpus, of_copies):
+    events = [
+        {},
+        named("process", "CPU HIP API", 2),
+        named("process", "COPY", 1),
+        *(named("process", f"GPU{pid - 6}", pid) for pid in gpus),
+        x("hipMemcpyAsync", "0", "9", pid=2),
+        x("CopyHostToDevice", "2", "8", pid=1),
+        *(x("gemm", "10", "5", pid=pid) for pid in gpus),
+    ]
+    trace = read({"traceEvents": events})
+    assert directions(trace) == ["H2D"]
+    (copy,) = trace.rows(Kind.MEMCPY)
+    device = trace.tracks.device[trace.slices.track[copy]]
+    assert trace.string(trace.devices.name[device]) == of_copies
 
 
 def test_a_name_around_device_work_is_no_device_time():

@@ -1,7 +1,8 @@
 """What a range is, by its name: on a device always, on the host where the name is well known.
 
 Source: HLO opcodes of XLA; IBM/aiu-trace-analyzer (an AIU's input DMA, its wait for input, its
-computation, its output DMA); VizTracer's 'function (file:line)'.
+computation, its output DMA); MindStudio's names for an NPU's tasks and for calls of AscendCL;
+VizTracer's 'function (file:line)'.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ _EXCHANGE = re.compile(
     re.IGNORECASE,
 )
 _COPY = re.compile(
-    r"mem(?:ory ?)?cpy|copy ?(?:Host|Device|Buffer)| Dma[IO]$|\b[HD](?:to|2)[HD]\b", re.IGNORECASE
+    r"mem(?:ory ?)?cpy|memory ?copy|copy ?(?:Host|Device|Buffer)| Dma[IO]$|\b[HD](?:to|2)[HD]\b",
+    re.IGNORECASE,
 )
 _FILL = re.compile(r"memset", re.IGNORECASE)
 _WAIT = re.compile(
-    r"event[-_ ]?wait|wait[-_ ]?event|notify[-_ ]?wait|semaphore|barrier[-_ ]?wait|^idle$"
+    r"(?:event|notify)[-_ ]?(?:wait|record)|wait[-_ ]?event|semaphore|barrier[-_ ]?wait|^idle$"
     r"| Cmpt Prep$",
     re.IGNORECASE,
 )
 _DIRECTIONS = (
-    (re.compile(r"HtoD|H2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
-    (re.compile(r"DtoH|D2H|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
+    (re.compile(r"HtoD|[HM]2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
+    (re.compile(r"DtoH|D2[HM]|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
     (re.compile(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
     (re.compile(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
 )
@@ -77,7 +79,7 @@ def on_device(name: str) -> Meaning:
 
 # --- host threads ------------------------------------------------------------------------------
 
-_API = re.compile(r"(?:cuda|cu|hip)[A-Z]\w+")
+_API = re.compile(r"(?:(?:cuda|cu|hip)[A-Z]|AscendCL@acl)\w+")
 _FUNCTION = re.compile(r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL)
 _NUMBER = re.compile(r"\d")
 _VIZTRACER = "FEE"

@@ -1,7 +1,7 @@
 """Which rows of a Chrome trace are devices: only those that the file itself calls one.
 
 Source: the names that torch.autograd.profiler (until 1.8), XProf's and JAX's trace viewer, Ascend's
-MindStudio and IBM's Flex (AIU) give to their rows.
+MindStudio, rocprof (until 3) and IBM's Flex (AIU) give to their rows.
 """
 
 from __future__ import annotations
@@ -31,8 +31,16 @@ _STREAM = re.compile(r"stream\s*[#:]?\s*\d+\b(?!.*\b(?:thread|host)\b).*", re.IG
 _HOST_RANGE = re.compile(r"(?:cuda|cu|hip)[A-Z]\w+|(?:aten|prim)::.*|.+ \([^()]+:\d+\)", re.DOTALL)
 # The row of the devices in torch.autograd.profiler; its threads are their numbers.
 _CUDA_FUNCTIONS = "CUDA functions"
+# The row of all copies in rocprof, beside rows of GPUs and of calls.
+_COPIES, _CALLS = "COPY", frozenset({"CPU HIP API", "CPU HSA API"})
 # Categories of device work; the layout is Kineto's, whoever wrote it.
 _DEVICE_CATEGORIES = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
+# Processes of Ascend: the device, its exchanges, and what MindStudio derives from both.
+_ASCEND = frozenset({"Ascend Hardware", "Communication", "HCCL", "Overlap Analysis"})
+# Of the exchanges, the thread of whole ones; the others ('Plane 0') show their parts.
+_EXCHANGES = re.compile(r".*Communication|Communication.*")
+# Since 2023, process ids hold the process, the kind of the row (5 bits) and the device (5 bits).
+_FIRST_PACKED, _DEVICE_BITS = 1 << 15, 31
 AIU = re.compile(r".*(?: Cmpt Prep| Cmpt Exec| DmaI| DmaO)", re.DOTALL)
 """What all ranges of an AIU's rows are called."""
 
@@ -78,6 +86,7 @@ def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
         held[use.place].append(use)
     hosts = {place for place, own in held.items() if _is_host(place, own)}
     host_processes = {pid for pid, _ in hosts}
+    ascend = any("Ascend Hardware" in names for names in told.processes.values())
     rows = {}
     for place, own in held.items():
         pid, tid = place
@@ -85,8 +94,24 @@ def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
         row = Row(pid, tid, titles[0] if titles else "")
         # A process that is called after the device that it uses is a host all the same.
         names = [] if pid in host_processes else [*told.processes.get(pid, ()), str(pid)]
-        rows[place] = row if place in hosts else _placed(row, [*titles, *names], own)
+        part = next((n for n in names if ascend and n in _ASCEND), "")
+        if part:
+            rows[place] = _on_ascend(row, part)
+        else:
+            rows[place] = row if place in hosts else _placed(row, [*titles, *names], own)
+    if any(not _CALLS.isdisjoint(names) for names in told.processes.values()):
+        rows = _with_copies(rows, {p for p, names in told.processes.items() if _COPIES in names})
     return _told_apart(_without_repeats(rows))
+
+
+def _with_copies(rows: dict[Place, Row], copies: set[Any]) -> dict[Place, Row]:
+    """The rows of copies on the GPU; where there are several, rocprof does not say on which."""
+    gpus = {row.device for row in rows.values() if row.device}
+    device = gpus.pop() if len(gpus) == 1 else "GPU"
+    return {
+        key: row._replace(device=device, kind=DeviceKind.GPU) if row.process in copies else row
+        for key, row in rows.items()
+    }
 
 
 def _is_host(place: Place, own: Iterable[Use]) -> bool:
@@ -107,6 +132,20 @@ def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:
     if all(AIU.fullmatch(use.name) for use in own):
         return row._replace(device=_numbered("AIU", row.process), kind=DeviceKind.OTHER)
     return row
+
+
+def _on_ascend(row: Row, part: str) -> Row:
+    """The row on its NPU, whose number the process id holds.
+
+    Args:
+        row: The row.
+        part: Which of `_ASCEND` its process is.
+    """
+    process = row.process if isinstance(row.process, int) else 0
+    device = f"NPU:{process & _DEVICE_BITS if process >= _FIRST_PACKED else 0}"
+    is_step = part in {"Communication", "HCCL"} and not _EXCHANGES.fullmatch(row.title)
+    repeats = is_step or part == "Overlap Analysis"
+    return row._replace(device=device, kind=DeviceKind.OTHER, repeats=repeats)
 
 
 def _numbered(label: str, number: object) -> str:
@@ -146,6 +185,8 @@ def _without_repeats(rows: dict[Place, Row]) -> dict[Place, Row]:
         operations = [r for r in own if _XLA_OPS.fullmatch(r.title)]
         work[process] = streams or operations or own
     return {
-        key: row._replace(repeats=bool(row.device) and row not in work[row.process])
+        key: row._replace(
+            repeats=row.repeats or (bool(row.device) and row not in work[row.process])
+        )
         for key, row in rows.items()
     }

@@ -23,6 +23,7 @@ from stepwhy.importers.kineto.arguments import KinetoArgs
 from stepwhy.importers.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.importers.kineto.records import add_records
 from stepwhy.importers.kineto.run import device_memory, device_model, meta_of
+from stepwhy.importers.source import HEAD_BYTES
 from stepwhy.trace import NULL, Health, TraceBuilder
 
 if TYPE_CHECKING:
@@ -42,8 +43,14 @@ _MARKS = re.compile(
 )
 
 
+# torch_npu has Kineto's categories on the host; its devices are rows of other processes.
+_ASCEND = re.compile(rb'"(?:Ascend Hardware|CANN|AscendCL@\w+|async_npu)"')
+
+
 def recognise(source: Source) -> bool:
     """Whether the file is a Chrome trace with Kineto's categories or header."""
+    if any(_ASCEND.search(part) for part in (source.head, source.mapped[-HEAD_BYTES:])):
+        return False
     if looks_like_chrome_json(source.head) and _MARKS.search(source.head):
         return True
     # Device properties, names of threads or arrows alone can fill the head.
