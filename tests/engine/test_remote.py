@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from stepwhy.capture.redaction import redact
 from stepwhy.cli import cli
-from stepwhy.engine import explain, remote
-from stepwhy.engine.inputs import Remote, resolve
+from stepwhy.engine import addresses, explain, remote
+from stepwhy.engine.inputs import resolve
+from stepwhy.engine.remote_inputs import Remote
 from stepwhy.errors import (
     MissingPackageError,
     NotFoundError,
@@ -130,10 +131,10 @@ def test_a_folder_and_a_glob_on_the_web(server):
 
 
 def test_a_question_mark_is_a_query_on_the_web():
-    assert not remote.is_pattern("https://h/a.json?x=*")
-    assert not remote.is_pattern("http://[::1]:80/a.json")
-    assert remote.is_pattern("https://h/a*.json?x=1")
-    assert remote.is_pattern("s3://b/rank?.json")
+    assert not addresses.is_pattern("https://h/a.json?x=*")
+    assert not addresses.is_pattern("http://[::1]:80/a.json")
+    assert addresses.is_pattern("https://h/a*.json?x=1")
+    assert addresses.is_pattern("s3://b/rank?.json")
 
 
 @pytest.mark.parametrize("folder", ["memory://runs/one", "memory://runs/one/process-7"])
@@ -356,7 +357,7 @@ def test_what_the_packages_log_is_not_printed(bucket, monkeypatch, capfd):
     ],
 )
 def test_an_address_as_it_is_shown(address, expected):
-    assert remote.shown(address) == expected
+    assert addresses.shown(address) == expected
 
 
 WORD = st.text("abcXYZ019-._~%+", min_size=8, max_size=12)
@@ -367,7 +368,7 @@ WORD = st.text("abcXYZ019-._~%+", min_size=8, max_size=12)
 def test_no_address_is_shown_with_what_opens_it(user, password, query, fragment):
     address = f"https://{user}:{password}@h/p/t?k={query}#{fragment}"
     place = Remote(address)
-    assert remote.shown(address) == "https://h/p/t"
+    assert addresses.shown(address) == "https://h/p/t"
     assert repr(place) == "Remote('https://h/p/t')"
     assert (place.shown, place.name) == ("https://h/p/t", "t")
 

@@ -35,8 +35,8 @@ def export(path: str, form: str, out: Path | None) -> None:
     chrome://tracing; 'stepwhy explain' reads it back with nothing lost.
     """
     from stepwhy.cli.progress import progress
+    from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import open_one
-    from stepwhy.engine.remote import shown
     from stepwhy.errors import OutputError
     from stepwhy.export import WRITERS
 

@@ -47,9 +47,9 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool) -> None:
 
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
+    from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import open_one
     from stepwhy.engine.profile import profile
-    from stepwhy.engine.remote import shown
 
     with progress((path,)) as report:
         trace = open_one(path, report).trace

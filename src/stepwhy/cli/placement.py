@@ -49,9 +49,9 @@ def placement(
 def _read(paths: tuple[str, ...], scope: str, device: str, *, moved: bool) -> PlacementResult:
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
+    from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import read_placement
     from stepwhy.engine.placement import differences, select
-    from stepwhy.engine.remote import shown
     from stepwhy.findings import PlacementResult
 
     with progress(paths) as report:

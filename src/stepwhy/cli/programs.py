@@ -12,7 +12,7 @@ import msgspec
 from stepwhy.bench import Program, sample
 from stepwhy.capture import command_for_script, launch
 from stepwhy.engine import explain
-from stepwhy.engine.remote import shown
+from stepwhy.engine.addresses import shown
 from stepwhy.errors import InputError, MeasurementError, NotFoundError
 
 if TYPE_CHECKING:

@@ -1,19 +1,13 @@
 """Compressed files as streams: gzip, bzip2, xz, Zstandard and zip, told by their first bytes.
 
-All of them are read by libraries, which say at the end whether a stream was whole. Only what is
-left of a zip archive that has lost its directory, which stands last, is read here.
+All of them are read by libraries, which say at the end whether a stream was whole. They are
+imported for files that need them: most traces are plain files.
 
-Source: RFC 1952 (gzip), RFC 8878 (Zstandard), the .xz file format 1.2, bzip2's own source; for the
-header in front of a file in a zip archive, PKWARE's APPNOTE.TXT, section 4.3.7.
+Source: RFC 1952 (gzip), RFC 8878 (Zstandard), the .xz file format 1.2, bzip2's own source.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import struct
-import zipfile
-import zlib
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from stepwhy.errors import UnsupportedFormatError
@@ -23,12 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _UNPACK = "Unpack it and give the trace inside"
-# Signature, version, flags, method, time, date, checksum, sizes, lengths of name and extra field.
-_FILE_HEADER = struct.Struct("<4sHHHHHIIIHH")
-_DEFLATED = 8
-_ENCRYPTED = 1  # the bit among a member's flags
-_RAW_DEFLATE = -15  # zlib's spelling of "no header, largest window"
-_PACKED_PIECE = 1 << 18
 
 
 class Stream(Protocol):
@@ -63,23 +51,30 @@ def kind_of(head: bytes) -> Kind | None:
 
 def torn() -> tuple[type[Exception], ...]:
     """What streams raise where they are damaged or end early."""
+    import zlib  # noqa: PLC0415 - asked of archives only
+    from zipfile import BadZipFile  # noqa: PLC0415 - asked of archives only
+
     try:
         from lzma import LZMAError  # noqa: PLC0415 - not every Python is built with it
     except ImportError:
-        return (EOFError, OSError, zlib.error, zipfile.BadZipFile)
-    return (EOFError, OSError, zlib.error, zipfile.BadZipFile, LZMAError)
+        return (EOFError, OSError, zlib.error, BadZipFile)
+    return (EOFError, OSError, zlib.error, BadZipFile, LZMAError)
 
 
 def is_padding(error: Exception) -> bool:
     """Whether a stream was whole, and what follows it is only no gzip: tapes and tools pad."""
-    return isinstance(error, gzip.BadGzipFile) and str(error).startswith("Not a gzipped file")
+    from gzip import BadGzipFile  # noqa: PLC0415 - asked of archives only
+
+    return isinstance(error, BadGzipFile) and str(error).startswith("Not a gzipped file")
 
 
 # --- One stream ---
 
 
 def _gzip(file: BinaryIO, _name: str) -> Stream:
-    return gzip.GzipFile(fileobj=file, mode="rb")
+    from gzip import GzipFile  # noqa: PLC0415 - not every file is one
+
+    return GzipFile(fileobj=file, mode="rb")
 
 
 def _bzip2(file: BinaryIO, name: str) -> Stream:
@@ -102,89 +97,16 @@ def _not_built_in(name: str, module: str) -> UnsupportedFormatError:
     return UnsupportedFormatError(f"{name} needs a Python with its module '{module}'", _UNPACK)
 
 
+def _zip(file: BinaryIO, name: str) -> Stream:
+    from stepwhy.engine.zip_archives import open_zip  # noqa: PLC0415 - few files need it
+
+    return open_zip(file, name)
+
+
 def _zstandard(file: BinaryIO, _name: str) -> Stream:
     import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that few files need
 
     return cast("Stream", pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
-
-
-# --- Zip ---
-
-
-def _zip(file: BinaryIO, name: str) -> Stream:
-    """The one file in a zip archive; of a torn archive its first."""
-    try:
-        archive = zipfile.ZipFile(file)
-        member = _only_file(archive, name)
-        _refuse_encrypted(member.flag_bits, name)
-        return cast("Stream", archive.open(member))
-    except NotImplementedError:
-        raise UnsupportedFormatError(
-            f"{name} is a zip archive of a rare version or kind of compression", _UNPACK
-        ) from None
-    except (zipfile.BadZipFile, UnicodeDecodeError):
-        return _first_of_torn(file, name)
-
-
-def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
-    # `is_dir` fails on names without a letter.
-    files = [m for m in archive.infolist() if m.filename[-1:] != "/" and not _is_hidden(m.filename)]
-    if len(files) != 1:
-        from stepwhy.engine.refusals import known_archive  # noqa: PLC0415 - few files need it
-
-        named = known_archive(name, [m.filename for m in files])
-        raise named or UnsupportedFormatError(
-            f"{name} is a zip archive of {len(files)} files",
-            "Unpack it and give the folder, or one of them",
-        )
-    return files[0]
-
-
-def _is_hidden(name: str) -> bool:
-    """Whether a system added the member on its own: .DS_Store, __MACOSX/._trace.json."""
-    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-
-
-def _first_of_torn(file: BinaryIO, name: str) -> Stream:
-    """What is left of the first file in an archive that has lost its end."""
-    file.seek(0)
-    header = file.read(_FILE_HEADER.size)
-    if len(header) < _FILE_HEADER.size:
-        raise EOFError
-    _, _, flags, method, *_, name_bytes, extra_bytes = _FILE_HEADER.unpack(header)
-    _refuse_encrypted(flags, name)
-    if method != _DEFLATED:
-        raise EOFError
-    file.seek(name_bytes + extra_bytes, io.SEEK_CUR)
-    return _Inflated(file)
-
-
-def _refuse_encrypted(flags: int, name: str) -> None:
-    if flags & _ENCRYPTED:
-        raise UnsupportedFormatError(f"{name} is an encrypted zip archive", _UNPACK)
-
-
-class _Inflated:
-    """A deflated stream without header or end: what follows it is lost."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._inflate = zlib.decompressobj(_RAW_DEFLATE)
-
-    def read1(self, size: int) -> bytes:
-        """At most `size` bytes, never none.
-
-        Raises:
-            EOFError: There is no more.
-        """
-        while not self._inflate.eof:
-            packed = self._inflate.unconsumed_tail or self._file.read(_PACKED_PIECE)
-            if not packed:
-                break
-            piece = self._inflate.decompress(packed, size)
-            if piece:
-                return piece
-        raise EOFError
 
 
 _KINDS = (

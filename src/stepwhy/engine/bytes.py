@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
-import tempfile
 from contextlib import ExitStack, suppress
 from functools import partial
 from mmap import ACCESS_READ, mmap
@@ -190,6 +188,8 @@ class _Content:
             check_fits(self.size, self._name, held=self.size)
 
     def _leave_memory(self) -> None:
+        import tempfile  # noqa: PLC0415 - few archives are as large
+
         with suppress(OSError):  # no space there, or no right to it: it stays where it is
             spilled = tempfile.TemporaryFile(prefix="stepwhy-")  # noqa: SIM115 - lives as long as we
             spilled.write(self.file.getbuffer())  # type: ignore[attr-defined]
@@ -197,6 +197,8 @@ class _Content:
 
     def _return_to_memory(self, piece: bytes) -> None:
         """Go on in memory: the disk is full."""
+        import shutil  # noqa: PLC0415 - rarely needed
+
         check_fits(self.size, self._name)
         spilled, self.file = self.file, io.BytesIO()
         spilled.seek(0)

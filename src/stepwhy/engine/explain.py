@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from stepwhy.engine.addresses import shown
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.inputs import resolve
 from stepwhy.engine.placement import placement_of
 from stepwhy.engine.ranks import combine, same_run
-from stepwhy.engine.remote import shown
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks

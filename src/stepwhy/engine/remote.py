@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from stepwhy.engine.addresses import MAGIC, WEB, shown, split
 from stepwhy.errors import (
     InputError,
     MissingPackageError,
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-_WEB = frozenset({"http", "https"})
 # 'memory' is a file system of fsspec's in this process.
-_SCHEMES = _WEB | {"s3", "gs", "gcs", "memory"}
-_MAGIC = regex(r"[*?\[]")
+_SCHEMES = WEB | {"s3", "gs", "gcs", "memory"}
 # Loggers that would write what servers say to standard error, addresses in full among it, unless
 # somebody has set up where it goes.
 _TALKATIVE = ("aiobotocore", "aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "google", "s3fs")
@@ -51,31 +50,6 @@ _IS_NOT_THERE = frozenset({404, 410})
 _NO_CREDENTIALS = regex(r"Credential|SSO|TokenRetrieval|RefreshError")
 
 
-# --- Addresses ---
-
-
-def shown(address: str) -> str:
-    """An address without user, password, query and fragment, as it may be shown; a path as is."""
-    scheme, separator, rest = address.partition("://")
-    if not separator:
-        return address
-    host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
-
-
-def is_pattern(address: str) -> bool:
-    """Whether an address is a glob; on the web a question mark begins the query."""
-    _, path = _split(address)
-    return _MAGIC.search(path.partition("/")[2]) is not None
-
-
-def _split(address: str) -> tuple[str, str]:
-    """Scheme, and what follows it up to the query."""
-    scheme, _, rest = address.partition("://")
-    scheme = scheme.lower()
-    return scheme, re.split(r"[?#]", rest, maxsplit=1)[0] if scheme in _WEB else rest
-
-
 # --- What is there ---
 
 
@@ -86,8 +60,8 @@ def is_folder(address: str) -> bool:
         NotFoundError: There is nothing.
         InputError: It cannot be asked.
     """
-    scheme, path = _split(address)
-    if scheme in _WEB:
+    scheme, path = split(address)
+    if scheme in WEB:
         return path.endswith("/")
     with _speaking_to(address) as files:
         return bool(files.info(address)["type"] == "directory")
@@ -100,7 +74,7 @@ def files_below(address: str) -> dict[str, str]:
         NotFoundError: There is no such folder.
         InputError: It cannot be listed.
     """
-    scheme, path = _split(address)
+    scheme, path = split(address)
     folder = f"{scheme}://{path.rstrip('/')}/"
     with _speaking_to(address) as files:
         files.ls(folder)  # raises; `find` takes what may not be listed for empty
@@ -108,7 +82,7 @@ def files_below(address: str) -> dict[str, str]:
     found = {}
     for name in sorted(names):
         inside = name.partition(path.strip("/") + "/")[2]
-        inside = unquote(inside) if scheme in _WEB else inside
+        inside = unquote(inside) if scheme in WEB else inside
         if _is_file_name(inside):
             found[inside] = _address(scheme, name)
     return found
@@ -121,9 +95,9 @@ def matching(address: str) -> dict[str, bool]:
         NotFoundError: There is no folder in which something could match.
         InputError: It cannot be listed.
     """
-    scheme, path = _split(address)
+    scheme, path = split(address)
     host, _, inside = path.partition("/")
-    fixed = f"{host}/{_MAGIC.split(inside, maxsplit=1)[0]}".rpartition("/")[0]
+    fixed = f"{host}/{MAGIC.split(inside, maxsplit=1)[0]}".rpartition("/")[0]
     with _speaking_to(address) as files:
         files.ls(f"{scheme}://{fixed}/")  # raises; `glob` takes what may not be listed for empty
         found = files.glob(f"{scheme}://{path}", detail=True)
@@ -136,7 +110,7 @@ def matching(address: str) -> dict[str, bool]:
 
 def _address(scheme: str, name: str) -> str:
     """The address of what a listing names; on the web that is one."""
-    return name if scheme in _WEB else f"{scheme}://{name.lstrip('/')}"
+    return name if scheme in WEB else f"{scheme}://{name.lstrip('/')}"
 
 
 def _is_file_name(path: str) -> bool:
@@ -207,7 +181,7 @@ def _speaking_to(address: str, done: Callable[[], int] = int) -> Iterator[Any]:
         raise
     except ImportError:
         raise MissingPackageError(
-            f"{_split(address)[0]}:// addresses need packages that are not installed",
+            f"{split(address)[0]}:// addresses need packages that are not installed",
             "Run: pip install 'stepwhy[remote]'",
         ) from None
     except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
@@ -215,7 +189,7 @@ def _speaking_to(address: str, done: Callable[[], int] = int) -> Iterator[Any]:
 
 
 def _file_system(address: str) -> Any:
-    scheme, _ = _split(address)
+    scheme, _ = split(address)
     if scheme not in _SCHEMES:
         raise UnsupportedFormatError(
             f"{scheme}:// addresses cannot be read", "Download the trace and give the local file"
@@ -234,7 +208,7 @@ def _options(scheme: str, address: str) -> dict[str, Any]:
 
     `aiohttp` ends each transfer after five minutes and knows of no proxy unless told otherwise.
     """
-    if scheme not in _WEB:
+    if scheme not in WEB:
         return {}
     from aiohttp import ClientTimeout  # noqa: PLC0415 - only where there is an address
 
@@ -286,4 +260,4 @@ def _status(error: Exception) -> int:
     return int(status) if status.isdigit() else 0
 
 
-__all__ = ["fetch", "files_below", "is_folder", "is_pattern", "matching", "shown"]
+__all__ = ["fetch", "files_below", "is_folder", "matching"]
