@@ -1,5 +1,6 @@
 """Compiled kernels read XPlane profiles exactly as the readers do that stand in for them."""
 
+import mmap
 import random
 from pathlib import Path
 from unittest.mock import patch
@@ -12,7 +13,7 @@ from tests.importers.xplane_samples import block, number, varint
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.source import Source
-from stepwhy.importers.xplane import compiled, sweep
+from stepwhy.importers.xplane import compiled, layout, planes, sweep
 from stepwhy.importers.xplane.events import MISSING
 from stepwhy.importers.xplane.planes import read_space
 from stepwhy.importers.xplane.sweep import Sweeper
@@ -84,11 +85,11 @@ def read(data, *, with_kernels):
             space = read_space(Source(data, "x"), health)
         except CorruptInputError:
             return "corrupt"
-    planes = [
+    found = [
         (p.name, p.stats, p.lines, times(p.events), statistics(p.events, space.texts))
         for p in space.planes
     ]
-    return planes, health.events_read, health.counters
+    return found, health.events_read, health.counters
 
 
 def times(events):
@@ -124,6 +125,28 @@ def test_kernels_agree_on_damaged_bytes(data, chance):
         damaged[chance.randrange(len(damaged))] = chance.choice([0, 0x22, 0x80, 0xFF])
     damaged = bytes(damaged[: chance.choice([len(damaged), chance.randrange(1, len(damaged) + 1)])])
     assert read(damaged, with_kernels=True) == read(damaged, with_kernels=False)
+
+
+@given(PLANES, st.integers(1, 4), st.integers(1, 40))
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_pieces_give_what_all_at_once_gives(data, events, size):
+    whole = read(data, with_kernels=False)
+    with patch.object(planes, "_CHUNK", events), patch.object(layout, "_PIECE", size):
+        assert read(data, with_kernels=False) == whole
+
+
+def test_pages_of_a_mapped_file_come_back(tmp_path):
+    data = space([number(1, 1) + block(4, number(1, 2), block(5, b"x" * 99))] * 400)
+    file = tmp_path / "x.xplane.pb"
+    file.write_bytes(data)
+    found = []
+    for source in (Source(data, "x"), Source(file.read_bytes, "x", file)):
+        with patch.multiple(planes, _CHUNK=100), patch.multiple(layout, _PIECE=9000):
+            space_of = read_space(source, Health())
+        found.append(statistics(space_of.planes[0].events, space_of.texts))
+    assert isinstance(source.mapped, mmap.mmap)
+    assert found[0] == found[1]
+    assert len(found[0]["tf_op as text"]) == 400
 
 
 def space(events, at=0):

@@ -116,19 +116,45 @@ class Events:
 
 
 def joined(parts: Sequence[Events]) -> Events:
-    """Events one after the other; their lines must be counted in one list already."""
-    if len(parts) == 1:
-        return parts[0]
-    numbers = {stat for p in parts for stat in p.numbers}
-    texts = {stat for p in parts for stat in p.texts}
+    """Events one after the other; their lines must be counted in one list already.
+
+    Of several parts nothing is left, so that no more than a column is held twice.
+    """
+    if len(parts) < 2:
+        return parts[0] if parts else Events.empty()
+    lengths = [len(part) for part in parts]
+    numbers = [part.numbers for part in parts]
+    texts = [part.texts for part in parts]
     return Events(
-        joined_columns(p.line for p in parts),
-        joined_columns(p.name for p in parts),
-        joined_columns(p.start_ns for p in parts),
-        joined_columns(p.dur_ns for p in parts),
-        {stat: joined_columns(p.number(stat) for p in parts) for stat in sorted(numbers)},
-        {stat: joined_columns(p.text(stat) for p in parts) for stat in sorted(texts)},
+        _drained(parts, "line"),
+        _drained(parts, "name"),
+        _drained(parts, "start_ns"),
+        _drained(parts, "dur_ns"),
+        _joined_stats(numbers, lengths, np.int64(MISSING)),
+        _joined_stats(texts, lengths, np.int32(0)),
     )
+
+
+def _drained(parts: Sequence[Events], name: str) -> Ints:
+    """A column of all parts, which they no longer hold."""
+    column = joined_columns(getattr(part, name) for part in parts)
+    for part in parts:
+        setattr(part, name, column[:0])
+    return column
+
+
+def _joined_stats(
+    parts: Sequence[dict[str, Ints]], lengths: Sequence[int], missing: np.signedinteger[Any]
+) -> dict[str, Ints]:
+    """Statistics of all parts, which they no longer hold; some parts may lack some."""
+    found = {}
+    for stat in sorted({stat for part in parts for stat in part}):
+        columns = [part.pop(stat, None) for part in parts]
+        found[stat] = joined_columns(
+            np.broadcast_to(missing, length) if column is None else column
+            for column, length in zip(columns, lengths, strict=True)
+        )
+    return found
 
 
 def joined_columns(columns: Iterable[Ints]) -> Ints:

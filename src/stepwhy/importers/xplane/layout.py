@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from stepwhy.importers.source import let_go
 from stepwhy.importers.tensorflow.graphs import text
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _LINE_ID, _LINE_NAME, _LINE_TIME, _LINE_SHOWN = 1, 2, 3, 11
 _EVENT_TAG = 4 << 3 | _LENGTH
 _ENTRY_TAGS = (4 << 3 | _LENGTH, 5 << 3 | _LENGTH)  # descriptions of events and statistics
 _LONGEST_HEAD = 12  # bytes of a tag and a length
+_PIECE = 1 << 23  # bytes of a mapped file that are read at a time
 # Where a file should end: it is known of its parts only.
 _NOBODY_KNOWS = 1 << 80
 
@@ -103,10 +105,9 @@ class LineAt:
         """Where the field of every event begins."""
         found = array("q")
         for run in self.runs:
-            noted = run.heads
-            for again in walk_plainly(data, run.at, run.end, _EVENT_TAG) if noted is None else ():
-                noted = again.heads
-            found.extend(noted or ())
+            again = walk_plainly(data, run.at, run.end, _EVENT_TAG) if run.heads is None else [run]
+            for piece in again:
+                found.extend(piece.heads or ())
         return found
 
 
@@ -275,23 +276,34 @@ def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
 
 def walk_plainly(data: Bytes, at: int, limit: int, tag: int) -> list[Run]:
     """The fields from `at` on, of which every one must be passed to find the next; see `Walk`."""
+    runs: list[Run] = []
+    while (run := _walk_piece(data, at, limit, tag)) is not None:
+        let_go(data, run.at, run.end)
+        runs.append(run)
+        at = run.end
+    return runs
+
+
+def _walk_piece(data: Bytes, at: int, limit: int, tag: int) -> Run | None:
+    """As many of these fields as are read at a time, None where there is none."""
     heads = array("q")
     note = heads.append
     first = at
     safe = limit - _LONGEST_HEAD
-    while at < safe and data[at] == tag:
+    goal = min(safe, at + _PIECE)
+    while at < goal and data[at] == tag:
         note(at)
         size = data[at + 1]
         if size < 0x80:
             at += size + 2
         else:
             at = _field_end(data, at)
-    while at < limit and data[at] == tag:
+    while safe <= at < limit and data[at] == tag:
         note(at)
         at = _field_end(data, at)
     if at > limit:
         at = heads.pop()
-    return [Run(first, at, len(heads), heads)] if heads else []
+    return Run(first, at, len(heads), heads) if heads else None
 
 
 def _field_end(data: Bytes, at: int) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.xplane.sweep import Read
 
     Ints = NDArray[np.int64]
+    Codes = NDArray[np.int32]
 
 # What any part of the importer asks for; the many other statistics are not decoded. Names and
 # paths of machines, commands and options are not among them.
@@ -71,7 +72,7 @@ class Metadata:
         # Of several with the same key the last one counts.
         places = {e.key: place for place, e in enumerate(plane.event_metadata)}
         self._keys = np.array(sorted(places), dtype=np.int64)
-        self._names = np.zeros(len(places), dtype=np.int64)
+        self._names = np.zeros(len(places), dtype=np.int32)
         self._shared = self._entries(plane.event_metadata, [places[k] for k in sorted(places)])
         self.stats = self.values(plane.stats)
 
@@ -86,14 +87,10 @@ class Metadata:
         names = [self._wanted[key] for key in wanted.tolist()]
         if len(set(names)) < len(names):
             return None
-        shared = {
-            names.index(name): (numbers, codes.astype(np.int32))
-            for name, (numbers, codes) in self._shared.items()
-        }
+        shared = {names.index(name): columns for name, columns in self._shared.items()}
         rows = np.arange(len(self._keys), dtype=np.int32)
         entries = IdTable(self._keys, rows, missing=-1)
-        names_of = self._names.astype(np.int32)
-        return Wanted(wanted, entries, names_of, self._references(), shared)
+        return Wanted(wanted, entries, self._names, self._references(), shared)
 
     def _references(self) -> IdTable:
         """Codes of the texts that stand among the names of statistics."""
@@ -128,7 +125,7 @@ class Metadata:
         number: int = stat.int64_value or stat.uint64_value
         return number
 
-    def _entries(self, table: Any, places: list[int]) -> dict[str, tuple[Ints, Ints]]:
+    def _entries(self, table: Any, places: list[int]) -> dict[str, tuple[Ints, Codes]]:
         """Read what describes events.
 
         Args:
@@ -139,7 +136,7 @@ class Metadata:
             By statistic: numbers and codes of texts that all events of an entry share.
         """
         code, wanted = self._texts.code, self._wanted
-        found: dict[str, tuple[Ints, Ints]] = {}
+        found: dict[str, tuple[Ints, Codes]] = {}
         for row, place in enumerate(places):
             entry = table[place].value
             self._names[row] = code(_shown(entry))
@@ -167,15 +164,15 @@ class Metadata:
         found: Ints = np.where(self._keys[place] == some, place, -1)[group]
         return found
 
-    def names(self, rows: Ints) -> Ints:
+    def names(self, rows: Ints) -> Codes:
         """Codes of the names of entries, 0 for those that are missing."""
-        return (
-            np.where(rows >= 0, self._names[rows], 0) if len(self._names) else np.zeros_like(rows)
-        )
+        if not len(self._names):
+            return np.zeros(len(rows), dtype=np.int32)
+        return np.where(rows >= 0, self._names[rows], np.int32(0))
 
     def columns(
         self, rows: Ints, stats: Stats, data: Bytes
-    ) -> tuple[dict[str, Ints], dict[str, Ints]]:
+    ) -> tuple[dict[str, Ints], dict[str, Codes]]:
         """Statistics as columns: each event's own, else what its entry shares.
 
         Args:
@@ -197,13 +194,13 @@ class Metadata:
                 column = numbers.setdefault(name, np.full(len(rows), MISSING))
                 column[own.row[~is_text]] = own.value[~is_text]
             if is_text.any():
-                column = texts.setdefault(name, np.zeros(len(rows), dtype=np.int64))
-                column[own.row[is_text]] = self._codes(chosen(own, is_text), data)
+                codes = texts.setdefault(name, np.zeros(len(rows), dtype=np.int32))
+                codes[own.row[is_text]] = self._codes(chosen(own, is_text), data)
         return numbers, texts
 
-    def _codes(self, stats: Stats, data: Bytes) -> Ints:
+    def _codes(self, stats: Stats, data: Bytes) -> Codes:
         """Codes of statistics that are texts."""
-        codes = np.zeros(len(stats.row), dtype=np.int64)
+        codes = np.zeros(len(stats.row), dtype=np.int32)
         is_spelled = stats.tag == TEXT
         codes[is_spelled] = self._spelled(chosen(stats, is_spelled), data)
         codes[~is_spelled] = self._referred(stats.value[~is_spelled])
@@ -214,18 +211,18 @@ class Metadata:
         spans = zip(stats.value.tolist(), stats.size.tolist(), strict=True)
         return [code(text(data[start : start + size])) for start, size in spans]
 
-    def _referred(self, keys: Ints) -> Ints:
+    def _referred(self, keys: Ints) -> Codes:
         """Texts that stand among the names of statistics."""
         first, group = alike(keys)
         codes = [self._texts.code(self._stat_names.get(k, "")) for k in keys[first].tolist()]
-        return np.array(codes, dtype=np.int64)[group]
+        return np.array(codes, dtype=np.int32)[group]
 
 
 def _new_columns(
-    columns: dict[str, tuple[Ints, Ints]], name: str, length: int
-) -> tuple[Ints, Ints]:
+    columns: dict[str, tuple[Ints, Codes]], name: str, length: int
+) -> tuple[Ints, Codes]:
     """Columns of numbers and of codes of a statistic that nothing has yet."""
-    columns[name] = np.full(length, MISSING), np.zeros(length, dtype=np.int64)
+    columns[name] = np.full(length, MISSING), np.zeros(length, dtype=np.int32)
     return columns[name]
 
 

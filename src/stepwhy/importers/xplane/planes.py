@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.errors import CorruptInputError
+from stepwhy.importers.source import let_go
 from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.importers.xplane.events import Events, Line, Texts, joined, joined_columns
 from stepwhy.importers.xplane.layout import Bytes, Layout, PlaneAt, read_layout
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health
 
     Ints = NDArray[np.int64]
+    Rows = NDArray[np.int32]
 
+# As many events are held as they stand in the file, with their statistics.
+_CHUNK = 1 << 17
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
 
@@ -138,10 +142,17 @@ class _Reader:
         lines = [Line(ln.id, ln.name) for ln in at.lines]
         events = self._swept(at, metadata)
         if events is None:
-            heads = [np.asarray(ln.heads(self._data)) for ln in at.lines]
-            of_line = np.repeat(np.arange(len(at.lines)), [len(h) for h in heads])
-            events, _ = self._decoded(at, joined_columns(heads), of_line, metadata)
+            events = self._plain(at, metadata)
         return Plane(at.name, metadata.stats, lines, events)
+
+    def _plain(self, at: PlaneAt, metadata: Metadata) -> Events:
+        """Events as NumPy reads them."""
+        heads = [np.asarray(line.heads(self._data)) for line in at.lines]
+        for line in at.lines:
+            line.runs.clear()  # they hold the same
+        lines = np.arange(len(heads), dtype=np.int32)
+        of_line = np.repeat(lines, [len(of_one) for of_one in heads])
+        return self._decoded(at, joined_columns(heads), of_line, metadata)[0]
 
     def _swept(self, at: PlaneAt, metadata: Metadata) -> Events | None:
         """Events as kernels read them; None where they cannot."""
@@ -162,7 +173,7 @@ class _Reader:
         return joined([events, odd]).take(np.argsort(place, kind="stable"))
 
     def _decoded(
-        self, at: PlaneAt, heads: Ints, line: Ints, metadata: Metadata
+        self, at: PlaneAt, heads: Ints, line: Rows, metadata: Metadata
     ) -> tuple[Events, NDArray[np.bool_]]:
         """Events with a name and a usable time, and which of all these are.
 
@@ -172,8 +183,22 @@ class _Reader:
             line: The line of each.
             metadata: What they refer to.
         """
+        base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)
+        parts, kept = [], [np.empty(0, dtype=np.bool_)]
+        for first in range(0, len(heads), _CHUNK):
+            some = slice(first, first + _CHUNK)
+            part, of_part = self._part(base_ns, heads[some], line[some], metadata)
+            let_go(self._data, int(heads[some][0]), int(heads[some][-1]))
+            parts.append(part)
+            kept.append(of_part)
+        return joined(parts), np.concatenate(kept)
+
+    def _part(
+        self, base_ns: Ints, heads: Ints, line: Rows, metadata: Metadata
+    ) -> tuple[Events, NDArray[np.bool_]]:
+        """As `_decoded`, of some events, where every line begins at its own time."""
         scanned = scan_events(Wire(self._data), heads, metadata.wanted)
-        base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)[line]
+        base_ns = base_ns[line]
         ids, offset_ps, duration_ps, occurrences = scanned.columns
         start_ns = base_ns + offset_ps // 1000
         # Sums that leave the range of the integers come out negative, and so unusable.
