@@ -359,6 +359,38 @@ def test_a_call_of_oneccl_is_no_device():
     assert trace.tracks.role[trace.slices.track[row]] == Role.HOST_THREAD
 
 
+def test_a_profile_of_paddle():
+    def record(category, name, start_us, dur_us, language="C++", **more):
+        written = f"{name}[{dur_us / 1000:.3f} ms]"
+        where = {"pid": 7, "tid": f"7({language})", **more}
+        return {**x(category, written, start_us, start_us + dur_us), **where}
+
+    records = []
+    for step in range(3):
+        at = 1000 * step
+        records += [
+            record("ProfileStep", f"ProfileStep#{step}", at, 990, "Python"),
+            record("Dataloader", "MultiProcessDataLoader", at, 200, "Python"),
+            record("Forward", "Linear", at + 200, 300, "Python"),
+            record("Operator", "matmul dygraph", at + 210, 280),
+            record("DygraphKernelLaunch", "matmul kernel launch", at + 220, 260),
+            record("Backward", "Gradient Backward", at + 500, 400, "Python"),
+            record("UserDefined", "backward", at + 500, 400),
+            record("Operator", "matmul_grad dygraph", at + 500, 400),
+        ]
+    trace = read_records(*records, span_index="0")
+    facts = Facts(trace)
+    assert trace.meta.framework == "paddle"
+    assert len(trace.tracks) == 1
+    assert names(trace, Kind.STEP) == [f"ProfileStep#{step}" for step in range(3)]
+    assert names(trace, Kind.INPUT) == ["MultiProcessDataLoader"] * 3
+    assert (facts.breakdown["compute"], facts.breakdown["input_wait"]) == (680_000, 200_000)
+
+
+def test_a_cuda_call_of_paddle_launches():
+    assert kind_of("CudaRuntime", "cudaLaunchKernel[0.012 ms]") is Kind.LAUNCH
+
+
 def test_ranks_merged_into_one_file_keep_their_own_device():
     def kernel(row, at):
         args = {"device": 0, "stream": 7, "correlation": at}

@@ -3,7 +3,8 @@
 Categories of all generations are folded onto one spelling first.
 
 Source: libkineto's ActivityType strings, ActivityProfilerController and the torch profiler's
-`_collection` module; libkineto's plugin for XPUs, and the forks of it for MLUs and GCUs.
+`_collection` module; libkineto's plugin for XPUs, and the forks of it for MLUs and GCUs;
+`chrometracing_logger.cc` of Paddle.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _OLD_CATEGORIES = {
     "driver": "cuda_driver",
     "user_annotation": "user_annotation",
     "python": "python_function",
+    "cudaruntime": "cuda_runtime",
 }
 _LOADING = re.compile(r"Lazy Function Loading|Module Loading|Module Load", re.IGNORECASE)
 _IGNORED = frozenset({"trace", "cuda_event", "cuda_profiler_range", "external_correlation"})
@@ -57,11 +59,28 @@ def category_of(raw: str) -> str:
     return _OLD_CATEGORIES.get(lower, lower)
 
 
+# Paddle's profiler writes Kineto's layout, with categories of its own.
+_PADDLE = {
+    "profilestep": Meaning(Kind.STEP),
+    "dataloader": Meaning(Kind.INPUT, phase=Phase.INPUT),
+    "forward": Meaning(Kind.ANNOTATION, phase=Phase.FORWARD),
+    "backward": Meaning(Kind.ANNOTATION, phase=Phase.BACKWARD),
+    "optimization": Meaning(Kind.ANNOTATION, phase=Phase.OPTIMIZER),
+    "operatorinner": Meaning(Kind.OP),
+    "dygraphkernellaunch": Meaning(Kind.OP),  # of a CPU's kernel: the kernel itself
+    "userdefined": Meaning(Kind.FRAMEWORK),
+    "pythonop": Meaning(Kind.OP),
+    "pythonuserdefined": Meaning(Kind.ANNOTATION),
+}
+
+
 @lru_cache(maxsize=1 << 16)
 def meaning_of(category: str, name: str) -> Meaning:
     """Meaning of a record by its `category_of` category and its name."""
     if category in _IGNORED:
         return Meaning(None)
+    if category in _PADDLE:
+        return _PADDLE[category]
     if category in {"cpu_op", "user_annotation"}:
         kind, phase = (operation if category == "cpu_op" else annotation)(name)
         return Meaning(kind, phase=phase)
@@ -127,6 +146,7 @@ def _other_accelerator(name: str) -> Meaning:
 
 # --- Python functions (with_stack) -------------------------------------------------------------
 
+_DURATION = re.compile(r"\[\d+\.\d{3} (?:ns|us|ms|s)\]$")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PYTHON_LINE = re.compile(r"^(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)$")
 _HOME = re.compile(r"^(/(home|Users)/[^/]+|/root)/")
@@ -149,6 +169,13 @@ _COMPILE_FILE = re.compile(
 _WAITING = re.compile(
     r"<built-in (method|function) (acquire|select|poll|sleep|wait)\b|lock.*acquire"
 )
+
+
+def shown_name(category: str, name: str) -> str:
+    """A record's name without what makes every call unique: addresses, and Paddle's durations."""
+    if category == "python_function":
+        return without_addresses(name)
+    return _DURATION.sub("", name) if name.endswith("s]") else name
 
 
 def without_addresses(name: str) -> str:

@@ -9,6 +9,8 @@ from stepwhy.trace import NULL, Kind, Meta
 if TYPE_CHECKING:
     from stepwhy.importers.kineto.facts import Facts
 
+# What Paddle's profiler writes into its header, in older and newer releases.
+_PADDLE = frozenset({"span_indx", "span_index"})
 # A device with more is a damaged header.
 _MOST_MEMORY = 1 << 50
 _SIGNALS = {
@@ -29,7 +31,7 @@ def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
     distributed = distributed if isinstance(distributed, dict) else {}
     return Meta(
         format=format_name,
-        framework="pytorch",
+        framework="pytorch" if _PADDLE.isdisjoint(header) else "paddle",
         rank=_int(distributed.get("rank")),
         world_size=_int(distributed.get("world_size")),
         signals=_signals(facts),

@@ -22,7 +22,7 @@ from stepwhy.importers.kineto.names import (
     category_of,
     meaning_of,
     shorten_path,
-    without_addresses,
+    shown_name,
 )
 from stepwhy.importers.kineto.numbers_of_sweep import OfSweep
 from stepwhy.importers.kineto.sweep import Records
@@ -291,7 +291,7 @@ class Slices:
 
 def _said(raw_category: str, raw_name: str) -> _Said:
     category = category_of(raw_category)
-    name = without_addresses(raw_name) if category == "python_function" else raw_name
+    name = shown_name(category, raw_name)
     is_range = raw_category == "cuda_profiler_range"
     return _Said(is_range, category, name, meaning_of(category, name))
 

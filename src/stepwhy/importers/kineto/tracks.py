@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.kineto.arguments import KinetoArgs, Loose, args_of, as_int
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from stepwhy.importers.kineto.facts import Facts
     from stepwhy.trace import TraceBuilder
 
+# Paddle's rows of one thread: what Python called, and what ran inside.
+_LANGUAGE = re.compile(r"\((?:Python|C\+\+)\)$")
 # No operating system numbers its processes this high.
 _FIRST_NAMED_PROCESS = 2**48
 
@@ -23,9 +26,10 @@ def plain(value: Loose) -> int | float | str | None:
     return value if isinstance(value, (int, float, str)) else None
 
 
-def thread_key(event: Event[KinetoArgs]) -> Hashable:
+def thread_key(event: Event[KinetoArgs]) -> tuple[Hashable, Hashable]:
     """What tells the thread of a host record from others."""
-    return event.pid, event.tid
+    tid = event.tid
+    return event.pid, _LANGUAGE.sub("", tid) if isinstance(tid, str) else tid
 
 
 def stream_key(event: Event[KinetoArgs]) -> Hashable:
@@ -53,9 +57,9 @@ class Tracks:
         """Row of the host thread that a record lies on."""
         key = thread_key(event)
         if key not in self._rows:
-            process, thread = self._process(event.pid), as_int(event.tid)
+            process, thread = self._process(event.pid), as_int(key[1])
             self._rows[key] = self._builder.track(
-                Role.HOST_THREAD, f"thread {event.tid}", process=process, thread=thread
+                Role.HOST_THREAD, f"thread {key[1]}", process=process, thread=thread
             )
         return self._rows[key]
 
