@@ -66,9 +66,9 @@ class Spans:
         """Their ends; (ranges,)."""
         return self.start_ns + self.dur_ns
 
-    def outermost_first(self) -> NDArray[np.int64]:
+    def outermost_first(self) -> NDArray[np.int32]:
         """Their order by start, then longest first; (ranges,)."""
-        return np.lexsort((-self.dur_ns, self.start_ns))
+        return np.lexsort((-self.dur_ns, self.start_ns)).astype(np.int32)
 
 
 class Identified(Event[A], Generic[A], gc=False):
@@ -89,21 +89,16 @@ def spans_of(table: Table, health: Health) -> Spans:
         health: Takes what is no range.
     """
     complete = np.flatnonzero(table.phase == SLICE).astype(np.int32)
-    timed = complete[table.timed[complete]]
+    is_timed = table.timed[complete]
+    timed = complete[is_timed]
     count_untimed(health, len(complete) - len(timed))
     health.events_kept += len(timed)
-    paired = _pair(table, np.flatnonzero(table.phase != SLICE), table.place, health)
-    whole = Spans(timed, timed, table.start_ns[timed], table.dur_ns[timed])
-    return _joined(whole, paired) if len(paired) else whole
-
-
-def _joined(one: Spans, other: Spans) -> Spans:
-    return Spans(
-        np.concatenate([one.first, other.first]),
-        np.concatenate([one.last, other.last]),
-        np.concatenate([one.start_ns, other.start_ns]),
-        np.concatenate([one.dur_ns, other.dur_ns]),
-    )
+    first, last = _pair(table, np.flatnonzero(table.phase != SLICE), table.place, health)
+    first, last = np.concatenate([timed, first]), np.concatenate([timed, last])
+    start_ns, dur_ns = table.start_ns[first], table.start_ns[last]
+    dur_ns -= start_ns
+    dur_ns[: len(timed)] = table.dur_ns[is_timed]
+    return Spans(first, last, start_ns, dur_ns)
 
 
 def async_spans_of(table: Table, health: Health) -> Spans:
@@ -122,7 +117,9 @@ def async_spans_of(table: Table, health: Health) -> Spans:
         count=len(family) - len(known),
         dropped=True,
     )
-    return _pair(table, known, _numbered(family, number), health)
+    first, last = _pair(table, known, _numbered(family, number), health)
+    start_ns = table.start_ns[first]
+    return Spans(first, last, start_ns, table.start_ns[last] - start_ns)
 
 
 def _numbered(family: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -167,8 +164,10 @@ def _id_of(event: Identified[Any]) -> Hashable:
     return None if event.id is None else str(event.id)
 
 
-def _pair(table: Table, rows: NDArray[np.int64], keys: NDArray[np.int32], health: Health) -> Spans:
-    """Begins and ends as ranges, by their key, in the order in which they end.
+def _pair(
+    table: Table, rows: NDArray[np.int64], keys: NDArray[np.int32], health: Health
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Begins and ends of one key, in the order of the ends.
 
     Args:
         table: The records.
@@ -182,14 +181,13 @@ def _pair(table: Table, rows: NDArray[np.int64], keys: NDArray[np.int32], health
     # At one time the order of the file counts.
     timed = timed[np.lexsort((table.start_ns[timed], keys[timed]))]
     begins = among(table.phase[timed], _BEGINS)
-    found = pair(keys[timed], begins, table.name[timed])
+    _, of_use = table.names()
+    found = pair(keys[timed], begins, of_use[table.use[timed]])
     first, last = timed[found.first], timed[found.last]
-    order = np.lexsort((last, table.start_ns[last]))
-    first, last = first[order], last[order]
-    start_ns = table.start_ns[first]
     health.events_kept += 2 * len(first)
     _count_unmatched(health, found.open, found.homeless)
-    return Spans(first, last, start_ns, table.start_ns[last] - start_ns)
+    order = np.lexsort((last, table.start_ns[last]))
+    return first[order], last[order]
 
 
 def _count_unmatched(health: Health, begins: int, ends: int) -> None:

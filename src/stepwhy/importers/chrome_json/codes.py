@@ -25,10 +25,10 @@ class Codes(dict[Any, int]):
         return np.fromiter(map(self.__getitem__, keys), dtype=np.int32, count=count)
 
 
-def first_seen(codes: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Numbers below `count` that occur, in the order of their first sight."""
+def first_seen(codes: NDArray[np.int32], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers below `count` that occur, in the order of their first sight, and where that is."""
     first = np.full(count, len(codes), dtype=np.int64)
     # Of several values that are put in one place, the last stays.
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    order = np.argsort(first, kind="stable")
-    return order[: int((first < len(codes)).sum())]
+    order = np.argsort(first, kind="stable")[: int((first < len(codes)).sum())]
+    return order, first[order]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.importers.chrome_json.codes import Codes
+from stepwhy.importers.chrome_json.events import SLICE
 from stepwhy.importers.chrome_json.growing import Growing
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class Table:
     Args:
         phase: Code point of every record's `ph`, which is ASCII; (records,).
         use: Number of its title and place in `uses`; (records,).
-        start_ns, dur_ns, timed: As in `Batch`; (records,).
+        start_ns, timed: As in `Batch`; (records,).
+        dur_ns: As in `Batch`, of the slices among them; (slices,).
         titles: All titles.
         places: All places.
         uses: Every use's place and title, as numbers of these; (uses, 2).
@@ -43,8 +45,8 @@ class Table:
     phase: NDArray[np.uint8]
     use: NDArray[np.int32]
     start_ns: NDArray[np.int64]
-    dur_ns: NDArray[np.int64]
     timed: NDArray[np.bool_]
+    dur_ns: NDArray[np.int64]
     titles: list[Title]
     places: list[Place]
     uses: NDArray[np.int32]
@@ -56,13 +58,11 @@ class Table:
         places: NDArray[np.int32] = self.uses[self.use, 0]
         return places
 
-    @property
-    def name(self) -> NDArray[np.int32]:
-        """Number of every record's name, 0 where it has none; (records,)."""
+    def names(self) -> tuple[list[str], NDArray[np.int32]]:
+        """All names, the first one empty, and the number of every use's; (uses,)."""
         names = Codes({"": 0})
         of_title = names.of((name for name, _ in self.titles), len(self.titles))
-        numbers: NDArray[np.int32] = of_title[self.uses[:, 1]][self.use]
-        return numbers
+        return list(names), of_title[self.uses[:, 1]]
 
     def title_of(self, use: int) -> Title:
         """Name and category of a use."""
@@ -92,8 +92,8 @@ class Collector:
             "phase": batch.phase[rows].astype(np.uint8),
             "use": self._uses_of([batch.events[i] for i in rows.tolist()]),
             "start_ns": batch.start_ns[rows],
-            "dur_ns": batch.dur_ns[rows],
             "timed": batch.timed[rows],
+            "dur_ns": batch.dur_ns[rows[batch.phase[rows] == SLICE]],
             **more,
         }
         for name, values in columns.items():
@@ -117,8 +117,8 @@ class Collector:
             columns.pop("phase"),
             columns.pop("use"),
             columns.pop("start_ns"),
-            columns.pop("dur_ns"),
             columns.pop("timed"),
+            columns.pop("dur_ns"),
             list(self._titles),
             list(self._places),
             uses.astype(np.int32),

@@ -119,7 +119,7 @@ def add_async(builder: TraceBuilder, tracks: Tracks, table: Table, spans: Spans)
         builder.slices_from({**columns, "start_ns": start_ns, "dur_ns": dur_ns})
 
 
-def _chunks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
     for begin in range(0, len(rows), _CHUNK):
         yield rows[begin : begin + _CHUNK]
 

@@ -56,7 +56,7 @@ def uses_of(table: Table, spans: Spans) -> Uses:
     """
     numbers = table.use[spans.first]
     known = {}
-    for use in first_seen(numbers, len(table.uses)).tolist():
+    for use in first_seen(numbers, len(table.uses))[0].tolist():
         name, category = table.title_of(use)
         known[use] = Use(name, category, table.place_of(use), int(table.uses[use, 0]))
     return Uses(known, numbers, len(table.uses))

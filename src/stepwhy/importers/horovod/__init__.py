@@ -14,22 +14,21 @@ element types), docs/timeline.rst (what the activities mean).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.chrome_json import looks_like_chrome_json, read_records
-from stepwhy.importers.chrome_span_lists import close_list, spans_of
-from stepwhy.importers.horovod.exchanges import rows_of
+from stepwhy.importers.chrome_json import looks_like_chrome_json
+from stepwhy.importers.horovod.exchanges import Role, pieces_of
 from stepwhy.importers.horovod.ranks import notes_on_ranks, world_size
+from stepwhy.importers.horovod.records import collect
 from stepwhy.importers.horovod.slices import add_batches, add_rows
 from stepwhy.importers.horovod.steps import add_steps
 from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
 if TYPE_CHECKING:
-    from stepwhy.importers.chrome_json import Records
     from stepwhy.importers.source import Source
-    from stepwhy.trace import Health, Trace
+    from stepwhy.trace import Trace
 
 FORMAT = "horovod-timeline"
 
@@ -59,45 +58,17 @@ def read(source: Source) -> Trace:
         CorruptInputError: It holds no exchange that came to its end.
     """
     builder = TraceBuilder()
-    records = read_records(close_list(source, builder.health), dict[str, Any], builder.health)
-    spans = spans_of(records, builder.health)
-    _count_others(records, builder.health)
-    rows = rows_of(records, spans)
-    if not any(row.exchanges for row in rows):
+    found = collect(source, builder.health)
+    pieces = pieces_of(found, builder.health)
+    found.count_others(builder.health)
+    if not len(pieces.of(Role.EXCHANGE)):
         raise CorruptInputError(
             f"{source.origin} is a Horovod timeline without a single exchange",
             "Write it on rank 0, while the training runs",
         )
-    add_rows(builder, rows)
-    add_batches(builder, rows)
-    told = add_steps(builder, rows)
-    return builder.finish(
-        Meta(
-            format=FORMAT,
-            world_size=world_size(rows),
-            limit=_LIMIT,
-            notes=(*told, *notes_on_ranks(rows)),
-        )
-    )
-
-
-def _count_others(records: Records[dict[str, Any]], health: Health) -> None:
-    """Records that are no ranges; what names a row is in the trace as the name of its track."""
-    phases = [e.ph for e in records.events]
-    names = sum(phase == "M" for phase in phases)
-    health.events_kept += names
-    cycles = sum(e.ph in {"i", "I"} and e.name == "CYCLE_START" for e in records.events)
-    health.count(
-        "cycle-marker",
-        "info",
-        "Horovod looks for tensors in cycles of a few milliseconds; they are no steps.",
-        count=cycles,
-        dropped=True,
-    )
-    health.count(
-        "other-record",
-        "info",
-        "Records of kinds that a Horovod timeline does not have.",
-        count=sum(phase not in {"M", "X", "B", "E"} for phase in phases) - cycles,
-        dropped=True,
-    )
+    add_rows(builder, pieces)
+    add_batches(builder, pieces)
+    notes = (*add_steps(builder, pieces), *notes_on_ranks(pieces))
+    meta = Meta(format=FORMAT, world_size=world_size(pieces), limit=_LIMIT, notes=notes)
+    del pieces  # The builder has columns of its own, and needs the memory.
+    return builder.finish(meta)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
 
-import msgspec
+import numpy as np
 
+from stepwhy.importers.chrome_json import SLICE, Codes, first_seen
+from stepwhy.importers.chrome_spans import spans_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
 
-    from stepwhy.importers.chrome_json import Event, Records
-    from stepwhy.importers.chrome_span_lists import Span
+    from numpy.typing import NDArray
 
-NEGOTIATION = "NEGOTIATE_"
+    from stepwhy.importers.chrome_json import Table
+    from stepwhy.importers.horovod.records import Found
+    from stepwhy.trace import Health
+
+NEGOTIATION: Final = "NEGOTIATE_"
 """What the name of every negotiation begins with; the kind of exchange follows."""
-
-_ITEM_BYTES = {
-    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
-    "int32": 4, "float32": 4, "int64": 8, "float64": 8,
-}  # fmt: skip
-_SHAPE = regex(r"\[(?:\d{1,12}(?:, ?\d{1,12})*)?\]")
-LARGEST_BYTES = 1 << 62
-"""No exchange is larger."""
 
 # Each rank that is ready is a tick of no length, named by its number.
 _RANK = regex(r"\d{1,7}")
@@ -36,96 +33,161 @@ COPY = regex(r"MEMCPY_\w+|COPY_\w+")
 WAIT = regex(r"WAIT_\w+|QUEUE")
 _OTHER_ACTIVITY = regex(r"(?:INIT|ALLOCATE)_\w+")
 _ACTIVITIES = (EXCHANGE, COPY, WAIT, _OTHER_ACTIVITY)
+# Ranges that are Python's objects at a time.
+_CHUNK = 1 << 14
+_NO_RANK = -1
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """A range on a row.
+class Role(IntEnum):
+    """What a range on a row is, in the order in which a row shows them."""
 
-    Args:
-        name: The exchange, activity or negotiation.
-        start_ns, end_ns: When.
-        parent: The exchange that the activity is a part of; None for one itself.
-        bytes: Size of the tensor; NULL where it is not known.
-    """
-
-    name: str
-    start_ns: int
-    end_ns: int
-    parent: Piece | None = None
-    bytes: int = NULL
-
-    @property
-    def size(self) -> int:
-        """Bytes of the tensor that is exchanged, NULL where they are not known."""
-        return self.parent.bytes if self.parent is not None else self.bytes
+    NEGOTIATION = 0
+    EXCHANGE = 1
+    ACTIVITY = 2  # of an exchange
+    TICK = 3  # a rank has become ready
 
 
-class Tick(NamedTuple):
-    """A rank that has become ready."""
-
-    rank: int
-    time_ns: int
-
-
-class TensorRow(msgspec.Struct):
-    """Everything about one tensor, in the order of time."""
-
-    number: int
-    tensor: str
-    negotiations: list[Piece] = msgspec.field(default_factory=list)
-    exchanges: list[Piece] = msgspec.field(default_factory=list)
-    activities: list[Piece] = msgspec.field(default_factory=list)
-    ticks: list[Tick] = msgspec.field(default_factory=list)
-
-
-def rows_of(records: Records[dict[str, Any]], spans: Sequence[Span]) -> list[TensorRow]:
-    """The rows of a timeline, in the order in which they first appear.
+@dataclass(slots=True)
+class Pieces:
+    """The ranges on all rows, in the order of time, the outer before the inner.
 
     Args:
-        records: The file's records.
-        spans: Their ranges.
+        tensors: What each row is about, in the order in which they first appear.
+        names: Names of ranges.
+        ranks: The rank that each name is the number of, negative where it is none; (names,).
+        row: Number of the tensor; (ranges,).
+        name: Number of the name; (ranges,).
+        role: A `Role`; (ranges,).
+        start_ns, end_ns: When; (ranges,).
+        parent: Of an activity the exchange that it is a part of, NULL where there is none;
+            (ranges,).
+        bytes: Size of the tensor of an exchange; NULL where it is not known; (ranges,).
     """
-    names = _tensor_names(records)
-    rows: dict[Any, TensorRow] = {}
-    for span in sorted(spans, key=lambda s: (s.start_ns, -s.dur_ns)):
-        event = records.events[span.first]
-        if event.pid not in rows:
-            tensor = names.get(event.pid, f"tensor {event.pid}")
-            rows[event.pid] = TensorRow(len(rows) + 1, tensor)
-        _place(rows[event.pid], event, span, records.events[span.last].args)
-    return list(rows.values())
+
+    tensors: list[str]
+    names: list[str]
+    ranks: NDArray[np.int32]
+    row: NDArray[np.int32]
+    name: NDArray[np.int32]
+    role: NDArray[np.int8]
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    parent: NDArray[np.int32]
+    bytes: NDArray[np.int64]
+
+    def of(self, role: Role) -> NDArray[np.int64]:
+        """The ranges of a role."""
+        return np.flatnonzero(self.role == role)
+
+    def sizes(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of the tensors that some ranges are about, NULL where not known; (which,)."""
+        parent = self.parent[which]
+        return self.bytes[np.where(parent == NULL, which, parent)]
 
 
-def _tensor_names(records: Records[dict[str, Any]]) -> dict[Any, str]:
-    named = [e for e in records.events if e.ph == "M" and e.name == "process_name" and e.args]
-    names = {e.pid: (e.args or {}).get("name") for e in named}
-    return {pid: name for pid, name in names.items() if isinstance(name, str) and name}
+def pieces_of(found: Found, health: Health) -> Pieces:
+    """The ranges on the rows of a timeline.
+
+    Args:
+        found: What the file holds; its records of ranges are gone from there.
+        health: Takes what is no range.
+    """
+    table = found.ranges.finish()
+    spans = spans_of(table, health)
+    order = spans.outermost_first()
+    first, last, start_ns = spans.first[order], spans.last[order], spans.start_ns[order]
+    end_ns = start_ns + spans.dur_ns[order]
+    del spans, order
+    is_slice, use = table.phase[first] == SLICE, table.use[first]
+    row, tensors = _rows(found.tensors, table, use)
+    names, of_use = table.names()
+    del table, first
+    name = of_use[use]
+    ranks = np.asarray([_rank(text) for text in names], dtype=np.int32)
+    role = _roles(names, name, (ranks[name] != _NO_RANK) & is_slice)
+    _tell_exchanges(role, row, start_ns, end_ns)
+    size = np.full(len(role), NULL, dtype=np.int64)
+    exchanges = np.flatnonzero(role == Role.EXCHANGE)
+    size[exchanges] = found.sizes.of(last[exchanges])
+    parent = _parents(role, row, start_ns, end_ns)
+    return Pieces(tensors, names, ranks, row, name, role, start_ns, end_ns, parent, size)
 
 
-def _place(
-    row: TensorRow, event: Event[dict[str, Any]], span: Span, closing: dict[str, Any] | None
+def _rows(
+    told: Mapping[object, str], table: Table, use: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Number of every range's row, in the order of their first ranges, and the rows' tensors."""
+    processes = Codes()
+    of_place = processes.of((pid for pid, _ in table.places), len(table.places))
+    process = of_place[table.uses[:, 0]][use]
+    shown, _ = first_seen(process, len(processes))
+    numbers = np.empty(len(processes), dtype=np.int32)
+    numbers[shown] = np.arange(len(shown))
+    pids = list(processes)
+    tensors = [told.get(pids[i], f"tensor {pids[i]}") for i in shown.tolist()]
+    return numbers[process], tensors
+
+
+def _rank(name: str) -> int:
+    return int(name) if _RANK.fullmatch(name) else _NO_RANK
+
+
+def _roles(
+    names: list[str], name: NDArray[np.int32], is_tick: NDArray[np.bool_]
+) -> NDArray[np.int8]:
+    """What ranges are by their names; what may be an exchange is called one."""
+    role = np.full(len(name), Role.EXCHANGE, dtype=np.int8)
+    role[_among(names, _is_activity)[name]] = Role.ACTIVITY
+    role[_among(names, lambda text: text.startswith(NEGOTIATION))[name]] = Role.NEGOTIATION
+    role[is_tick] = Role.TICK
+    return role
+
+
+def _among(names: list[str], test: Callable[[str], bool]) -> NDArray[np.bool_]:
+    return np.asarray([test(text) for text in names], dtype=bool)
+
+
+def _is_activity(name: str) -> bool:
+    return any(pattern.fullmatch(name) for pattern in _ACTIVITIES)
+
+
+def _tell_exchanges(
+    role: NDArray[np.int8],
+    row: NDArray[np.int32],
+    start_ns: NDArray[np.int64],
+    end_ns: NDArray[np.int64],
 ) -> None:
-    """Add a range to its row; ranges come outermost first."""
-    if event.ph == "X" and _RANK.fullmatch(event.name):
-        row.ticks.append(Tick(int(event.name), span.start_ns))
-        return
-    if event.name.startswith(NEGOTIATION):
-        row.negotiations.append(Piece(event.name, span.start_ns, span.end_ns))
-        return
-    around = next((e for e in row.exchanges[-1:] if span.start_ns < e.end_ns), None)
-    # The exchange around an activity has no end where the file stops inside of it.
-    if around or any(pattern.fullmatch(event.name) for pattern in _ACTIVITIES):
-        row.activities.append(Piece(event.name, span.start_ns, span.end_ns, around))
-    else:
-        size = _bytes_of(closing)
-        row.exchanges.append(Piece(event.name, span.start_ns, span.end_ns, bytes=size))
+    """Of what may be exchanges, call an activity what lies in another one of its row."""
+    reached: dict[int, int] = {}
+    candidates = np.flatnonzero(role == Role.EXCHANGE)
+    for begin in range(0, len(candidates), _CHUNK):
+        some = candidates[begin : begin + _CHUNK]
+        inner = []
+        columns = (row[some].tolist(), start_ns[some].tolist(), end_ns[some].tolist())
+        for tensor, start, end in zip(*columns, strict=True):
+            inner.append(start < reached.get(tensor, start))
+            if not inner[-1]:
+                reached[tensor] = end
+        role[some[np.asarray(inner)]] = Role.ACTIVITY
 
 
-def _bytes_of(closing: dict[str, Any] | None) -> int:
-    """Size of a tensor from {'dtype': 'float32', 'shape': '[3, 4]'}; NULL where one is missing."""
-    dtype, shape = (closing or {}).get("dtype"), (closing or {}).get("shape")
-    item = _ITEM_BYTES.get(dtype) if isinstance(dtype, str) else None
-    if item is None or not isinstance(shape, str) or not _SHAPE.fullmatch(shape):
-        return NULL
-    size = item * prod(int(n) for n in re.findall(r"\d+", shape))
-    return size if size < LARGEST_BYTES else NULL
+def _parents(
+    role: NDArray[np.int8],
+    row: NDArray[np.int32],
+    start_ns: NDArray[np.int64],
+    end_ns: NDArray[np.int64],
+) -> NDArray[np.int32]:
+    """The exchange around every activity, NULL where the file stops inside of it; (ranges,)."""
+    some = np.flatnonzero((role == Role.EXCHANGE) | (role == Role.ACTIVITY)).astype(np.int32)
+    some = some[np.argsort(row[some], kind="stable")]
+    last = np.where(role[some] == Role.EXCHANGE, np.arange(len(some), dtype=np.int32), 0)
+    np.maximum.accumulate(last, out=last)
+    around = some[last]
+    is_inside = (role[some] == Role.ACTIVITY) & (role[around] == Role.EXCHANGE)
+    is_inside &= (row[around] == row[some]) & (start_ns[some] < end_ns[around])
+    parents = np.full(len(role), NULL, dtype=np.int32)
+    parents[some[is_inside]] = around[is_inside]
+    return parents
+
+
+__all__ = ["COPY", "EXCHANGE", "NEGOTIATION", "WAIT", "Pieces", "Role", "pieces_of"]

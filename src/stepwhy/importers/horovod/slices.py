@@ -2,66 +2,141 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.horovod.exchanges import COPY, EXCHANGE, LARGEST_BYTES, NEGOTIATION, WAIT
+import numpy as np
+
+from stepwhy.importers.chrome_json import first_seen
+from stepwhy.importers.horovod.exchanges import COPY, EXCHANGE, NEGOTIATION, WAIT
+from stepwhy.importers.horovod.exchanges import Role as Of
+from stepwhy.importers.horovod.records import LARGEST_BYTES
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from numpy.typing import NDArray
 
-    from stepwhy.importers.horovod.exchanges import Piece, TensorRow
+    from stepwhy.importers.horovod.exchanges import Pieces
     from stepwhy.trace import TraceBuilder
 
-_COLUMNS = ("track", "kind", "name", "start_ns", "dur_ns", "scope", "bytes")
 
-
-def add_rows(builder: TraceBuilder, rows: Iterable[TensorRow]) -> None:
+def add_rows(builder: TraceBuilder, pieces: Pieces) -> None:
     """Append every row as a track, as it is written: repetitions, which nothing counts again."""
-    found: list[tuple[int, ...]] = []
-    kind = int(Kind.ANNOTATION)
-    for row in rows:
-        track = builder.track(Role.HOST_THREAD, row.tensor, thread=row.number)
-        scope = builder.intern(row.tensor)
-        for piece in (*row.negotiations, *row.exchanges, *row.activities):
-            name = builder.intern(piece.name)
-            dur_ns = piece.end_ns - piece.start_ns
-            found.append((track, kind, name, piece.start_ns, dur_ns, scope, piece.bytes))
-        for tick in row.ticks:
-            name = builder.intern(f"rank {tick.rank} is ready")
-            found.append((track, kind, name, tick.time_ns, 0, scope, NULL))
-    _add(builder, found)
+    order = np.lexsort((pieces.role, pieces.row))
+    row = pieces.row[order]
+    label, names = _labels(pieces, order)
+    strings = _intern_in_order(builder, pieces.tensors, row, names, label)
+    tracks = [
+        builder.track(Role.HOST_THREAD, tensor, thread=number)
+        for number, tensor in enumerate(pieces.tensors, 1)
+    ]
+    start_ns = pieces.start_ns[order]
+    length_ns = pieces.end_ns[order]
+    length_ns -= start_ns
+    length_ns[pieces.role[order] == Of.TICK] = 0
+    builder.slices_from(
+        {
+            "track": np.asarray(tracks, dtype=np.int32)[row],
+            "kind": _all(int(Kind.ANNOTATION), len(order)),
+            "name": strings[label],
+            "start_ns": start_ns,
+            "dur_ns": length_ns,
+            "scope": np.asarray(builder.intern_all(pieces.tensors), dtype=np.int32)[row],
+            "bytes": pieces.bytes[order],
+            "phase": _all(int(Phase.COMMUNICATION), len(order)),
+        }
+    )
 
 
-def add_batches(builder: TraceBuilder, rows: Sequence[TensorRow]) -> None:
+def _labels(pieces: Pieces, order: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
+    """What to call every range, as a number, and the texts."""
+    shown = [f"rank {rank} is ready" if rank >= 0 else "" for rank in pieces.ranks.tolist()]
+    is_tick = pieces.role[order] == Of.TICK
+    label = pieces.name[order] + np.where(is_tick, len(pieces.names), 0).astype(np.int32)
+    return label, pieces.names + shown
+
+
+def _intern_in_order(
+    builder: TraceBuilder,
+    tensors: list[str],
+    row: NDArray[np.int32],
+    names: list[str],
+    label: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """Name tensors and what happens on their rows, in the order in which rows show them.
+
+    Returns:
+        The string of every name, NULL of those that no row shows; (names,).
+    """
+    rows = np.searchsorted(row, np.arange(len(tensors)))
+    shown, places = first_seen(label, len(names))
+    texts = tensors + [names[i] for i in shown.tolist()]
+    # A row is named before what it begins with: the sort is stable.
+    order = np.argsort(np.concatenate([rows, places]), kind="stable").tolist()
+    builder.intern_all([texts[i] for i in order])
+    strings = np.full(len(names), NULL, dtype=np.int32)
+    strings[shown] = builder.intern_all(texts[len(tensors) :])
+    return strings
+
+
+def _all(value: int, count: int) -> NDArray[np.int8]:
+    """One value for each, without memory."""
+    return np.broadcast_to(np.int8(value), count)
+
+
+def add_batches(builder: TraceBuilder, pieces: Pieces) -> None:
     """Append what the tensors of a fused exchange do together, once, on a track per activity."""
-    by_name: dict[str, list[Piece]] = defaultdict(list)
-    for row in rows:
-        for piece in (*row.negotiations, *row.activities, *_bare(row)):
-            by_name[piece.name].append(piece)
-    found: list[tuple[int, ...]] = []
-    for title, pieces in sorted(by_name.items()):
-        track = builder.track(Role.HOST_THREAD, f"all tensors: {title}")
-        name, kind = builder.intern(title), _kind(title)
-        for batch in _overlapping(pieces):
-            start_ns = batch[0].start_ns
-            dur_ns = max(p.end_ns for p in batch) - start_ns
-            size = _sum(p.size for p in batch) if kind is Kind.COLLECTIVE else NULL
-            found.append((track, int(kind), name, start_ns, dur_ns, NULL, size))
-    _add(builder, found)
+    counted = (pieces.role == Of.NEGOTIATION) | (pieces.role == Of.ACTIVITY) | _bare(pieces)
+    rows = np.flatnonzero(counted).astype(np.int32)
+    ranked = sorted(range(len(pieces.names)), key=lambda n: pieces.names[n])
+    places = np.empty(len(ranked), dtype=np.int32)
+    places[ranked] = np.arange(len(ranked))
+    rows = rows[
+        np.lexsort((-pieces.end_ns[rows], pieces.start_ns[rows], places[pieces.name[rows]]))
+    ]
+    name = pieces.name[rows]
+    cuts = np.flatnonzero(name[1:] != name[:-1]) + 1
+    for mine in np.split(rows, cuts):
+        if len(mine):
+            _add_together(builder, pieces, pieces.names[pieces.name[mine[0]]], mine)
 
 
-def _add(builder: TraceBuilder, found: Sequence[tuple[int, ...]]) -> None:
-    columns = dict(zip(_COLUMNS, zip(*found, strict=True), strict=True))
-    phase = [int(Phase.COMMUNICATION)] * len(found)
-    builder.slices_from({**columns, "phase": phase})
+def _add_together(
+    builder: TraceBuilder, pieces: Pieces, title: str, rows: NDArray[np.int32]
+) -> None:
+    """Append ranges of one name as one where they overlap.
+
+    Args:
+        builder: The trace to append to.
+        pieces: All ranges.
+        title: The name.
+        rows: Those that have it, in the order of time.
+    """
+    track = builder.track(Role.HOST_THREAD, f"all tensors: {title}")
+    name, kind = builder.intern(title), _kind(title)
+    reached = np.maximum.accumulate(pieces.end_ns[rows])
+    starts = pieces.start_ns[rows]
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = starts[1:] >= reached[:-1]
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:], len(rows)) - 1
+    columns = {
+        "track": np.full(len(first), track, dtype=np.int32),
+        "kind": _all(int(kind), len(first)),
+        "name": np.full(len(first), name, dtype=np.int32),
+        "start_ns": starts[first],
+        "dur_ns": reached[last] - starts[first],
+        "phase": _all(int(Phase.COMMUNICATION), len(first)),
+    }
+    if kind is Kind.COLLECTIVE:
+        columns["bytes"] = _sums(pieces.sizes(rows.astype(np.int64)), first)
+    builder.slices_from(columns)
 
 
-def _bare(row: TensorRow) -> list[Piece]:
-    """Exchanges without any activity, of which nothing else tells."""
-    divided = {id(a.parent) for a in row.activities}
-    return [e for e in row.exchanges if id(e) not in divided]
+def _bare(pieces: Pieces) -> NDArray[np.bool_]:
+    """Exchanges without any activity, of which nothing else tells; (ranges,)."""
+    bare: NDArray[np.bool_] = pieces.role == Of.EXCHANGE
+    bare[pieces.parent[pieces.parent != NULL]] = False
+    return bare
 
 
 def _kind(name: str) -> Kind:
@@ -79,20 +154,18 @@ _BARE_EXCHANGES = frozenset(
 )
 
 
-def _overlapping(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Groups of ranges that overlap, each group in the order of time."""
-    groups: list[list[Piece]] = []
-    reached = 0
-    for piece in sorted(pieces, key=lambda p: (p.start_ns, -p.end_ns)):
-        if groups and piece.start_ns < reached:
-            groups[-1].append(piece)
-            reached = max(reached, piece.end_ns)
-        else:
-            groups.append([piece])
-            reached = piece.end_ns
-    return groups
+def _sums(sizes: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sums of the sizes of groups; NULL where one is not known, and never beyond the largest.
+
+    Args:
+        sizes: The sizes; (ranges,).
+        first: Where each group begins; (groups,).
+    """
+    sums = np.add.reduceat(sizes, first)
+    # Sums of so many cannot be told from their doubles, but that they are too large can.
+    sums[np.add.reduceat(sizes.astype(np.float64), first) >= LARGEST_BYTES] = LARGEST_BYTES
+    sums[np.minimum.reduceat(sizes, first) == NULL] = NULL
+    return sums
 
 
-def _sum(sizes: Iterable[int]) -> int:
-    known = list(sizes)
-    return NULL if NULL in known else min(sum(known), LARGEST_BYTES)
+__all__ = ["add_batches", "add_rows"]

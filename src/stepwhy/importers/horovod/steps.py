@@ -6,12 +6,15 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stepwhy.importers.horovod.exchanges import Role as Of
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
-    from stepwhy.importers.horovod.exchanges import TensorRow
+    from stepwhy.importers.horovod.exchanges import Pieces
     from stepwhy.trace import TraceBuilder
 
 # Two of anything do not make a rhythm.
@@ -23,7 +26,7 @@ _TOLD = (
 _REDUCTIONS = frozenset({"ALLREDUCE", "ADASUM", "REDUCESCATTER"})
 
 
-def add_steps(builder: TraceBuilder, rows: Sequence[TensorRow]) -> tuple[str, ...]:
+def add_steps(builder: TraceBuilder, pieces: Pieces) -> tuple[str, ...]:
     """Append the steps as markers; every gradient is reduced once in each.
 
     A step reaches from the start of a reduction to the start of the next one of the same tensor,
@@ -31,31 +34,37 @@ def add_steps(builder: TraceBuilder, rows: Sequence[TensorRow]) -> tuple[str, ..
 
     Args:
         builder: The trace to append to.
-        rows: The tensors.
+        pieces: The ranges of the tensors.
 
     Returns:
         How the steps were told, for the reader.
     """
-    anchor = _anchor(rows)
+    reduces = np.asarray([name in _REDUCTIONS for name in pieces.names], dtype=bool)
+    reductions = np.flatnonzero((pieces.role == Of.EXCHANGE) & reduces[pieces.name])
+    anchor = _anchor(pieces.row[reductions], len(pieces.tensors))
     if anchor is None:
         return ()
     track = builder.track(Role.HOST_THREAD, "steps")
-    for start_ns, end_ns in pairwise(_starts(anchor)):
+    starts = pieces.start_ns[reductions[pieces.row[reductions] == anchor]]
+    for start_ns, end_ns in pairwise(starts.tolist()):
         builder.slice(track, Kind.STEP, "step", start_ns, end_ns - start_ns)
-    return (_TOLD.format(tensor=anchor.tensor),)
+    return (_TOLD.format(tensor=pieces.tensors[anchor]),)
 
 
-def _anchor(rows: Sequence[TensorRow]) -> TensorRow | None:
-    """Of the tensors that are reduced as often as most, the first; None where none repeats."""
-    counts = {row.number: len(_starts(row)) for row in rows}
-    repeated = Counter(c for c in counts.values() if c >= _FEWEST_REDUCTIONS)
+def _anchor(row: NDArray[np.int32], rows: int) -> int | None:
+    """Of the tensors that are reduced as often as most, the first; None where none repeats.
+
+    Args:
+        row: The tensor of every reduction, in the order of time.
+        rows: How many tensors there are.
+    """
+    counts = np.bincount(row, minlength=rows)
+    repeated = Counter(c for c in counts.tolist() if c >= _FEWEST_REDUCTIONS)
     if not repeated:
         return None
     # Of counts that are equally frequent the larger is the gradients', the smaller the metrics'.
     usual = max(repeated, key=lambda count: (repeated[count], count))
-    return min((r for r in rows if counts[r.number] == usual), key=lambda r: _starts(r)[0])
+    return int(row[np.argmax(counts[row] == usual)])
 
 
-def _starts(row: TensorRow) -> list[int]:
-    """When each reduction of a tensor began, ascending, ns."""
-    return [e.start_ns for e in row.exchanges if e.name in _REDUCTIONS]
+__all__ = ["add_steps"]
