@@ -327,6 +327,17 @@ def test_one_run_of_a_graph_is_the_step():
     assert steps.confidence > 0
 
 
+@pytest.mark.parametrize(("runs", "found"), [(1, "whole-trace"), (3, "periodicity")])
+def test_layers_of_one_run_of_a_graph_are_no_steps(runs, found):
+    line = Timeline()
+    for at in (0, 10, 20):
+        if at < 10 * runs:
+            line.add(line.thread(), Kind.OP, at, at + 1, name="NoOp", scope="_SOURCE")
+        for i, name in enumerate(("Conv2D", "BiasAdd", "Relu")):
+            line.add(line.thread(), Kind.OP, at + 2 * i + 2, at + 2 * i + 4, name=name)
+    assert steps_of(line, signals=frozenset({"whole-step"})).source == found
+
+
 def test_nothing_recorded_is_one_step_without_length():
     steps = steps_of(Timeline())
     assert in_units(steps.durations_ns) == [0]

@@ -106,7 +106,7 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
         sure, note = (1.0, "") if len(trace.marks) else _covering(trace, *markers)
         return _cut(trace, launches, *markers, source="marker", confidence=sure, note=note)
     period = find_period(trace, threads, nesting)
-    if period is not None:
+    if period is not None and not _of_layers(trace, len(period.starts)):
         return _cut(
             trace,
             None if period.on_device else launches,
@@ -117,6 +117,18 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
             note=period.note,
         )
     return _whole(trace, threads)
+
+
+def _of_layers(trace: Trace, repeats: int) -> bool:
+    """Whether what repeats are layers of one run of a graph, and not runs in one file.
+
+    Files of several runs are merged by hand; each run begins with the same operation.
+    """
+    if "whole-step" not in trace.meta.signals:
+        return False
+    begins = np.flatnonzero(np.isin(trace.slices.scope, trace.strings_where({"_SOURCE"})))
+    runs = np.unique(trace.slices.track[begins], return_counts=True)[1]
+    return repeats not in runs
 
 
 def _covering(
@@ -158,7 +170,7 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
     slices = trace.slices
     if not len(slices):
         return _one_step(0, 0, 0.0, "Nothing was recorded.")
-    start, end = int(slices.start_ns.min()), int(trace.end_ns.max())
+    start, end = int(slices.start_ns.min()), trace.last_end_ns
     if "whole-step" in trace.meta.signals:
         return _one_step(start, end, 0.8, "The trace holds one run of the graph: it is the step.")
     note = "No step marker and nothing that repeats: the whole trace is treated as one step."
