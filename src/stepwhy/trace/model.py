@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NewType
 
@@ -69,7 +70,7 @@ class Meta(msgspec.Struct, frozen=True):
     limit: str = ""
 
 
-class Trace(msgspec.Struct, frozen=True):
+class Trace(msgspec.Struct, frozen=True, dict=True):
     """All that was observed of one process (or of one graph run over several devices).
 
     Tables are `Columns`; see `schema.COLUMNS` for unit, null and order of each column.
@@ -110,9 +111,17 @@ class Trace(msgspec.Struct, frozen=True):
 
     def strings_where(self, wanted: Iterable[str]) -> NDArray[np.int64]:
         """Indices of the given strings that occur in the trace, ascending."""
-        targets = set(wanted)
-        found = [i for i, s in enumerate(self.strings) if s in targets]
+        targets, index = set(wanted), self._index
+        if len(index) == len(self.strings):
+            found = sorted(index[s] for s in targets if s in index)
+        else:  # a stored trace may repeat one
+            found = [i for i, s in enumerate(self.strings) if s in targets]
         return np.asarray(found, dtype=np.int64)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        """Index of every string, for there may be 100,000s in which many passes look for a few."""
+        return {text: index for index, text in enumerate(self.strings)}
 
     @property
     def end_ns(self) -> NDArray[np.int64]:
