@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -125,11 +126,12 @@ def merged(groups: Iterable[tuple[str, Group]]) -> list[Group]:
     Args:
         groups: New name and group.
     """
-    sums: dict[str, Group] = {}
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, group in groups:
-        known = sums.get(name, Group(name, 0, 0))
-        sums[name] = Group(name, known.count + group.count, known.total_ns + group.total_ns)
-    return _longest_first(list(sums.values()))
+        known = sums[name]
+        known[0] += group.count
+        known[1] += group.total_ns
+    return _longest_first([Group(name, *known) for name, known in sums.items()])
 
 
 def _longest_first(groups: list[Group]) -> list[Group]:
