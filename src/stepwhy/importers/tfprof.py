@@ -30,7 +30,7 @@ from stepwhy.importers.tensorflow.profile_runs import ProfileRuns
 from stepwhy.importers.tensorflow.profile_steps import step_spans
 from stepwhy.importers.tensorflow.rows import RowKind, parse_row
 from stepwhy.importers.tensorflow.sidecars import OpSource
-from stepwhy.importers.tensorflow.wire import dig, fields, integer
+from stepwhy.importers.tensorflow.wire import fields, integer
 from stepwhy.trace import DeviceKind, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.source import Source
     from stepwhy.importers.tensorflow.profile_steps import Span
     from stepwhy.importers.tensorflow.rows import Row
+    from stepwhy.importers.tensorflow.wire import Data, Field
     from stepwhy.trace import Health, Meta, Trace
 
 FORMAT = "tfprof"
@@ -46,6 +47,8 @@ FORMAT = "tfprof"
 _NS_PER_US = 1000
 # So many nodes are looked at to recognise a profile.
 _LOOKED_AT = 8
+# An entry of a map has a key and a value.
+_PARTS = 2
 
 _WHOLE_MICROSECONDS = (
     "A tfprof profile times operations in whole microseconds: one that took less counts as one, "
@@ -61,9 +64,9 @@ def recognise(source: Source) -> bool:
     # A node with a large constant in it can fill the head.
     data = source.head if first.end <= len(source.head) else source.mapped
     whole = takewhile(lambda f: f.number == 1 and f.end <= len(data), fields(data))
-    nodes = [data[f.start : f.end] for f in islice(whole, _LOOKED_AT) if f.is_message]
+    nodes = [_is_node(data, f) for f in islice(whole, _LOOKED_AT) if f.is_message]
     # One of them may be damaged.
-    return 2 * sum(map(_is_node, nodes)) > len(nodes)
+    return 2 * sum(nodes) > len(nodes)
 
 
 def read(source: Source) -> Trace | None:
@@ -99,15 +102,15 @@ def read(source: Source) -> Trace | None:
     return builder.finish(meta)
 
 
-def _is_node(entry: bytes) -> bool:
+def _is_node(data: Data, entry: Field) -> bool:
     """Whether an entry of a map is a node's: its key is the number that the node bears."""
-    parts = {field.number: field for field in fields(entry)}
-    if set(parts) != {1, 2} or not parts[2].is_message or parts[2].end != len(entry):
+    parts = {f.number: f for f in islice(fields(data, entry.start, entry.end), _PARTS + 1)}
+    if set(parts) != {1, 2} or not parts[2].is_message or parts[2].end != entry.end:
         return False
-    node = entry[parts[2].start :]
-    number = next((integer(node, f) for f in fields(node) if f.number == 13), 0)
-    named = all(any(dig(node, part)) for part in (1, 9))
-    return named and integer(entry, parts[1]) == number
+    inside = list(fields(data, parts[2].start, entry.end))
+    named = {1, 9} <= {f.number for f in inside if f.is_message}
+    number = next((integer(data, f) for f in inside if f.number == 13), 0)
+    return named and integer(data, parts[1]) == number
 
 
 def _count_damage(health: Health, damaged: int, *, torn: bool) -> None:

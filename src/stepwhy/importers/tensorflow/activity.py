@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from stepwhy.importers.tensorflow.dataflow import Dataflow
-from stepwhy.importers.tensorflow.distinct import distinct, groups
+from stepwhy.importers.tensorflow.distinct import distinct, groups, pieces
 from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.tensorflow.labels import edge_node
 from stepwhy.importers.tensorflow.ops import (
@@ -29,10 +29,17 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Health, TraceBuilder
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
     Flags = NDArray[np.bool_]
 
 _DEVICE_TIME = (RowKind.STREAM, RowKind.ALL_STREAMS, RowKind.COPIES)
+
+_EXECUTION_COLUMNS = {
+    "op_ns": "op_ns",
+    "requested_bytes": "requested",
+    "peak_bytes": "peak",
+    "residual_bytes": "residual",
+}
 
 _REPEATS = "Rows like 'stream:all' and 'memcpy' repeat what lies on the numbered streams."
 _GUESSED = (
@@ -81,9 +88,11 @@ def emit(
     order, lanes = entries.by_lanes() if in_lanes else (np.arange(len(entries)), entries["lane"])
     repeats, copies = _repeats(entries, order)
     builder.health.count("repeated-row", "info", _REPEATS, count=int(repeats.sum()), dropped=True)
-    kept = order[~repeats[order]]
+    kept = order[~repeats[order]] if repeats.any() else order
     has_streams = any(row.kind in _DEVICE_TIME for row in rows)
-    _add_slices(builder, entries, kept, lanes[kept], copies[kept], has_streams=has_streams)
+    slices = _Slices(builder, entries, has_streams=has_streams)
+    for piece in pieces(len(kept)):
+        slices.add(kept[piece], lanes[kept[piece]], copies[kept[piece]])
     _add_runs(builder, entries, kept)
     builder.health.events_kept += len(kept)
     return _signals(entries, kept, builder.health, has_streams=has_streams)
@@ -150,55 +159,78 @@ def _occurrence(values: Ints) -> Ints:
 # --- Slices ---
 
 
-def _add_slices(
-    builder: TraceBuilder,
-    entries: Entries,
-    kept: Ints,
-    lanes: Ints,
-    copies: Flags,
-    *,
-    has_streams: bool,
-) -> None:
-    """Append a slice for each entry that is kept.
+class _Slices:
+    """Appends slices, a piece of the entries at a time.
 
     Args:
         builder: The trace to append to.
         entries: All of them.
-        kept: Places of those that are kept, in order; (kept,).
-        lanes: Their lanes; (kept,).
-        copies: Whether they are alike to one on a row of copies; (kept,).
         has_streams: Whether the file has rows of device time.
     """
-    row, names = entries["row"][kept], list(entries.names)
-    rows = list(entries.rows)
-    alike, which = distinct(row, entries["op"][kept], entries["node"][kept], copies)
-    looks = [
-        _look(rows[r], names[op], names[node], has_streams=has_streams, on_copies_row=bool(copy))
-        for r, op, node, copy in alike
-    ]
-    scopes = [
-        _scope(builder, names[node], look.kind)
-        for (_, _, node, _), look in zip(alike, looks, strict=True)
-    ]
-    role = _each([look.role for look in looks], which)
-    builder.slices_from(
-        {
-            "track": _tracks(builder, rows, (role, row, entries.is_transfer()[kept], lanes)),
-            "kind": _each([look.kind for look in looks], which),
-            "name": _each([builder.intern(look.name) for look in looks], which),
-            "start_ns": entries["start_ns"][kept],
-            "dur_ns": entries["dur_ns"][kept],
-            "scope": _each(scopes, which),
-            "phase": _each([look.phase for look in looks], which),
-            "copy": _each([look.copy for look in looks], which),
-            "bytes": entries["bytes"][kept],
+
+    def __init__(self, builder: TraceBuilder, entries: Entries, *, has_streams: bool) -> None:
+        self._builder, self._entries, self._has_streams = builder, entries, has_streams
+        self._rows, self._names = list(entries.rows), list(entries.names)
+        # A stream works in order; its lanes only reflect rounded times.
+        in_lanes = [row.kind in {RowKind.OPS, RowKind.SYNC} for row in self._rows]
+        self._in_lanes = np.asarray(in_lanes, dtype=bool)
+        self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._tracks: dict[tuple[int, ...], int] = {}
+
+    def add(self, which: Ints, lanes: Ints, copies: Flags) -> None:
+        """Append a slice for each of some entries.
+
+        Args:
+            which: Their places; (slices,).
+            lanes: Their lanes; (slices,).
+            copies: Whether they are alike to one on a row of copies; (slices,).
+        """
+        entries = self._entries
+        row, op = entries["row"][which], entries["op"][which]
+        alike, look = distinct(row, op, entries["node"][which], copies)
+        known = zip(*(self._look(*key) for key in alike), strict=True)
+        names = (*_Look._fields, "scope", "is_transfer")
+        columns = {
+            name: np.asarray(values, dtype=np.int32)[look]
+            for name, values in zip(names, known, strict=True)
         }
-    )
+        role, is_transfer = columns.pop("role"), columns.pop("is_transfer")
+        alike, track = distinct(role, row, is_transfer, np.where(self._in_lanes[row], lanes, 0))
+        tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
+        times = {name: entries[name][which] for name in ("start_ns", "dur_ns", "bytes")}
+        self._builder.slices_from({**columns, **times, "track": tracks[track]})
 
+    def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
+        """What an entry becomes, texts as numbers; its scope; and whether it is a transfer."""
+        key = row, op, node, copy
+        if key not in self._looks:
+            written, name = self._names[op], self._names[node]
+            look = _look(
+                self._rows[row],
+                written,
+                name,
+                has_streams=self._has_streams,
+                on_copies_row=bool(copy),
+            )
+            text = self._builder.intern(look.name)
+            scope = _scope(self._builder, name, look.kind)
+            known = (look.role, look.kind, text, look.phase, look.copy, scope)
+            self._looks[key] = (*known, int(written in TRANSFERS))
+        return self._looks[key]
 
-def _each(values: list[int], which: NDArray[np.int32]) -> NDArray[np.int32]:
-    """One of the values for each row; (rows,)."""
-    return np.asarray(values, dtype=np.int32)[which]
+    def _track(self, role: int, row: int, is_transfer: int, lane: int) -> int:
+        """Tracks by row and lane; streams keep their number, others are numbered as they come."""
+        key = role, row, is_transfer, lane
+        if key not in self._tracks:
+            self._tracks[key] = _track(
+                self._builder,
+                self._rows[row],
+                Role(role),
+                len(self._tracks),
+                lane,
+                is_transfer=bool(is_transfer),
+            )
+        return self._tracks[key]
 
 
 def _scope(builder: TraceBuilder, node: str, kind: Kind) -> int:
@@ -236,29 +268,6 @@ def _on_stream(row: Row, op: str, node: str, *, on_copies_row: bool) -> _Look:
 
 
 # --- Tracks ---
-
-
-def _tracks(
-    builder: TraceBuilder,
-    rows: list[Row],
-    where: tuple[NDArray[np.int32], Ints, Flags, Ints],
-) -> NDArray[np.int32]:
-    """Tracks of slices; streams keep their number, others are numbered as they come; (slices,).
-
-    Args:
-        builder: The trace to append to.
-        rows: All rows.
-        where: Role, number of the row, whether it is a transfer, and lane of every slice.
-    """
-    role, row, transfers, lanes = where
-    # A stream works in order; its lanes only reflect rounded times.
-    has_lanes = np.asarray([r.kind in {RowKind.OPS, RowKind.SYNC} for r in rows], dtype=bool)
-    alike, which = distinct(role, row, transfers, np.where(has_lanes[row], lanes, 0))
-    found = [
-        _track(builder, rows[r], Role(role), number, lane, is_transfer=bool(is_transfer))
-        for number, (role, r, is_transfer, lane) in enumerate(alike)
-    ]
-    return _each(found, which)
 
 
 def _track(
@@ -326,17 +335,10 @@ def _add_executions(
         told |= entries[column][runs] != NULL
     some = runs[told]
     if len(some):
-        builder.rows_from(
-            "executions",
-            {
-                "slice": slices[told],
-                "written": written[entries["op"][some]],
-                "op_ns": entries["op_ns"][some],
-                "requested_bytes": entries["requested"][some],
-                "peak_bytes": entries["peak"][some],
-                "residual_bytes": entries["residual"][some],
-            },
-        )
+        held = {n: entries.take(column)[some] for n, column in _EXECUTION_COLUMNS.items()}
+        op = written[entries["op"][some]]
+        rows = slices[told].astype(np.int32)
+        builder.rows_from("executions", {"slice": rows, "written": op, **held})
 
 
 def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:

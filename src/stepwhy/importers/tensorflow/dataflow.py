@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import TraceBuilder
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
 
 
 class Dataflow:

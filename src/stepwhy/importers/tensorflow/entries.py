@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
 
 
 class Execution(NamedTuple):
@@ -79,7 +79,7 @@ _CODES = {
     "node": "i",
     "start_ns": "q",
     "dur_ns": "q",
-    "lane": "q",
+    "lane": "I",
     "bytes": "q",
     "reads": "i",
     **dict.fromkeys(Execution._fields, "q"),
@@ -122,6 +122,12 @@ class Entries:
         for name, value in zip(Execution._fields, activity.execution or _NOTHING, strict=True):
             columns[name].append(value)
 
+    def take(self, column: str) -> Ints:
+        """As `[column]`, for the last time: it is not held any more."""
+        held = self[column]
+        self._columns[column] = array(_CODES[column])
+        return held
+
     def __getitem__(self, column: str) -> Ints:
         """A column by the name of a field of `Activity` or `Execution`; (entries,).
 
@@ -152,7 +158,7 @@ class Entries:
         known = [self.names[op] for op in TRANSFERS if op in self.names]
         return among(self["op"], known)
 
-    def by_lanes(self) -> tuple[Ints, Ints]:
+    def by_lanes(self) -> tuple[NDArray[np.int32], Ints]:
         """The order of the entries row by row, and lanes derived from overlap in file order.
 
         Tensors that arrive have lanes of their own; the threads of a row of waits are recorded.
@@ -161,9 +167,9 @@ class Entries:
             The order, and the lane of every entry; (entries,) each.
         """
         found, group = distinct(self["row"], self.is_transfer())
-        order = np.argsort(group, kind="stable")
+        order = np.argsort(group, kind="stable").astype(np.int32)
         ends = np.cumsum(np.bincount(group, minlength=len(found)))[:-1]
-        lanes = self["lane"].copy()
+        lanes = self.take("lane").copy()
         rows = list(self.rows)
         for (row, _), members in zip(found, np.split(order, ends), strict=True):
             if rows[row].kind is not RowKind.SYNC:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def assign_lanes(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+def assign_lanes(
+    start_ns: NDArray[np.signedinteger[Any]], dur_ns: NDArray[np.signedinteger[Any]]
+) -> NDArray[np.signedinteger[Any]]:
     """First-fit lanes in order of the starts: on one lane, each ends before the next begins.
 
     Args:

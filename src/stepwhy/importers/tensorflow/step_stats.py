@@ -115,23 +115,16 @@ class Pieces:
         self._stats = top if is_stats else self._inside(top, _STATS)
         graphs = [] if is_stats else self._inside(top, _GRAPH)
         graphs += [] if is_stats else self._inside(self._inside(top, _FUNCTION), _INNER)
-        self.graphs = _Parsed(data, "GraphDef", [c for g in graphs for c in self._cuts(g)])
+        self.graphs = _Parsed(data, "GraphDef", [c for g in graphs for c in self._cuts(g)[0]])
         if graphs and not self.graphs:
             self.graphs = _Parsed(data, "GraphDef", [(0, 0)])  # without a node, it is one still
 
     def devices(self) -> Iterator[Device]:
         """The devices of the step statistics."""
         for span in self._inside(self._stats, _INNER):
-            cuts = self._cuts(span)
-            yield Device(self._name(span), _Parsed(self._data, "DeviceStepStats", cuts))
-
-    def _name(self, device: _Span) -> bytes:
-        """The last name that is given, as protobuf has it."""
-        name = b""
-        for field in self._fields(device):
-            if field.number == _INNER and field.is_message and field.end <= device.end:
-                name = self._data[field.start : field.end]
-        return name
+            cuts, last = self._cuts(span)
+            name = b"" if last is None else self._data[last.start : last.end]
+            yield Device(name, _Parsed(self._data, "DeviceStepStats", cuts))
 
     def _inside(self, spans: Iterable[_Span], number: int) -> list[_Span]:
         """The messages in a field of messages."""
@@ -142,18 +135,24 @@ class Pieces:
             if field.number == number and field.is_message
         ]
 
-    def _cuts(self, span: _Span) -> list[Cut]:
-        """Where the pieces of a message lie, of whole fields each."""
+    def _cuts(self, span: _Span) -> tuple[list[Cut], Field | None]:
+        """Where the pieces of a message lie, of whole fields each, and its last field 1.
+
+        In the statistics of a device that is its name.
+        """
         cuts, begin, end = [], span.start, span.start
+        last = None
         for field in self._fields(span):
             if field.end > span.end:
                 break
             end = field.end
+            if field.number == _INNER and field.is_message:
+                last = field
             if end - begin >= _PIECE:
                 cuts.append((begin, end))
                 let_go(self._data, begin, end)
                 begin = end
-        return [*cuts, (begin, end)] if end > begin else cuts
+        return ([*cuts, (begin, end)] if end > begin else cuts), last
 
     def _fields(self, span: _Span) -> Iterator[Field]:
         """The fields of a message; only the last one of a torn message may end behind it."""

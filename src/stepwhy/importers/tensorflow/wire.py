@@ -59,7 +59,7 @@ def dig(data: bytes, *path: int) -> Iterator[bytes]:
             yield from dig(data[field.start : field.end], *path[1:])
 
 
-def integer(data: bytes, field: Field) -> int | None:
+def integer(data: Data, field: Field) -> int | None:
     """Value of a varint field; None where it is another one or torn."""
     value = _read_varint(data, field.start, len(data))
     is_whole = value is not None and not field.is_message and value[1] == field.end
