@@ -185,6 +185,37 @@ def test_capture_modules_import_only_what_every_job_has(path):
     assert foreign == []
 
 
+def made_when_imported(source):
+    """What a module makes when it is imported that takes much longer than to read its code."""
+    tree = ast.parse(source)
+    if "dataclasses" in module_level_imports(source):
+        yield "dataclass"
+    inside = [n for n in tree.body if not isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    for node in (node for top in inside for node in ast.walk(top)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+            yield "expression"
+
+
+def test_what_takes_long_to_make_is_seen():
+    source = "import re\nfrom dataclasses import dataclass\nTABLE = {1: re.compile('a')}\n"
+    assert list(made_when_imported(source)) == ["dataclass", "expression"]
+    assert list(made_when_imported("def f():\n    return re.compile('a')\n")) == []
+
+
+# The readers still make some; what observes a training has nothing else to make them of.
+MAY_MAKE_THEM = ("capture", "importers", "native")
+
+
+def test_modules_are_imported_in_no_time():
+    made = {
+        str(path.relative_to(ROOT)): found
+        for path in sorted((ROOT / "src/stepwhy").rglob("*.py"))
+        if path.relative_to(ROOT / "src/stepwhy").parts[0] not in MAY_MAKE_THEM
+        and (found := list(made_when_imported(path.read_text())))
+    }
+    assert made == {}, "use msgspec.Struct, and stepwhy.patterns.regex"
+
+
 # --- The installed package ---
 
 

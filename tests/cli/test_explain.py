@@ -54,8 +54,18 @@ def test_a_kineto_trace_is_explained_without_what_it_does_not_need(trace):
     assert {"stepwhy.importers.kineto", "numpy"} <= set(loaded)
     others = {"numpy.ma", "rich", "jinja2", "pyarrow", "sqlite3", "google.protobuf", "fsspec"}
     assert not others & set(loaded)
+    assert not {"glob", "gzip", "zipfile", "importlib.metadata", "asyncio"} & set(loaded)
     formats = {"rocprof", "megascan", "nsys", "nvprof", "xplane", "exported", "store"}
     assert not {f"stepwhy.importers.{name}" for name in formats} & set(loaded)
+    ours = {name for name in loaded if name.startswith("stepwhy.")}
+    commands = {"stepwhy.cli", "stepwhy.cli.explain", "stepwhy.cli.numpy_alone"}
+    assert {n for n in ours if n.startswith("stepwhy.cli")} == commands | {"stepwhy.cli.progress"}
+    assert {n for n in ours if n.startswith("stepwhy.report")} == {
+        "stepwhy.report",
+        "stepwhy.report.json",
+    }
+    rare = {"remote", "remote_inputs", "zip_archives", "refusals", "run_directory", "profile"}
+    assert not {f"stepwhy.engine.{name}" for name in rare} & ours
 
 
 def test_html_is_one_file(trace, tmp_path):
