@@ -2,6 +2,7 @@
 
 from tests.passes.timeline import MS, Timeline
 
+from stepwhy.passes import devices
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, DeviceKind, Kind
 
@@ -23,6 +24,17 @@ def test_totals_are_unions_and_kernel_time_is_a_sum():
     assert (gpu.communication_ns, gpu.exposed_communication_ns) == (8 * MS, 5 * MS)
     assert (gpu.h2d_ns, gpu.h2d_bytes) == (6 * MS, 150)
     assert (gpu.d2h_ns, gpu.d2h_bytes) == (1 * MS, 7)
+
+
+def test_totals_are_those_of_all_pieces(monkeypatch):
+    line = Timeline()
+    for start in (0, 4, 20, 21, 40, 60):
+        line.add(line.stream(), Kind.KERNEL, start, start + 10)
+        line.add(line.stream(number=8), Kind.KERNEL, start + 3, start + 5)
+    whole = Facts(line.trace()).totals
+    monkeypatch.setattr(devices, "_PIECE", 3)
+    assert Facts(line.trace()).totals == whole
+    assert whole[0].busy_ns == (14 + 11 + 10 + 10) * MS
 
 
 def test_sizes_that_are_not_recorded_are_not_zero():

@@ -194,3 +194,22 @@ def inherited(parent, own, null):
     for above, value in zip(parent, own, strict=True):
         values.append(values[above] if value == null and above != NO_PARENT else value)
     return values
+
+
+@pytest.mark.usefixtures("kernels")
+@FEW
+@given(trees, st.sampled_from(["a", "ab"]), st.data())
+def test_kernels_find_the_innermost_time_as_the_slower_way_does(rows, tracks, data):
+    trace = traced(rows)
+    nesting = nest(trace)
+    asked = [data.draw(st.booleans()) and trace_name(trace, i) in tracks for i in range(len(rows))]
+    slowly = innermost_time(trace, nesting, np.array(asked, dtype=bool))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting_pass, "_MANY", 0)
+        found = innermost_time(trace, nesting, np.array(asked, dtype=bool))
+    assert found.starts.tolist() == slowly.starts.tolist()
+    assert found.ends.tolist() == slowly.ends.tolist()
+
+
+def trace_name(trace, row):
+    return trace.string(trace.tracks.name[trace.slices.track[row]])

@@ -2,6 +2,7 @@
 
 from tests.passes.timeline import MS, Timeline
 
+from stepwhy.passes import ops
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 
@@ -25,6 +26,17 @@ def test_operations_are_summed_by_name_device_and_kind():
     assert table["mm", "host"].bytes is None
     assert table["gemm", "GPU:0"].total_ns == 20 * MS
     assert table["gemm", "GPU:1"].total_ns == 5 * MS
+
+
+def test_the_table_is_that_of_all_pieces(monkeypatch):
+    line = Timeline().steps(0, 100)
+    for i in range(9):
+        line.add(line.thread(), Kind.OP, 10 * i, 10 * i + 5, name=f"op {i % 2}")
+        line.copy(10 * i, 10 * i + i, size=i)
+    whole = Facts(line.trace()).ops
+    monkeypatch.setattr(ops, "_PIECE", 2)
+    assert Facts(line.trace()).ops == whole
+    assert [row.count for row in whole] == [9, 5, 4]
 
 
 def test_the_largest_self_time_comes_first():

@@ -31,6 +31,7 @@ def test_strings_where():
 
 def test_ends():
     assert build().end_ns.tolist() == [9, 4, 5]
+    assert build().last_end_ns == 9
 
 
 def test_an_empty_table_has_every_column():

@@ -205,7 +205,7 @@ def _mean_bytes(facts: Facts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) 
 
 def _totals(facts: Facts) -> TraceTotals:
     slices = facts.trace.slices
-    span = int(facts.trace.end_ns.max() - slices.start_ns.min()) if len(slices) else 0
+    span = facts.trace.last_end_ns - int(slices.start_ns.min()) if len(slices) else 0
     return TraceTotals(span, tuple(_total(t) for t in facts.totals))
 
 

@@ -27,6 +27,7 @@ KERNELS: dict[str, Entry] = {
     "merge_rows": Entry("slice_rows", 1),
     "hang_slices": Entry("slice_rows", 1),
     "without_children": Entry("slice_rows", 3),
+    "innermost_time": Entry("innermost", 1),
     "inherit_halves": Entry("slice_rows", 4),
     "inherit_bytes": Entry("slice_rows", 4),
 }

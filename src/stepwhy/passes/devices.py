@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.nesting import Nesting
     from stepwhy.trace import Trace
 
+# Slices that are joined at a time.
+_PIECE = 1 << 16
 HOST_DEVICE = -1
 """Index of the device that stands for the host where a CPU-only trace names none."""
 
@@ -51,7 +53,10 @@ class Activity(msgspec.Struct, frozen=True):
 
 def intervals_of(trace: Trace, rows: NDArray[np.int64]) -> Intervals:
     """The union of some slices."""
-    return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
+    if len(rows) <= _PIECE:
+        return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
+    pieces = (rows[first : first + _PIECE] for first in range(0, len(rows), _PIECE))
+    return Intervals.union([intervals_of(trace, piece) for piece in pieces])
 
 
 def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> list[Activity]:

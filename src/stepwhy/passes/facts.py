@@ -169,7 +169,7 @@ class Facts:
         """First start and last end of anything in the trace or its steps, ns."""
         slices, steps = self.trace.slices, self.steps
         starts = [*slices.start_ns[:1].tolist(), *steps.starts.tolist()]
-        ends = [int(self.trace.end_ns.max())] if len(slices) else []
+        ends = [self.trace.last_end_ns] if len(slices) else []
         return min(starts), max(ends + steps.ends.tolist())
 
     @cached_property

@@ -52,6 +52,8 @@ class Intervals(msgspec.Struct, frozen=True):
         first = np.empty(len(starts), dtype=bool)
         first[0] = True
         first[1:] = starts[1:] > reach[:-1]
+        if first.all():
+            return cls(starts, ends)
         last = np.append(first[1:], True)
         return cls(starts[first], reach[last])
 

@@ -182,13 +182,44 @@ def _bounds(first: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
 def innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
     """When, on any track, the innermost slice is one of the chosen.
 
-    Only where a slice is chosen and the one around it is not, or the other way round, something
-    begins or ends.
-
     Args:
         trace: The trace.
         nesting: Its call trees.
         chosen: Whether each slice is chosen; those on device streams are not; (slices,).
+    """
+    if not chosen.any():
+        return Intervals.empty()
+    kernel = native.kernel("innermost_time") if len(chosen) >= _MANY else None
+    if kernel is None:
+        return _innermost_time(trace, nesting, chosen)
+    return Intervals.of(*_innermost_by(kernel, trace, nesting, chosen))
+
+
+def _innermost_by(
+    kernel: Kernel, trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]
+) -> tuple[Times, Times]:
+    """As `innermost_time`, starts and ends of each track, by the kernel of the same name."""
+    slices, tracks = trace.slices, len(trace.tracks)
+    given = (slices.start_ns, slices.dur_ns, slices.track, nesting.parent, chosen)
+    columns = [np.ascontiguousarray(column) for column in given]
+    cuts = nesting.cut, nesting.cut_end_ns
+    count = 0
+    for _ in range(2):  # the first time to know how much room they need
+        found = np.empty((2, count), dtype=np.int64)
+        # Of each track whether it is looked at, its innermost slice, and what was found last.
+        states = np.tile(np.array([0, NO_PARENT, 0, NO_PARENT, 0]), (tracks, 1))
+        arrays = (*columns, *cuts, states, *found)
+        # The fields of the kernel, in its order.
+        fields = [len(chosen), len(cuts[0]), tracks, count, 0, *(a.ctypes.data for a in arrays)]
+        count = kernel(np.array(fields, dtype=np.int64).ctypes.data)
+    return found[0], found[1]
+
+
+def _innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
+    """As `innermost_time`, all slices at a time.
+
+    Only where a slice is chosen and the one around it is not, or the other way round, something
+    begins or ends.
     """
     around = taken(chosen, nesting.parent) & (nesting.parent != NO_PARENT)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.passes.grouping import numbered
-from stepwhy.passes.sums import sums_of
+from stepwhy.passes.sums import LARGEST, sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _LISTED = (Kind.OP, Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET, Kind
 # Where the breakdown explains nothing, the table says how long what was waited for.
 _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
+# Operations that are added up at a time.
+_PIECE = 1 << 17
 
 
 class OpRow(msgspec.Struct, frozen=True):
@@ -58,15 +60,26 @@ def op_table(
         phases: Phase of every slice; (slices,).
         is_steady: Whether each slice starts in a steady step; (slices,).
     """
-    slices, tracks = trace.slices, trace.tracks
     rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
-    if not len(rows):
-        return []
-    device = np.where(tracks.role == Role.HOST_THREAD, NULL, tracks.device)[slices.track[rows]]
-    keys, group = _groups(slices.name[rows], device, phases[rows], slices.kind[rows])
-    sums = _sums(trace, nesting, rows, group, len(keys))
-    table = [_row(trace, key, of) for key, of in zip(keys.tolist(), sums, strict=True)]
+    sums: dict[tuple[int, ...], list[int]] = {}
+    for first in range(0, len(rows), _PIECE):
+        piece = rows[first : first + _PIECE]
+        keys, group = _keys(trace, phases, piece)
+        parts = zip(keys.tolist(), _sums(trace, nesting, piece, group, len(keys)), strict=True)
+        for key, part in parts:
+            known = sums.get(tuple(key), [0] * len(part))
+            sums[tuple(key)] = [min(a + b, LARGEST) for a, b in zip(known, part, strict=True)]
+    table = [_row(trace, key, sums[key]) for key in sorted(sums)]
     return sorted(table, key=lambda r: (-r.self_ns, r.name))
+
+
+def _keys(
+    trace: Trace, phases: NDArray[np.int8], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Name, device, phase and kind of operations, as `_groups` does."""
+    slices, tracks = trace.slices, trace.tracks
+    device = np.where(tracks.role == Role.HOST_THREAD, NULL, tracks.device)[slices.track[rows]]
+    return _groups(slices.name[rows], device, phases[rows], slices.kind[rows])
 
 
 def _listed(trace: Trace) -> tuple[Kind, ...]:
@@ -109,7 +122,7 @@ def _sums(
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:
+def _row(trace: Trace, key: tuple[int, ...], sums: list[int]) -> OpRow:
     name, device, phase, kind = key
     count, total_ns, self_ns, size, sized = sums
     where = "host" if device == NULL else trace.string(int(trace.devices.name[device]))

@@ -170,7 +170,7 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
     slices = trace.slices
     if not len(slices):
         return _one_step(0, 0, 0.0, "Nothing was recorded.")
-    start, end = int(slices.start_ns.min()), int(trace.end_ns.max())
+    start, end = int(slices.start_ns.min()), trace.last_end_ns
     if "whole-step" in trace.meta.signals:
         return _one_step(start, end, 0.8, "The trace holds one run of the graph: it is the step.")
     note = "No step marker and nothing that repeats: the whole trace is treated as one step."

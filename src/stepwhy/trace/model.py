@@ -129,6 +129,13 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         ends: NDArray[np.int64] = self.slices.start_ns + self.slices.dur_ns
         return ends
 
+    @property
+    def last_end_ns(self) -> int:
+        """When the last slice has ended, of at least one, ns."""
+        starts, durations = self.slices.start_ns, self.slices.dur_ns
+        parts = [slice(first, first + _PIECE) for first in range(0, len(starts), _PIECE)]
+        return max(int((starts[part] + durations[part]).max()) for part in parts)
+
     def ends(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """End of some slices, shape (rows,), ns."""
         ends: NDArray[np.int64] = self.slices.start_ns[rows]
@@ -147,6 +154,8 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         return rows
 
 
+# Slices that are looked at at a time.
+_PIECE = 1 << 16
 # More values than this are looked up faster in a sorted table than compared one by one.
 _FEW = 16
 
