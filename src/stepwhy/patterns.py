@@ -23,12 +23,12 @@ class _Regex:
     """Stands for an expression, and holds those of its methods that were used."""
 
     def __init__(self, text: str | bytes, flags: int) -> None:
-        self._text = text
+        self.pattern = text
         self._flags = flags
 
     @cached_property
     def _compiled(self) -> re.Pattern[Any]:
-        return re.compile(self._text, self._flags)
+        return re.compile(self.pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
         """An attribute of the expression, from then on one of this object."""
