@@ -276,6 +276,24 @@ def test_a_rhythm_of_few_names_among_many_is_none():
     assert steps_of(line).source == "whole-trace"
 
 
+def test_equal_layers_of_one_step_are_no_steps_on_the_host_either():
+    line = Timeline()
+    calls = ["aten::conv2d", "aten::relu_"] * 13 + ["aten::linear"]
+    for i, name in enumerate(calls):
+        line.add(line.thread(), Kind.OP, i, i + 1, name=name)
+    assert steps_of(line).source == "whole-trace"
+
+
+def test_an_optimizer_that_steps_less_often_belies_a_rhythm():
+    line = Timeline()
+    for i, name in enumerate(["aten::linear", "aten::relu"] * 6):
+        line.add(line.thread(), Kind.OP, i, i + 1, name=name)
+    assert steps_of(line).source == "periodicity"
+    optimizer = {"name": "Optimizer.step#Adam.step", "phase": int(Phase.OPTIMIZER)}
+    line.add(line.thread(), Kind.FRAMEWORK, 12, 13, **optimizer)
+    assert steps_of(line).source == "whole-trace"
+
+
 def test_only_the_outermost_of_nested_calls_sets_the_rhythm():
     line = Timeline()
     for at in (0, 10, 20):

@@ -34,9 +34,11 @@ _AGREEMENT = 0.3
 _WILDEST = 0.5
 # One kernel in a loop is no training step; at least so many names must agree.
 _FEWEST_KERNELS = 3
-# In a step of many equal layers most kernels run once per layer, but many others, of the loss and
-# the optimizer, once or a few times; in a loop of steps hardly any runs in fewer than all of them.
+# In a step of many equal layers most calls and kernels run once per layer, but many others, of the
+# loss and the optimizer, once or a few times; in a loop of steps hardly any run in fewer than all.
 _MOST_RARER = 0.1
+# The host also does what comes before and after a loop.
+_MOST_RARER_CALLS = 0.3
 # Letters of a name that a sentence has room for.
 _LONGEST_NAME = 80
 
@@ -74,15 +76,20 @@ def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | No
 
 def _by_optimizer(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
     """Iterations end with `Optimizer.step`; the first begins where the thread's record does."""
-    slices = trace.slices
-    kind = rows[(slices.kind[rows] == Kind.FRAMEWORK) & (slices.phase[rows] == Phase.OPTIMIZER)]
-    steps = kind[[".step" in trace.string(slices.name[r]) for r in kind]] if len(kind) else kind
-    steps = _outermost(steps, nesting)
+    slices, steps = trace.slices, _optimizer_steps(trace, rows, nesting)
     if len(steps) < _FEWEST_REPEATS or _several_per_batch(trace, rows, nesting, len(steps)):
         return None
     ends = trace.ends(steps)
     starts = np.concatenate([[slices.start_ns[rows].min()], ends[:-1]])
     return Period(starts, ends, 0.9, "Steps are told by the calls of the optimizer.")
+
+
+def _optimizer_steps(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> NDArray[np.int64]:
+    """Calls of an optimizer's step among some slices."""
+    slices = trace.slices
+    kind = rows[(slices.kind[rows] == Kind.FRAMEWORK) & (slices.phase[rows] == Phase.OPTIMIZER)]
+    steps = kind[[".step" in trace.string(slices.name[r]) for r in kind]] if len(kind) else kind
+    return _outermost(steps, nesting)
 
 
 def _several_per_batch(trace: Trace, rows: NDArray[np.int64], nesting: Nesting, steps: int) -> bool:
@@ -107,7 +114,11 @@ def _by_input(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period
 def _by_agreement(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
     """The count that most distinct outermost names share; its first name in time is the anchor."""
     calls = among(trace.slices.kind[rows], (Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION))
-    return _agreed(trace, rows, _outermost(rows[calls], nesting))
+    top = _outermost(rows[calls], nesting)
+    period = _agreed(trace, rows, top)
+    if period is None or 0 < len(_optimizer_steps(trace, rows, nesting)) < len(period.starts):
+        return None
+    return period if _share_of_rarer(trace, top, period) < _MOST_RARER_CALLS else None
 
 
 def _by_kernels(trace: Trace) -> Period | None:
@@ -125,15 +136,22 @@ def _by_kernels(trace: Trace) -> Period | None:
 
 
 def _is_whole_loop(trace: Trace, rows: NDArray[np.int64], period: Period) -> bool:
-    """Whether kernels that repeat make up iterations of training, not layers of one of them.
+    """Whether kernels that repeat make up iterations of training, not layers of one of them."""
+    counts = _counts(trace, rows, period)
+    enough = int((counts == len(period.starts)).sum()) >= _FEWEST_KERNELS
+    return enough and _share_of_rarer(trace, rows, period) <= _MOST_RARER
 
-    What ran before the first iteration set it up, and says nothing about that.
-    """
+
+def _share_of_rarer(trace: Trace, rows: NDArray[np.int64], period: Period) -> float:
+    """Share of the names that occur in fewer than all iterations, as many of one step do."""
+    return float((_counts(trace, rows, period) < len(period.starts)).mean())
+
+
+def _counts(trace: Trace, rows: NDArray[np.int64], period: Period) -> NDArray[np.int64]:
+    """How often each name occurs from the first iteration on; what ran before set it up."""
     inside = rows[trace.slices.start_ns[rows] >= period.starts[0]]
-    _, counts = np.unique(trace.slices.name[inside], return_counts=True)
-    repeats = len(period.starts)
-    enough = int((counts == repeats).sum()) >= _FEWEST_KERNELS
-    return enough and float((counts < repeats).mean()) <= _MOST_RARER
+    counts: NDArray[np.int64] = np.unique(trace.slices.name[inside], return_counts=True)[1]
+    return counts
 
 
 def _agreed(trace: Trace, rows: NDArray[np.int64], top: NDArray[np.int64]) -> Period | None:
