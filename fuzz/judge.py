@@ -116,7 +116,7 @@ class Judge:
             kind, what, details = _refusal(error)
         except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
             kind, what, details = "failed", _place(error), traceback.format_exc()
-        return _read_bytes(source), kind, what, details
+        return source.size if source is not None else 0, kind, what, details
 
     def _explained(self, source: Source, path: Path) -> tuple[str, str, str]:
         """Kind, what and details of a file that could be opened."""
@@ -166,11 +166,6 @@ def _difference(expected: Trace | str, read: Trace | str) -> str:
         said = [v if isinstance(v, str) else "a trace" for v in (expected, read)]
         return "" if expected == read else f"what it is: {said[0]} or {said[1]}"
     return next(differences(expected, read), "")
-
-
-def _read_bytes(source: Source | None) -> int:
-    """Size of what was read: to ask a source for its data would read what nobody asked for."""
-    return len(vars(source).get("data", b"")) if source is not None else 0
 
 
 def _refusal(error: StepwhyError) -> tuple[str, str, str]:

@@ -1,5 +1,6 @@
 """A short run over damaged inputs of all formats, and what it takes for granted."""
 
+import gzip
 import json
 import os
 import sqlite3
@@ -201,6 +202,14 @@ def test_a_diagnosis_that_fails_is_not_overlooked(outcome_of, monkeypatch):
     monkeypatch.setattr("stepwhy.diagnoses.dominant_op.diagnose", diagnose)
     outcomes = [outcome_of(files).what for files in seeds("kineto")]
     assert "diagnosis dominant-op failed" in outcomes
+
+
+def test_an_input_is_as_large_as_what_it_unpacks_to(outcome_of, monkeypatch):
+    ((name, data),) = seeds("chrome_trace")[0].items()
+    padded = data + bytes(1 << 20)
+    for unwatched in (1 << 26, 1 << 18):  # in memory; in a mapped file
+        monkeypatch.setattr("stepwhy.engine.bytes._UNWATCHED", unwatched)
+        assert outcome_of({f"{name}.gz": gzip.compress(padded)}).size_bytes == len(padded)
 
 
 def test_more_time_for_more_bytes():
