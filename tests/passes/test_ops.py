@@ -7,8 +7,12 @@ from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 
 
+def ops_of(trace):
+    return Facts(trace).ops.largest(100)
+
+
 def rows_of(line):
-    return {(r.name, r.device): r for r in Facts(line.trace()).ops}
+    return {(r.name, r.device): r for r in ops_of(line.trace())}
 
 
 def test_operations_are_summed_by_name_device_and_kind():
@@ -33,9 +37,9 @@ def test_the_table_is_that_of_all_pieces(monkeypatch):
     for i in range(9):
         line.add(line.thread(), Kind.OP, 10 * i, 10 * i + 5, name=f"op {i % 2}")
         line.copy(10 * i, 10 * i + i, size=i)
-    whole = Facts(line.trace()).ops
+    whole = ops_of(line.trace())
     monkeypatch.setattr(ops, "_PIECE", 2)
-    assert Facts(line.trace()).ops == whole
+    assert ops_of(line.trace()) == whole
     assert [row.count for row in whole] == [9, 5, 4]
 
 
@@ -43,7 +47,29 @@ def test_the_largest_self_time_comes_first():
     line = Timeline().steps(0, 100)
     line.add(line.thread(), Kind.OP, 0, 50, name="outer")
     line.add(line.thread(), Kind.OP, 1, 49, name="inner")
-    assert [r.name for r in Facts(line.trace()).ops] == ["inner", "outer"]
+    assert [r.name for r in ops_of(line.trace())] == ["inner", "outer"]
+
+
+def test_of_each_device_the_largest_are_kept():
+    line = Timeline(unit_ns=1).steps(0, 1000)
+    for device in ("GPU:0", "GPU:1"):
+        stream = line.stream(device)
+        for number, dur_ns in enumerate((5, 9, 7, 9, 7)):
+            start_ns = 100 * number
+            line.add(stream, Kind.KERNEL, start_ns, start_ns + dur_ns, name=f"k{number}")
+    line.add(line.thread(), Kind.OP, 0, 1, name="op")
+    table = Facts(line.trace()).ops
+    assert len(table) == 11
+    kept = [(r.name, r.device, r.self_ns) for r in table.largest(3)]
+    assert kept == [
+        ("k1", "GPU:0", 9),
+        ("k1", "GPU:1", 9),
+        ("k3", "GPU:0", 9),
+        ("k3", "GPU:1", 9),
+        ("k2", "GPU:0", 7),
+        ("k2", "GPU:1", 7),
+        ("op", "host", 1),
+    ]
 
 
 def test_warm_up_and_what_lies_between_steps_are_left_out():
@@ -56,14 +82,14 @@ def test_warm_up_and_what_lies_between_steps_are_left_out():
     line.add(main, Kind.OP, 211, 212, name="op after the last step")
     facts = Facts(line.trace())
     assert facts.steps.warm_up == 1
-    assert [(r.name, r.count) for r in facts.ops] == [("op of a step", 2)]
+    assert [(r.name, r.count) for r in facts.ops.largest(100)] == [("op of a step", 2)]
 
 
 def test_sums_of_absurd_times_stay_exact():
     line = Timeline(unit_ns=1).steps(0, 2**62)
     for number in range(3):
         line.add(line.thread(f"thread {number}"), Kind.OP, 1, 2**61 + 8, name="op")
-    (op,) = Facts(line.trace()).ops
+    (op,) = ops_of(line.trace())
     assert op.total_ns == 3 * (2**61 + 7)
 
 
@@ -71,15 +97,15 @@ def test_where_there_is_nothing_else_ranges_stand_for_operations():
     line = Timeline().steps(0, 100)
     for at, kind in enumerate((Kind.ANNOTATION, Kind.PYTHON, Kind.WAIT, Kind.OTHER)):
         line.add(line.thread(), kind, 10 * at, 10 * at + 5)
-    assert Facts(line.trace()).ops == []
-    limited = Facts(line.trace(limit="why")).ops
+    assert ops_of(line.trace()) == []
+    limited = ops_of(line.trace(limit="why"))
     assert [r.name for r in limited] == ["OTHER", "WAIT"]
-    named = Facts(line.trace(limit="why", signals=frozenset({"ranges"}))).ops
+    named = ops_of(line.trace(limit="why", signals=frozenset({"ranges"})))
     assert [r.name for r in named] == ["ANNOTATION", "OTHER", "PYTHON", "WAIT"]
 
 
 def test_annotations_and_markers_are_no_operations():
     line = Timeline().steps(0, 100)
     line.add(line.thread(), Kind.ANNOTATION, 0, 5)
-    assert Facts(line.trace()).ops == []
-    assert Facts(Timeline().trace()).ops == []
+    assert ops_of(line.trace()) == []
+    assert ops_of(Timeline().trace()) == []

@@ -41,6 +41,8 @@ from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepwhy.passes.breakdown import Partition
     from stepwhy.passes.devices import Activity
     from stepwhy.passes.facts import Facts
@@ -65,6 +67,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     """
     findings = run_all(facts)
     verdict = decide(facts)
+    ops = _ops(facts)
     devices = tuple(
         _device(facts, a, p) for a, p in zip(facts.activities, facts.device_partitions, strict=True)
     )
@@ -77,10 +80,10 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         devices=devices,
         parallel=None if verdict.bound_by == "unknown" else parallel_use(devices, facts.wall_ns),
         trace=_totals(facts),
-        ops=_ops(facts),
+        ops=ops,
         findings=findings,
         stepwhy=__version__,
-        notes=_notes(facts),
+        notes=_notes(facts, ops),
         host=host_load(facts.sampled),
         events=find_events(facts.trace),
         pipelines=find_pipelines(facts.trace, steady_span(facts)),
@@ -214,29 +217,23 @@ def _total(totals: Totals) -> DeviceTotal:
 
 
 def _ops(facts: Facts) -> tuple[Op, ...]:
-    taken: Counter[str] = Counter()
-    ops = []
-    for row in facts.ops:
-        taken[row.device] += 1
-        if taken[row.device] > _OPS_PER_DEVICE:
-            continue
-        ops.append(
-            Op(
-                name=row.name,
-                device=row.device,
-                phase=row.phase.name.lower(),
-                count=round(row.count / max(facts.steady_count, 1), 2),
-                total_ns=facts.mean_ns(row.total_ns),
-                self_ns=facts.mean_ns(row.self_ns),
-                bytes=None if row.bytes is None else facts.mean_ns(row.bytes),
-            )
+    return tuple(
+        Op(
+            name=row.name,
+            device=row.device,
+            phase=row.phase.name.lower(),
+            count=round(row.count / max(facts.steady_count, 1), 2),
+            total_ns=facts.mean_ns(row.total_ns),
+            self_ns=facts.mean_ns(row.self_ns),
+            bytes=None if row.bytes is None else facts.mean_ns(row.bytes),
         )
-    return tuple(ops)
+        for row in facts.ops.largest(_OPS_PER_DEVICE)
+    )
 
 
 def _longest(facts: Facts) -> tuple[str, ...]:
     """Where to begin in a record that explains nothing: what takes longest in it."""
-    first = facts.ops[:_NAMED]
+    first = facts.ops.largest(_NAMED)[:_NAMED]
     if not facts.trace.meta.limit or not first:
         return ()
     named = ", ".join(
@@ -249,8 +246,8 @@ def _longest(facts: Facts) -> tuple[str, ...]:
     return (f"Longest {when}, without what was timed inside of it: {named}.",)
 
 
-def _notes(facts: Facts) -> tuple[str, ...]:
-    left_out = sum(r for r in Counter(r.device for r in facts.ops).values()) - len(_ops(facts))
+def _notes(facts: Facts, ops: Sequence[Op]) -> tuple[str, ...]:
+    left_out = len(facts.ops) - len(ops)
     told = host_notes(host_load(facts.sampled))
     notes = (*note_of_changes(facts), *_longest(facts), *facts.trace.meta.notes, *told)
     if left_out > 0:

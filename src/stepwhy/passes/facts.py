@@ -19,7 +19,7 @@ from stepwhy.passes.launches import NO_CALL, Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.memory import memory_uses
 from stepwhy.passes.observed import Observed, find_observed, rescale
-from stepwhy.passes.ops import OpRow, op_table
+from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
 from stepwhy.passes.steps import StepTable, find_steps
@@ -257,8 +257,8 @@ class Facts:
         return find_phases(self.trace, self.threads, self.nesting, self.launches)
 
     @cached_property
-    def ops(self) -> list[OpRow]:
-        """Operations over the steady steps, largest self time first."""
+    def ops(self) -> OpTable:
+        """Operations over the steady steps."""
         return op_table(self.trace, self.nesting, self.phases, self.is_steady)
 
     @cached_property

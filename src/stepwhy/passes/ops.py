@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.passes.grouping import numbered
-from stepwhy.passes.sums import LARGEST, sums_of
-from stepwhy.trace import NULL, Kind, Phase, Role
+from stepwhy.passes.grouping import distinct, numbered
+from stepwhy.passes.sums import sums_of
+from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,10 +49,56 @@ class OpRow(msgspec.Struct, frozen=True):
     bytes: int | None
 
 
+class OpTable(msgspec.Struct, frozen=True):
+    """All operations over the steady steps, of which there may be as many as names.
+
+    Args:
+        trace: The trace.
+        keys: Name, device, phase and kind of each; (operations, 4).
+        sums: Count, total, self, bytes and number of known sizes of each; (5, operations).
+    """
+
+    trace: Trace
+    keys: NDArray[np.int64]
+    sums: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many operations there are."""
+        return len(self.keys)
+
+    def largest(self, most: int) -> list[OpRow]:
+        """The operations with the largest self time, largest first.
+
+        Args:
+            most: How many of each device, at most.
+        """
+        found = [row for devices in self._devices() for row in self._largest_on(devices, most)]
+        return sorted(found, key=_by_self_time)
+
+    def _devices(self) -> list[list[int]]:
+        """Rows of `devices`, or NULL, that have one name."""
+        by_name: dict[str, list[int]] = {}
+        for device in distinct(self.keys[:, 1]).tolist():
+            by_name.setdefault(_device_name(self.trace, device), []).append(device)
+        return list(by_name.values())
+
+    def _largest_on(self, devices: list[int], most: int) -> list[OpRow]:
+        places = np.flatnonzero(among(self.keys[:, 1], devices))
+        self_ns = self.sums[2, places]
+        if len(places) > most:
+            places = places[self_ns >= np.partition(self_ns, -most)[-most]]
+        rows = zip(self.keys[places].tolist(), self.sums[:, places].T.tolist(), strict=True)
+        return sorted((_row(self.trace, *row) for row in rows), key=_by_self_time)[:most]
+
+
+def _by_self_time(row: OpRow) -> tuple[int, str]:
+    return -row.self_ns, row.name
+
+
 def op_table(
     trace: Trace, nesting: Nesting, phases: NDArray[np.int8], is_steady: NDArray[np.bool_]
-) -> list[OpRow]:
-    """Operations in the steady steps, largest self time first.
+) -> OpTable:
+    """Operations in the steady steps.
 
     Args:
         trace: The trace.
@@ -61,16 +107,24 @@ def op_table(
         is_steady: Whether each slice starts in a steady step; (slices,).
     """
     rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
-    sums: dict[tuple[int, ...], list[int]] = {}
+    keys, sums = [np.empty((0, 4), dtype=np.int64)], [np.empty((5, 0), dtype=np.int64)]
     for first in range(0, len(rows), _PIECE):
         piece = rows[first : first + _PIECE]
-        keys, group = _keys(trace, phases, piece)
-        parts = zip(keys.tolist(), _sums(trace, nesting, piece, group, len(keys)), strict=True)
-        for key, part in parts:
-            known = sums.get(tuple(key), [0] * len(part))
-            sums[tuple(key)] = [min(a + b, LARGEST) for a, b in zip(known, part, strict=True)]
-    table = [_row(trace, key, sums[key]) for key in sorted(sums)]
-    return sorted(table, key=lambda r: (-r.self_ns, r.name))
+        found, group = _keys(trace, phases, piece)
+        keys.append(found)
+        sums.append(_sums(trace, nesting, piece, group, len(found)))
+    return OpTable(trace, *_united(np.concatenate(keys), np.hstack(sums)))
+
+
+def _united(
+    keys: NDArray[np.int64], sums: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Operations that stand there several times, added up."""
+    if not len(keys):
+        return keys, sums
+    one_each, group = _groups(*keys.T)
+    added = [sums_of(column, group, len(one_each)) for column in sums]
+    return one_each, np.array(added, dtype=np.int64)
 
 
 def _keys(
@@ -107,28 +161,26 @@ def _groups(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _sums(
     trace: Trace, nesting: Nesting, rows: NDArray[np.int64], group: NDArray[np.int64], groups: int
-) -> list[list[int]]:
-    """Count, total, self, bytes and number of known sizes per group."""
+) -> NDArray[np.int64]:
+    """Count, total, self, bytes and number of known sizes per group; (5, groups)."""
     sizes = trace.slices.bytes[rows]
     known = np.flatnonzero(sizes != NULL)
-    sizes = sizes[known]
     columns = (
-        np.bincount(group, minlength=groups).tolist(),
+        np.bincount(group, minlength=groups),
         sums_of(trace.slices.dur_ns[rows], group, groups),
         sums_of(nesting.self_ns[rows], group, groups),
-        sums_of(sizes, group[known], groups),
-        np.bincount(group[known], minlength=groups).tolist(),
+        sums_of(sizes[known], group[known], groups),
+        np.bincount(group[known], minlength=groups),
     )
-    return [list(row) for row in zip(*columns, strict=True)]
+    return np.array(columns, dtype=np.int64)
 
 
-def _row(trace: Trace, key: tuple[int, ...], sums: list[int]) -> OpRow:
+def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:
     name, device, phase, kind = key
     count, total_ns, self_ns, size, sized = sums
-    where = "host" if device == NULL else trace.string(int(trace.devices.name[device]))
     return OpRow(
         trace.string(name),
-        where,
+        _device_name(trace, device),
         Phase(phase),
         Kind(kind),
         count,
@@ -136,3 +188,7 @@ def _row(trace: Trace, key: tuple[int, ...], sums: list[int]) -> OpRow:
         self_ns,
         size if sized else None,
     )
+
+
+def _device_name(trace: Trace, device: int) -> str:
+    return "host" if device == NULL else trace.string(int(trace.devices.name[device]))
