@@ -27,11 +27,11 @@ TIMES = {
     "run_metadata": 15,
     "store": 30,
     "tf_timeline": 6,
-    "xplane": 5,
+    "xplane": 2.5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
 
-The least that was measured, on files of 40 to 100 MB: what is refused for it would not have worked.
+The least that was measured, on files of 40 to 300 MB: what is refused for it would not have worked.
 """
 
 # The file itself and its columns: what the most frugal importer that needs the whole file takes.

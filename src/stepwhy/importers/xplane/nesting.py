@@ -25,7 +25,7 @@ def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> Ints:
     """
     kernel = compiled.for_rows(len(line), "enclose_events")
     if kernel is None:
-        return _enclosing(_first_of_line(line), start_ns, start_ns + dur_ns).astype(np.int32)
+        return _enclosing(_first_of_line(line), start_ns, start_ns + dur_ns)
     outer = np.empty(len(line), dtype=np.int32)
     columns = (
         np.ascontiguousarray(line, dtype=np.int32),
@@ -55,8 +55,10 @@ def nearest(outer: Ints, holds: Bools) -> Ints:
 
 def _first_of_line(line: Ints) -> Ints:
     """Row of the first event on the same thread."""
-    first = np.flatnonzero(np.diff(line, prepend=-1))
-    return np.repeat(first, np.diff(first, append=len(line)))
+    is_first = np.ones(len(line), dtype=np.bool_)
+    is_first[1:] = line[1:] != line[:-1]
+    first = np.flatnonzero(is_first)
+    return np.repeat(first.astype(np.int32), np.diff(first, append=len(line)))
 
 
 def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
@@ -71,14 +73,16 @@ def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
         start_ns: Starts.
         end_ns: Ends.
     """
-    at = np.arange(len(first)) - 1
-    rows = np.flatnonzero(at >= first)
-    rows = rows[end_ns[at[rows]] <= start_ns[rows]]
+    at = np.arange(-1, len(first) - 1, dtype=np.int32)
+    is_over = at >= first
+    is_over[1:] &= end_ns[:-1] <= start_ns[1:]
+    rows = np.flatnonzero(is_over).astype(np.int32)
     while len(rows):
         at[rows] = at[at[rows]]
         rows = rows[at[rows] >= first[rows]]
         rows = rows[end_ns[at[rows]] <= start_ns[rows]]
-    return np.where(at >= first, at, -1)
+    at[at < first] = -1
+    return at
 
 
 def _nearest(outer: Ints, holds: Bools) -> Ints:
