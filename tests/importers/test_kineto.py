@@ -558,6 +558,19 @@ def test_negative_and_missing_times_are_counted():
     assert trace.health.events_read == trace.health.events_kept + trace.health.dropped
 
 
+def test_device_work_without_a_time_is_counted():
+    late = 1_615_207_264_505_000
+    work = {"pid": 0, "tid": 7, "args": {"device": 0, "stream": 7}}
+    trace = read_records(
+        x("cpu_op", "aten::mm", late, late + 9, pid=1, tid=1),
+        x("kernel", "gemm", 0, 0, **work),
+        x("kernel", "gemm", late + 5, late + 8, **work),
+    )
+    assert trace.slices.start_ns.tolist() == [1000 * late, 1000 * (late + 5)]
+    counted = {c.counter: c.count for c in trace.health.counters}
+    assert counted["unusable-time"] == 1
+
+
 def test_records_without_slices_are_no_kineto_trace():
     records = [{"ph": "i", "cat": "cpu_op", "name": "ProfilerStep#1", "ts": 1}]
     assert kineto.read(Source(dump(records, {}), "x")) is None

@@ -71,7 +71,7 @@ class _Rows:
         """Add the records of a batch."""
         is_slice = batch.phase == SLICE
         start_ns = batch.start_ns + self.offset_ns
-        rows = np.flatnonzero(is_slice & batch.timed)
+        rows = np.flatnonzero(is_slice & batch.timed & ~_is_unset(batch.start_ns, batch.dur_ns))
         self.facts.slices |= bool(is_slice.any())
         self.untimed += int(is_slice.sum()) - len(rows)
         group = self.slices.group(_take(batch.events, rows))
@@ -88,6 +88,7 @@ class _Rows:
         """Add what a sweep has read."""
         columns, told = swept.slices, swept.changes
         timed = usable(columns["start_ns"], columns["dur_ns"])
+        timed &= ~_is_unset(columns["start_ns"], columns["dur_ns"])
         rows = np.flatnonzero(timed)
         self.facts.slices |= len(timed) > 0
         self.untimed += len(timed) - len(rows)
@@ -137,6 +138,12 @@ class _Rows:
         self.others += len(rows) - arrows - metadata
         if not self.facts.device_hints:
             self.facts.device_hints = any(map(_hints_at_device, _take(batch.events, rows)))
+
+
+def _is_unset(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """What begins and ends at 0: device work of which the driver gave no time (kineto#109)."""
+    unset: NDArray[np.bool_] = (start_ns == 0) & (dur_ns == 0)
+    return unset
 
 
 def _take(events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> list[Event[KinetoArgs]]:
