@@ -14,12 +14,14 @@ import re
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.rocprof.document import read_processes
+from stepwhy.importers.rocprof.document import NOT_JSON, read_processes
+from stepwhy.importers.rocprof.lists import IrregularError, read_lists
 from stepwhy.importers.rocprof.rows import Rows
 from stepwhy.importers.rocprof.run import meta_of
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
+    from stepwhy.importers.rocprof.document import Document
     from stepwhy.importers.source import Source
     from stepwhy.trace import Trace
 
@@ -37,12 +39,17 @@ def read(source: Source) -> Trace | None:
     Raises:
         CorruptInputError: The file cannot be decoded, or holds not a single usable record.
     """
-    builder = TraceBuilder()
-    document = read_processes(source, builder.health)
+    try:
+        return _trace(source, read_lists(source), TraceBuilder())
+    except (IrregularError, *NOT_JSON):
+        builder = TraceBuilder()
+        return _trace(source, read_processes(source, builder.health), builder)
+
+
+def _trace(source: Source, document: Document, builder: TraceBuilder) -> Trace:
     rows = Rows(builder)
     for process in document.processes:
         rows.add_process(process)
-    rows.finish()
     if not rows.kinds:
         raise CorruptInputError(
             f"{source.origin} holds no kernel, copy or call that rocprofv3 has timed",

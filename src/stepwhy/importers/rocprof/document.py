@@ -15,12 +15,15 @@ from stepwhy.importers.chrome_json.torn import encodable
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health
 
 _KEY = "rocprofiler-sdk-tool"
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+LARGEST_ID = 2**62
+"""No id of a healthy file is as large."""
 T = TypeVar("T")
 
 
@@ -101,6 +104,40 @@ class Metadata(msgspec.Struct, gc=False):
     pid: int = NULL
 
 
+class Buffer:
+    """The records of one domain, a list of them at a time, as often as it is iterated.
+
+    Args:
+        parts: JSON lists, or lists of plain objects, that together are the domain's.
+        has_streams: Whether a record names a stream other than number 0; None where that is not
+            known.
+    """
+
+    def __init__(self, parts: Iterable[Any], *, has_streams: bool | None = None) -> None:
+        self._parts, self._has_streams = parts, has_streams
+        self.malformed = 0
+        """Of those that were iterated last, records that fit no layout."""
+
+    def __iter__(self) -> Iterator[list[Record]]:
+        """The records that fit the layout.
+
+        Raises:
+            DecodeError: A part is not JSON.
+        """
+        self.malformed = 0
+        for part in self._parts:
+            records, malformed = _items(part, Record)
+            self.malformed += malformed
+            yield records
+
+    def has_streams(self) -> bool:
+        """Whether streams were traced: where they were not, all of them are number 0."""
+        if self._has_streams is None:
+            handles = (r.stream_id for records in self for r in records if r.stream_id is not None)
+            self._has_streams = any(0 < h.handle < LARGEST_ID for h in handles)
+        return self._has_streams
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """What one process wrote.
@@ -113,7 +150,6 @@ class Process:
         messages: Text of every marker, by correlation id.
         buffers: Records by domain ('kernel_dispatch', 'hip_api', ...).
         counter_collections: Kernels that were recorded together with performance counters.
-        malformed: Records in the buffers that fit no layout.
     """
 
     pid: int
@@ -121,9 +157,8 @@ class Process:
     symbols: list[Symbol]
     kinds: list[KindNames]
     messages: dict[int, str]
-    buffers: dict[str, list[Record]]
+    buffers: dict[str, Buffer]
     counter_collections: int
-    malformed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,33 +170,48 @@ class Document:
 
 
 def read_processes(source: Source, health: Health) -> Document:
-    """Read every process of a file; counts the records read, and those that fit no layout.
+    """Read every process of a file.
 
     Raises:
         CorruptInputError: Nothing of the file can be decoded.
     """
     data, complete = source.data.removeprefix(b"\xef\xbb\xbf"), True
     try:
-        processes = [_process(e) for e in msgspec.json.decode(data, type=_Top).entries]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        entries, complete = _decode_forgiving(valid_text(data, health).decode(), source)
+        processes = decode_processes(data)
+        _check(processes)
+    except NOT_JSON:
+        entries, complete = _decode_forgiving(valid_text(data, health)[:].decode(), source)
         processes = [_process(e) for e in entries]
-    _count(processes, complete, health)
+    _count_torn(health, complete=complete)
     return Document(processes, complete)
 
 
-def _count(processes: list[Process], complete: bool, health: Health) -> None:
-    """Count the records read, and what is wrong with some of them."""
-    malformed = sum(p.malformed for p in processes)
-    usable = sum(len(records) for p in processes for records in p.buffers.values())
-    health.events_read += usable + malformed + sum(p.counter_collections for p in processes)
-    health.count(
-        "malformed-record",
-        "warning",
-        "Records whose fields have the wrong type were left out.",
-        count=malformed,
-        dropped=True,
-    )
+def decode_processes(data: bytes, lists: Mapping[str, Buffer] | None = None) -> list[Process]:
+    """The processes of a file that is JSON.
+
+    Args:
+        data: The file.
+        lists: Records that stand elsewhere, by the text that stands in their place.
+
+    Raises:
+        DecodeError, UnicodeDecodeError, RecursionError: It is not JSON.
+    """
+    return [_process(e, lists or {}) for e in msgspec.json.decode(data, type=_Top).entries]
+
+
+def _check(processes: list[Process]) -> None:
+    """See that the records are JSON.
+
+    Raises:
+        DecodeError: They are not.
+    """
+    for process in processes:
+        for buffer in process.buffers.values():
+            for _ in buffer:
+                pass
+
+
+def _count_torn(health: Health, *, complete: bool) -> None:
     if not complete:
         health.count(
             "json-truncated",
@@ -215,7 +265,7 @@ def _closed(text: str) -> str:
     return text[:end] + closing
 
 
-def _process(fields: Mapping[str, Any]) -> Process:
+def _process(fields: Mapping[str, Any], lists: Mapping[str, Buffer] | None = None) -> Process:
     """One process.
 
     Raises:
@@ -225,7 +275,6 @@ def _process(fields: Mapping[str, Any]) -> Process:
     metadata, _ = _items([_plain(fields.get("metadata"))], Metadata)
     messages, _ = _items(strings.get("marker_api"), Message)
     buffers = _fields(fields.get("buffer_records"))
-    records = {name: _items(value, Record) for name, value in buffers.items()}
     callbacks = _fields(fields.get("callback_records"))
     return Process(
         pid=metadata[0].pid if metadata else NULL,
@@ -233,10 +282,16 @@ def _process(fields: Mapping[str, Any]) -> Process:
         symbols=_items(fields.get("kernel_symbols"), Symbol)[0],
         kinds=_items(strings.get("buffer_records"), KindNames)[0],
         messages={m.key: m.value for m in messages},
-        buffers={name: found for name, (found, _) in records.items()},
+        buffers={name: _buffer(value, lists or {}) for name, value in buffers.items()},
         counter_collections=len(_items(callbacks.get("counter_collection"), Record)[0]),
-        malformed=sum(malformed for _, malformed in records.values()),
     )
+
+
+def _buffer(value: Any, lists: Mapping[str, Buffer]) -> Buffer:
+    if lists and isinstance(value, msgspec.Raw):
+        text = bytes(value).decode(errors="replace")
+        return lists.get(text) or Buffer([value])
+    return Buffer([value])
 
 
 def _plain(value: Any) -> Any:
@@ -271,12 +326,16 @@ def _items(value: Any, kind: type[T]) -> tuple[list[T], int]:
 
 
 __all__ = [
+    "LARGEST_ID",
+    "NOT_JSON",
     "Agent",
+    "Buffer",
     "Document",
     "Handle",
     "KindNames",
     "Process",
     "Record",
     "Symbol",
+    "decode_processes",
     "read_processes",
 ]

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stepwhy.importers.chrome_json import LARGEST_NS, count_untimed
 from stepwhy.importers.cuda import COPY_NAMES
 from stepwhy.importers.nvtx import find_steps, read_range
+from stepwhy.importers.rocprof.document import LARGEST_ID
 from stepwhy.importers.rocprof.names import Names
-from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from stepwhy.importers.nvtx import Range
-    from stepwhy.importers.rocprof.document import Handle, Process, Record
+    from stepwhy.importers.rocprof.document import Buffer, Handle, Process, Record
     from stepwhy.trace import TraceBuilder
 
 _CPU, _GPU = 1, 2  # ROCPROFILER_AGENT_TYPE_CPU, _GPU
-# Of the columns that a record need not have, the value of those that have none.
-_OPTIONAL = {
-    "phase": int(Phase.UNKNOWN),
-    "copy": int(Copy.NONE),
-    "bytes": NULL,
-    "sequence": NULL,
-    "source": NULL,
-}
-_COLUMNS = ("start_ns", "dur_ns", "track", "kind", "name", "correlation", *_OPTIONAL)
-_LARGEST_ID = 2**62
+# Slices that are handed over at once.
+_PIECE = 1 << 14
 
 
 class Rows:
@@ -46,37 +42,62 @@ class Rows:
         self.copies_with_bytes = False
         self.counter_collections = 0
         self.kernel_names: set[str] = set()
-        self._columns: dict[str, list[int]] = {name: [] for name in _COLUMNS}
+        self._columns: defaultdict[str, list[int]] = defaultdict(list)
         self._identities: dict[str, tuple[int, ...]] = {}
 
     def add_process(self, process: Process) -> None:
         """Add every record of a process, or count why it is not there."""
         one = _ProcessRows(self, process)
         self._count_serial(process.counter_collections)
-        for domain, records in process.buffers.items():
+        for domain, buffer in process.buffers.items():
             if domain.startswith("kernel_dispatch"):
-                one.add_all(records, one.add_kernel)
+                one.add_all(buffer, one.add_kernel)
             elif domain == "memory_copy":
-                one.add_all(records, one.add_copy)
+                one.add_all(buffer, one.add_copy)
             elif domain == "marker_api":
-                one.add_markers(records)
+                one.add_markers(buffer)
             elif domain.endswith("_api"):
-                one.add_all(records, partial(one.add_call, domain))
+                one.add_all(buffer, partial(one.add_call, domain))
             else:
-                self._count_other(len(records))
+                self._count_other(sum(map(len, self.read(buffer))))
+            self._hand_over()
 
-    def add(self, record: Record, track: int, kind: Kind, name: str, **values: int) -> None:
-        """Append one slice."""
+    def read(self, buffer: Buffer) -> Iterator[list[Record]]:
+        """The records of a domain, counted."""
+        health = self.builder.health
+        for records in buffer:
+            health.events_read += len(records)
+            yield records
+        health.events_read += buffer.malformed
+        health.count(
+            "malformed-record",
+            "warning",
+            "Records whose fields have the wrong type were left out.",
+            count=buffer.malformed,
+            dropped=True,
+        )
+
+    def add(self, when: When, track: int, kind: Kind, name: str, **values: int) -> None:
+        """Append one slice; those of a domain have the same `values`."""
         self.kinds.add(kind)
         columns = self._columns
-        columns["start_ns"].append(record.start_timestamp)
-        columns["dur_ns"].append(record.end_timestamp - record.start_timestamp)
+        columns["start_ns"].append(when.start_ns)
+        columns["dur_ns"].append(when.end_ns - when.start_ns)
+        columns["correlation"].append(when.correlation)
         columns["track"].append(track)
         columns["kind"].append(int(kind))
         columns["name"].append(self.builder.intern(name))
-        columns["correlation"].append(_correlation(record))
-        for column, null in _OPTIONAL.items():
-            columns[column].append(values.get(column, null))
+        for column, value in values.items():
+            columns[column].append(value)
+        if len(columns["start_ns"]) >= _PIECE:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Hand the slices so far over, and count them."""
+        if self._columns:
+            self.builder.slices_from(self._columns)
+            self.builder.health.events_kept += len(self._columns["start_ns"])
+            self._columns.clear()
 
     def device(self, name: str, identity: tuple[int, ...], model: str, process: int) -> int:
         """The device of this name; another GPU of the same name is that of another process."""
@@ -84,13 +105,9 @@ class Rows:
             name = f"{name} (process {process})"
         return self.builder.device(name, DeviceKind.GPU, model)
 
-    def finish(self) -> None:
-        """Hand the slices over, and count them."""
-        self.builder.slices_from(self._columns)
-        self.builder.health.events_kept += len(self._columns["start_ns"])
-
     def _count_serial(self, count: int) -> None:
         self.counter_collections += count
+        self.builder.health.events_read += count
         self.builder.health.count(
             "counter-collection",
             "warning",
@@ -109,6 +126,41 @@ class Rows:
         )
 
 
+class When(NamedTuple):
+    """When something was, and what it is joined by."""
+
+    start_ns: int
+    end_ns: int
+    correlation: int
+
+
+class _Marked:
+    """Marked ranges as columns: which of them are steps, only all of them together tell."""
+
+    def __init__(self) -> None:
+        self._times = array("q")
+        self._ranges: list[Range] = []
+        self._tracks = array("q")
+        self._crosses = array("b")
+
+    def add(self, when: When, one: Range, track: int, *, crosses: bool) -> None:
+        """Take a range; `crosses` tells whether it may end on another thread."""
+        self._times.extend(when)
+        self._ranges.append(one)
+        self._tracks.append(track)
+        self._crosses.append(crosses)
+
+    def with_steps(self) -> Iterator[tuple[When, Range, int, bool, bool]]:
+        """When it was, the range, its track, whether it is a step, and whether it crosses."""
+        times = np.asarray(self._times, dtype=np.int64).reshape(-1, 3)
+        tracks = np.asarray(self._tracks, dtype=np.int64)
+        names = [one.name for one in self._ranges]
+        steps = find_steps(names, tracks, times[:, 0], times[:, 1])
+        for i, one in enumerate(self._ranges):
+            when = When(*times[i].tolist())
+            yield when, one, self._tracks[i], bool(steps[i]), bool(self._crosses[i])
+
+
 class _ProcessRows:
     """The rows of one process: what its handles and numbers stand for."""
 
@@ -118,45 +170,46 @@ class _ProcessRows:
         self._agents = {a.id.handle: a for a in process.agents if a.id is not None}
         gpus = [a for a in process.agents if a.type == _GPU]
         self._order = {a.id.handle: n for n, a in enumerate(gpus) if a.id is not None}
-        dispatches = process.buffers.get("kernel_dispatch", [])
-        # Where streams were not traced, all of them are number 0, and queues tell more.
-        self._has_streams = any(_handle(r.stream_id) > 0 for r in dispatches)
+        dispatches = process.buffers.get("kernel_dispatch")
+        # Where streams were not traced, queues tell more.
+        self._has_streams = dispatches is not None and dispatches.has_streams()
 
-    def add_all(self, records: list[Record], add: Callable[[Record], None]) -> None:
+    def add_all(self, buffer: Buffer, add: Callable[[Record], None]) -> None:
         """Add the records that have a time, count the others."""
-        for record in self._timed(records):
+        for record in self._timed(buffer):
             add(record)
 
-    def add_markers(self, records: list[Record]) -> None:
+    def add_markers(self, buffer: Buffer) -> None:
         """Add the ranges that ROCTX marks; those that are steps of a loop become its markers."""
-        timed = self._timed(records)
-        marked = [(r, text) for r in timed if (text := self._names.marker(r))]
+        marked = _Marked()
+        instants = 0
+        for record in self._timed(buffer):
+            text = self._names.marker(record)
+            if text:
+                crosses = self._names.crosses_threads(record)
+                track = self._thread(record.thread_id)
+                marked.add(_when(record), read_range(text), track, crosses=crosses)
+            instants += not text
         self._rows.builder.health.count(
             "instant-mark",
             "info",
             "Marks and calls that are no ranges.",
-            count=len(timed) - len(marked),
+            count=instants,
             dropped=True,
         )
-        ranges = [read_range(text) for _, text in marked]
-        tracks = [self._thread(r.thread_id) for r, _ in marked]
-        steps = find_steps(
-            [r.name for r in ranges],
-            np.asarray(tracks, dtype=np.int64),
-            np.asarray([r.start_timestamp for r, _ in marked], dtype=np.int64),
-            np.asarray([r.end_timestamp for r, _ in marked], dtype=np.int64),
-        )
-        for (record, _), one, track, is_step in zip(marked, ranges, tracks, steps, strict=True):
-            self._add_range(record, one, track, is_step=bool(is_step))
+        for when, one, track, is_step, crosses in marked.with_steps():
+            self._add_range(when, one, track, is_step=is_step, crosses=crosses)
 
-    def _add_range(self, record: Record, one: Range, track: int, *, is_step: bool) -> None:
+    def _add_range(
+        self, when: When, one: Range, track: int, *, is_step: bool, crosses: bool
+    ) -> None:
         kind = Kind.STEP if is_step else Kind.ANNOTATION if one.kind is Kind.STEP else one.kind
-        if kind is Kind.ANNOTATION and self._names.crosses_threads(record):
+        if kind is Kind.ANNOTATION and crosses:
             track = self._rows.builder.track(
                 Role.HOST_THREAD, "ranges of the process", process=self._pid
             )
         self._rows.add(
-            record,
+            when,
             track,
             kind,
             one.name,
@@ -165,10 +218,15 @@ class _ProcessRows:
             source=self._rows.builder.intern(one.source) if one.source else NULL,
         )
 
-    def _timed(self, records: list[Record]) -> list[Record]:
-        timed = [r for r in records if _is_timed(r)]
-        count_untimed(self._rows.builder.health, len(records) - len(timed))
-        return timed
+    def _timed(self, buffer: Buffer) -> Iterator[Record]:
+        """The records that have a time; the others are counted."""
+        untimed = 0
+        for record in chain.from_iterable(self._rows.read(buffer)):
+            if _is_timed(record):
+                yield record
+            else:
+                untimed += 1
+        count_untimed(self._rows.builder.health, untimed)
 
     def add_kernel(self, record: Record) -> None:
         """Add a kernel on the queue or stream that it was dispatched to."""
@@ -178,7 +236,7 @@ class _ProcessRows:
         device = self._device(_handle(info.agent_id) if info else NULL)
         stream = _handle(record.stream_id) if self._has_streams else NULL
         queue = _handle(info.queue_id) if info else NULL
-        self._rows.add(record, self._stream(device, stream, queue), kind, name)
+        self._rows.add(_when(record), self._stream(device, stream, queue), kind, name)
 
     def add_copy(self, record: Record) -> None:
         """Add a copy on the GPU that takes part in it, the receiving one of two."""
@@ -190,15 +248,17 @@ class _ProcessRows:
             )
             return
         device = self._device(source if copy is Copy.D2H else target)
-        size = record.bytes if 0 < record.bytes < _LARGEST_ID else NULL
+        size = record.bytes if 0 < record.bytes < LARGEST_ID else NULL
         self._rows.copies_with_bytes |= size != NULL
         track = self._stream(device, _handle(record.stream_id) if self._has_streams else NULL, NULL)
-        self._rows.add(record, track, Kind.MEMCPY, COPY_NAMES[copy], copy=int(copy), bytes=size)
+        self._rows.add(
+            _when(record), track, Kind.MEMCPY, COPY_NAMES[copy], copy=int(copy), bytes=size
+        )
 
     def add_call(self, domain: str, record: Record) -> None:
         """Add a call of an API."""
         kind, name = self._names.call(record, domain)
-        self._rows.add(record, self._thread(record.thread_id), kind, name)
+        self._rows.add(_when(record), self._thread(record.thread_id), kind, name)
 
     def _thread(self, number: int) -> int:
         thread = _id(number)
@@ -244,13 +304,14 @@ def _handle(handle: Handle | None) -> int:
     return NULL if handle is None else _id(handle.handle)
 
 
-def _correlation(record: Record) -> int:
-    return _id(record.correlation_id.internal) if record.correlation_id else NULL
+def _when(record: Record) -> When:
+    correlation = _id(record.correlation_id.internal) if record.correlation_id else NULL
+    return When(record.start_timestamp, record.end_timestamp, correlation)
 
 
 def _id(number: int) -> int:
     """An id, NULL for one that no healthy file holds."""
-    return number if 0 <= number < _LARGEST_ID else NULL
+    return number if 0 <= number < LARGEST_ID else NULL
 
 
 def _is_timed(record: Record) -> bool:
