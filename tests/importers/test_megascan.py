@@ -10,7 +10,7 @@ from tests.importers.megascan_samples import MS, aggregated, raw
 from stepwhy.engine.explain import explain
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers import megascan
-from stepwhy.importers.megascan.ranges import NOT_RECORDED
+from stepwhy.importers.megascan.iterations import NOT_RECORDED
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide

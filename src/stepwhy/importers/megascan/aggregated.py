@@ -8,29 +8,26 @@ Source: MegatronApp, `scripts/aggregate.py` (`benchmark_to_chrome_trace`, `trans
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.chrome_json import read_records
-from stepwhy.importers.chrome_span_lists import spans_of
-from stepwhy.importers.megascan.ranges import (
-    Iteration,
-    Range,
-    add_gaps,
-    add_iterations,
-    add_ranges,
-    gpu_name,
-    phase_of,
-)
+from stepwhy.importers.chrome_json import Collector, Document
+from stepwhy.importers.chrome_spans import ON_THREAD, of_phase, spans_of
+from stepwhy.importers.megascan.iterations import Iteration, add_gaps, add_iterations
+from stepwhy.importers.megascan.ranges import Ranges, add_ranges, gpu_name
 from stepwhy.importers.megascan.run import meta_of_ranks
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, DeviceKind, Phase, TraceBuilder
+from stepwhy.trace import NULL, DeviceKind, TraceBuilder
 
 if TYPE_CHECKING:
-    from stepwhy.importers.chrome_json import Event, Records
-    from stepwhy.importers.chrome_span_lists import Span
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.chrome_json import Batch, Event, Table
+    from stepwhy.importers.chrome_spans import Spans
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
@@ -52,6 +49,9 @@ class MegaArgs(msgspec.Struct, gc=False):
     dev: Any = None
 
 
+_NO_ARGS = MegaArgs()
+
+
 def recognise(head: bytes) -> bool:
     """Whether the beginning of a file is a list of the aggregator's records."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -65,44 +65,139 @@ def read(source: Source) -> Trace | None:
         CorruptInputError: The file holds not a single complete record.
     """
     builder = TraceBuilder()
-    records: Records[MegaArgs] = read_records(source, MegaArgs, builder.health)
-    spans = spans_of(records, builder.health)
-    ranges = [_range(records, span) for span in spans]
-    if not any(phase_of(r.name) is not Phase.UNKNOWN for r in ranges):
+    found, complete = _collect(source, builder.health)
+    table = found.ranges.finish()
+    spans = spans_of(table, builder.health)
+    ranges = _ranges(table, spans)
+    del table, spans
+    if not ranges.phases().any():
         if builder.health.has("json-truncated"):
             raise CorruptInputError(
                 f"{source.origin} is a MegaScan trace without a single whole range",
                 "Copy the file again, or aggregate the ranks again",
             )
         return None
-    marks = _marks(records, builder.health)
-    iterations = _iterations(ranges, marks)
-    devices = _devices(builder, records, ranges)
+    found.count_others(builder.health)
+    iterations = _iterations(ranges, found)
+    devices = _devices(builder, found, ranges)
     add_ranges(builder, ranges, devices)
     add_iterations(builder, iterations)
     add_gaps(builder, ranges, iterations, devices)
     meta = meta_of_ranks(
         ranges,
-        [] if marks.tell_ends else iterations,
-        several_runs=marks.several_runs,
-        complete=records.complete,
+        [] if found.tells_ends else iterations,
+        several_runs=found.holds_several_runs,
+        complete=complete,
     )
     return builder.finish(meta)
 
 
-def _range(records: Records[MegaArgs], span: Span) -> Range:
-    first, last = records.events[span.first], records.events[span.last]
-    args = last.args or MegaArgs()
-    begun = first.args or MegaArgs()
-    return Range(
-        _rank(first),
-        _number(first.tid, 0),
-        first.name,
-        span.start_ns,
-        span.end_ns,
-        _number(begun.iteration),
-        _number(args.pp_rk if args.pp_rk is not None else args.pp_rank),
-        _number(args.model_chunk),
+@dataclass(slots=True)
+class _Found:
+    """What a file holds.
+
+    Args:
+        ranges: Records of ranges, with the columns 'iteration', 'stage' and 'chunk'.
+        times_ns: Begins and ends of iterations by their number, where they are written.
+        devices: Number of every rank's GPU, as its last record tells it.
+    """
+
+    ranges: Collector = field(default_factory=Collector)
+    times_ns: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    devices: dict[int, int] = field(default_factory=dict)
+    _begun: Counter[tuple[int, int]] = field(default_factory=Counter)
+    _seen: Counter[str] = field(default_factory=Counter)
+
+    def add(self, batch: Batch[MegaArgs]) -> None:
+        """Take a batch."""
+        rows = of_phase(batch, ON_THREAD)
+        self.ranges.add(batch, rows, **_labels([batch.events[i] for i in rows.tolist()]))
+        is_range = np.zeros(len(batch.events), dtype=bool)
+        is_range[rows] = True
+        for i in np.flatnonzero(~is_range).tolist():
+            self._mark(batch, i)
+        self.devices.update(
+            (_rank(e), _number(e.args.dev)) for e in batch.events if e.args is not None
+        )
+
+    def _mark(self, batch: Batch[MegaArgs], i: int) -> None:
+        """Take the mark of an iteration; any other record that is no range is counted."""
+        event = batch.events[i]
+        is_mark = event.name in {_BEGIN, _END} and bool(batch.timed[i])
+        self._seen[event.name if is_mark else event.ph] += 1
+        if is_mark:
+            number = _number(event.args.iteration) if event.args is not None else NULL
+            self.times_ns[number].append(int(batch.start_ns[i]))
+            self._begun[_rank(event), number] += event.name == _BEGIN
+
+    @property
+    def tells_ends(self) -> bool:
+        """Whether the ends of iterations are written."""
+        return self._seen[_END] > 0
+
+    @property
+    def holds_several_runs(self) -> bool:
+        """Whether a rank begins an iteration on two threads at once."""
+        return max(self._begun.values(), default=0) > 1
+
+    def count_others(self, health: Health) -> None:
+        """Count the records that are no ranges."""
+        marks, names = self._seen[_BEGIN] + self._seen[_END], self._seen["M"]
+        health.events_kept += marks
+        health.count(
+            "metadata-record", "info", "Names and order of processes.", count=names, dropped=True
+        )
+        health.count(
+            "other-record",
+            "info",
+            "Marks and arrows that carry no duration.",
+            count=self._seen.total() - marks - names,
+            dropped=True,
+        )
+
+
+def _collect(source: Source, health: Health) -> tuple[_Found, bool]:
+    """What a file holds, and whether it is whole."""
+    found, document = _Found(), Document(source, MegaArgs, health)
+    for batch in document:
+        found.add(batch)
+    return found, document.complete
+
+
+def _labels(events: list[Event[MegaArgs]]) -> dict[str, NDArray[np.int32]]:
+    """What the arguments of records tell; (records,) each."""
+    args = [event.args or _NO_ARGS for event in events]
+    stages = [a.pp_rk if a.pp_rk is not None else a.pp_rank for a in args]
+    return {
+        "iteration": _numbers([a.iteration for a in args]),
+        "stage": _numbers(stages),
+        "chunk": _numbers([a.model_chunk for a in args]),
+    }
+
+
+def _numbers(values: list[Any]) -> NDArray[np.int32]:
+    return np.fromiter(map(_number, values), dtype=np.int32, count=len(values))
+
+
+def _ranges(table: Table, spans: Spans) -> Ranges:
+    """Ranges with what their first records tell (the iteration) and their last (all else)."""
+    first, last, more = spans.first, spans.last, table.more
+    names, name_of_use = table.names()
+    places = np.asarray(
+        [(_number(pid, 0), _number(tid, 0)) for pid, tid in table.places], dtype=np.int32
+    ).reshape(-1, 2)
+    use = table.use[first]
+    place = places[table.uses[use, 0]]
+    return Ranges(
+        names,
+        name_of_use[use],
+        place[:, 0].copy(),
+        place[:, 1].copy(),
+        spans.start_ns,
+        spans.end_ns,
+        more["iteration"][first],
+        more["stage"][last],
+        more["chunk"][last],
     )
 
 
@@ -115,79 +210,31 @@ def _number(value: Any, default: int = NULL) -> int:
     return int(value) if is_id else default
 
 
-class _Marks(NamedTuple):
-    """What the records that are no ranges say.
-
-    Args:
-        times_ns: Begins and ends of iterations by their number, where they are written.
-        tell_ends: Whether ends are.
-        several_runs: Whether a rank begins an iteration on two threads at once.
-    """
-
-    times_ns: dict[int, list[int]]
-    tell_ends: bool
-    several_runs: bool
-
-
-def _marks(records: Records[MegaArgs], health: Health) -> _Marks:
-    """Take the marks of iterations, count all other records that are no ranges."""
-    times: dict[int, list[int]] = defaultdict(list)
-    begun: Counter[tuple[int, int]] = Counter()
-    seen: Counter[str] = Counter()
-    for i, event in enumerate(records.events):
-        if event.ph in {"X", "B", "E"}:
-            continue
-        is_mark = event.name in {_BEGIN, _END} and bool(records.timed[i])
-        seen[event.name if is_mark else event.ph] += 1
-        if is_mark:
-            number = _number(event.args.iteration) if event.args is not None else NULL
-            times[number].append(int(records.start_ns[i]))
-            begun[_rank(event), number] += event.name == _BEGIN
-    begins, ends, names = (seen.pop(key, 0) for key in (_BEGIN, _END, "M"))
-    _count_others(health, names, sum(seen.values()))
-    health.events_kept += begins + ends
-    return _Marks(times, ends > 0, max(begun.values(), default=0) > 1)
-
-
-def _count_others(health: Health, names: int, other: int) -> None:
-    health.count(
-        "metadata-record", "info", "Names and order of processes.", count=names, dropped=True
-    )
-    health.count(
-        "other-record",
-        "info",
-        "Marks and arrows that carry no duration.",
-        count=other,
-        dropped=True,
-    )
-
-
-def _iterations(ranges: list[Range], marks: _Marks) -> list[Iteration]:
+def _iterations(ranges: Ranges, found: _Found) -> list[Iteration]:
     """The iterations of every rank: from the first begin to the last end on any rank.
 
     Where an iteration ended is not written in most files; what follows its last range is in none.
     """
-    by_number: dict[int, list[Range]] = defaultdict(list)
-    for one in ranges:
-        if one.iteration != NULL:
-            by_number[one.iteration].append(one)
+    told = np.flatnonzero(ranges.iteration != NULL)
+    numbers, which = np.unique(ranges.iteration[told], return_inverse=True)
+    firsts = np.full(len(numbers), np.iinfo(np.int64).max)
+    lasts = np.full(len(numbers), np.iinfo(np.int64).min)
+    np.minimum.at(firsts, which, ranges.start_ns[told])
+    np.maximum.at(lasts, which, ranges.end_ns[told])
+    ranks = np.unique(ranges.rank).tolist()
     iterations = []
-    for number, mine in sorted(by_number.items()):
-        told = marks.times_ns.get(number, [])
-        last = max(r.end_ns for r in mine)
-        start, end = min([r.start_ns for r in mine] + told), max([last, *told])
-        iterations += [
-            Iteration(rank, number, start, end, last) for rank in sorted({r.rank for r in ranges})
-        ]
+    for number, first, last in zip(numbers.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
+        marks = found.times_ns.get(number, [])
+        start, end = min([first, *marks]), max([last, *marks])
+        iterations += [Iteration(rank, number, start, end, last) for rank in ranks]
     return iterations
 
 
-def _devices(
-    builder: TraceBuilder, records: Records[MegaArgs], ranges: list[Range]
-) -> dict[int, int]:
+def _devices(builder: TraceBuilder, found: _Found, ranges: Ranges) -> dict[int, int]:
     """Row of every rank's GPU."""
-    told = {_rank(e): _number(e.args.dev) for e in records.events if e.args is not None}
     return {
-        rank: builder.device(f"rank {rank} {gpu_name(told.get(rank, NULL))}", DeviceKind.GPU)
-        for rank in sorted({r.rank for r in ranges})
+        rank: builder.device(
+            f"rank {rank} {gpu_name(found.devices.get(rank, NULL))}", DeviceKind.GPU
+        )
+        for rank in np.unique(ranges.rank).tolist()
     }

@@ -9,25 +9,36 @@ Source: the names of the scopes in MegatronApp's `megatron/training/trace.py`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stepwhy.importers.chrome_json import first_seen
+from stepwhy.importers.megascan.nesting import nest
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from stepwhy.trace import TraceBuilder
 
+    Ids = NDArray[np.int32]
+    Rows = NDArray[np.int64]
 
-class Range(NamedTuple):
-    """A range on the GPU of one rank, times in ns.
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges on the GPUs of some ranks, times in ns; (ranges,) each.
 
     Args:
+        names: All names.
+        name: Number of its name.
         rank: Rank that it ran on.
         lane: Thread of the rank; ranges of one lane nest.
-        name: Its name.
         start_ns: Start.
         end_ns: End.
         iteration: Number of its iteration, NULL when not told.
@@ -35,33 +46,25 @@ class Range(NamedTuple):
         chunk: Model chunk of an interleaved schedule, NULL when not told.
     """
 
-    rank: int
-    lane: int
-    name: str
-    start_ns: int
-    end_ns: int
-    iteration: int = NULL
-    stage: int = NULL
-    chunk: int = NULL
+    names: list[str]
+    name: Ids
+    rank: Ids
+    lane: Ids
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    iteration: Ids
+    stage: Ids
+    chunk: Ids
 
+    def __len__(self) -> int:
+        """Number of ranges."""
+        return len(self.name)
 
-class Iteration(NamedTuple):
-    """An iteration of the training loop as one rank saw it, times in ns.
-
-    Args:
-        rank: The rank.
-        number: Which iteration.
-        start_ns: Start.
-        end_ns: End.
-        gaps_end_ns: Until when a rank that has done its part waits for others, NULL where that
-            cannot be told from its update of the weights.
-    """
-
-    rank: int
-    number: int
-    start_ns: int
-    end_ns: int
-    gaps_end_ns: int
+    def phases(self) -> NDArray[np.int8]:
+        """What `phase_of` says of the name of each; (ranges,)."""
+        of_name = np.asarray([phase_of(name) for name in self.names], dtype=np.int8)
+        phases: NDArray[np.int8] = of_name[self.name]
+        return phases
 
 
 _EXCHANGE = regex(
@@ -73,9 +76,6 @@ _PHASES = (
     (regex(r"backward"), Phase.BACKWARD),
     (regex(r"optimizer"), Phase.OPTIMIZER),
 )
-NOT_RECORDED = "exchange with other stages (not recorded)"
-"""Name of the gaps between the passes of a pipeline stage."""
-
 _GUESSED = (
     "Ranges were timed as a whole: a pass counts as computation from start to end, although the "
     "GPU may idle inside of it."
@@ -99,7 +99,7 @@ def gpu_name(number: int) -> str:
     return f"GPU:{number}" if number != NULL else "GPU"
 
 
-def add_ranges(builder: TraceBuilder, ranges: list[Range], devices: dict[int, int]) -> None:
+def add_ranges(builder: TraceBuilder, ranges: Ranges, devices: dict[int, int]) -> None:
     """Add ranges as slices of their ranks' GPUs.
 
     Args:
@@ -107,46 +107,58 @@ def add_ranges(builder: TraceBuilder, ranges: list[Range], devices: dict[int, in
         ranges: The ranges.
         devices: Row of every rank's GPU.
     """
-    lanes: dict[tuple[int, int], list[Range]] = defaultdict(list)
-    for one in ranges:
-        lanes[one.rank, one.lane].append(one)
-    for (rank, lane), mine in sorted(lanes.items()):
+    for rank, lane, rows in _lanes(ranges):
         track = builder.track(
             Role.STREAM, f"stream {lane}", process=rank, thread=lane, device=devices[rank]
         )
-        _add_lane(builder, track, sorted(mine, key=lambda r: (r.start_ns, -r.end_ns)))
-    passes = sum(phase_of(r.name) in {Phase.FORWARD, Phase.BACKWARD} for r in ranges)
+        _add_lane(builder, track, ranges, rows)
+    phases = ranges.phases()
+    passes = int(((phases == Phase.FORWARD) | (phases == Phase.BACKWARD)).sum())
     builder.health.count("guessed-device-time", "warning", _GUESSED, count=passes, dropped=False)
 
 
-def _add_lane(builder: TraceBuilder, track: int, ranges: list[Range]) -> None:
+def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Rows]]:
+    """Rank and lane, and its ranges, parents first."""
+    order = np.lexsort((-ranges.end_ns, ranges.start_ns, ranges.lane, ranges.rank))
+    rank, lane = ranges.rank[order], ranges.lane[order]
+    cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (lane[1:] != lane[:-1])) + 1
+    for mine in np.split(order, cuts):
+        if len(mine):
+            yield int(ranges.rank[mine[0]]), int(ranges.lane[mine[0]]), mine
+
+
+def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Rows) -> None:
     """Add ranges that nest, parents first: whole, or as the parts in which they are innermost."""
-    parents, parts = _nest(ranges)
-    holders = set(parents)
-    phases: list[Phase] = []
-    for i, one in enumerate(ranges):
-        own = phase_of(one.name)
-        inherits = own is Phase.UNKNOWN and parents[i] != _NO_PARENT
-        phases.append(phases[parents[i]] if inherits else own)
-        kind = _kind(phases[i])
-        times = [(one.start_ns, one.end_ns)]
-        if i in holders:
-            _add(builder, track, Kind.DEVICE_ANNOTATION, one.name, times)
-            times = parts[i] if kind is not Kind.DEVICE_ANNOTATION else []
-        _add(builder, track, kind, one.name, times, phase=phases[i])
+    nested = nest(ranges.start_ns[rows], ranges.end_ns[rows], ranges.phases()[rows])
+    name = _strings(builder, ranges.names, ranges.name[rows])
+    kind = np.asarray([_kind(phase) for phase in Phase], dtype=np.int8)[nested.phase]
+    # What holds others is there whole only as their name, and in parts where it is innermost.
+    whole_kind = np.where(nested.holds, np.int8(Kind.DEVICE_ANNOTATION), kind)
+    whole_phase = np.where(nested.holds, np.int8(Phase.UNKNOWN), nested.phase)
+    parts = nested.holds[nested.owner] & (kind[nested.owner] != Kind.DEVICE_ANNOTATION)
+    owner = nested.owner[parts]
+    order = np.argsort(np.concatenate([np.arange(len(rows)), owner]), kind="stable")
+    start_ns = np.concatenate([ranges.start_ns[rows], nested.start_ns[parts]])[order]
+    end_ns = np.concatenate([ranges.end_ns[rows], nested.end_ns[parts]])[order]
+    builder.slices_from(
+        {
+            "track": np.broadcast_to(np.int32(track), len(order)),
+            "kind": np.concatenate([whole_kind, kind[owner]])[order],
+            "name": np.concatenate([name, name[owner]])[order],
+            "start_ns": start_ns,
+            "dur_ns": end_ns - start_ns,
+            "phase": np.concatenate([whole_phase, nested.phase[owner]])[order],
+        }
+    )
 
 
-def _add(
-    builder: TraceBuilder,
-    track: int,
-    kind: Kind,
-    name: str,
-    times: Iterable[tuple[int, int]],
-    *,
-    phase: Phase = Phase.UNKNOWN,
-) -> None:
-    for start_ns, end_ns in times:
-        builder.slice(track, kind, name, start_ns, end_ns - start_ns, phase=int(phase))
+def _strings(builder: TraceBuilder, names: list[str], name: Ids) -> Ids:
+    """The string of every range's name; (ranges,)."""
+    strings = np.full(len(names), NULL, dtype=np.int32)
+    shown, _ = first_seen(name, len(names))
+    strings[shown] = builder.intern_all([names[i] for i in shown.tolist()])
+    found: Ids = strings[name]
+    return found
 
 
 def _kind(phase: Phase) -> Kind:
@@ -156,118 +168,4 @@ def _kind(phase: Phase) -> Kind:
     return Kind.DEVICE_ANNOTATION if phase is Phase.UNKNOWN else Kind.KERNEL
 
 
-_NO_PARENT = -1
-
-
-def _nest(ranges: list[Range]) -> tuple[list[int], dict[int, list[tuple[int, int]]]]:
-    """The enclosing range of each, and the parts of each in which it is innermost."""
-    parents: list[int] = []
-    parts: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    stack: list[int] = []
-    cursor = 0
-
-    def reach(time_ns: int) -> None:
-        """Attribute the time up to here, and close what has ended by then."""
-        nonlocal cursor
-        while stack and cursor < time_ns:
-            end = min(ranges[stack[-1]].end_ns, time_ns)
-            if end > cursor:
-                parts[stack[-1]].append((cursor, end))
-            cursor = max(cursor, end)
-            if ranges[stack[-1]].end_ns <= time_ns:
-                stack.pop()
-        cursor = time_ns
-
-    for i, one in enumerate(ranges):
-        reach(one.start_ns)
-        while stack and ranges[stack[-1]].end_ns <= one.start_ns:
-            stack.pop()
-        parents.append(stack[-1] if stack else _NO_PARENT)
-        stack.append(i)
-    reach(max((r.end_ns for r in ranges), default=0))
-    return parents, parts
-
-
-def add_iterations(builder: TraceBuilder, iterations: Iterable[Iteration]) -> None:
-    """Add the iterations as step markers of their ranks."""
-    for one in iterations:
-        track = builder.track(
-            Role.HOST_THREAD, f"rank {one.rank}", process=one.rank, thread=one.rank
-        )
-        name = f"iteration {one.number}"
-        builder.slice(track, Kind.STEP, name, one.start_ns, one.end_ns - one.start_ns)
-
-
-def add_gaps(
-    builder: TraceBuilder,
-    ranges: list[Range],
-    iterations: Iterable[Iteration],
-    devices: dict[int, int],
-) -> None:
-    """Add the time between the passes of a pipeline stage as waits for other stages.
-
-    Between two passes of an iteration, a stage of Megatron-LM's schedules does nothing but exchange
-    activations and gradients with its neighbours, which wait for each other in it. Files that
-    record the exchanges themselves, and runs without a pipeline, need no such guess.
-
-    Args:
-        builder: Takes tracks and slices.
-        ranges: All ranges.
-        iterations: All iterations.
-        devices: Row of every rank's GPU.
-    """
-    if not guesses_gaps(ranges):
-        return
-    passes: dict[tuple[int, int], list[Range]] = defaultdict(list)
-    for one in ranges:
-        passes[one.rank, one.iteration].append(one)
-    gaps = [
-        (one.rank, start_ns, end_ns)
-        for one in iterations
-        for start_ns, end_ns in _gaps(one, passes[one.rank, one.number])
-    ]
-    for rank, start_ns, end_ns in gaps:
-        track = builder.track(
-            Role.EXECUTOR, "pipeline", process=rank, thread=rank, device=devices[rank]
-        )
-        builder.slice(track, Kind.WAIT, NOT_RECORDED, start_ns, end_ns - start_ns)
-
-
-def guesses_gaps(ranges: Sequence[Range]) -> bool:
-    """Whether the ranges are of a pipeline whose exchanges were not recorded."""
-    is_pipeline = any(r.stage > 0 or r.chunk > 0 for r in ranges) or _runs_ahead(ranges)
-    return is_pipeline and not any(exchanges(r.name) for r in ranges)
-
-
-_AHEAD = {Phase.FORWARD: 1, Phase.BACKWARD: -1}
-
-
-def _runs_ahead(ranges: Sequence[Range]) -> bool:
-    """Whether a rank begins a forward pass before the backward pass of the last microbatch.
-
-    Without a pipeline each microbatch is taken forward and backward before the next one.
-    """
-    pending: dict[tuple[int, int], int] = defaultdict(int)
-    for one in sorted(ranges, key=lambda r: r.start_ns):
-        pending[one.rank, one.iteration] += _AHEAD.get(phase_of(one.name), 0)
-        if pending[one.rank, one.iteration] > 1:
-            return True
-    return False
-
-
-def _gaps(iteration: Iteration, ranges: list[Range]) -> Iterator[tuple[int, int]]:
-    """The times of an iteration in which its rank is between two ranges.
-
-    Before the first one, only a later stage waits: the first stage has its input at once.
-    """
-    if not ranges:
-        return
-    waits_at_start = any(r.stage > 0 for r in ranges)
-    first = min(r.start_ns for r in ranges)
-    cursor = iteration.start_ns if waits_at_start else first
-    for one in sorted(ranges, key=lambda r: r.start_ns):
-        if one.start_ns > cursor:
-            yield cursor, one.start_ns
-        cursor = max(cursor, one.end_ns)
-    if iteration.gaps_end_ns > cursor:
-        yield cursor, iteration.gaps_end_ns
+__all__ = ["Ranges", "add_ranges", "exchanges", "gpu_name", "phase_of"]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.importers.megascan.ranges import guesses_gaps
+from stepwhy.importers.megascan.iterations import guesses_gaps
 from stepwhy.trace import NULL, Meta
 from stepwhy.units import format_fraction, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepwhy.importers.megascan.ranges import Iteration, Range
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.megascan.iterations import Iteration
+    from stepwhy.importers.megascan.ranges import Ranges
 
 FORMAT = "megascan"
 
@@ -34,7 +38,7 @@ _SEVERAL_RUNS = (
 _CUT = "The trace file is cut off: what came later is unknown."
 
 
-def meta_of_rank(rank: int, ranges: Sequence[Range], *, complete: bool) -> Meta:
+def meta_of_rank(rank: int, ranges: Ranges, *, complete: bool) -> Meta:
     """Facts about the one rank of a raw file.
 
     Args:
@@ -46,7 +50,7 @@ def meta_of_rank(rank: int, ranges: Sequence[Range], *, complete: bool) -> Meta:
 
 
 def meta_of_ranks(
-    ranges: Sequence[Range],
+    ranges: Ranges,
     iterations: Sequence[Iteration],
     *,
     several_runs: bool,
@@ -66,7 +70,7 @@ def meta_of_ranks(
 
 
 def _meta(
-    ranges: Sequence[Range],
+    ranges: Ranges,
     notes: Sequence[str],
     *,
     rank: int,
@@ -85,9 +89,9 @@ def _meta(
     )
 
 
-def _idle(ranges: Sequence[Range]) -> str:
+def _idle(ranges: Ranges) -> str:
     """How much of the record each rank is outside of its ranges, one sentence."""
-    span = max(r.end_ns for r in ranges) - min(r.start_ns for r in ranges)
+    span = int(ranges.end_ns.max() - ranges.start_ns.min())
     idle = {rank: 1 - busy / span for rank, busy in _busy(ranges).items()} if span else {}
     if len(idle) < 2:
         return ""
@@ -98,15 +102,22 @@ def _idle(ranges: Sequence[Range]) -> str:
     )
 
 
-def _busy(ranges: Sequence[Range]) -> dict[int, int]:
-    """Time in which any range of a rank runs, ns, by rank."""
-    busy: dict[int, int] = {}
-    reached: dict[int, int] = {}
-    for one in sorted(ranges, key=lambda r: r.start_ns):
-        start = max(one.start_ns, reached.get(one.rank, one.start_ns))
-        busy[one.rank] = busy.get(one.rank, 0) + max(one.end_ns - start, 0)
-        reached[one.rank] = max(one.end_ns, reached.get(one.rank, one.end_ns))
-    return busy
+def _busy(ranges: Ranges) -> dict[int, int]:
+    """Time in which any range of a rank runs, ns, by rank in the order of their first ranges."""
+    order = np.lexsort((ranges.start_ns, ranges.rank))
+    cuts = np.flatnonzero(np.diff(ranges.rank[order])) + 1
+    groups = sorted(
+        np.split(order, cuts), key=lambda mine: (int(ranges.start_ns[mine[0]]), int(mine[0]))
+    )
+    return {int(ranges.rank[mine[0]]): _covered(ranges, mine) for mine in groups}
+
+
+def _covered(ranges: Ranges, mine: NDArray[np.int64]) -> int:
+    """Time in which any of some ranges runs, ns; they are given by their starts."""
+    starts, ends = ranges.start_ns[mine], ranges.end_ns[mine]
+    reached = np.maximum.accumulate(ends)
+    starts[1:] = np.maximum(starts[1:], reached[:-1])
+    return int(np.maximum(ends - starts, 0).sum())
 
 
 def _between(iterations: Sequence[Iteration]) -> str:
