@@ -303,6 +303,36 @@ def test_only_the_outermost_of_nested_calls_sets_the_rhythm():
     assert bounds(steps_of(line)) == [(0, 10), (10, 20), (20, 25)]
 
 
+def with_launches(recorded):
+    """Steps of three launches; of some of them the device work has a record."""
+    line = Timeline().steps(*range(0, 10 * len(recorded) + 1, 10))
+    for i, works in enumerate(recorded):
+        for j in range(3):
+            call, number = (10 * i + j, 10 * i + j + 0.5), 3 * i + j + 1
+            if j < works:
+                line.launch(call, (10 * i + j + 1, 10 * i + j + 2), number)
+            else:
+                line.add(line.thread(), Kind.LAUNCH, *call, correlation=number)
+    return steps_of(line)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "left_out"),
+    [
+        ((0, 0, 3, 3, 3, 3), 2),
+        ((0, 1, 0, 0, 3, 3), 4),
+        ((3, 0, 3, 3, 3, 3), 0),
+        ((3, 3, 3, 3, 3, 3), 0),
+        ((1, 1, 1, 1, 1, 1), 0),
+        ((0, 0, 0, 0, 0, 0), 0),
+    ],
+)
+def test_leading_steps_whose_device_work_is_lost_are_left_out(recorded, left_out):
+    steps = with_launches(recorded)
+    assert steps.warm_up == left_out
+    assert ("lost the device work" in steps.note) == (left_out > 0)
+
+
 # --- the whole trace -----------------------------------------------------------------------------
 
 

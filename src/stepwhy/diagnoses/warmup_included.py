@@ -37,6 +37,7 @@ from stepwhy.diagnoses._rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.evidence import FIRST_USE_NS
+from stepwhy.passes.steps import count_warm_up
 from stepwhy.passes.verdict import ENOUGH_STEADY
 from stepwhy.trace import Kind
 
@@ -66,7 +67,8 @@ def diagnose(facts: Facts) -> Finding:
     steps = facts.steps
     if len(steps.starts) < FEWEST_STEPS:
         return RULE.incomplete("With fewer than three steps none is known to be steady.")
-    if not steps.warm_up:
+    # Steps that are as long as others are left out for another reason.
+    if not count_warm_up(steps.durations_ns):
         return RULE.nothing()
     return RULE.finding(_cost_ns(facts), _evidence(facts), _fix(facts))
 

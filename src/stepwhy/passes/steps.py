@@ -39,6 +39,13 @@ _LARGEST_WARM_UP = 0.5
 # Host and device steps that differ by more than this share mean that the host runs away from the
 # device: its step marks then say how fast it launches, not how fast it trains.
 MISLEADING_LAG = 0.05
+# In a step whose device work was recorded, at least this share of the launches has some, of the
+# share in the best step.
+_LEAST_RAN = 0.5
+_LOST = (
+    "The profiler lost the device work of the first steps, which are left out: what they launched "
+    "has no record."
+)
 
 # Markers that leave out more than this share of the loop's time do not cover the loop.
 _MOST_BETWEEN = 0.1
@@ -220,9 +227,38 @@ def _cut(
         cut = "Steps are cut where their device work ends: the launches run ahead of the device."
         note = f"{note} {cut}".strip()
     warm_up = count_warm_up(new_ends - new_starts)
+    lost = 0 if launches is None else _without_their_work(trace, launches, starts, ends)
+    if lost > warm_up:
+        warm_up = lost
+        note = f"{note} {_LOST}".strip()
     return StepTable(
         new_starts, new_ends, starts, ends, source, confidence, warm_up, device_side, note
     )
+
+
+def _without_their_work(
+    trace: Trace,
+    launches: Launches,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> int:
+    """Leading steps of whose launches far less ran than in others: the profiler lost the work.
+
+    CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
+    says so.
+    """
+    calls = trace.rows(Kind.LAUNCH, role=Role.HOST_THREAD)
+    calls = calls[trace.slices.correlation[calls] > 0]
+    ran = np.zeros(len(trace.slices), dtype=bool)
+    ran[launches.joined[1]] = True
+    called_at = trace.slices.start_ns[calls]
+    step = np.searchsorted(starts, called_at, side="right") - 1
+    inside = (step >= 0) & (called_at < ends[np.maximum(step, 0)])
+    made = np.bincount(step[inside], minlength=len(starts))
+    kept = np.bincount(step[inside & ran[calls]], minlength=len(starts))
+    share = kept / np.maximum(made, 1)
+    is_lost = (made > 0) & (share < _LEAST_RAN * share.max(initial=0))
+    return 0 if is_lost.all() else int(np.argmin(is_lost))
 
 
 def _lags(

@@ -141,7 +141,7 @@ class _Rows:
 
 
 def _is_unset(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """What begins and ends at 0: device work of which the driver gave no time (kineto#109)."""
+    """What begins and ends at 0: device work of which the driver gave no time."""
     unset: NDArray[np.bool_] = (start_ns == 0) & (dur_ns == 0)
     return unset
 
