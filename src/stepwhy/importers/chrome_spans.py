@@ -8,14 +8,14 @@ nestable async events ('b', 'e', 'n') and the older 'S', 'F'.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import SLICE, A, Codes, Collector, Event, count_untimed
 from stepwhy.importers.chrome_pairs import pair
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 from stepwhy.trace.model import among
 
@@ -36,13 +36,12 @@ ASYNC: Final = tuple(map(ord, "beSF"))
 _BEGINS = tuple(map(ord, "BbS"))
 # What ids are written like that are numbers: '12', '0xc'. Each is written in one way only.
 _NUMBERED = (
-    (re.compile(r"0|[1-9]\d{0,17}"), 10),
-    (re.compile(r"0x(?:0|[1-9a-f][0-9a-f]{0,14})"), 16),
+    (regex(r"0|[1-9]\d{0,17}"), 10),
+    (regex(r"0x(?:0|[1-9a-f][0-9a-f]{0,14})"), 16),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(msgspec.Struct, frozen=True):
     """Ranges.
 
     Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import SLICE, Codes, first_seen
@@ -47,8 +47,7 @@ class Role(IntEnum):
     TICK = 3  # a rank has become ready
 
 
-@dataclass(slots=True)
-class Pieces:
+class Pieces(msgspec.Struct):
     """The ranges on all rows, in the order of time, the outer before the inner.
 
     Args:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import Collector, Document, Growing
@@ -72,8 +72,7 @@ class Sizes:
         return np.where(told[place] == records, size[place], NULL)
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """What a file holds.
 
     Args:
@@ -84,10 +83,10 @@ class Found:
         cycles: How many cycles of Horovod's are marked.
     """
 
-    ranges: Collector = field(default_factory=Collector)
-    sizes: Sizes = field(default_factory=Sizes)
-    tensors: dict[Any, str] = field(default_factory=dict)
-    phases: Counter[int] = field(default_factory=Counter)
+    ranges: Collector = msgspec.field(default_factory=Collector)
+    sizes: Sizes = msgspec.field(default_factory=Sizes)
+    tensors: dict[Any, str] = msgspec.field(default_factory=dict)
+    phases: Counter[int] = msgspec.field(default_factory=Counter)
     cycles: int = 0
 
     def add(self, batch: Batch[Args]) -> None:
