@@ -391,6 +391,18 @@ def test_a_cuda_call_of_paddle_launches():
     assert kind_of("CudaRuntime", "cudaLaunchKernel[0.012 ms]") is Kind.LAUNCH
 
 
+@pytest.mark.parametrize(
+    ("category", "device"),
+    [("mlu_runtime", "MLU:0"), ("gcu_runtime", "GCU:0"), ("hpu_op", "HPU:0"), ("Runtime", "GPU:0")],
+)
+def test_accelerators_are_called_by_their_names(category, device):
+    trace = read_records(
+        x(category, "cnInvokeKernel", 0, 5, pid=1, tid=1),
+        x("kernel", "gemm", 10, 30, pid=0, tid=4, args={"device": 0}),
+    )
+    assert [d.name for d in Facts(trace).totals] == [device]
+
+
 def test_ranks_merged_into_one_file_keep_their_own_device():
     def kernel(row, at):
         args = {"device": 0, "stream": 7, "correlation": at}

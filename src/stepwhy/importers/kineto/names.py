@@ -74,6 +74,14 @@ _PADDLE = {
 }
 
 
+_ACCELERATORS = {"mtia": "MTIA", "mlu": "MLU", "gcu": "GCU", "hpu": "HPU"}
+
+
+def accelerator_of(category: str) -> str:
+    """What kind of accelerator only writes this category, '' for one that several do."""
+    return _ACCELERATORS.get(category.partition("_")[0], "")
+
+
 @lru_cache(maxsize=1 << 16)
 def meaning_of(category: str, name: str) -> Meaning:
     """Meaning of a record by its `category_of` category and its name."""

@@ -19,6 +19,7 @@ from stepwhy.importers.kineto.arguments import NO_ARGS, KinetoArgs, args_of, col
 from stepwhy.importers.kineto.codes import Codes, first_of, first_sights, longer
 from stepwhy.importers.kineto.names import (
     Meaning,
+    accelerator_of,
     category_of,
     meaning_of,
     shorten_path,
@@ -220,8 +221,7 @@ class Slices:
             self._facts.kinds.add(meaning.kind)
         if category in {"cpu_op", "user_annotation"} and _ON_DEVICE_ONLY.match(name):
             self._facts.device_hints = True
-        if category.startswith("mtia"):
-            self._facts.accelerator = "MTIA"
+        self._facts.accelerator = accelerator_of(category) or self._facts.accelerator
         row = self._builder.intern(shorten_path(name) if meaning.source else name)
         return row, row if meaning.source else NULL
 
