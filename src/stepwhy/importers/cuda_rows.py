@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stepwhy.importers.chrome_json import LARGEST_NS, count_untimed
 from stepwhy.importers.cuda import COPY_NAMES, call_kind, framework_of
 from stepwhy.importers.database import ABSENT
-from stepwhy.importers.nvtx import CALL_STACKS, find_steps, read_range
+from stepwhy.importers.nvtx import CALL_STACKS, find_steps, may_be_step, read_range
 from stepwhy.trace import NULL, Copy, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,6 +55,27 @@ def known(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
+class Described(NamedTuple):
+    """What NVTX ranges are.
+
+    Args:
+        texts: Their texts.
+        domains: Names of their domains.
+        track: Their threads; (rows,).
+        beside: Where those lie that say nothing about their thread: a track of their own for
+            ranges that need not nest; (rows,).
+    """
+
+    texts: Sequence[str]
+    domains: Sequence[str]
+    track: NDArray[np.int64]
+    beside: NDArray[np.int64] | None = None
+
+    def ranges(self) -> list[Range]:
+        """What their texts say."""
+        return [read_range(t, d) for t, d in zip(self.texts, self.domains, strict=True)]
+
+
 class CudaRows:
     """Takes the rows of a database and hands slices to the builder; every row read is counted.
 
@@ -92,6 +113,18 @@ class CudaRows:
         rows = self.database.read(table, ints, texts, blobs)
         self.health.events_read += len(rows)
         return rows
+
+    def pieces(self, table: str, ints: Sequence[str], *, on_device: bool = False) -> Iterator[Rows]:
+        """Rows of a table of records that have a time, some at a time; all are counted.
+
+        Args:
+            table: The table.
+            ints: Columns of integers, with `TIMES`.
+            on_device: As of `timed`.
+        """
+        for rows in self.database.pieces(table, ints):
+            self.health.events_read += len(rows)
+            yield self.timed(rows, on_device=on_device)
 
     def timed(self, rows: Rows, *, on_device: bool = False) -> Rows:
         """Those of the rows that have a start and no earlier end; the others are counted.
@@ -154,11 +187,11 @@ class CudaRows:
             columns: Columns of the slices: one value per row, or one for all.
         """
         count = len(rows)
-        table = {n: np.broadcast_to(np.asarray(c), (count,)).tolist() for n, c in columns.items()}
-        table["start_ns"] = rows["start"].tolist()
-        table["dur_ns"] = (rows["end"] - rows["start"]).tolist()
-        self.builder.slices_from(table)
-        self.kinds.update(Kind(k) for k in set(table["kind"]))
+        table = {n: np.broadcast_to(np.asarray(c), (count,)) for n, c in columns.items()}
+        self.kinds.update(map(Kind, np.unique(table["kind"]).tolist()))
+        duration = rows["end"] - rows["start"]
+        # Rows may be some of many, which are not to be held as long as these slices.
+        self.builder.slices_from({**table, "start_ns": rows["start"].copy(), "dur_ns": duration})
         self.health.events_kept += count
 
     def add_calls(
@@ -207,31 +240,44 @@ class CudaRows:
             **columns,
         )
 
-    def add_ranges(
-        self,
-        rows: Rows,
-        texts: Sequence[str],
-        domains: Sequence[str],
-        track: NDArray[np.int64],
-        beside: NDArray[np.int64] | None = None,
-    ) -> None:
+    def add_ranges(self, rows: Rows, describe: Callable[[Rows], Described]) -> None:
         """Add NVTX ranges; those that are steps of a loop become its markers.
 
         Args:
             rows: The ranges.
-            texts: Their texts.
-            domains: Names of their domains.
-            track: Their threads.
-            beside: Where those lie that say nothing about their thread: a track of their own for
-                ranges that need not nest.
+            describe: What some of them are; asked twice for each.
         """
-        read = [read_range(t, d) for t, d in zip(texts, domains, strict=True)]
-        if any(text.startswith(CALL_STACKS) for text in texts):
-            self.notes.append(_STACKS)
-        steps = find_steps([r.name for r in read], track, rows["start"], rows["end"])
+        steps = self._steps(rows, describe)
+        for some, piece in rows.pieces():
+            described = describe(piece)
+            self._add_ranges(piece, described, steps[some])
+
+    def _steps(self, rows: Rows, describe: Callable[[Rows], Described]) -> NDArray[np.bool_]:
+        """Which ranges are steps of a loop; (rows,)."""
+        names: list[str] = []
+        places: list[NDArray[np.int64]] = []
+        tracks: list[NDArray[np.int64]] = []
+        for some, piece in rows.pieces():
+            described = describe(piece)
+            found = [one.name for one in described.ranges()]
+            chosen = np.asarray([i for i, n in enumerate(found) if may_be_step(n)], dtype=np.int64)
+            names += [found[i] for i in chosen.tolist()]
+            places.append(some.start + chosen)
+            tracks.append(described.track[chosen])
+        steps = np.zeros(len(rows), dtype=bool)
+        if names:
+            place = np.concatenate(places)
+            times = rows["start"][place], rows["end"][place]
+            steps[place] = find_steps(names, np.concatenate(tracks), *times)
+        return steps
+
+    def _add_ranges(self, rows: Rows, described: Described, steps: NDArray[np.bool_]) -> None:
+        read, track = described.ranges(), described.track
+        if any(text.startswith(CALL_STACKS) for text in described.texts):
+            self._note(_STACKS)
         kind = np.where(steps, int(Kind.STEP), _column(read, lambda r: _unproven(r.kind)))
-        if beside is not None:
-            track = np.where(kind == Kind.ANNOTATION, beside, track)
+        if described.beside is not None:
+            track = np.where(kind == Kind.ANNOTATION, described.beside, track)
         self.add(
             rows,
             track=track,
@@ -241,6 +287,10 @@ class CudaRows:
             sequence=_column(read, lambda r: r.sequence),
             source=_column(read, lambda r: self.intern(r.source) if r.source else NULL),
         )
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
 
     def signals(self) -> frozenset[str]:
         """What the profiler saw, as `Meta.signals` has it."""
@@ -257,4 +307,4 @@ def _unproven(kind: Kind) -> int:
     return int(Kind.ANNOTATION if kind is Kind.STEP else kind)
 
 
-__all__ = ["ABSENT", "TIMES", "CudaRows", "each", "known"]
+__all__ = ["ABSENT", "TIMES", "CudaRows", "Described", "each", "known"]

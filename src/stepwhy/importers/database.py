@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,7 +37,8 @@ _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 # Byte of the header that tells how changes are written: 1 with a rollback journal, 2 ahead.
 _WRITE_VERSION = 18
 _JOURNAL = b"\x01"
-_ROWS_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1 << 14
+_MOST_TEXTS = 1 << 16
 _EXPORT_AGAIN = "Export it again, or copy it again when the profiler has finished writing"
 
 
@@ -69,6 +71,14 @@ class Rows(msgspec.Struct, frozen=True):
         """Some of the rows, by their places."""
         texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
         return Rows({n: column[chosen] for n, column in self.ints.items()}, texts, len(chosen))
+
+    def pieces(self) -> Iterator[tuple[slice, Rows]]:
+        """The rows, some at a time, and which they are."""
+        for first in range(0, self.length, _ROWS_AT_ONCE):
+            some = slice(first, min(first + _ROWS_AT_ONCE, self.length))
+            ints = {name: column[some] for name, column in self.ints.items()}
+            texts = {name: column[some] for name, column in self.texts.items()}
+            yield some, Rows(ints, texts, some.stop - some.start)
 
     def with_columns(self, **ints: NDArray[np.int64]) -> Rows:
         """The same rows with other columns of integers, or more of them."""
@@ -106,22 +116,35 @@ class Database:
             texts: Columns of texts.
             blobs: Columns of bytes, which become texts of hexadecimal digits.
         """
+        pieces = list(self.pieces(table, ints, texts, blobs))
+        return Rows(
+            {n: _joined([piece.ints.pop(n) for piece in pieces]) for n in ints},
+            {n: list(chain(*(p.texts.pop(n) for p in pieces))) for n in (*texts, *blobs)},
+            sum(map(len, pieces)),
+        )
+
+    def pieces(
+        self,
+        table: str,
+        ints: Sequence[str],
+        texts: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+    ) -> Iterator[Rows]:
+        """As `read`, some rows at a time."""
         known = self._columns(table)
         asked = [_integer(c) if c in known else str(ABSENT) for c in ints]
         asked += [_text(c) if c in known else "''" for c in texts]
         asked += [_hex(c) if c in known else "''" for c in blobs]
-        numbers: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in ints]
-        strings: list[list[str]] = [[] for _ in (*texts, *blobs)]
-        length = 0
+        held = _Texts()
         for part in self._select(table, asked) if known else ():
-            length += len(part)
             columns = list(zip(*part, strict=True))
-            for held, values in zip(numbers, columns[: len(ints)], strict=True):
-                held.append(np.asarray(values, dtype=np.int64))
-            for written, values in zip(strings, columns[len(ints) :], strict=True):
-                written.extend(values)
-        joined = dict(zip(ints, (np.concatenate(n) for n in numbers), strict=True))
-        return Rows(joined, dict(zip((*texts, *blobs), strings, strict=True)), length)
+            numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
+            strings = map(held.of, columns[len(ints) :])
+            yield Rows(
+                dict(zip(ints, numbers, strict=True)),
+                dict(zip((*texts, *blobs), strings, strict=True)),
+                len(part),
+            )
 
     def count(self, table: str) -> int:
         """Number of rows of a table, 0 where it is missing."""
@@ -164,6 +187,24 @@ class Database:
                 yield part
         except _DAMAGE:
             self._damaged.add(table)
+
+
+class _Texts:
+    """Keeps equal texts once, as far as they are few."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, column: Sequence[str]) -> list[str]:
+        """The texts of a column."""
+        known = self._known
+        if len(known) > _MOST_TEXTS:
+            known.clear()
+        return [known.setdefault(text, text) for text in column]
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
 def _integer(column: str) -> str:

@@ -159,6 +159,11 @@ def is_step_name(name: str) -> bool:
     return bool(_step_of(name)[0])
 
 
+def may_be_step(name: str) -> bool:
+    """Whether a range of this name can be a step; all others are none."""
+    return _step_of(name) != ("", False)
+
+
 def find_steps(
     names: Sequence[str],
     threads: NDArray[np.int64],

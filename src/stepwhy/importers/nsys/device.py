@@ -11,6 +11,8 @@ from stepwhy.importers.cuda_rows import TIMES, each, known
 from stepwhy.trace import NULL, Copy, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.importers.database import Rows
@@ -30,49 +32,59 @@ def add_device_activity(export: Export) -> None:
     _add_graphs(export, with_nodes=nodes)
 
 
-def _read(export: Export, table: str, *columns: str) -> Rows:
-    rows = export.rows.read(f"CUPTI_ACTIVITY_KIND_{table}", (*_PLACE, *columns))
-    return export.rows.timed(rows, on_device=True)
+def _pieces(export: Export, table: str, *columns: str) -> Iterator[Rows]:
+    name = f"CUPTI_ACTIVITY_KIND_{table}"
+    return export.rows.pieces(name, (*_PLACE, *columns), on_device=True)
 
 
 def _add_kernels(export: Export) -> bool:
     """Add kernels; whether some of them are nodes of graphs."""
-    rows = _read(export, "KERNEL", *_NAMES, "graphNodeId")
-    ids = [rows[column] for column in _NAMES]
 
     def name(*candidates: int) -> str:
         return next(filter(None, map(export.strings.get, candidates)), "unknown kernel")
 
-    export.rows.add(
-        rows,
-        track=export.streams(rows),
-        name=each(lambda *c: export.rows.intern(name(*c)), *ids),
-        kind=each(lambda *c: int(kernel_kind(name(*c))), *ids),
-        correlation=export.correlations(rows),
-    )
-    return bool((rows["graphNodeId"] > 0).any())
+    in_graphs = False
+    for rows in _pieces(export, "KERNEL", *_NAMES, "graphNodeId"):
+        ids = [rows[column] for column in _NAMES]
+        export.rows.add(
+            rows,
+            track=export.streams(rows),
+            name=each(lambda *c: export.rows.intern(name(*c)), *ids),
+            kind=each(lambda *c: int(kernel_kind(name(*c))), *ids),
+            correlation=export.correlations(rows),
+        )
+        in_graphs |= bool((rows["graphNodeId"] > 0).any())
+    return in_graphs
 
 
 def _add_copies(export: Export) -> None:
-    rows = _read(export, "MEMCPY", "bytes", "copyKind", "srcKind", "dstKind")
     names = export.enum("ENUM_CUDA_MEMCPY_OPER")
+    memory = {**_MEMORY, **export.enum("ENUM_CUDA_MEM_KIND")}
 
     def direction(kind: int) -> int:
         return int(copy_direction(names.get(kind, "")) or copy_direction(COPY_KINDS.get(kind, "")))
 
-    directions = each(direction, rows["copyKind"])
-    export.rows.add_copies(
-        rows,
-        directions,
-        _pageable(export, rows, directions),
-        track=export.streams(rows),
-        correlation=export.correlations(rows),
-    )
+    for rows in _pieces(export, "MEMCPY", "bytes", "copyKind", "srcKind", "dstKind"):
+        directions = each(direction, rows["copyKind"])
+        export.rows.add_copies(
+            rows,
+            directions,
+            _pageable(memory, rows, directions),
+            track=export.streams(rows),
+            correlation=export.correlations(rows),
+        )
 
 
-def _pageable(export: Export, rows: Rows, directions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whether the host side of each copy is pageable memory; (rows,)."""
-    names = {**_MEMORY, **export.enum("ENUM_CUDA_MEM_KIND")}
+def _pageable(
+    names: dict[int, str], rows: Rows, directions: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Whether the host side of each copy is pageable memory; (rows,).
+
+    Args:
+        names: Names of the kinds of memory.
+        rows: The copies.
+        directions: Their `Copy`; (rows,).
+    """
 
     def judge(kind: int) -> int:
         name = names.get(kind, "").upper()
@@ -84,15 +96,15 @@ def _pageable(export: Export, rows: Rows, directions: NDArray[np.int64]) -> NDAr
 
 
 def _add_fills(export: Export) -> None:
-    rows = _read(export, "MEMSET", "bytes")
-    export.rows.add(
-        rows,
-        track=export.streams(rows),
-        name=export.rows.intern("Memset"),
-        kind=int(Kind.MEMSET),
-        bytes=known(rows["bytes"]),
-        correlation=export.correlations(rows),
-    )
+    for rows in _pieces(export, "MEMSET", "bytes"):
+        export.rows.add(
+            rows,
+            track=export.streams(rows),
+            name=export.rows.intern("Memset"),
+            kind=int(Kind.MEMSET),
+            bytes=known(rows["bytes"]),
+            correlation=export.correlations(rows),
+        )
 
 
 def _add_graphs(export: Export, *, with_nodes: bool) -> None:
@@ -102,20 +114,22 @@ def _add_graphs(export: Export, *, with_nodes: bool) -> None:
         export: The export.
         with_nodes: Whether the nodes of graphs were traced.
     """
-    rows = _read(export, "GRAPH_TRACE", "graphId")
-    export.rows.add(
-        rows,
-        track=export.streams(rows),
-        name=export.rows.names(rows["graphId"], lambda i: f"CUDA graph {max(i, 0)}"),
-        kind=int(Kind.DEVICE_ANNOTATION if with_nodes else Kind.KERNEL),
-        correlation=export.correlations(rows),
-    )
+    count = 0
+    for rows in _pieces(export, "GRAPH_TRACE", "graphId"):
+        export.rows.add(
+            rows,
+            track=export.streams(rows),
+            name=export.rows.names(rows["graphId"], lambda i: f"CUDA graph {max(i, 0)}"),
+            kind=int(Kind.DEVICE_ANNOTATION if with_nodes else Kind.KERNEL),
+            correlation=export.correlations(rows),
+        )
+        count += len(rows)
     if not with_nodes:
         export.rows.health.count(
             "guessed-device-time",
             "warning",
             "CUDA graphs were traced as wholes: all of their time counts as computation, although "
             "copies and collectives may be in it. Trace with --cuda-graph-trace=node.",
-            count=len(rows),
+            count=count,
             dropped=False,
         )

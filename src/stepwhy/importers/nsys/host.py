@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.importers.cuda import without_version
-from stepwhy.importers.cuda_rows import ABSENT, TIMES, each
+from stepwhy.importers.cuda_rows import ABSENT, TIMES, Described, each
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
@@ -58,25 +58,27 @@ def add_host_activity(export: Export) -> None:
 
 
 def _add_calls(export: Export) -> None:
-    rows = export.rows.timed(export.rows.read("CUPTI_ACTIVITY_KIND_RUNTIME", _CALL))
-    used = np.unique(rows["nameId"]).tolist()
-    names = {i: without_version(export.strings[i]) for i in used if i in export.strings}
-    export.rows.add_calls(
-        rows,
-        rows["nameId"],
-        names,
-        track=export.threads(rows),
-        correlation=export.correlations(rows),
-        phase=np.where(_of_autograd(export, rows), int(Phase.BACKWARD), int(Phase.UNKNOWN)),
-    )
+    engine = _autograd_threads(export)
+    for rows in export.rows.pieces("CUPTI_ACTIVITY_KIND_RUNTIME", _CALL):
+        used = np.unique(rows["nameId"]).tolist()
+        names = {i: without_version(export.strings[i]) for i in used if i in export.strings}
+        of_autograd = np.isin(rows["globalTid"], engine)
+        export.rows.add_calls(
+            rows,
+            rows["nameId"],
+            names,
+            track=export.threads(rows),
+            correlation=export.correlations(rows),
+            phase=np.where(of_autograd, int(Phase.BACKWARD), int(Phase.UNKNOWN)),
+        )
 
 
-def _of_autograd(export: Export, rows: Rows) -> NDArray[np.bool_]:
-    """Whether each record is of a thread that PyTorch's autograd engine runs; (rows,)."""
+def _autograd_threads(export: Export) -> NDArray[np.int64]:
+    """Global ids of the threads that PyTorch's autograd engine runs; (threads,)."""
     names = export.database.read("ThreadNames", ("globalTid", "nameId"))
     named = zip(names["globalTid"].tolist(), names["nameId"].tolist(), strict=True)
     engine = [t for t, n in named if export.strings.get(n, "").startswith(_AUTOGRAD)]
-    return np.isin(rows["globalTid"], np.asarray(engine, dtype=np.int64))
+    return np.asarray(engine, dtype=np.int64)
 
 
 def _add_ranges(export: Export) -> None:
@@ -86,12 +88,16 @@ def _add_ranges(export: Export) -> None:
     )
     domains = _domains(export, rows)
     rows = export.rows.timed(_closed(export, rows))
-    named = [domains.get(key, "") for key in _domain_keys(rows)]
-    track = export.threads(rows)
-    may_cross = _types(export, rows, "StartEndRange")
-    beside = track.copy()
-    beside[may_cross] = export.beside_threads(rows.where(may_cross))
-    export.rows.add_ranges(rows, _texts(export, rows), named, track, beside)
+
+    def describe(some: Rows) -> Described:
+        track = export.threads(some)
+        may_cross = _types(export, some, "StartEndRange")
+        beside = track.copy()
+        beside[may_cross] = export.beside_threads(some.where(may_cross))
+        named = [domains.get(key, "") for key in _domain_keys(some)]
+        return Described(_texts(export, some), named, track, beside)
+
+    export.rows.add_ranges(rows, describe)
 
 
 def _types(export: Export, rows: Rows, ending: str) -> NDArray[np.bool_]:

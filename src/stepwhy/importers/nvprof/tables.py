@@ -8,12 +8,14 @@ import numpy as np
 
 from stepwhy.importers.chrome_json import count_untimed
 from stepwhy.importers.cuda import COPY_KINDS, copy_direction, kernel_kind, qualified_name
-from stepwhy.importers.cuda_rows import TIMES, each, known
+from stepwhy.importers.cuda_rows import TIMES, Described, each, known
 from stepwhy.importers.database import ABSENT, Rows
 from stepwhy.importers.nvprof.calls import DRIVER_CALLS, RUNTIME_CALLS
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.importers.cuda_rows import CudaRows
@@ -97,54 +99,62 @@ class _Places:
 # --- devices -----------------------------------------------------------------------------------
 
 
-def _read(rows: CudaRows, table: str, *columns: str) -> Rows:
-    found = rows.read(f"{_PREFIX}{table}", (*_PLACE, *columns))
-    return rows.timed(found, on_device=True)
+def _pieces(rows: CudaRows, table: str, *columns: str) -> Iterator[Rows]:
+    return rows.pieces(f"{_PREFIX}{table}", (*_PLACE, *columns), on_device=True)
 
 
 def _add_kernels(rows: CudaRows, places: _Places, table: str, strings: Strings) -> None:
-    kernels = _read(rows, table, "name")
-
     def name(number: int) -> str:
         return qualified_name(strings.get(number, "")) or "unknown kernel"
 
-    rows.add(
-        kernels,
-        track=places.streams(kernels),
-        name=rows.names(kernels["name"], name),
-        kind=each(lambda i: int(kernel_kind(name(i))), kernels["name"]),
-        correlation=known(kernels["correlationId"]),
-    )
+    for kernels in _pieces(rows, table, "name"):
+        rows.add(
+            kernels,
+            track=places.streams(kernels),
+            name=rows.names(kernels["name"], name),
+            kind=each(lambda i: int(kernel_kind(name(i))), kernels["name"]),
+            correlation=known(kernels["correlationId"]),
+        )
 
 
 def _add_copies(rows: CudaRows, places: _Places, table: str) -> None:
     columns = ("bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
-    copies = _read(rows, table, *columns)
+    for copies in _pieces(rows, table, *columns):
+        directions = _directions(copies)
+        rows.add_copies(
+            copies,
+            directions,
+            _pageable(copies, directions),
+            track=places.streams(copies),
+            correlation=known(copies["correlationId"]),
+        )
+
+
+def _directions(copies: Rows) -> NDArray[np.int64]:
+    """The `Copy` of each; (rows,)."""
     directions = each(lambda k: int(copy_direction(COPY_KINDS.get(k, ""))), copies["copyKind"])
     peer = (copies["srcDeviceId"] != ABSENT) & (copies["srcDeviceId"] != copies["dstDeviceId"])
-    directions = np.where(peer, int(Copy.PEER), directions)
+    return np.where(peer, int(Copy.PEER), directions)
+
+
+def _pageable(copies: Rows, directions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whether the host side of each copy is pageable memory, NULL where unknown; (rows,)."""
     host = np.where(directions == Copy.D2H, copies["dstKind"], copies["srcKind"])
     to_or_from_host = np.isin(directions, [int(Copy.H2D), int(Copy.D2H)])
     pageable = np.where(host == _PAGEABLE, 1, np.where(host == _PINNED, 0, NULL))
-    rows.add_copies(
-        copies,
-        directions,
-        np.where(to_or_from_host, pageable, NULL),
-        track=places.streams(copies),
-        correlation=known(copies["correlationId"]),
-    )
+    return np.where(to_or_from_host, pageable, NULL)
 
 
 def _add_fills(rows: CudaRows, places: _Places) -> None:
-    fills = _read(rows, "MEMSET", "bytes")
-    rows.add(
-        fills,
-        track=places.streams(fills),
-        name=rows.intern("Memset"),
-        kind=int(Kind.MEMSET),
-        bytes=known(fills["bytes"]),
-        correlation=known(fills["correlationId"]),
-    )
+    for fills in _pieces(rows, "MEMSET", "bytes"):
+        rows.add(
+            fills,
+            track=places.streams(fills),
+            name=rows.intern("Memset"),
+            kind=int(Kind.MEMSET),
+            bytes=known(fills["bytes"]),
+            correlation=known(fills["correlationId"]),
+        )
 
 
 # --- host --------------------------------------------------------------------------------------
@@ -152,14 +162,24 @@ def _add_fills(rows: CudaRows, places: _Places) -> None:
 
 def _add_calls(rows: CudaRows, table: str, names: dict[int, str], overhead: Rows) -> None:
     columns = (*TIMES, "cbid", "processId", "threadId", "correlationId")
-    calls = rows.timed(rows.read(f"{_PREFIX}{table}", columns))
-    calls = _without_instrumentation(rows, calls, overhead)
-    rows.add_calls(
-        calls,
-        calls["cbid"],
-        names,
-        track=rows.threads(calls["processId"], _unsigned(calls["threadId"])),
-        correlation=known(calls["correlationId"]),
+    taken = _Taken(overhead)
+    instrumented = 0
+    for calls in rows.pieces(f"{_PREFIX}{table}", columns):
+        begins = taken.begins(calls)
+        instrumented += int((begins != calls["start"]).sum())
+        rows.add_calls(
+            calls.with_columns(start=begins),
+            calls["cbid"],
+            names,
+            track=rows.threads(calls["processId"], _unsigned(calls["threadId"])),
+            correlation=known(calls["correlationId"]),
+        )
+    rows.health.count(
+        "call-instrumented",
+        "info",
+        "Calls in which the profiler instrumented kernels begin where it had finished.",
+        count=instrumented,
+        dropped=False,
     )
 
 
@@ -184,28 +204,28 @@ def _add_overhead(rows: CudaRows) -> Rows:
     return overhead.where(overhead["overheadKind"] == _INSTRUMENTATION)
 
 
-def _without_instrumentation(rows: CudaRows, calls: Rows, overhead: Rows) -> Rows:
-    """Calls without the time in which the profiler instrumented the kernel to be launched.
+class _Taken:
+    """When the profiler instrumented kernels that were to be launched.
 
     It does so inside of the first launch, for seconds, and these are no seconds of the program.
+
+    Args:
+        overhead: These times.
     """
-    order = np.argsort(overhead["start"], kind="stable")
-    start, end = overhead["start"][order], overhead["end"][order]
-    taken = np.concatenate([[0], np.cumsum(end - start)])
-    first = np.searchsorted(start, calls["start"])
-    behind = np.maximum(np.searchsorted(end, calls["end"], side="right"), first)
-    inside = taken[behind] - taken[first]
-    mostly = (inside >= _LEAST_INSTRUMENTED_NS) & (2 * inside > calls["end"] - calls["start"])
-    rows.health.count(
-        "call-instrumented",
-        "info",
-        "Calls in which the profiler instrumented kernels begin where it had finished.",
-        count=int(mostly.sum()),
-        dropped=False,
-    )
-    last_end = np.append(end, 0)[behind - 1]
-    begins = np.where(mostly, last_end, calls["start"])
-    return calls.with_columns(start=begins)
+
+    def __init__(self, overhead: Rows) -> None:
+        order = np.argsort(overhead["start"], kind="stable")
+        self._start, self._end = overhead["start"][order], overhead["end"][order]
+        self._sum = np.concatenate([[0], np.cumsum(self._end - self._start)])
+
+    def begins(self, calls: Rows) -> NDArray[np.int64]:
+        """Where calls begin without it; (rows,)."""
+        first = np.searchsorted(self._start, calls["start"])
+        behind = np.maximum(np.searchsorted(self._end, calls["end"], side="right"), first)
+        inside = self._sum[behind] - self._sum[first]
+        mostly = (inside >= _LEAST_INSTRUMENTED_NS) & (2 * inside > calls["end"] - calls["start"])
+        last_end = np.append(self._end, 0)[behind - 1]
+        return np.where(mostly, last_end, calls["start"])
 
 
 def _add_ranges(rows: CudaRows, strings: Strings) -> None:
@@ -221,14 +241,15 @@ def _add_ranges(rows: CudaRows, strings: Strings) -> None:
         count=len(markers) - len(begins) - len(ends),
         dropped=True,
     )
-    ranges = _paired(rows, begins, ends)
-    process, thread = _owners(ranges)
-    rows.add_ranges(
-        ranges,
-        [strings.get(i, "") for i in ranges["name"].tolist()],
-        [strings.get(i, "") if i else "" for i in ranges["domain"].tolist()],
-        rows.threads(process, thread),
-    )
+
+    def describe(some: Rows) -> Described:
+        return Described(
+            [strings.get(i, "") for i in some["name"].tolist()],
+            [strings.get(i, "") if i else "" for i in some["domain"].tolist()],
+            rows.threads(*_owners(some)),
+        )
+
+    rows.add_ranges(_paired(rows, begins, ends), describe)
 
 
 def _paired(rows: CudaRows, begins: Rows, ends: Rows) -> Rows:
@@ -252,7 +273,9 @@ def _paired(rows: CudaRows, begins: Rows, ends: Rows) -> Rows:
 def _owners(table: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Process and thread of each record, NULL where it is of no thread; (rows,) each."""
     threads = table["objectKind"] == _THREAD
-    held = [_two_numbers(text) for text in table.texts["objectId"]]
+    texts = table.texts["objectId"]
+    known_texts = {text: _two_numbers(text) for text in set(texts)}
+    held = [known_texts[text] for text in texts]
     numbers = np.asarray(held, dtype=np.int64).reshape(-1, 2)
     return numbers[:, 0], np.where(threads, numbers[:, 1], NULL)
 
