@@ -89,6 +89,7 @@ def read(source: Source) -> Trace | None:
         several_runs=found.holds_several_runs,
         complete=complete,
     )
+    del ranges  # The builder has columns of its own, and needs the memory.
     return builder.finish(meta)
 
 

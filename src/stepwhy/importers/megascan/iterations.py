@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepwhy.importers.chrome_json import Growing
 from stepwhy.importers.megascan.ranges import exchanges
-from stepwhy.trace import Kind, Phase, Role
+from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,27 +74,39 @@ def add_gaps(
     if not guesses_gaps(ranges):
         return
     members = _members(ranges)
+    starts, ends, rank = Growing(np.int64), Growing(np.int64), Growing(np.int32)
     for one in iterations:
         mine = members.get((one.rank, one.number))
-        starts, ends = _gaps(one, ranges, mine) if mine is not None else ((), ())
-        if len(starts):
-            track = builder.track(
-                Role.EXECUTOR,
-                "pipeline",
-                process=one.rank,
-                thread=one.rank,
-                device=devices[one.rank],
-            )
-            _add_waits(builder, track, np.asarray(starts), np.asarray(ends))
+        if mine is not None:
+            begin, end = _gaps(one, ranges, mine)
+            starts.append(begin)
+            ends.append(end)
+            rank.append(np.full(len(begin), one.rank))
+    if len(starts):
+        _add_waits(builder, rank.values(), devices, starts.values(), ends.values())
 
 
-def _add_waits(builder: TraceBuilder, track: int, starts: Times, ends: Times) -> None:
-    name = builder.intern(NOT_RECORDED)
+def _add_waits(
+    builder: TraceBuilder,
+    rank: NDArray[np.int32],
+    devices: dict[int, int],
+    starts: Times,
+    ends: Times,
+) -> None:
+    """Append waits, on a track for each rank."""
+    ranks, first, which = np.unique(rank, return_index=True, return_inverse=True)
+    tracks, name = np.zeros(len(ranks), dtype=np.int32), NULL
+    for place in np.argsort(first).tolist():
+        one = int(ranks[place])
+        tracks[place] = builder.track(
+            Role.EXECUTOR, "pipeline", process=one, thread=one, device=devices[one]
+        )
+        name = builder.intern(NOT_RECORDED)
     builder.slices_from(
         {
-            "track": np.broadcast_to(np.int32(track), len(starts)),
-            "kind": np.broadcast_to(np.int8(Kind.WAIT), len(starts)),
-            "name": np.broadcast_to(np.int32(name), len(starts)),
+            "track": tracks[which],
+            "kind": np.broadcast_to(np.int8(Kind.WAIT), len(rank)),
+            "name": np.broadcast_to(np.int32(name), len(rank)),
             "start_ns": starts,
             "dur_ns": ends - starts,
         }
@@ -123,16 +136,16 @@ def _runs_ahead(ranges: Ranges) -> bool:
     return bool((pending - np.repeat(before, np.diff(first, append=len(order))) > 1).any())
 
 
-def _members(ranges: Ranges) -> dict[tuple[int, int], Times]:
+def _members(ranges: Ranges) -> dict[tuple[int, int], NDArray[np.int32]]:
     """The ranges of every rank and iteration, by their starts."""
-    order = np.lexsort((ranges.start_ns, ranges.iteration, ranges.rank))
+    order = np.lexsort((ranges.start_ns, ranges.iteration, ranges.rank)).astype(np.int32)
     rank, iteration = ranges.rank[order], ranges.iteration[order]
     cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (iteration[1:] != iteration[:-1])) + 1
     groups = [mine for mine in np.split(order, cuts) if len(mine)]
     return {(int(ranges.rank[m[0]]), int(ranges.iteration[m[0]])): m for m in groups}
 
 
-def _gaps(iteration: Iteration, ranges: Ranges, mine: Times) -> tuple[Times, Times]:
+def _gaps(iteration: Iteration, ranges: Ranges, mine: NDArray[np.int32]) -> tuple[Times, Times]:
     """The times of an iteration in which its rank is between two ranges: starts and ends.
 
     Before the first one, only a later stage waits: the first stage has its input at once.

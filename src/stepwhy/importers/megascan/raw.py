@@ -80,12 +80,15 @@ def _build(run: _Run) -> Trace:
     builder = TraceBuilder(run.health)
     rank = max(run.rank, 0)
     ranges = run.ranges.finish(rank, run.stage)
+    run.ranges = _Growing()
     iterations = [i._replace(rank=rank) for i in run.iterations]
     devices = {rank: builder.device(gpu_name(run.device), DeviceKind.GPU)}
     add_ranges(builder, ranges, devices)
     add_iterations(builder, iterations)
     add_gaps(builder, ranges, iterations, devices)
-    return builder.finish(meta_of_rank(run.rank, ranges, complete=run.complete))
+    meta = meta_of_rank(run.rank, ranges, complete=run.complete)
+    del ranges  # The builder has columns of its own, and needs the memory.
+    return builder.finish(meta)
 
 
 def _read(source: Source) -> _Run:
