@@ -2,6 +2,7 @@
 
 import errno
 import mmap
+import re
 import stat
 from pathlib import Path
 
@@ -75,6 +76,16 @@ def test_a_file_that_cannot_be_mapped_is_read(tmp_path):
     source = Source(lambda: b"piped", "x", tmp_path / "gone", head=b"p")
     assert source.mapped == b"piped"
     assert source.size == 5
+
+
+@pytest.mark.parametrize("window", [16, 20, 1 << 24])
+def test_a_file_is_searched_window_by_window(tmp_path, monkeypatch, window):
+    monkeypatch.setattr("stepwhy.importers.source._WINDOW", window)
+    path = tmp_path / "trace.json"
+    path.write_bytes(b" " * 18 + b"needle" + b" " * 30)
+    source = Source(pytest.fail, "x", path, head=b" ")
+    assert source.holds(re.compile(rb"ne+dle"))
+    assert not source.holds(re.compile(rb"needles"))
 
 
 def test_pages_that_were_let_go_are_read_again(tmp_path):

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from stepwhy.errors import TooLargeError
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator
 
 HEAD_BYTES = 65536
 """How much of the decompressed file `recognise` may look at."""
+
+_WINDOW = 1 << 24  # bytes that a search holds at a time
 
 
 class Source:
@@ -88,6 +91,20 @@ class Source:
     def head(self) -> bytes:
         """The first `HEAD_BYTES` bytes; all others need not be read for them."""
         return (self._head or self.mapped)[:HEAD_BYTES]
+
+    def holds(self, pattern: re.Pattern[bytes]) -> bool:
+        """Whether the file has a match of a pattern somewhere; a mapped one is not held for it.
+
+        Args:
+            pattern: It matches no more than `HEAD_BYTES` bytes.
+        """
+        data = self.mapped
+        for begin in range(0, len(data), _WINDOW):
+            end = min(begin + _WINDOW, len(data))
+            if pattern.search(data, begin, min(end + HEAD_BYTES, len(data))):
+                return True
+            let_go(data, begin, end)
+        return False
 
     def beside(self, name: str) -> bytes | None:
         """Content of another file in the same folder, None where there is none."""

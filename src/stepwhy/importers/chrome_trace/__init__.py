@@ -55,7 +55,7 @@ def recognise(source: Source) -> bool:
         is_chrome = _PHASE.search(source.head) is not None
     else:
         # What a tool writes before the events can fill the head.
-        is_chrome = begin == b"{" and all(p.search(source.mapped) for p in (_EVENTS, _PHASE))
+        is_chrome = begin == b"{" and all(map(source.holds, (_EVENTS, _PHASE)))
     is_copy = all(p.search(source.head) for p in (_XPLANE_NAMES, _VIEWER))
     return is_chrome and not is_copy
 
