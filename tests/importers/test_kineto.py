@@ -583,6 +583,42 @@ def test_device_work_without_a_time_is_counted():
     assert counted["unusable-time"] == 1
 
 
+def stream_of(first_ends, others, *, launch=None, stream=7):
+    """A kernel at 0, and others of 100 us each behind it."""
+    where = {"pid": 0, "tid": stream}
+    args = {"device": 0, "stream": stream}
+    kernels = [x("kernel", "first", 0, first_ends, args=args | {"correlation": 1}, **where)]
+    for i in range(others):
+        numbered = args | {"correlation": launch or i + 2}
+        at = 1000 + 100 * i
+        kernels.append(x("kernel", "gemm", at, at + 100, args=numbered, **where))
+    return kernels
+
+
+@pytest.mark.parametrize(
+    ("kernels", "first_ends", "cut"),
+    [
+        (stream_of(50_000, 9), 1000, 1),
+        (stream_of(50_000, 7), 50_000, 0),  # too few to be sure
+        (stream_of(50_000, 9, launch=1), 50_000, 0),  # branches of one graph
+        (stream_of(9_000, 9), 9_000, 0),
+        (stream_of(900, 9), 900, 0),
+    ],
+)
+def test_device_work_ends_where_what_ran_after_it_begins(kernels, first_ends, cut):
+    trace = read_records(x("cpu_op", "aten::mm", 0, 9, pid=1, tid=1), *kernels)
+    (first,) = trace.slices.dur_ns[trace.slices.name == trace.strings.index("first")]
+    assert first == 1000 * first_ends
+    assert {c.counter: c.count for c in trace.health.counters}.get("late-end", 0) == cut
+
+
+def test_work_of_another_stream_ends_nothing():
+    long, *others = stream_of(50_000, 9)
+    beside = [{**other, "tid": 8, "args": {**other["args"], "stream": 8}} for other in others]
+    trace = read_records(x("cpu_op", "aten::mm", 0, 9, pid=1, tid=1), long, *beside)
+    assert trace.slices.dur_ns.max() == 50_000_000
+
+
 def test_records_without_slices_are_no_kineto_trace():
     records = [{"ph": "i", "cat": "cpu_op", "name": "ProfilerStep#1", "ts": 1}]
     assert kineto.read(Source(dump(records, {}), "x")) is None

@@ -26,6 +26,7 @@ from stepwhy.importers.kineto.names import (
     shown_name,
 )
 from stepwhy.importers.kineto.numbers_of_sweep import OfSweep
+from stepwhy.importers.kineto.overruns import cut_overruns
 from stepwhy.importers.kineto.sweep import Records
 from stepwhy.importers.kineto.tracks import stream_key
 from stepwhy.trace import NULL, Copy, Kind, Phase
@@ -284,6 +285,14 @@ class Slices:
     def finish(self) -> None:
         """Hand the slices over; copies that lack a size take that of the call that made them."""
         self._facts.copies_with_bytes |= sizes_from_calls(self._blocks)
+        self._builder.health.count(
+            "late-end",
+            "warning",
+            "Device work that would have run at the same time as much that came after it on its "
+            "stream was taken to end where that begins.",
+            count=cut_overruns(self._blocks),
+            dropped=False,
+        )
         for block in self._blocks:
             self._builder.slices_from(block)
             self._builder.health.events_kept += len(block["start_ns"])
