@@ -190,8 +190,10 @@ def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:
     """Cuts before the last piece, or further ahead, and in the end the beginning of the list."""
     window = PIECE
     while 2 * window < len(data) - first:
-        for found in islice(_BETWEEN.finditer(data, len(data) - window), _GUESSES):
-            yield Cut(found.start() + 1, found.end())
+        begin = len(data) - window
+        for pattern in (_BETWEEN, _BETWEEN_OBJECTS):
+            for found in islice(pattern.finditer(data, begin), _GUESSES):
+                yield Cut(found.start() + 1, found.end())
         window *= 8  # long symbol tables can follow the events
     if len(data) - first <= LARGE:
         yield Cut(first, first)
