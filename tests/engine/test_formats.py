@@ -81,6 +81,7 @@ def test_databases_are_told_apart_by_their_tables(tmp_path):
 
 
 def test_a_file_that_its_importer_has_no_memory_for_is_refused(monkeypatch):
+    monkeypatch.setitem(memory.TIMES, "tf_timeline", 6)
     monkeypatch.setattr(memory, "available_bytes", lambda: 4 * len(TIMELINE))
     with pytest.raises(TooLargeError, match="at least 6 times"):
         read_trace(Source(TIMELINE, "timeline.json"))

@@ -20,13 +20,10 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 """Environment variable: set to 1, files are read whatever their size."""
 
 TIMES = {
-    "chrome_trace": 2,
-    "exported": 6,
-    "horovod": 10,
+    "horovod": 1.3,
     "rocprof": 2,
     "run_metadata": 15,
     "store": 30,
-    "tf_timeline": 6,
     "xplane": 2.5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
