@@ -89,10 +89,10 @@ def _used_again(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     Calls that overlap are one: a runtime call and the driver call inside it, or a repeated record.
     """
     slices = trace.slices
-    ids, process = slices.correlation[calls], trace.tracks.process[slices.track[calls]]
-    ascending = np.sort(ids, kind="stable")
-    if (ascending[1:] > ascending[:-1]).all():
+    ids = slices.correlation[calls]
+    if _all_differ(ids):
         return np.zeros(len(calls), dtype=bool)
+    process = trace.tracks.process[slices.track[calls]]
     order = np.lexsort((slices.start_ns[calls], process, ids))
     ids, process, rows = ids[order], process[order], calls[order]
     apart = slices.start_ns[rows[1:]] > trace.ends(rows[:-1])
@@ -101,6 +101,12 @@ def _used_again(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     result[order[1:]] |= twice
     result[order[:-1]] |= twice
     return result
+
+
+def _all_differ(ids: NDArray[np.int64]) -> bool:
+    if (ids[1:] > ids[:-1]).all():
+        return True
+    return len(distinct(ids)) == len(ids)
 
 
 def _lookup(
@@ -139,8 +145,10 @@ def _blocking(
     slices = trace.slices
     known = call_row != NO_CALL
     rows, calls = device_rows[known], call_row[known]
-    early = trace.ends(rows) > trace.ends(calls)
     copies = (slices.kind[rows] == Kind.MEMCPY) & (slices.kind[calls] == Kind.LAUNCH)
+    if not copies.any():
+        return np.empty(0, dtype=np.int64)
+    early = trace.ends(rows) > trace.ends(calls)
     waiting = distinct(calls[copies & ~early])
     # A graph launch returns while its later nodes run, whatever its first copy did.
     returned_early = np.zeros(len(slices), dtype=bool)

@@ -111,8 +111,8 @@ def _loaders(trace: Trace) -> frozenset[int]:
 
 
 def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
-    tracks, counts = np.unique(trace.slices.track[trace.slices.kind == kind], return_counts=True)
-    return dict(zip(tracks.tolist(), counts.tolist(), strict=True))
+    counts = np.bincount(trace.slices.track[trace.slices.kind == kind])
+    return {track: int(counts[track]) for track in np.flatnonzero(counts).tolist()}
 
 
 def _autograd(trace: Trace, driving: int, hosts: NDArray[np.int64]) -> tuple[int, ...]:
