@@ -347,6 +347,15 @@ def test_copies_of_an_xpu_have_directions():
     assert copied.slices.pageable[rows].tolist() == [1, 1, -1, -1]
 
 
+def test_an_xpus_wait_lies_on_its_thread_although_its_process_is_not_told():
+    trace = read_records(
+        x("cpu_op", "aten::item", 0, 90, pid=500, tid=501),
+        x("xpu_sync", "zeEventHostSynchronize", 10, 80, pid=-1, tid=501),
+        x("xpu_sync", "zeEventHostSynchronize", 10, 80, pid=-1, tid=777),
+    )
+    assert trace.slices.track.tolist() == [0, 0, 1]
+
+
 def test_a_call_of_oneccl_is_no_device():
     records = [
         x("cpu_op", "c10d::allreduce_", 0, 50, pid=500, tid=500),

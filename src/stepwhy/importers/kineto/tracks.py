@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.kineto.facts import Facts
     from stepwhy.trace import TraceBuilder
 
+_NO_PROCESS = -1
 # Paddle's rows of one thread: what Python called, and what ran inside.
 _LANGUAGE = re.compile(r"\((?:Python|C\+\+)\)$")
 # No operating system numbers its processes this high.
@@ -50,18 +51,26 @@ class Tracks:
     def __init__(self, builder: TraceBuilder, facts: Facts, model: str) -> None:
         self._builder, self._facts, self._model = builder, facts, model
         self._rows: dict[Hashable, int] = {}
+        self._threads: list[tuple[Hashable, Hashable]] = []
         self._devices: dict[tuple[int, int], int] = {}
         self._named_processes: dict[str, int] = {}
 
     def thread(self, event: Event[KinetoArgs]) -> int:
         """Row of the host thread that a record lies on."""
-        key = thread_key(event)
+        key = self._with_process(thread_key(event))
         if key not in self._rows:
             process, thread = self._process(event.pid), as_int(key[1])
+            self._threads.append(key)
             self._rows[key] = self._builder.track(
                 Role.HOST_THREAD, f"thread {key[1]}", process=process, thread=thread
             )
         return self._rows[key]
+
+    def _with_process(self, key: tuple[Hashable, Hashable]) -> tuple[Hashable, Hashable]:
+        """The thread of that number in a process, for records that name none (XPUs' waits)."""
+        if key[0] != _NO_PROCESS:
+            return key
+        return next((known for known in self._threads if known[1] == key[1]), key)
 
     def stream(self, event: Event[KinetoArgs]) -> int:
         """Row of the device stream that a record lies on."""
