@@ -10,6 +10,7 @@ from stepwhy.importers.chrome_json import LARGEST_NS, count_untimed
 from stepwhy.importers.cuda import COPY_NAMES, call_kind, framework_of
 from stepwhy.importers.database import ABSENT
 from stepwhy.importers.nvtx import CALL_STACKS, find_steps, may_be_step, read_range
+from stepwhy.importers.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Copy, Kind, Role
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ class CudaRows:
         self.texts: set[str] = set()
         self.notes: list[str] = []
         self._knows_sizes = False
+        self._slices = SliceColumns()
+
+    def hand_over(self) -> None:
+        """Hand the slices over; nothing else appends slices before."""
+        self._slices.hand_over(self.builder)
 
     @property
     def health(self) -> Health:
@@ -187,11 +193,9 @@ class CudaRows:
             columns: Columns of the slices: one value per row, or one for all.
         """
         count = len(rows)
-        table = {n: np.broadcast_to(np.asarray(c), (count,)) for n, c in columns.items()}
-        self.kinds.update(map(Kind, np.unique(table["kind"]).tolist()))
+        self.kinds.update(map(Kind, np.unique(columns["kind"]).tolist()) if count else ())
         duration = rows["end"] - rows["start"]
-        # Rows may be some of many, which are not to be held as long as these slices.
-        self.builder.slices_from({**table, "start_ns": rows["start"].copy(), "dur_ns": duration})
+        self._slices.add({**columns, "start_ns": rows["start"], "dur_ns": duration})
         self.health.events_kept += count
 
     def add_calls(

@@ -64,4 +64,5 @@ def read(source: Source) -> Trace | None:
         count_messages(export)
         database.note_damage(builder.health)
         meta = meta_of(FORMAT, export)
+        export.rows.hand_over()
     return builder.finish(meta)

@@ -56,6 +56,7 @@ def read(source: Source) -> Trace | None:
         add_host_activity(rows, strings)
         add_device_activity(rows, strings)
         database.note_damage(builder.health)
+        rows.hand_over()
     return builder.finish(_meta(rows))
 
 

@@ -50,6 +50,7 @@ def _trace(source: Source, document: Document, builder: TraceBuilder) -> Trace:
     rows = Rows(builder)
     for process in document.processes:
         rows.add_process(process)
+    rows.finish()
     if not rows.kinds:
         raise CorruptInputError(
             f"{source.origin} holds no kernel, copy or call that rocprofv3 has timed",

@@ -15,6 +15,7 @@ from stepwhy.importers.cuda import COPY_NAMES
 from stepwhy.importers.nvtx import find_steps, read_range
 from stepwhy.importers.rocprof.document import LARGEST_ID
 from stepwhy.importers.rocprof.names import Names
+from stepwhy.importers.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 _CPU, _GPU = 1, 2  # ROCPROFILER_AGENT_TYPE_CPU, _GPU
-# Slices that are handed over at once.
+# Slices that become columns at once.
 _PIECE = 1 << 14
 
 
@@ -43,6 +44,7 @@ class Rows:
         self.counter_collections = 0
         self.kernel_names: set[str] = set()
         self._columns: defaultdict[str, list[int]] = defaultdict(list)
+        self._slices = SliceColumns()
         self._identities: dict[str, tuple[int, ...]] = {}
 
     def add_process(self, process: Process) -> None:
@@ -60,7 +62,11 @@ class Rows:
                 one.add_all(buffer, partial(one.add_call, domain))
             else:
                 self._count_other(sum(map(len, self.read(buffer))))
-            self._hand_over()
+            self._settle()
+
+    def finish(self) -> None:
+        """Hand the slices over."""
+        self._slices.hand_over(self.builder)
 
     def read(self, buffer: Buffer) -> Iterator[list[Record]]:
         """The records of a domain, counted."""
@@ -90,12 +96,12 @@ class Rows:
         for column, value in values.items():
             columns[column].append(value)
         if len(columns["start_ns"]) >= _PIECE:
-            self._hand_over()
+            self._settle()
 
-    def _hand_over(self) -> None:
-        """Hand the slices so far over, and count them."""
+    def _settle(self) -> None:
+        """Make columns of the slices so far, and count them."""
         if self._columns:
-            self.builder.slices_from(self._columns)
+            self._slices.add(self._columns)
             self.builder.health.events_kept += len(self._columns["start_ns"])
             self._columns.clear()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepwhy.importers.slice_columns import SliceColumns
 from stepwhy.importers.tensorflow.dataflow import Dataflow
 from stepwhy.importers.tensorflow.distinct import distinct, groups, pieces
 from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
@@ -93,6 +94,7 @@ def emit(
     slices = _Slices(builder, entries, has_streams=has_streams)
     for piece in pieces(len(kept)):
         slices.add(kept[piece], lanes[kept[piece]], copies[kept[piece]])
+    slices.hand_over()
     _add_runs(builder, entries, kept)
     builder.health.events_kept += len(kept)
     return _signals(entries, kept, builder.health, has_streams=has_streams)
@@ -160,7 +162,7 @@ def _occurrence(values: Ints) -> Ints:
 
 
 class _Slices:
-    """Appends slices, a piece of the entries at a time.
+    """Makes slices of entries, a piece of them at a time.
 
     Args:
         builder: The trace to append to.
@@ -176,9 +178,10 @@ class _Slices:
         self._in_lanes = np.asarray(in_lanes, dtype=bool)
         self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._tracks: dict[tuple[int, ...], int] = {}
+        self._slices = SliceColumns()
 
     def add(self, which: Ints, lanes: Ints, copies: Flags) -> None:
-        """Append a slice for each of some entries.
+        """Take some entries.
 
         Args:
             which: Their places; (slices,).
@@ -198,7 +201,11 @@ class _Slices:
         alike, track = distinct(role, row, is_transfer, np.where(self._in_lanes[row], lanes, 0))
         tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
         times = {name: entries[name][which] for name in ("start_ns", "dur_ns", "bytes")}
-        self._builder.slices_from({**columns, **times, "track": tracks[track]})
+        self._slices.add({**columns, **times, "track": tracks[track]})
+
+    def hand_over(self) -> None:
+        """Append what was taken to the trace."""
+        self._slices.hand_over(self._builder)
 
     def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
         """What an entry becomes, texts as numbers; its scope; and whether it is a transfer."""
