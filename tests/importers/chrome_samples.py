@@ -1,7 +1,11 @@
 """Generators of Chrome trace samples, and views of what was read from them."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
+
+from stepwhy.importers.chrome_json import Document
 from stepwhy.importers.source import Source
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 
@@ -11,6 +15,20 @@ def source_of(data):
     if not isinstance(data, bytes | str):
         data = json.dumps(data)
     return Source(data.encode() if isinstance(data, str) else data, "sample")
+
+
+def read_records(source, args, health):
+    """All records of a file, with their times; see `Document` and `Batch`."""
+    document = Document(source, args, health)
+    batches = list(document)
+    return SimpleNamespace(
+        events=[e for batch in batches for e in batch.events],
+        header=document.header,
+        start_ns=np.concatenate([batch.start_ns for batch in batches]),
+        dur_ns=np.concatenate([batch.dur_ns for batch in batches]),
+        timed=np.concatenate([batch.timed for batch in batches]),
+        complete=document.complete,
+    )
 
 
 def x(name, start_us, dur_us, pid=1, tid=1, **more):

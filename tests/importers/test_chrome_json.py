@@ -6,9 +6,10 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.importers.chrome_samples import read_records
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.chrome_json import count_untimed, looks_like_chrome_json, read_records
+from stepwhy.importers.chrome_json import count_untimed, looks_like_chrome_json
 from stepwhy.importers.kineto.arguments import KinetoArgs
 from stepwhy.importers.source import Source
 from stepwhy.trace import Health

@@ -5,11 +5,12 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.importers.chrome_samples import read_records
 from tests.kineto_samples import GENERATIONS, sample
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers import kineto
-from stepwhy.importers.chrome_json import Document, cuts, read_records
+from stepwhy.importers.chrome_json import Document, cuts
 from stepwhy.importers.kineto.arguments import KinetoArgs
 from stepwhy.importers.source import Source
 from stepwhy.trace import Health

@@ -5,9 +5,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic
 
-import msgspec
-import numpy as np
-
 from stepwhy.importers.chrome_json.cuts import (
     LARGE,
     Cut,
@@ -25,7 +22,7 @@ from stepwhy.importers.chrome_json.cuts import (
 from stepwhy.importers.chrome_json.events import A, Batch, Event
 from stepwhy.importers.chrome_json.pieces import Pieces
 from stepwhy.importers.chrome_json.text import valid_text
-from stepwhy.importers.chrome_json.times import ABSENT, LARGEST_NS
+from stepwhy.importers.chrome_json.times import LARGEST_NS
 from stepwhy.importers.chrome_json.torn import End, Salvage, head_of_object
 from stepwhy.importers.source import let_go
 
@@ -197,51 +194,3 @@ def _is_rounded(record: Any) -> bool:
     """Whether a double cannot hold the time of a record with three decimals."""
     time = record.get("ts") if isinstance(record, dict) else None
     return isinstance(time, float) and _EXACT_AS_DOUBLE_US <= abs(time) < LARGEST_NS / 1000
-
-
-class Records(msgspec.Struct, Generic[A]):
-    """What a Chrome trace file holds.
-
-    Args:
-        events: All records that could be read, in file order.
-        header: The object's other keys ({} for a top-level list).
-        start_ns: As in `Batch`, shape (events,), as the following ones.
-        dur_ns: As in `Batch`.
-        timed: As in `Batch`.
-        complete: False when the file ended early: records after that point are unknown.
-    """
-
-    events: list[Event[A]]
-    header: dict[str, Any]
-    start_ns: Any
-    dur_ns: Any
-    timed: Any
-    complete: bool
-
-
-def read_records(source: Source, args: type[A], health: Health) -> Records[A]:
-    """Read every record of a Chrome trace file at once.
-
-    Sets `health.events_read` to the number of records and counts what was lost or repaired.
-
-    Args:
-        source: The file.
-        args: msgspec type of the records' `args`.
-        health: Counters to fill.
-
-    Raises:
-        CorruptInputError: The file holds not a single complete record.
-    """
-    document = Document(source, args, health)
-    batches = list(document)
-    events = [e for batch in batches for e in batch.events]
-    for event in events:
-        event.ts = event.dur = ABSENT  # they would keep the text of their piece
-    return Records(
-        events,
-        document.header,
-        start_ns=np.concatenate([batch.start_ns for batch in batches]),
-        dur_ns=np.concatenate([batch.dur_ns for batch in batches]),
-        timed=np.concatenate([batch.timed for batch in batches]),
-        complete=document.complete,
-    )
