@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.importers.memory_timeline_samples import (
     AT_NS,
     AT_US,
@@ -17,7 +20,7 @@ from tests.importers.memory_timeline_samples import (
 from tests.importers.tf_samples import counters, source_of
 
 from stepwhy.diagnoses import run_all
-from stepwhy.errors import CorruptInputError
+from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers import memory_timeline as importer
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
@@ -196,3 +199,31 @@ def test_pytorchs_own_timelines_agree_with_each_other(tmp_path):
     held = {h.name: h.bytes for h in raw.holders}
     assert held["parameter"] == least
     assert sum(held.values()) == raw.peak_bytes
+
+
+def outcome(data):
+    """What reading gives: the tables and counters, or the error."""
+    try:
+        trace = importer.read(source_of(data))
+    except StepwhyError as error:
+        return type(error), str(error)
+    if trace is None:
+        return None
+    tables = (trace.allocations, trace.counters)
+    columns = [values.tolist() for table in tables for values in vars(table).values()]
+    return columns, trace.meta, trace.health
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(st.sampled_from([RAW, SUMS]), st.integers(1, 40), st.data())
+def test_pieces_tell_what_the_whole_list_tells(records, size, draw):
+    """And what is no JSON as a whole is refused."""
+    data = bytearray(json.dumps(records).encode())
+    for _ in range(draw.draw(st.integers(0, 2))):
+        place = draw.draw(st.integers(0, len(data) - 1))
+        data[place : place + 1] = draw.draw(st.sampled_from([b"", b"]", b"[", b",", b"7", b"],["]))
+    whole = outcome(bytes(data))
+    with patch.object(importer, "_PIECE", size):
+        assert outcome(bytes(data)) == whole
+    if isinstance(whole, tuple) and whole[0] is not CorruptInputError:
+        json.loads(data)
