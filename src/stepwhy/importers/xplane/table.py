@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stepwhy.trace import NULL, Copy, Kind, Phase
+from stepwhy.trace.order import taken
 from stepwhy.trace.schema import columns_of
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class _Part:
         values = self.looks[name]
         if (values == values[0]).all():
             return np.broadcast_to(values[0], len(self.group))
-        found: Ints = values[self.group]
-        return found
+        return taken(values, self.group)
 
     def rows(self, looks: NDArray[np.bool_]) -> NDArray[np.intp]:
         """The slices of some looks."""
