@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import tempfile
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -127,7 +126,9 @@ class Source:
         if self.path is not None and callable(self._content):
             yield self.path
             return
-        with tempfile.TemporaryDirectory(prefix="stepwhy-") as folder:
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - few inputs need one
+
+        with TemporaryDirectory(prefix="stepwhy-") as folder:
             copy = Path(folder) / "content"
             try:
                 copy.write_bytes(self.mapped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -58,6 +57,8 @@ def prepare() -> None:
 
 
 def _start_compiler() -> None:
+    import subprocess  # noqa: PLC0415 - only before a compilation
+
     try:
         compiler = subprocess.Popen(
             [sys.executable, "-m", "stepwhy.native.build", "--claimed"],

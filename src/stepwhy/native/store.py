@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +44,8 @@ def object_file() -> Path:
 
     Homes are shared between machines, so the processor is part of the name.
     """
+    import hashlib  # noqa: PLC0415 - 3 ms that only kernels need
+
     from llvmlite import __version__, binding  # noqa: PLC0415 - slow, and not always there
 
     digest = hashlib.sha256(__version__.encode())
@@ -65,6 +65,8 @@ def _features(binding: object) -> str:
 
 def sealed(code: bytes) -> bytes:
     """Object code behind its digest: a damaged object ends the process that loads it."""
+    import hashlib  # noqa: PLC0415 - 3 ms that only kernels need
+
     return hashlib.sha256(code).digest() + code
 
 
@@ -108,6 +110,8 @@ def _age_s(path: Path) -> float:
 
 def temporary() -> Path:
     """A new name beside the object file, to be renamed."""
+    import tempfile  # noqa: PLC0415 - only for a compilation
+
     handle, name = tempfile.mkstemp(dir=folder(), prefix="kernels-", suffix=".part")
     os.close(handle)
     return Path(name)

@@ -13,7 +13,6 @@ Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generat
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from stepwhy.importers.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.importers.kineto.records import add_records
 from stepwhy.importers.kineto.run import device_memory, device_model, meta_of
 from stepwhy.importers.source import HEAD_BYTES
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Health, TraceBuilder
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ _CATEGORY = (
     rb'"cat"\s*:\s*"(cpu_op|Operator|kernel|Kernel|cuda_runtime|Runtime|gpu_memcpy|python_function'
     rb'|user_annotation|ac2g|async_gpu|mtia_\w+)"'
 )
-_CATEGORIES = re.compile(_CATEGORY)
-_MARKS = re.compile(
+_CATEGORIES = regex(_CATEGORY)
+_MARKS = regex(
     _CATEGORY + rb"|PyTorch Profiler|ProfilerStep#|libkineto"
     rb"|\"(cuda|hip|roctracer|cupti)_\w*version\""
 )
 
 
 # torch_npu has Kineto's categories on the host; its devices are rows of other processes.
-_ASCEND = re.compile(rb'"(?:Ascend Hardware|CANN|AscendCL@\w+|async_npu)"')
+_ASCEND = regex(rb'"(?:Ascend Hardware|CANN|AscendCL@\w+|async_npu)"')
 
 
 def recognise(source: Source) -> bool:

@@ -5,11 +5,11 @@ As with slices, pools and threads are decided at their first sight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import Event
@@ -40,8 +40,7 @@ _TOLD = {
 _SAMPLES = ("memory allocated", "memory reserved")
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """Allocations and releases of one batch.
 
     Args:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from stepwhy.trace import Kind
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(msgspec.Struct):
     """What the records say about the run as a whole.
 
     Args:
@@ -24,7 +24,7 @@ class Facts:
         slices: Whether any slice was recorded, usable or not.
     """
 
-    kinds: set[Kind] = field(default_factory=set)
+    kinds: set[Kind] = msgspec.field(default_factory=set)
     device_hints: bool = False
     profiler_ranges: int = 0
     accelerator: str = "GPU"

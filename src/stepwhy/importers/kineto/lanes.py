@@ -10,8 +10,9 @@ import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from stepwhy.importers.chrome_json.cuts import next_record
 from stepwhy.importers.kineto.sweep import DONE, Sweep, Swept
@@ -29,8 +30,7 @@ STRETCH: Final = 4 << 20
 _MOST: Final = 2  # what uses the columns is not faster than two sweeps
 
 
-@dataclass(frozen=True, slots=True)
-class _Coming:
+class _Coming(msgspec.Struct, frozen=True):
     """A stretch that is being read.
 
     Args:

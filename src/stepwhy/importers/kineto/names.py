@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from stepwhy.importers.cuda import call_kind, kernel_kind
 from stepwhy.importers.ranges import annotation, operation
+from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
 
 # Categories up to 2021 -> the spelling since 2022.
@@ -29,7 +30,7 @@ _OLD_CATEGORIES = {
     "python": "python_function",
     "cudaruntime": "cuda_runtime",
 }
-_LOADING = re.compile(r"Lazy Function Loading|Module Loading|Module Load", re.IGNORECASE)
+_LOADING = regex(r"Lazy Function Loading|Module Loading|Module Load", re.IGNORECASE)
 _IGNORED = frozenset({"trace", "cuda_event", "cuda_profiler_range", "external_correlation"})
 
 
@@ -106,16 +107,16 @@ def meaning_of(category: str, name: str) -> Meaning:
 
 # --- device rows -------------------------------------------------------------------------------
 
-_DEVICE_WAIT = re.compile(r"event_wait|wait_?event|semaphore|barrier_wait", re.IGNORECASE)
-_DMA = re.compile(r"^(dma|copy|memcpy)", re.IGNORECASE)
+_DEVICE_WAIT = regex(r"event_wait|wait_?event|semaphore|barrier_wait", re.IGNORECASE)
+_DMA = regex(r"^(dma|copy|memcpy)", re.IGNORECASE)
 # Level Zero knows host memory ('H') only where it allocated it; 'M' is what malloc gave.
-_UNPINNED = re.compile(r"Pageable|M2D|D2M")
+_UNPINNED = regex(r"Pageable|M2D|D2M")
 _DIRECTIONS = (
-    (re.compile(r"HtoD|HostToDevice|Host -> Device|[HM]2D", re.IGNORECASE), Copy.H2D),
-    (re.compile(r"DtoH|DeviceToHost|Device -> Host|D2[HM]", re.IGNORECASE), Copy.D2H),
-    (re.compile(r"PtoP|Peer", re.IGNORECASE), Copy.PEER),
-    (re.compile(r"DtoD|DeviceToDevice|D2D", re.IGNORECASE), Copy.D2D),
-    (re.compile(r"HtoH|HostToHost", re.IGNORECASE), Copy.H2H),
+    (regex(r"HtoD|HostToDevice|Host -> Device|[HM]2D", re.IGNORECASE), Copy.H2D),
+    (regex(r"DtoH|DeviceToHost|Device -> Host|D2[HM]", re.IGNORECASE), Copy.D2H),
+    (regex(r"PtoP|Peer", re.IGNORECASE), Copy.PEER),
+    (regex(r"DtoD|DeviceToDevice|D2D", re.IGNORECASE), Copy.D2D),
+    (regex(r"HtoH|HostToHost", re.IGNORECASE), Copy.H2H),
 )
 
 
@@ -154,29 +155,25 @@ def _other_accelerator(name: str) -> Meaning:
 
 # --- Python functions (with_stack) -------------------------------------------------------------
 
-_DURATION = re.compile(r"\[\d+\.\d{3} (?:ns|us|ms|s)\]$")
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_PYTHON_LINE = re.compile(r"^(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)$")
-_HOME = re.compile(r"^(/(home|Users)/[^/]+|/root)/")
-_FRAMEWORK_FILE = re.compile(
-    r"(^|/)(torch|torchvision|functorch|triton|apex|lightning|accelerate)/"
-)
-_PREPROCESS = re.compile(
+_DURATION = regex(r"\[\d+\.\d{3} (?:ns|us|ms|s)\]$")
+_ADDRESS = regex(r" at 0x[0-9a-fA-F]+")
+_PYTHON_LINE = regex(r"^(?P<file>[^()]*)\((?P<line>\d+)\): (?P<function>.+)$")
+_HOME = regex(r"^(/(home|Users)/[^/]+|/root)/")
+_FRAMEWORK_FILE = regex(r"(^|/)(torch|torchvision|functorch|triton|apex|lightning|accelerate)/")
+_PREPROCESS = regex(
     r"^_?(pre_?process\w*|collate\w*|read_(video|image|audio)\w*|decode_(image|video|jpeg)\w*"
     r"|load_(image|sample|batch)\w*|augment\w*"
     r"|(next|get|fetch)_batch(?!_?(norm|size|ind|idx|dim))\w*)$",
     re.IGNORECASE,
 )
-_DATALOADER_FILE = re.compile(r"(^|/)torch/utils/data/dataloader\.py$")
-_STORAGE_FILE = re.compile(
+_DATALOADER_FILE = regex(r"(^|/)torch/utils/data/dataloader\.py$")
+_STORAGE_FILE = regex(
     r"(^|/)(torch/serialization\.py|torch/utils/tensorboard/|torch/distributed/checkpoint/)"
 )
-_COMPILE_FILE = re.compile(
+_COMPILE_FILE = regex(
     r"(^|/)(torch/_dynamo/convert_frame\.py|torch/_inductor/compile_fx\.py|triton/compiler/)"
 )
-_WAITING = re.compile(
-    r"<built-in (method|function) (acquire|select|poll|sleep|wait)\b|lock.*acquire"
-)
+_WAITING = regex(r"<built-in (method|function) (acquire|select|poll|sleep|wait)\b|lock.*acquire")
 
 
 def shown_name(category: str, name: str) -> str:

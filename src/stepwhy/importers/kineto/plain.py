@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +16,9 @@ from stepwhy.importers.chrome_json.cuts import (
 from stepwhy.importers.chrome_json.pieces import Pieces
 from stepwhy.importers.chrome_json.text import BYTE_ORDER_MARK, is_utf8
 from stepwhy.importers.kineto.arguments import KinetoArgs
-from stepwhy.importers.kineto.lanes import Lanes
 from stepwhy.importers.kineto.sweep import LIST, ODD, Swept
 from stepwhy.importers.source import let_go
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     import mmap
@@ -34,7 +33,7 @@ LARGE: Final = 8 << 20
 """Bytes; below, loading the kernel takes longer than it saves."""
 
 _DROP: Final = 32 << 20  # bytes that stay mapped
-_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_SPACE: Final = regex(rb"[ \t\r\n]*")
 
 
 class NotPlainError(Exception):
@@ -80,6 +79,8 @@ class PlainDocument:
         """The records in file order."""
         position = _behind_space(self._data, self._first)
         end = self._tail.cut.begin
+        from stepwhy.importers.kineto.lanes import Lanes  # noqa: PLC0415 - threads take 3 ms to load
+
         with Lanes(self._kernel, self._data) as lanes:
             while position < end:
                 for swept in lanes.read(position, end):

@@ -6,12 +6,11 @@ records take a number from a table.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from itertools import compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import Event
@@ -29,6 +28,7 @@ from stepwhy.importers.kineto.numbers_of_sweep import OfSweep
 from stepwhy.importers.kineto.overruns import cut_overruns
 from stepwhy.importers.kineto.sweep import Records
 from stepwhy.importers.kineto.tracks import stream_key
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind, Phase
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # have kernels for accelerators alone. Most names prove nothing: recurrent layers ask
 # aten::cudnn_is_acceptable, and loaders aten::is_pinned, on a CPU as well.
 # Source: the dispatch of each operation in PyTorch's native_functions.yaml.
-_ON_DEVICE_ONLY = re.compile(
+_ON_DEVICE_ONLY = regex(
     r"nccl:|aten::(record_stream|_?cudnn_(rnn|ctc_loss|convolution\w*|batch_norm(_backward)?)"
     r"|miopen_(rnn|convolution\w*|depthwise_convolution|batch_norm(_backward)?))$"
 )
@@ -58,8 +58,7 @@ _NOWHERE = None
 _KIND, _ON_DEVICE, _COPY, _PAGEABLE, _PHASE, _IS_RANGE = range(6)
 
 
-@dataclass(slots=True)
-class Group:
+class Group(msgspec.Struct):
     """Slices of one batch.
 
     Args:

@@ -7,7 +7,6 @@ file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -44,8 +43,7 @@ _OF_CHANGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(msgspec.Struct, frozen=True):
     """Consecutive plain records; the columns are overwritten by the next sweep but one.
 
     Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.kineto.arguments import KinetoArgs, Loose, args_of, as_int
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Role
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NO_PROCESS = -1
 # Paddle's rows of one thread: what Python called, and what ran inside.
-_LANGUAGE = re.compile(r"\((?:Python|C\+\+)\)$")
+_LANGUAGE = regex(r"\((?:Python|C\+\+)\)$")
 # No operating system numbers its processes this high.
 _FIRST_NAMED_PROCESS = 2**48
 
