@@ -9,7 +9,6 @@ Source: tsl/profiler/protobuf/xplane.proto, tsl/profiler/utils/xplane_schema.cc.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
@@ -20,6 +19,7 @@ from stepwhy.importers.xplane.host import HostReader
 from stepwhy.importers.xplane.planes import merge, read_space
 from stepwhy.importers.xplane.run import count_missing, meta_of, session_of
 from stepwhy.importers.xplane.table import Look, SliceTable
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from stepwhy.importers.xplane.run import Session
     from stepwhy.trace import Trace
 
-_PLANE = re.compile(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")
+_PLANE = regex(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")
 # Calls of the device API and Python frames can stand on planes of their own; the lines' ids tell
 # which thread of '/host:CPU' they belong to. A number in brackets is that of another process.
-_HOST = re.compile(
+_HOST = regex(
     r"/host:(?:CPU|CUPTI|NVTX-CUPTI|ROCTRACER|python-tracer|TPU-runtime)\b"
     r"(?:.*\[(?P<process>\d{1,18})\]$|.*)"
 )

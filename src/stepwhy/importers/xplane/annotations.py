@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from stepwhy.importers.tensorflow.ops import executor_kind, normalise_op, phase_of
@@ -18,9 +17,10 @@ from stepwhy.importers.xplane.names import (
     is_api_call,
 )
 from stepwhy.importers.xplane.programs import phase_of_primitive
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase, Role
 
-_LOADER = re.compile(r"tf_data_(?!\w*get_next)")
+_LOADER = regex(r"tf_data_(?!\w*get_next)")
 
 
 class Seen(NamedTuple):

@@ -19,6 +19,7 @@ from stepwhy.importers.xplane.names import (
 )
 from stepwhy.importers.xplane.programs import phase_of_primitive
 from stepwhy.importers.xplane.table import Look
+from stepwhy.patterns import regex
 from stepwhy.trace import DeviceKind, Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from stepwhy.importers.xplane.planes import Plane, Space
     from stepwhy.importers.xplane.table import SliceTable
 
-_PLANE = re.compile(r"/device:(?P<type>[A-Z_]+):(?P<number>\d+)(?P<part>.*)", re.DOTALL)
-_STREAM = re.compile(r"Stream\s*#?(?P<number>\d+)(?:\((?P<what>[^)]*)\))?")
+_PLANE = regex(r"/device:(?P<type>[A-Z_]+):(?P<number>\d+)(?P<part>.*)", re.DOTALL)
+_STREAM = regex(r"Stream\s*#?(?P<number>\d+)(?:\((?P<what>[^)]*)\))?")
 # Lines that show what a device without streams ran; the others on its plane repeat it.
 _ASYNC = "Async XLA Ops"
 _INSTRUCTIONS = ("XLA Ops", _ASYNC, "Sparse Core Ops")
 # What the profiler's tools derive from the others; with several streams, ' - from #7' follows.
-_DERIVED = re.compile(
+_DERIVED = regex(
     r"(?:(?:Sparse Core )?(?:Steps|Modules|Ops)|XLA (?:Modules|Ops)|Async XLA Ops|Source code"
     r"|(?:Framework|TensorFlow) (?:Ops|Name Scope)|Launch Stats)(?: - from #\d+)?"
 )

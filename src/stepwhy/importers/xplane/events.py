@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.xplane import compiled
@@ -48,16 +48,14 @@ class Texts:
         return self._texts[code]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A thread or stream."""
 
     id: int
     name: str
 
 
-@dataclass(slots=True, eq=False)
-class Events:
+class Events(msgspec.Struct, eq=False):
     """Events of some lines, in the order of the lines and of the file; all columns equally long.
 
     Args:
@@ -73,8 +71,8 @@ class Events:
     name: Ints
     start_ns: Ints
     dur_ns: Ints
-    numbers: dict[str, Ints] = field(default_factory=dict)
-    texts: dict[str, Ints] = field(default_factory=dict)
+    numbers: dict[str, Ints] = msgspec.field(default_factory=dict)
+    texts: dict[str, Ints] = msgspec.field(default_factory=dict)
 
     @classmethod
     def empty(cls) -> Events:

@@ -9,13 +9,13 @@ Source: xla/python/profiler/internal/python_hooks.cc.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
-_FRAME = re.compile(r"^\$(?P<file>[^: ]+\.py|<[^>]+>):(?P<line>\d+) (?P<function>.+)$")
+_FRAME = regex(r"^\$(?P<file>[^: ]+\.py|<[^>]+>):(?P<line>\d+) (?P<function>.+)$")
 
 _JAX_FILES = (
     "abstract_arrays|ad|api|api_util|array|array_methods|async_collective|basearray|batching"
@@ -38,20 +38,20 @@ _TENSORFLOW_FILES = (
     "|epoch_iterator|compile_utils|callback_list|global_state|flags_wrapper|type_dispatch"
     "|dispatch|attribute_utils|function_cache|transform|tf_decorator|tf_stack"
 )
-_FRAMEWORK_FILE = re.compile(rf"(?:{_JAX_FILES}|{_TENSORFLOW_FILES})\.py")
+_FRAMEWORK_FILE = regex(rf"(?:{_JAX_FILES}|{_TENSORFLOW_FILES})\.py")
 # Called by the framework and by users alike.
-_LIBRARY_FILE = re.compile(
+_LIBRARY_FILE = regex(
     r"<[^>]+>|(?:abc|codecs|collections|contextlib|copy|dataclasses|enum|functools|inspect"
     r"|importlib|itertools|logging|ntpath|operator|os|posixpath|random|re|selectors|ssl"
     r"|threading|types|typing|warnings|weakref|wrapt|wrappers|__init__|_bootstrap)\.py"
 )
-_COMPILING = re.compile(
+_COMPILING = regex(
     r"trace_to_jaxpr\w*|_?pjit_lower\w*|lower_\w+|backend_compile\w*|compile_or_get_cached"
     r"|_cached_compilation|_cached_lowering_to_hlo|_trace_for_jit|_create_pjit_jaxpr"
     r"|_create_concrete_function|trace_function|_maybe_define_function|_resolve_and_lower|from_hlo"
 )
-_WAITING = re.compile(r"block_until_ready|_value|synchronize|sync_devices|effects_barrier")
-_STORING = re.compile(
+_WAITING = regex(r"block_until_ready|_value|synchronize|sync_devices|effects_barrier")
+_STORING = regex(
     r"save_checkpoint|_?save_weights\w*|write_?summar\w+|save_model|async_save|save_args"
 )
 

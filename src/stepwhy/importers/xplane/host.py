@@ -8,7 +8,6 @@ run on a thread of the program are work of the CPU all the same.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from stepwhy.importers.xplane.events import MISSING, alike, distinct
 from stepwhy.importers.xplane.names import BOOKKEEPING, EAGER_KERNEL, copy_details, eager_op
 from stepwhy.importers.xplane.nesting import enclosing, nearest
 from stepwhy.importers.xplane.table import Look
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 # Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.
-_PIPELINE_CALL = re.compile(r"InstantiatedCapturedFunction::")
+_PIPELINE_CALL = regex(r"InstantiatedCapturedFunction::")
 _GRAPH_RUN = "ExecutorState::Process"
 _END_MARK = "end: "
 # Frames and annotations below the framework's own code are its own, if nothing says otherwise.

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import mmap
 from array import array
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
 
 from stepwhy.importers.source import let_go
 from stepwhy.importers.tensorflow.graphs import text
@@ -80,8 +81,7 @@ Walk: TypeAlias = "Callable[[int, int, int], list[Run]]"
 """Finds the fields of a tag that follow one another from a position on and end by a limit."""
 
 
-@dataclass(slots=True)
-class LineAt:
+class LineAt(msgspec.Struct):
     """A line, and where its events lie.
 
     Args:
@@ -94,7 +94,7 @@ class LineAt:
     id: int = 0
     name: str = ""
     time_ns: int = 0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[Run] = msgspec.field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -111,17 +111,15 @@ class LineAt:
         return found
 
 
-@dataclass(slots=True)
-class PlaneAt:
+class PlaneAt(msgspec.Struct):
     """A plane: its name, its lines, and the bytes of all its other fields."""
 
     name: str = ""
-    lines: list[LineAt] = field(default_factory=list)
+    lines: list[LineAt] = msgspec.field(default_factory=list)
     rest: bytes = b""
 
 
-@dataclass(slots=True)
-class Layout:
+class Layout(msgspec.Struct):
     """What an XSpace consists of.
 
     Args:
@@ -131,7 +129,7 @@ class Layout:
         damaged: How many parts were left out as they contradict themselves.
     """
 
-    planes: list[PlaneAt] = field(default_factory=list)
+    planes: list[PlaneAt] = msgspec.field(default_factory=list)
     errors: int = 0
     torn: bool = False
     damaged: int = 0

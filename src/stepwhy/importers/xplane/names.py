@@ -10,44 +10,45 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind
 
 # --- host threads ------------------------------------------------------------------------------
 
-BOOKKEEPING = re.compile(r"ThreadpoolListener::|MemoryAllocation$|MemoryDeallocation$|end: ")
+BOOKKEEPING = regex(r"ThreadpoolListener::|MemoryAllocation$|MemoryDeallocation$|end: ")
 """Instants that carry no time: the profiler's own marks, and single allocations."""
 
-_TF_OP = re.compile(r"(?P<node>[^\s:$]+):(?P<op>_?[A-Z]\w*)")
-_EAGER_OP = re.compile(r"EagerLocalExecute: (?P<op>[A-Z_][A-Za-z]\w*)")
-_FUNCTION = re.compile(r"__(?:inference|forward|backward)_")
-EAGER_KERNEL = re.compile(r"KernelAndDevice(?:Func|Op)::Run(?:Async)?")
+_TF_OP = regex(r"(?P<node>[^\s:$]+):(?P<op>_?[A-Z]\w*)")
+_EAGER_OP = regex(r"EagerLocalExecute: (?P<op>[A-Z_][A-Za-z]\w*)")
+_FUNCTION = regex(r"__(?:inference|forward|backward)_")
+EAGER_KERNEL = regex(r"KernelAndDevice(?:Func|Op)::Run(?:Async)?")
 """Where an eager operation runs on the CPU; it runs under the name of its caller."""
 
-CONTROL_FLOW = re.compile(
+CONTROL_FLOW = regex(
     r"(?:Stateful|Stateless)?(?:PartitionedCall|While|If|Case)|RemoteCall|(?:Ref)?(?:Enter|Exit|"
     r"Switch|Merge|NextIteration)|SymbolicGradient"
 )
 """Graph ops that only call others."""
 
-_API = re.compile(r"(?:cuda|cu|hip)[A-Z]\w+")
-_API_SYNC = re.compile(
+_API = regex(r"(?:cuda|cu|hip)[A-Z]\w+")
+_API_SYNC = regex(
     r"Synchronize|^(?:cuda|hip)Memcpy(?:2D|3D|HtoD|DtoH|DtoD|WithStream)?$"
     r"|^cuMemcpy(?:HtoD|DtoH|DtoD)?(?:_v2)?$"
 )
-_API_LAUNCH = re.compile(r"Launch|Memcpy|Memset")
-_API_LOAD = re.compile(r"ModuleLoad|LibraryLoad")
+_API_LAUNCH = regex(r"Launch|Memcpy|Memset")
+_API_LOAD = regex(r"ModuleLoad|LibraryLoad")
 
 _HOST_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         Kind.INPUT,
-        re.compile(
+        regex(
             r"(?:EagerLocalExecute: )?\w*Iterator\w*GetNext\w*(?:Op::\w+)?|Iterator::.*"
             r"|DataIterator\w*|BlockingGetNext|\w*Infeed\w*Enqueue\w*"
         ),
     ),
     (
         Kind.COMPILE,
-        re.compile(
+        regex(
             r"tf\.function-graph_building|backend_compile\w*|lower_(?:sharding|jaxpr)\w*"
             r"|trace_to_jaxpr\w*"
             r"|compile_xla|XlaCompile\w*|\w*(?:Client|Compiler|Executable)\w*::Compile\w*"
@@ -57,16 +58,16 @@ _HOST_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ),
     (
         Kind.SYNC,
-        re.compile(
+        regex(
             r"(?:\w+::)*(?:BlockHostUntil\w+|Await\w*|SynchronizeAllActivity|BlockUntil\w*)"
             r"|block_until_ready|TFE_TensorHandleResolve|EagerContext::Sync\w*"
         ),
     ),
-    (Kind.STORAGE, re.compile(r"EagerLocalExecute: (?:Save|Write|Flush)\w*|SaveV2|RestoreV2")),
-    (Kind.WAIT, re.compile(r"RecvTensor\w*|RendezvousMgr::Recv\w*|RpcRecvTensor\w*")),
+    (Kind.STORAGE, regex(r"EagerLocalExecute: (?:Save|Write|Flush)\w*|SaveV2|RestoreV2")),
+    (Kind.WAIT, regex(r"RecvTensor\w*|RendezvousMgr::Recv\w*|RpcRecvTensor\w*")),
     (
         Kind.FRAMEWORK,
-        re.compile(
+        regex(
             r"\w+(?:<[^>]*>)?::.*|TFE_\w+|Eager\w+.*|PJRT_\w+.*|PjitFunction\(.*|FunctionRun|Executor\w+.*"
             r"|ParseArguments|Validate\w+|convert_to_tensor|tf\.\w+.*|shard_args|DevicePut\w*"
             r"|cpp_pjit_\w+|RecordUsage|Wait for \w+ holds|ComputeSemaphore\w+|Handle input\w*.*"
@@ -119,33 +120,33 @@ def host_kind(name: str) -> Kind | None:
 
 # --- devices -----------------------------------------------------------------------------------
 
-_COLLECTIVE_HLO = re.compile(
+_COLLECTIVE_HLO = regex(
     r"(?:ragged-)?(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute"
     r"|collective-broadcast|cross-replica|send|recv)\b"
 )
-_COPY_HLO = re.compile(r"copy-(?:start|done)\b")
-_WAIT_HLO = re.compile(r"(?:infeed|outfeed)\b")
-_CALLING_HLO = re.compile(r"(?:while|conditional|call|async-(?:start|update|done))(?:[.\d]|$)")
+_COPY_HLO = regex(r"copy-(?:start|done)\b")
+_WAIT_HLO = regex(r"(?:infeed|outfeed)\b")
+_CALLING_HLO = regex(r"(?:while|conditional|call|async-(?:start|update|done))(?:[.\d]|$)")
 # A fusion over both cores of a chip shows its parts below itself.
 _CALLING_CATEGORIES = frozenset(
     {"while", "conditional", "call", "async-start", "async-update", "async-done", "megacore fusion"}
 )
 _HOST_COPIES = {"host send": Copy.D2H, "host recv": Copy.H2D}
-_MOVING_HLO = re.compile(r"(?:copy|slice|dynamic-slice|dynamic-update-slice)\b")
-_COLLECTIVE_KERNEL = re.compile(
+_MOVING_HLO = regex(r"(?:copy|slice|dynamic-slice|dynamic-update-slice)\b")
+_COLLECTIVE_KERNEL = regex(
     r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv",
     re.IGNORECASE,
 )
-_COPY = re.compile(r"memcpy|copy(?:Host|Device|Buffer)|__amd_rocclr_copy", re.IGNORECASE)
-_FILL = re.compile(r"memset|__amd_rocclr_fill", re.IGNORECASE)
+_COPY = regex(r"memcpy|copy(?:Host|Device|Buffer)|__amd_rocclr_copy", re.IGNORECASE)
+_FILL = regex(r"memset|__amd_rocclr_fill", re.IGNORECASE)
 _DIRECTIONS = (
-    (re.compile(r"HtoD|H2D|HostToDevice", re.IGNORECASE), Copy.H2D),
-    (re.compile(r"DtoH|D2H|DeviceToHost", re.IGNORECASE), Copy.D2H),
-    (re.compile(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
-    (re.compile(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
-    (re.compile(r"HtoH|H2H|HostToHost", re.IGNORECASE), Copy.H2H),
+    (regex(r"HtoD|H2D|HostToDevice", re.IGNORECASE), Copy.H2D),
+    (regex(r"DtoH|D2H|DeviceToHost", re.IGNORECASE), Copy.D2H),
+    (regex(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
+    (regex(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
+    (regex(r"HtoH|H2H|HostToHost", re.IGNORECASE), Copy.H2H),
 )
-_DETAIL = re.compile(r"(\w+):(\S+)")
+_DETAIL = regex(r"(\w+):(\S+)")
 
 
 def hlo_kind(name: str, category: str = "") -> Kind:

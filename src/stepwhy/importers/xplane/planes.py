@@ -8,9 +8,9 @@ Source: tsl/profiler/protobuf/xplane.proto; `MergePlanes` of tsl/profiler/utils/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.errors import CorruptInputError
@@ -41,8 +41,7 @@ _CHUNK = 1 << 17
 _LARGEST_NS = 1 << 62
 
 
-@dataclass(slots=True, eq=False)
-class Plane:
+class Plane(msgspec.Struct, eq=False):
     """A device, the host, or facts about the session."""
 
     name: str
@@ -51,8 +50,7 @@ class Plane:
     events: Events
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(msgspec.Struct, frozen=True):
     """A file: its planes, the texts that their codes stand for, and the programs that ran."""
 
     planes: list[Plane]

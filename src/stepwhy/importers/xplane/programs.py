@@ -8,13 +8,13 @@ Source: xla/service/hlo.proto; `OpMetadata` of xla/xla_data.proto.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.ops import phase_of
 from stepwhy.importers.xplane.layout import DamagedError, as_int64, inside, parts
+from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _VALUE_NAME, _VALUE_STATS, _STAT_BYTES = 2, 5, 6
 _PROTO_MODULE, _MODULE_COMPUTATIONS, _COMPUTATION_INSTRUCTIONS = 1, 3, 2
 _INSTRUCTION_NAME, _INSTRUCTION_METADATA, _METADATA_OP_NAME = 1, 7, 2
 
-_NAMED_WITH_ID = re.compile(rb"\((\d{1,20})\)$")
+_NAMED_WITH_ID = regex(rb"\((\d{1,20})\)$")
 
 
 class Programs:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.xplane.devices import device_name
 from stepwhy.importers.xplane.events import distinct
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Meta
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ _SIGNALS = {
     "input": {Kind.INPUT},
 }
 _NONE = np.empty(0, dtype=np.int64)
-_JAX = re.compile(r"PjitFunction\(|cpp_pjit_|\$(?:pjit|pxla)\.py:")
-_ALLOCATOR = re.compile(r"(?P<type>GPU|TPU)_(?P<number>\d+)_bfc")
+_JAX = regex(r"PjitFunction\(|cpp_pjit_|\$(?:pjit|pxla)\.py:")
+_ALLOCATOR = regex(r"(?P<type>GPU|TPU)_(?P<number>\d+)_bfc")
 # Clocks before 2001 are no epoch.
 _EARLIEST_EPOCH_NS = 10**18
 _LATEST_EPOCH_NS = 1 << 61
@@ -62,8 +63,7 @@ def used_devices(space: Space) -> set[str]:
     return used
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """What the planes say, to be known when their events are no longer held.
 
     Args:

@@ -9,9 +9,9 @@ Source: tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.tensorflow.messages import parse_message
@@ -66,8 +66,7 @@ class Stats(NamedTuple):
     size: NDArray[Any]
 
 
-@dataclass(slots=True)
-class Scanned:
+class Scanned(msgspec.Struct):
     """Events as they stand in the file; times in picoseconds from the start of their line.
 
     Args:

@@ -6,9 +6,9 @@ control block has, and which tables they point to. Kernels know positions as add
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.source import let_go
@@ -47,8 +47,7 @@ _LARGEST_STAT = 1 << 16
 _MOST_STATS = 62  # a bit each
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """What a plane's events are read with.
 
     Args:

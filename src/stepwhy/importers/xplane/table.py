@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from stepwhy.trace import NULL, Copy, Kind, Phase
@@ -51,8 +51,7 @@ class Look(NamedTuple):
     pageable: int = NULL
 
 
-@dataclass(slots=True, eq=False)
-class _Part:
+class _Part(msgspec.Struct, eq=False):
     """Slices of some tracks: what each one has, and what those have in common that look alike.
 
     Args:
@@ -69,7 +68,7 @@ class _Part:
     correlation: Ints
     group: Ints
     looks: dict[str, Ints]
-    changed: dict[str, Ints] = field(default_factory=dict)
+    changed: dict[str, Ints] = msgspec.field(default_factory=dict)
 
     def column(self, name: str) -> Ints:
         """A column of all slices; where all looks agree, one that takes no memory."""
