@@ -16,19 +16,25 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.errors import EmptyInputError
+from stepwhy.importers.source import let_go
 from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator
     from typing import Any
 
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health, Trace
 
+    Data = bytes | mmap.mmap
+
 _HEADER = struct.Struct("<QI")
 _FOOTER_BYTES = 4
+# Bytes of a mapped file that stay in memory behind the record that is read.
+_HELD = 1 << 22
 _FLOAT = struct.Struct("<f")
 _VERSION = b"brain.Event:"
 # Older releases put all of them under 'queue/'. What a shuffling queue keeps back is not in the
@@ -77,7 +83,7 @@ def read(source: Source) -> Trace:
     """
     builder = TraceBuilder()
     stepped = False
-    for scalar in _scalars(source.data, builder.health):
+    for scalar in _scalars(source.mapped, builder.health):
         queue = _queue(scalar.tag)
         if queue is not None:
             _add_level(builder, scalar, queue)
@@ -146,7 +152,7 @@ def _queue(tag: str) -> _Queue | None:
     return _Queue(match["queue"] or "queue", capacity, reserve) if is_known else None
 
 
-def _scalars(data: bytes, health: Health) -> Iterator[_Scalar]:
+def _scalars(data: Data, health: Health) -> Iterator[_Scalar]:
     """The scalars that tell of queues or steps, as they come; others are not counted."""
     for record in _records(data, health):
         event = parse_message("Event", record)
@@ -179,10 +185,13 @@ def _value(value: Any) -> float:
     return float(_FLOAT.unpack(content)[0]) if len(content) == _FLOAT.size else math.nan
 
 
-def _records(data: bytes, health: Health) -> Iterator[bytes]:
+def _records(data: Data, health: Health) -> Iterator[bytes]:
     """The records of a file up to its end or to where its framing is damaged."""
-    position = 0
+    position = let_go_from = 0
     while position < len(data):
+        if position - let_go_from > _HELD:
+            let_go(data, let_go_from, position)
+            let_go_from = position
         start = position + _HEADER.size
         if start > len(data):
             return _torn(health)
