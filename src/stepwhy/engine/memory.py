@@ -21,9 +21,8 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 
 TIMES = {
     "horovod": 1.3,
-    "rocprof": 2,
-    "run_metadata": 15,
-    "store": 30,
+    "memory_timeline": 3,
+    "store": 20,
     "xplane": 2.5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
