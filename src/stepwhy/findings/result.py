@@ -170,7 +170,8 @@ class Breakdown(msgspec.Struct, frozen=True):
     Args:
         wall_ns: Mean wall time of the steady steps.
         categories: ns per category, all of `CATEGORIES`.
-        phases: Compute ns per phase ('forward', 'backward', 'optimizer', ..., 'unknown').
+        phases: Compute ns per phase ('forward', 'backward', 'optimizer', ..., 'unknown'), added up
+            over what runs at once: their sum is `compute` only where nothing overlaps.
         hottest_line: Source line that holds the driving thread most while the device is idle.
     """
 
