@@ -93,7 +93,7 @@ def load(data: bytes, origin: str) -> Trace:
                 t: _columns(t, archive.read(f"{t}.parquet")) if t in held else empty_columns(t)
                 for t in TABLES
             }
-            strings = strings_of(_table(archive.read(_STRINGS)).column("text").to_pylist())
+            strings = strings_of(_read(_opened(archive.read(_STRINGS)), "text").to_pylist())
         trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
         check(trace)
         check_bounds(trace)
@@ -129,32 +129,61 @@ def _parquet(columns: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _table(data: bytes) -> Any:
+def _opened(data: bytes) -> Any:
+    """A Parquet file.
+
+    Raises:
+        ValueError: It is damaged.
+    """
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
         file = pq.ParquetFile(io.BytesIO(data))
-        if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
-            raise ValueError("it claims to hold more rows than it can")
-        return file.read()
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from None
+    if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
+        raise ValueError("it claims to hold more rows than it can")
+    return file
+
+
+def _read(file: Any, name: str) -> Any:
+    """One column of a Parquet file.
+
+    Raises:
+        KeyError: There is none of this name.
+        ValueError: It is damaged.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
+
+    try:
+        return file.read(columns=[name]).column(name)
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
 
 
 def _columns(table: Table, data: bytes) -> Columns:
-    stored = _table(data)
-    return Columns(**{c.name: _column(c, stored) for c in columns_of(table)})
+    # Column by column: all of a table would be held twice.
+    import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
+
+    stored = _opened(data)
+    columns = Columns(**{c.name: _column(c, stored) for c in columns_of(table)})
+    pa.default_memory_pool().release_unused()
+    return columns
 
 
 def _column(column: Column, stored: Any) -> NDArray[Any]:
-    """The values of a column; null where the file is from before there was such a column."""
-    if column.null and column.name not in stored.column_names:
-        return np.full(len(stored), 0 if column.null == "0" else NULL, dtype=column.dtype)
-    values = stored.column(column.name).to_numpy()
+    """The values of a column; null where the file is from before there was such a column.
+
+    One that holds nothing but nulls takes no memory.
+    """
+    null = np.asarray(0 if column.null in {"", "0"} else NULL, dtype=column.dtype)
+    if column.null and column.name not in stored.schema_arrow.names:
+        return np.broadcast_to(null, stored.metadata.num_rows)
+    values = _read(stored, column.name).to_numpy()
     if values.dtype.kind not in "iu":
         raise ValueError(f"{column.table}.{column.name} holds {values.dtype}")
     held: NDArray[Any] = values.astype(column.dtype)
-    if (held != values).any():
+    if held.dtype != values.dtype and (held != values).any():
         raise ValueError(f"{column.table}.{column.name} does not fit into {column.dtype}")
-    return held
+    return np.broadcast_to(null, held.shape) if (held == null).all() else held
