@@ -80,11 +80,11 @@ def read(source: Source) -> Trace | None:
     uses = uses_of(table, spans)
     rows = rows_of(found.titles, uses)
     tracks = Tracks(builder)
-    add_slices(builder, tracks, spans, uses, rows)
+    kinds = add_slices(builder, tracks, spans, uses, rows)
     add_async(builder, tracks, detached, async_spans)
     add_counters(builder, found.samples)
     _count_others(found.phases, builder.health)
-    meta = meta_of(FORMAT, uses, rows)
+    meta = meta_of(FORMAT, uses, rows, kinds)
     # The builder has columns of its own, and needs the memory.
     del table, spans, uses, detached, async_spans, found
     return builder.finish(meta)

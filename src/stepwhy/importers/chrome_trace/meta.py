@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.chrome_trace.names import is_api_call, on_host
+from stepwhy.importers.chrome_trace.names import is_api_call
 from stepwhy.trace import Kind, Meta
 
 if TYPE_CHECKING:
@@ -31,17 +31,16 @@ _SEVERAL = (
 )
 
 
-def meta_of(name: str, uses: Uses, rows: Mapping[Place, Row]) -> Meta:
+def meta_of(name: str, uses: Uses, rows: Mapping[Place, Row], kinds: set[Kind]) -> Meta:
     """Facts about the run.
 
     Args:
         name: Name of the format.
         uses: The names that ranges have.
         rows: The rows of these.
+        kinds: What names on host threads stand for.
     """
-    hosts = [use for use in uses.known.values() if not rows[use.place].device]
-    names = {(use.name, use.category) for use in hosts}
-    kinds = {on_host(*pair).kind for pair in names}
+    hosts = (use for use in uses.known.values() if not rows[use.place].device)
     devices = {row.device for row in rows.values() if row.device}
     signals = {signal for signal, shown in _SIGNALS.items() if shown & kinds}
     if devices:
@@ -50,7 +49,7 @@ def meta_of(name: str, uses: Uses, rows: Mapping[Place, Row]) -> Meta:
     return Meta(
         format=name,
         signals=frozenset(signals | ({"ranges"} if limit else set())),
-        device_expected=bool(devices) or any(is_api_call(n) for n, _ in names),
+        device_expected=bool(devices) or any(is_api_call(u.name) for u in hosts),
         limit=limit,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class _Kinds(NamedTuple):
 
 def add_slices(
     builder: TraceBuilder, tracks: Tracks, spans: Spans, uses: Uses, rows: Mapping[Place, Row]
-) -> None:
+) -> set[Kind]:
     """Append the ranges on threads and streams.
 
     Args:
@@ -48,20 +48,26 @@ def add_slices(
         spans: The ranges.
         uses: Their names.
         rows: The row of every process and thread.
+
+    Returns:
+        What the names on host threads stand for.
     """
     # Devices in their own order, not in that of the file.
     for row in sorted(dict.fromkeys(rows.values()), key=lambda r: (len(r.device), r.device)):
         tracks.of(row)
     if not len(spans):
-        return
+        return set()
     on_device, repeats = _kinds(uses, rows)
     of = uses.of
     looks = _looks(builder, tracks, uses, rows)
+    known = list(uses.known)
+    on_hosts = looks["kind"][known][~on_device[known]]
     columns = {name: looks[name][of] for name in _LOOK}
     columns["kind"][_steps(spans, uses, rows)] = Kind.STEP
     named = on_device[of] & (repeats[of] | _around_others(spans, uses, on_device[of]))
     columns["kind"][named] = Kind.DEVICE_ANNOTATION
     builder.slices_from({**columns, "start_ns": spans.start_ns, "dur_ns": spans.dur_ns})
+    return {Kind(kind) for kind in np.unique(on_hosts).tolist()}
 
 
 def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
@@ -75,7 +81,7 @@ def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
 
 def _looks(
     builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]
-) -> dict[str, NDArray[np.generic]]:
+) -> dict[str, NDArray[Any]]:
     """What ranges of one name on one row have in common, by its number; (uses,) each."""
     looks = {n: np.zeros(uses.count, dtype=t) for n, t in zip(_LOOK, _TYPES, strict=True)}
     for number, use in uses.known.items():
