@@ -20,7 +20,7 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 """Environment variable: set to 1, files are read whatever their size."""
 
 TIMES = {
-    "horovod": 1.3,
+    "horovod": 1.1,
     "memory_timeline": 3,
     "store": 20,
     "xplane": 2.5,
