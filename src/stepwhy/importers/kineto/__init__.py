@@ -49,13 +49,14 @@ _ASCEND = regex(rb'"(?:Ascend Hardware|CANN|AscendCL@\w+|async_npu)"')
 
 def recognise(source: Source) -> bool:
     """Whether the file is a Chrome trace with Kineto's categories or header."""
+    if source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+        return False
     if any(_ASCEND.search(part) for part in (source.head, source.mapped[-HEAD_BYTES:])):
         return False
     if looks_like_chrome_json(source.head) and _MARKS.search(source.head):
         return True
     # Device properties, names of threads or arrows alone can fill the head.
-    text = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return text[:1] in {b"{", b"["} and _CATEGORIES.search(source.mapped) is not None
+    return source.holds(_CATEGORIES)
 
 
 def read(source: Source) -> Trace | None:
