@@ -21,8 +21,8 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 
 TIMES = {
     "horovod": 1.1,
-    "memory_timeline": 3,
-    "store": 20,
+    "memory_timeline": 2.5,
+    "store": 15,
     "xplane": 2.5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
