@@ -8,7 +8,6 @@ Source: `tensorflow/python/client/timeline.py`.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from stepwhy.importers.chrome_json import SLICE, Document, count_untimed, looks_
 from stepwhy.importers.chrome_samples import Samples
 from stepwhy.importers.tensorflow.activity import Activity, Entries, emit, meta_of
 from stepwhy.importers.tensorflow.rows import Row, parse_row
+from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Args = dict[str, Any]
 
 _COMPUTE = " Compute"
-_DEVICE_ROW = re.compile(
+_DEVICE_ROW = regex(
     rb'"(?:\\?/job:[^"/]+)?[^"]{0,80}\\?/(?:device:)?[A-Za-z_]+:\d+[^"]{0,40} (?:Compute|Tensors)"'
 )
 _METADATA = ord("M")

@@ -8,8 +8,6 @@ between two of its elements.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ import msgspec
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.chrome_json.pieces import NOT_JSON
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 """Bytes of a piece: some thousand records, which fit into a processor's cache."""
 
-_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_BETWEEN = re.compile(
+_EVENTS_KEY = regex(rb'"traceEvents"\s*:\s*\[')
+_BETWEEN = regex(
     rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|tts|dur|id|bp|s|sf|cname|args)"\s*:)'
 )
 # Where records begin with another key; so do objects in their arguments.
-_BETWEEN_OBJECTS = re.compile(rb'\}\s*,\s*(?=\{\s*")')
+_BETWEEN_OBJECTS = regex(rb'\}\s*,\s*(?=\{\s*")')
 # A wrong guess costs reading the piece once.
 _GUESSES = 4
 # No record is longer than so many pieces.
@@ -43,16 +42,14 @@ LARGE = 1 << 26
 """Bytes; a larger file is not decoded as a whole only to find where its list of events ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(msgspec.Struct, frozen=True):
     """A place between two records: where the first ends, and where the second begins."""
 
     end: int
     begin: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True):
     """The last records of a file and what stands around the list.
 
     Args:

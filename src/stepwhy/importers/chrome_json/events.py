@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -37,8 +36,7 @@ class Event(msgspec.Struct, Generic[A], gc=False):
     args: A | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch(Generic[A]):
+class Batch(msgspec.Struct, Generic[A], frozen=True):
     """Consecutive records of a file.
 
     Args:

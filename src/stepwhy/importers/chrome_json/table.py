@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json.codes import Codes
@@ -27,8 +27,7 @@ Place = tuple[Any, Any]
 """Process and thread of a record, as the file has them."""
 
 
-@dataclass(slots=True)
-class Table:
+class Table(msgspec.Struct):
     """Some records of a file, in its order.
 
     Args:

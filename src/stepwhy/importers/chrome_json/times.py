@@ -7,13 +7,14 @@ list of integers, which differ from nanoseconds by a power of ten each.
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal, InvalidOperation
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +30,9 @@ UNUSABLE = msgspec.Raw(b"+")
 """The text of a time that is no number: NaN, infinite."""
 
 _PLAIN_CHARACTERS = b"0123456789.-,"
-_PLAIN = re.compile(rb"-?\d+(\.\d{1,3})?\Z")
-_QUOTED = re.compile(rb'"(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)"\Z')
-_NUMBER = re.compile(rb"-?\d")
+_PLAIN = regex(rb"-?\d+(\.\d{1,3})?\Z")
+_QUOTED = regex(rb'"(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)"\Z')
+_NUMBER = regex(rb"-?\d")
 _TO_NS = np.asarray([1000, 100, 10, 1], dtype=np.int64)  # by number of decimals
 _COMMA, _POINT, _MINUS, _ZERO = b",.-0"
 

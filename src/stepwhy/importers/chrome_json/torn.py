@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -17,9 +18,9 @@ _RESYNC_LIMIT = 1000
 # Bytes that are looked at beyond the piece, before all that follows is: a record is shorter.
 _MARGINS = (1 << 16, 1 << 22)
 
-_NEXT_RECORD = re.compile(r",\s*(?=\{)")
-_SEPARATOR = re.compile(r"[\s,]*")
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_NEXT_RECORD = regex(r",\s*(?=\{)")
+_SEPARATOR = regex(r"[\s,]*")
+_SURROGATE = regex(r"\\u[dD][89a-fA-F]")
 _DECODER = json.JSONDecoder(strict=False)
 
 

@@ -13,7 +13,6 @@ Source: the "Trace Event Format" document of the Chromium project.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.chrome_samples import SAMPLE
@@ -25,6 +24,7 @@ from stepwhy.importers.chrome_trace.rows import rows_of
 from stepwhy.importers.chrome_trace.slices import add_async, add_slices
 from stepwhy.importers.chrome_trace.tracks import Tracks
 from stepwhy.importers.chrome_trace.uses import uses_of
+from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 FORMAT = "chrome-trace"
 
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z]"')
+_EVENTS = regex(rb'"traceEvents"\s*:\s*\[')
+_PHASE = regex(rb'"ph"\s*:\s*"[A-Za-z]"')
 # The trace viewer's copy of an XPlane profile lacks a part of it; the profile lies beside it.
-_XPLANE_NAMES = re.compile(rb'"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)')
-_VIEWER = re.compile(rb'"highres-ticks"|"\\?/host:CPU')
+_XPLANE_NAMES = regex(rb'"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)')
+_VIEWER = regex(rb'"highres-ticks"|"\\?/host:CPU')
 _COUNTED = {
     "flow-arrow": ("Arrows between ranges; they do not say how long anything took.", "stf"),
     "instant": ("Instants, which have no duration.", "iIRnTp"),

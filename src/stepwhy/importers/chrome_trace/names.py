@@ -14,6 +14,7 @@ from typing import NamedTuple
 from stepwhy.importers.cuda import call_kind, exchanges
 from stepwhy.importers.nvtx import read_range, without_homes
 from stepwhy.importers.ranges import annotation
+from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
 
 
@@ -37,25 +38,25 @@ class Meaning(NamedTuple):
 
 # --- device rows -------------------------------------------------------------------------------
 
-_EXCHANGE = re.compile(
+_EXCHANGE = regex(
     r"\b(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)|hcom_|Rdma|\[sync=",
     re.IGNORECASE,
 )
-_COPY = re.compile(
+_COPY = regex(
     r"mem(?:ory ?)?cpy|memory ?copy|copy ?(?:Host|Device|Buffer)| Dma[IO]$|\b[HD](?:to|2)[HD]\b",
     re.IGNORECASE,
 )
-_FILL = re.compile(r"memset", re.IGNORECASE)
-_WAIT = re.compile(
+_FILL = regex(r"memset", re.IGNORECASE)
+_WAIT = regex(
     r"(?:event|notify)[-_ ]?(?:wait|record)|wait[-_ ]?event|semaphore|barrier[-_ ]?wait|^idle$"
     r"| Cmpt Prep$",
     re.IGNORECASE,
 )
 _DIRECTIONS = (
-    (re.compile(r"HtoD|[HM]2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
-    (re.compile(r"DtoH|D2[HM]|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
-    (re.compile(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
-    (re.compile(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
+    (regex(r"HtoD|[HM]2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
+    (regex(r"DtoH|D2[HM]|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
+    (regex(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
+    (regex(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
 )
 
 
@@ -79,9 +80,9 @@ def on_device(name: str) -> Meaning:
 
 # --- host threads ------------------------------------------------------------------------------
 
-_API = re.compile(r"(?:(?:cuda|cu|hip)[A-Z]|AscendCL@acl)\w+")
-_FUNCTION = re.compile(r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL)
-_NUMBER = re.compile(r"\d")
+_API = regex(r"(?:(?:cuda|cu|hip)[A-Z]|AscendCL@acl)\w+")
+_FUNCTION = regex(r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL)
+_NUMBER = regex(r"\d")
 _VIZTRACER = "FEE"
 
 

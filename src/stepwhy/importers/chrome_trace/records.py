@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import Collector, Document
@@ -46,8 +46,7 @@ class Titles:
                 self.threads[event.pid, event.tid] = name.strip()
 
 
-@dataclass(slots=True)
-class Found:
+class Found(msgspec.Struct):
     """What a file holds.
 
     Args:
@@ -59,11 +58,11 @@ class Found:
             that are no single character.
     """
 
-    ranges: Collector = field(default_factory=Collector)
-    detached: Collector = field(default_factory=Collector)
-    samples: Samples = field(default_factory=lambda: Samples(whole_numbers))
-    titles: Titles = field(default_factory=Titles)
-    phases: Counter[int] = field(default_factory=Counter)
+    ranges: Collector = msgspec.field(default_factory=Collector)
+    detached: Collector = msgspec.field(default_factory=Collector)
+    samples: Samples = msgspec.field(default_factory=lambda: Samples(whole_numbers))
+    titles: Titles = msgspec.field(default_factory=Titles)
+    phases: Counter[int] = msgspec.field(default_factory=Counter)
 
 
 def collect(source: Source, health: Health) -> Found:

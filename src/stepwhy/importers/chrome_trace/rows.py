@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwhy.patterns import regex
 from stepwhy.trace import DeviceKind
 
 if TYPE_CHECKING:
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
     from stepwhy.importers.chrome_trace.uses import Use, Uses
 
 # A device and what may follow its name; a thread that only serves it ('cuda:0 launcher') is none.
-_DEVICE = re.compile(
+_DEVICE = regex(
     r"(?:(?P<host>\S*)/)?(?:device:)?(?P<type>GPU|CUDA|HIP|TPU|NPU|XPU|HPU|AIU|MTIA)"
     r"[ :#_]?(?P<number>\d{1,5})"
     r"(?:[ :]*(?:\(.*\)|stream\b.*|Compute|NVIDIA\b.*|AMD\b.*))?",
     re.IGNORECASE,
 )
-_STREAM = re.compile(r"stream\s*[#:]?\s*\d+\b(?!.*\b(?:thread|host)\b).*", re.IGNORECASE)
+_STREAM = regex(r"stream\s*[#:]?\s*\d+\b(?!.*\b(?:thread|host)\b).*", re.IGNORECASE)
 # Ranges that only a thread of the host can have: calls of a device's API, operators, Python.
-_HOST_RANGE = re.compile(r"(?:cuda|cu|hip)[A-Z]\w+|(?:aten|prim)::.*|.+ \([^()]+:\d+\)", re.DOTALL)
+_HOST_RANGE = regex(r"(?:cuda|cu|hip)[A-Z]\w+|(?:aten|prim)::.*|.+ \([^()]+:\d+\)", re.DOTALL)
 # The row of the devices in torch.autograd.profiler; its threads are their numbers.
 _CUDA_FUNCTIONS = "CUDA functions"
 # The row of all copies in rocprof, beside rows of GPUs and of calls.
@@ -38,13 +39,13 @@ _DEVICE_CATEGORIES = frozenset({"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu
 # Processes of Ascend: the device, its exchanges, and what MindStudio derives from both.
 _ASCEND = frozenset({"Ascend Hardware", "Communication", "HCCL", "Overlap Analysis"})
 # Of the exchanges, the thread of whole ones; the others ('Plane 0') show their parts.
-_EXCHANGES = re.compile(r".*Communication|Communication.*")
+_EXCHANGES = regex(r".*Communication|Communication.*")
 # Since 2023, process ids hold the process, the kind of the row (5 bits) and the device (5 bits).
 _FIRST_PACKED, _DEVICE_BITS = 1 << 15, 31
-AIU = re.compile(r".*(?: Cmpt Prep| Cmpt Exec| DmaI| DmaO)", re.DOTALL)
+AIU = regex(r".*(?: Cmpt Prep| Cmpt Exec| DmaI| DmaO)", re.DOTALL)
 """What all ranges of an AIU's rows are called."""
 
-_XLA_OPS = re.compile(r"(?:Async )?XLA Ops", re.IGNORECASE)
+_XLA_OPS = regex(r"(?:Async )?XLA Ops", re.IGNORECASE)
 _KINDS = {
     "GPU": DeviceKind.GPU,
     "CUDA": DeviceKind.GPU,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.nvtx import without_homes
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Role
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # No operating system numbers its processes and threads this high.
 _FIRST_NAMED = 2**48
 # Names of threads that may hold more than a name (a host, a path, a command) stay out.
-_PLAIN_TITLE = re.compile(r"[\w ,#:()<>\[\]-]{1,80}")
+_PLAIN_TITLE = regex(r"[\w ,#:()<>\[\]-]{1,80}")
 
 
 class Tracks:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepwhy.importers.chrome_json import first_seen
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.chrome_spans import Spans
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """A name on a row.
 
     Args:
@@ -32,8 +32,7 @@ class Use:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Uses:
+class Uses(msgspec.Struct, frozen=True):
     """The names on rows that ranges have.
 
     Args:

@@ -8,7 +8,6 @@ Source: MegatronApp, `scripts/aggregate.py` (`benchmark_to_chrome_trace`, `trans
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -93,8 +92,7 @@ def read(source: Source) -> Trace | None:
     return builder.finish(meta)
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(msgspec.Struct):
     """What a file holds.
 
     Args:
@@ -103,11 +101,11 @@ class _Found:
         devices: Number of every rank's GPU, as its last record tells it.
     """
 
-    ranges: Collector = field(default_factory=Collector)
-    times_ns: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    devices: dict[int, int] = field(default_factory=dict)
-    _begun: Counter[tuple[int, int]] = field(default_factory=Counter)
-    _seen: Counter[str] = field(default_factory=Counter)
+    ranges: Collector = msgspec.field(default_factory=Collector)
+    times_ns: dict[int, list[int]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    devices: dict[int, int] = msgspec.field(default_factory=dict)
+    _begun: Counter[tuple[int, int]] = msgspec.field(default_factory=Counter)
+    _seen: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, batch: Batch[MegaArgs]) -> None:
         """Take a batch."""

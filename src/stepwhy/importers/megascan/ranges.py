@@ -9,9 +9,9 @@ Source: the names of the scopes in MegatronApp's `megatron/training/trace.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import first_seen
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
+class Ranges(msgspec.Struct, frozen=True):
     """Ranges on the GPUs of some ranks, times in ns; (ranges,) each.
 
     Args:
