@@ -22,7 +22,9 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 TIMES = {
     "horovod": 1.1,
     "memory_timeline": 2.5,
+    "nsys": 1.5,
     "store": 15,
+    "tfprof": 1.7,
     "xplane": 2.5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.

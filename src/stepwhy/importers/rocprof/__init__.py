@@ -10,7 +10,6 @@ Source: rocprofiler-sdk, `source/lib/output/generateJSON.cpp` and the record lay
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import CorruptInputError
@@ -18,6 +17,7 @@ from stepwhy.importers.rocprof.document import NOT_JSON, read_processes
 from stepwhy.importers.rocprof.lists import IrregularError, read_lists
 from stepwhy.importers.rocprof.rows import Rows
 from stepwhy.importers.rocprof.run import meta_of
+from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.source import Source
     from stepwhy.trace import Trace
 
-_KEY = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
+_KEY = regex(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 
 
 def recognise(source: Source) -> bool:

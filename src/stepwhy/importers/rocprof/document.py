@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,6 +10,7 @@ import msgspec
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.chrome_json.text import valid_text
 from stepwhy.importers.chrome_json.torn import encodable
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -138,8 +137,7 @@ class Buffer:
         return self._has_streams
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(msgspec.Struct, frozen=True):
     """What one process wrote.
 
     Args:
@@ -161,8 +159,7 @@ class Process:
     counter_collections: int
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """The processes of a file; `complete` is False when it ends early."""
 
     processes: list[Process]
@@ -242,7 +239,7 @@ def _decode_forgiving(text: str, source: Source) -> tuple[list[dict[str, Any]], 
     )
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_TOKEN = regex(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _CLOSING = {"{": "}", "[": "]"}
 # Results nest ten levels; what nests deeper is damage.
 _DEEPEST = 100

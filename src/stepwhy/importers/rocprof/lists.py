@@ -6,7 +6,6 @@ where a piece between brackets is a list, it ends between two of its elements.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +18,7 @@ from stepwhy.importers.rocprof.document import (
     decode_processes,
 )
 from stepwhy.importers.source import let_go
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     import mmap
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20  # bytes
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The key of the records; that of the names of their kinds has a list.
-_RECORDS = re.compile(rb'"buffer_records"\s*:\s*\{')
-_LIST = re.compile(rb'\s*"[^"\\]*"\s*:\s*(?=\[)')
-_BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*")')
-_LAST = re.compile(rb"\}\s*(?=\])")
-_NEXT = re.compile(rb"\s*([,}])")
-_EMPTY = re.compile(rb"\[\s*\]")
+_RECORDS = regex(rb'"buffer_records"\s*:\s*\{')
+_LIST = regex(rb'\s*"[^"\\]*"\s*:\s*(?=\[)')
+_BETWEEN = regex(rb'\}\s*,\s*(?=\{\s*")')
+_LAST = regex(rb"\}\s*(?=\])")
+_NEXT = regex(rb"\s*([,}])")
+_EMPTY = regex(rb"\[\s*\]")
 
 
 class IrregularError(Exception):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.importers.cuda import call_kind, kernel_kind
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind
 
 if TYPE_CHECKING:
     from stepwhy.importers.rocprof.document import Process, Record, Symbol
 
 # Calls of HSA lie inside those of HIP; of the ones that stand alone, these wait or hand work over.
-_HSA_WAIT = re.compile(r"^hsa_signal_wait|^hsa_amd_signal_wait")
-_HSA_COPY = re.compile(r"^hsa_amd_memory_(async_copy|fill)")
+_HSA_WAIT = regex(r"^hsa_signal_wait|^hsa_amd_signal_wait")
+_HSA_COPY = regex(r"^hsa_amd_memory_(async_copy|fill)")
 # RCCL's calls that put an exchange onto a stream; the others set up or ask.
-_EXCHANGE = re.compile(
+_EXCHANGE = regex(
     r"^(nccl(All|Broadcast|Bcast|Gather|Reduce|Scatter|Send|Recv|GroupEnd)|mscclRunAlgo)"
 )
 _DIRECTIONS = (
@@ -25,8 +25,8 @@ _DIRECTIONS = (
     ("HOST_TO_HOST", Copy.H2H),
 )
 # Operations of markers that are calls and no ranges.
-_NO_RANGE = re.compile(r"Pop|Stop|GetThreadId|Pause|Resume|Name")
-_PROCESS_RANGE = re.compile(r"RangeStart|ProcessRange")
+_NO_RANGE = regex(r"Pop|Stop|GetThreadId|Pause|Resume|Name")
+_PROCESS_RANGE = regex(r"RangeStart|ProcessRange")
 
 
 class Meaning(NamedTuple):

@@ -5,22 +5,22 @@ Source: `CodeDef` of tfprof_log.proto, `tfprof_logger.py` (frames outermost firs
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.importers.tensorflow.graphs import text
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Code that is not the user's, on a machine of which nothing but its paths is known: packages, the
 # standard library, TensorFlow built from source, and what was never in a file.
-_LIBRARY = re.compile(
+_LIBRARY = regex(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|[/\\]tensorflow[/\\]python[/\\]"
     r"|^<|__autograph_generated_file"
 )
-_HOME = re.compile(r"^(?:(?:[A-Za-z]:)?[/\\](?:home|Users)[/\\][^/\\]+|/root)[/\\]")
-_SEPARATOR = re.compile(r"[/\\]")
+_HOME = regex(r"^(?:(?:[A-Za-z]:)?[/\\](?:home|Users)[/\\][^/\\]+|/root)[/\\]")
+_SEPARATOR = regex(r"[/\\]")
 _KEPT_COMPONENTS = 2
 # Number 0 stands for 'not known'.
 _NO_TEXT = 0

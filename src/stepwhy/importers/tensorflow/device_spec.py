@@ -6,10 +6,11 @@ absent: ``/job:worker/replica:0/task:1/device:GPU:0``; old spellings are ``/gpu:
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+import msgspec
 
-_FIELD = re.compile(
+from stepwhy.patterns import regex
+
+_FIELD = regex(
     r"/(?:job:(?P<job>[A-Za-z][A-Za-z0-9_]*)"
     r"|replica:(?P<replica>\d+|\*)"
     r"|task:(?P<task>\d+|\*)"
@@ -18,8 +19,7 @@ _FIELD = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSpec:
+class DeviceSpec(msgspec.Struct, frozen=True):
     """The fields of a device name; '' where a field is absent.
 
     Args:
@@ -37,7 +37,7 @@ class DeviceSpec:
     index: str = ""
 
 
-_FIELDS = tuple(f.name for f in fields(DeviceSpec))
+_FIELDS = DeviceSpec.__struct_fields__
 
 
 def parse_device(text: str) -> DeviceSpec | None:

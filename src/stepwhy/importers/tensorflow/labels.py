@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
-_OP = re.compile(r".* = (?P<op>[\w>]+)\((?P<inputs>[^()]*)", re.DOTALL)
-_SIZE = re.compile(r"bytes:(?P<new>\d{1,18})\b|\b(?P<old>\d{1,18}) bytes")
-_TRANSFER = re.compile(
-    r"(?:\[[^\]]*\]\s*)*(?P<tensor>\S+) from (?P<sender>/\S+) to (?P<receiver>/\S+)"
-)
+_OP = regex(r".* = (?P<op>[\w>]+)\((?P<inputs>[^()]*)", re.DOTALL)
+_SIZE = regex(r"bytes:(?P<new>\d{1,18})\b|\b(?P<old>\d{1,18}) bytes")
+_TRANSFER = regex(r"(?:\[[^\]]*\]\s*)*(?P<tensor>\S+) from (?P<sender>/\S+) to (?P<receiver>/\S+)")
 # A node and its ops; C++ kernel names have colons, too.
-_NODE = re.compile(r"[^\s:<>()]+(?::\w+)*")
-_EDGE = re.compile(r"edge_\d+_(?P<node>.+)")
+_NODE = regex(r"[^\s:<>()]+(?::\w+)*")
+_EDGE = regex(r"edge_\d+_(?P<node>.+)")
 
 
 class Transfer(NamedTuple):

@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
+
+if TYPE_CHECKING:
+    import re
 
 # oneDNN kernels take the place of ops at graph construction: '_MklNativeConv2D' is a Conv2D. Ops
 # that convert between its layouts have no counterpart and keep their names.
-_ONEDNN = re.compile(r"_Mkl(?:Native)?(?!ToTf|InputConversion)(?P<op>\w+)")
+_ONEDNN = regex(r"_Mkl(?:Native)?(?!ToTf|InputConversion)(?P<op>\w+)")
 # Fusions made by the graph optimizer are private ops, spelled '_FusedConv2D' elsewhere.
-_PRIVATE_FUSION = re.compile(r"Fused(?!BatchNorm(?:Grad)?(?:V\d)?$)\w+")
+_PRIVATE_FUSION = regex(r"Fused(?!BatchNorm(?:Grad)?(?:V\d)?$)\w+")
 
 # What an op is where it runs on an executor, first match wins. Sources: the op registry of
 # TensorFlow (names), `sync_replicas_optimizer.py` (its token queue is a wait for other workers).
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
         Kind.WAIT,
-        re.compile(r"_?(?:Host)?(?:Recv|Send)|\w*AccumulatorTakeGradient|CollectiveWait\w*"),
+        regex(r"_?(?:Host)?(?:Recv|Send)|\w*AccumulatorTakeGradient|CollectiveWait\w*"),
     ),
     (
         Kind.INPUT,
-        re.compile(
+        regex(
             r"\w*Queue(?:De|En)queue\w*|\w*GetNext\w*|\w*(?:Uns|S)tage|\w*Unstage\w*|ReaderRead\w*"
         ),
     ),
-    (Kind.COLLECTIVE, re.compile(r"_?(?:Collective|Nccl|Horovod)\w+|CrossReplicaSum|XlaAllReduce")),
+    (Kind.COLLECTIVE, regex(r"_?(?:Collective|Nccl|Horovod)\w+|CrossReplicaSum|XlaAllReduce")),
     (
         Kind.STORAGE,
-        re.compile(
+        regex(
             r"(?:Save|Restore|Write|MergeV2Checkpoints|ShardedFilename)\w*|\w+Summary(?:V\d)?|\w*SummaryWriter\w*"
         ),
     ),
-    (Kind.PYTHON, re.compile(r"(?:Eager)?PyFunc(?:Stateless)?")),
+    (Kind.PYTHON, regex(r"(?:Eager)?PyFunc(?:Stateless)?")),
 )
-_OTHER_WORKERS = re.compile(r"(?:^|/)sync_(?:rep|token)")
+_OTHER_WORKERS = regex(r"(?:^|/)sync_(?:rep|token)")
 
-_BACKWARD_SCOPE = re.compile(r"(?:^|/)(?:gradients(?:_\d+)?|gradient_tape)/|_grad/")
-_BACKWARD_OP = re.compile(r"\w+Backprop\w*|\w+Grad(?:V\d|Ex)?")
-_OPTIMIZER_OP = re.compile(r"(?:Resource)?(?:Sparse)?Apply\w+")
-_OPTIMIZER_SCOPE = re.compile(
+_BACKWARD_SCOPE = regex(r"(?:^|/)(?:gradients(?:_\d+)?|gradient_tape)/|_grad/")
+_BACKWARD_OP = regex(r"\w+Backprop\w*|\w+Grad(?:V\d|Ex)?")
+_OPTIMIZER_OP = regex(r"(?:Resource)?(?:Sparse)?Apply\w+")
+_OPTIMIZER_SCOPE = regex(
     r"(?:^|/)(?:GradientDescent|Momentum|Adam(?:W|ax)?|Ada(?:grad|grad_?DA|[dD]elta|factor)|RMSProp|"
     r"Ftrl|SGD|Nadam|Proximal\w+|\w*[Oo]ptimizer)(?:_\d+)?(?:/|$)"
 )
-_SAVER_SCOPE = re.compile(r"(?:^|/)save(?:_\d+)?/")
+_SAVER_SCOPE = regex(r"(?:^|/)save(?:_\d+)?/")
 _BOOKKEEPING = frozenset({"NoOp", "_SOURCE", "_SINK", "_Arg", "_Retval", "_FusedNoOp"})
 
-_COPY = re.compile(r"(?:MEMCPY|Memcpy)\s*(?P<way>\w*)")
+_COPY = regex(r"(?:MEMCPY|Memcpy)\s*(?P<way>\w*)")
 _COPIES = {
     "HtoD": Copy.H2D,
     "DtoH": Copy.D2H,

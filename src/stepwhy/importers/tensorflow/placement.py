@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from stepwhy.importers.tensorflow.device_spec import canonical_name
 from stepwhy.importers.tensorflow.graphs import Edge, edges_of, nodes_of
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 _LARGEST = (1 << 63) - 1
 
 
-@dataclass(slots=True)
-class Moved:
+class Moved(msgspec.Struct):
     """What the transfers of one tensor came to during one run of the graph."""
 
     dur_ns: int = 0
@@ -40,8 +40,7 @@ class Moved:
             self.bytes = min(size + max(self.bytes, 0), _LARGEST)
 
 
-@dataclass(slots=True)
-class Observed:
+class Observed(msgspec.Struct):
     """What step statistics tell about placement.
 
     Args:
@@ -51,14 +50,13 @@ class Observed:
         wanted: Node and output number of those whose size somebody asks for.
     """
 
-    ran: dict[str, tuple[str, str]] = field(default_factory=dict)
-    sizes: dict[tuple[str, int], int] = field(default_factory=dict)
-    moved: dict[str, Moved] = field(default_factory=dict)
+    ran: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    sizes: dict[tuple[str, int], int] = msgspec.field(default_factory=dict)
+    moved: dict[str, Moved] = msgspec.field(default_factory=dict)
     wanted: frozenset[tuple[str, int]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Requested:
+class Requested(msgspec.Struct, frozen=True):
     """What the program asked for.
 
     Args:
@@ -82,8 +80,7 @@ class Place(NamedTuple):
     device: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """What partition graphs tell.
 
     Args:
@@ -92,9 +89,9 @@ class Placed:
         consumers: The first node that reads what each of the receiving nodes received.
     """
 
-    nodes: dict[str, Place] = field(default_factory=dict)
-    edges: list[Edge] = field(default_factory=list)
-    consumers: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, Place] = msgspec.field(default_factory=dict)
+    edges: list[Edge] = msgspec.field(default_factory=list)
+    consumers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_placed(graphs: Iterable[Any]) -> Placed:

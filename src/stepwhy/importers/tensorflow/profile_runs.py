@@ -5,7 +5,6 @@ Source: `ProfileNode`, `ExecProfile` and `ExecMemory` of `tfprof_log.proto`; `tf
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from stepwhy.importers.chrome_json import count_untimed
 from stepwhy.importers.tensorflow.entries import Activity, Execution
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.rows import Row, RowKind, parse_row
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _NS_PER_US = 1000
 # Times beyond this would leave int64 as ns when added up; sizes beyond it are damaged.
 _LARGEST = 1 << 52
 # What the runtime puts at the ends of a graph has a name, but no type, in a profile.
-_RUNTIME_OP = re.compile(r"(?P<op>_retval|_arg)_.*")
+_RUNTIME_OP = regex(r"(?P<op>_retval|_arg)_.*")
 _RUNTIME_OPS = {"_retval": "_Retval", "_arg": "_Arg"}
 
 

@@ -6,15 +6,16 @@ Source: `device_tracer.cc` (row names ``/device:GPU:0/stream:7<MemcpyH2D>``, ``/
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+import msgspec
+
 from stepwhy.importers.tensorflow.device_spec import DeviceSpec, canonical, parse_device
+from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, DeviceKind
 
-_ACTIVITY = re.compile(
+_ACTIVITY = regex(
     r"(?P<device>.*)/(?:stream:(?P<stream>\d*|all)(?:<(?P<what>\w+)>)?|(?P<other>memcpy|sync))"
 )
 
@@ -43,8 +44,7 @@ class RowKind(Enum):
     SYNC = "sync"  # host threads that wait for the device
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One row.
 
     Args:
