@@ -1,13 +1,16 @@
 """Compiled kernels: where they are kept, and what happens while there are none."""
 
 import gc
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
+from stepwhy import native
 from stepwhy.native import build, library, store
 from stepwhy.native.catalogue import KERNELS
 
@@ -103,7 +106,7 @@ def test_a_user_without_a_home_is_no_error(afresh):
     afresh.setattr(os.path, "expanduser", lambda path: path)  # as for an unknown user
     with pytest.raises(OSError, match="STEPWHY_CACHE"):
         store.folder()
-    assert library.kernels("scan_records") == []
+    assert library.find_kernels("scan_records") == []
 
 
 @pytest.mark.usefixtures("empty_cache")
@@ -115,8 +118,8 @@ def test_a_cold_cache_starts_one_compiler(monkeypatch):
             started.append(command)
 
     monkeypatch.setattr(subprocess, "Popen", Started)
-    assert library.kernels("scan_records") == []
-    assert library.kernels("scan_records") == []
+    assert library.find_kernels("scan_records") == []
+    assert library.find_kernels("scan_records") == []
     assert started == [[sys.executable, "-m", "stepwhy.native.build", "--claimed"]]
 
 
@@ -136,3 +139,8 @@ def test_kernels_do_not_import_the_compiler():
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_modules_of_the_compiler_hide_no_function_of_the_package():
+    importlib.import_module("stepwhy.native.kernels.wire")
+    assert all(not isinstance(getattr(native, name), ModuleType) for name in native.__all__)

@@ -9,6 +9,6 @@ None, and whoever asked goes the slower way.
 `STEPWHY_NATIVE=0` switches kernels off; `python -m stepwhy.native.build` compiles them at once.
 """
 
-from stepwhy.native.library import Kernel, kernel, kernels
+from stepwhy.native.library import Kernel, find_kernels, kernel
 
-__all__ = ["Kernel", "kernel", "kernels"]
+__all__ = ["Kernel", "find_kernels", "kernel"]

@@ -32,7 +32,7 @@ def kernel(name: str) -> Kernel | None:
     return kind(address)
 
 
-def kernels(*names: str) -> list[Kernel]:
+def find_kernels(*names: str) -> list[Kernel]:
     """All of these kernels, or none; where there are none, the next process may find them.
 
     Args:

@@ -79,7 +79,7 @@ def _read_plain(source: Source) -> Trace | None:
         NotPlainError: There is none yet, or the file is not for it.
         CorruptInputError: As `read`.
     """
-    kernels = native.kernels("scan_records")
+    kernels = native.find_kernels("scan_records")
     if not kernels:
         raise NotPlainError
     builder = TraceBuilder(Health())

@@ -23,7 +23,7 @@ def for_file(size: int, *names: str) -> list[Kernel]:
         size: Of the file, bytes.
         names: Of the kernels.
     """
-    return native.kernels(*names) if size >= LARGE else []
+    return native.find_kernels(*names) if size >= LARGE else []
 
 
 def for_rows(rows: int, name: str) -> Kernel | None:
