@@ -24,8 +24,6 @@ def main(arguments: list[str]) -> int:
     if "--claimed" not in arguments and (is_there or not store.claim()):
         return int(not is_there)
     try:
-        with suppress(OSError, AttributeError):
-            os.nice(10)
         if not is_there:
             publish()
     finally:
@@ -95,4 +93,6 @@ def _verify(path: Path) -> int:
 
 
 if __name__ == "__main__":
+    with suppress(OSError, AttributeError):  # not on every system
+        os.nice(10)
     sys.exit(main(sys.argv[1:]))
