@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import beside
-from measuring import TITLE, in_turns, line, medians, with_ratios
+from measuring import TITLE, in_turns, line, medians, read_ahead, with_ratios
 
 # By how much answers may differ, ns per kernel: Holistic Trace Analysis cuts starts and ends to
 # microseconds, torch-tb-profiler and Perfetto round durations.
@@ -49,6 +49,7 @@ def differences(name, answer, written):
 
 def measured(trace, written, commands, repeats):
     """What each program takes for a trace and says of it, for JSON."""
+    read_ahead(trace)
     runs = in_turns({n: [*command, str(trace)] for n, command in commands.items()}, repeats)
     results = with_ratios({name: medians(of_one) for name, of_one in runs.items()}, "stepwhy")
     for name, result in results.items():

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 KIB_OR_BYTES = 1e6 if sys.platform == "darwin" else 1e3  # units of `ru_maxrss` in a MB
 
@@ -50,6 +51,13 @@ def in_turns(commands, repeats):
             if not (found[name] and found[name][-1].failed):
                 found[name].append(measure(command))
     return found
+
+
+def read_ahead(path):
+    """Have a file in the page cache, so that the first program does not wait for the disk."""
+    with Path(path).open("rb") as file:
+        while file.read(1 << 20):
+            pass
 
 
 def medians(runs):

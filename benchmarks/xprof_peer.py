@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from beside import PEERS, package
-from measuring import TITLE, in_turns, line, medians, with_ratios
+from measuring import TITLE, in_turns, line, medians, read_ahead, with_ratios
 
 ALIKE = 0.1
 
@@ -50,6 +50,7 @@ def said_by_stepwhy(output):
 
 def compared(profile, commands, repeats):
     """Costs and answers of both, for JSON."""
+    read_ahead(profile)
     runs = in_turns({n: [*command, str(profile)] for n, command in commands.items()}, repeats)
     found = with_ratios({name: medians(of_one) for name, of_one in runs.items()}, "stepwhy")
     for name, of_one in found.items():
