@@ -1,6 +1,7 @@
 """rocprofv3 results: records of every domain, and what becomes of damaged files."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -314,6 +315,21 @@ def test_a_torn_file_gives_what_is_whole():
     trace = read(data[: len(data) - 1500])
     assert 20 < len(trace.slices) < 30
     assert counters(trace) == {"json-truncated": 1}
+
+
+def test_a_torn_file_takes_a_few_times_its_size():
+    """Text with a character beyond 16 bits takes four bytes for each of all."""
+    data = results(process({"kernel_dispatch": loop(10)}))
+    padding = "𝄞 " + "x" * (8 << 20)
+    data = data.replace(b'"agents"', f'"note": "{padding}", "agents"'.encode(), 1)[:-1500]
+    tracemalloc.start()
+    try:
+        trace = read(data)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 20 < len(trace.slices) < 30
+    assert most < 12 * len(data)
 
 
 def test_damage_that_nests_deeply_takes_no_time():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -177,8 +178,7 @@ def read_processes(source: Source, health: Health) -> Document:
         processes = decode_processes(data)
         _check(processes)
     except NOT_JSON:
-        entries, complete = _decode_forgiving(valid_text(data, health)[:].decode(), source)
-        processes = [_process(e) for e in entries]
+        processes, complete = _decode_forgiving(valid_text(data, health)[:], source)
     _count_torn(health, complete=complete)
     return Document(processes, complete)
 
@@ -223,42 +223,47 @@ class _Top(msgspec.Struct):
     entries: list[dict[str, msgspec.Raw]] = msgspec.field(name=_KEY)
 
 
-def _decode_forgiving(text: str, source: Source) -> tuple[list[dict[str, Any]], bool]:
-    """The entries of a text that is not JSON: statistics may be NaN, and a copy may end early."""
+def _decode_forgiving(text: bytes, source: Source) -> tuple[list[Process], bool]:
+    """The processes of a text that is not JSON: statistics may be NaN, a copy may end early."""
     for candidate, complete in ((text, True), (_closed(text), False)):
+        with suppress(*NOT_JSON):  # plain objects of all records would take fifteen times the text
+            processes = decode_processes(candidate)
+            _check(processes)
+            return processes, complete
         try:
             document = encodable(json.loads(candidate, strict=False))
         except (ValueError, RecursionError):
             continue
         found = document.get(_KEY) if isinstance(document, dict) else None
         entries = found if isinstance(found, list) else [found]
-        return [e for e in entries if isinstance(e, dict)], complete
+        return [_process(e) for e in entries if isinstance(e, dict)], complete
     raise CorruptInputError(
         f"{source.origin} is a rocprofv3 result of which nothing can be decoded",
         "Copy the file again, or record again with 'rocprofv3 --output-format json'",
     )
 
 
-_TOKEN = regex(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
-_CLOSING = {"{": "}", "[": "]"}
+# A repeated choice would keep a hundred bytes for each character of a text.
+_TOKEN = regex(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
+_CLOSING = {b"{": b"}", b"[": b"]"}
 # Results nest ten levels; what nests deeper is damage.
 _DEEPEST = 100
 
 
-def _closed(text: str) -> str:
+def _closed(text: bytes) -> bytes:
     """A text that ends early, cut after its last whole item of a list and closed."""
-    stack: list[str] = []
-    end, closing = 0, ""
+    stack: list[bytes] = []
+    end, closing = 0, b""
     for token in _TOKEN.finditer(text):
         mark = token[0]
         if len(stack) > _DEEPEST:
             break
         if mark in _CLOSING:
             stack.append(_CLOSING[mark])
-        elif mark[0] != '"' and stack:
+        elif mark[:1] != b'"' and stack:
             stack.pop()
-            if stack and stack[-1] == "]":
-                end, closing = token.end(), "".join(reversed(stack))
+            if stack and stack[-1] == b"]":
+                end, closing = token.end(), b"".join(reversed(stack))
     return text[:end] + closing
 
 
