@@ -9,7 +9,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
 from fuzz.inputs import make
-from fuzz.minimise import minimise
+from fuzz.minimise import EnoughError, minimise
 from fuzz.tally import Tally
 from fuzz.worker import Batch, Worker
 
@@ -163,7 +163,7 @@ def _made_small(files: Files, what: str) -> Files:
 
     def fails(smaller: Files) -> bool:
         if time.monotonic() > end:
-            return False
+            raise EnoughError
         outcome = workers[-1].judge(smaller)
         if not workers[-1].is_alive:
             workers.pop().stop()

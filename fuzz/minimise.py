@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,27 +16,39 @@ if TYPE_CHECKING:
 _MOST_TRIES = 400
 
 
+class EnoughError(Exception):
+    """There is no patience left."""
+
+
 def minimise(files: Files, fails: Fails) -> Files:
     """Leave out files, events, fields and bytes as long as the input fails.
 
     Args:
         files: An input that fails.
-        fails: Whether an input fails in the same way.
+        fails: Whether an input fails in the same way; raises EnoughError to make an end.
     """
-    tries = iter(range(_MOST_TRIES))
+    best, tries = files, iter(range(_MOST_TRIES))
 
     def is_better(smaller: Files) -> bool:
-        return next(tries, None) is not None and fails(smaller)
+        nonlocal best
+        if next(tries, None) is None:
+            raise EnoughError
+        if not fails(smaller):
+            return False
+        best = smaller
+        return True
 
-    for name in list(files)[1:]:
-        smaller = {n: data for n, data in files.items() if n != name}
-        files = smaller if is_better(smaller) else files
-    for name in files:
-        files = _shorter(files, name, is_better)
-    return files
+    with suppress(EnoughError):
+        for name in list(files)[1:]:
+            is_better({n: data for n, data in best.items() if n != name})
+        for name in best:
+            _shorten(best, name, is_better)
+    return best
 
 
-def _shorter(files: Files, name: str, fails: Fails) -> Files:
+def _shorten(files: Files, name: str, fails: Fails) -> None:
+    """Try shorter contents of a file; what fails is noted."""
+
     def keep(data: bytes) -> bool:
         return fails({**files, name: data})
 
@@ -43,7 +56,7 @@ def _shorter(files: Files, name: str, fails: Fails) -> Files:
     document = _document(data)
     if document is not None and keep(_encoded(document)):
         data = _encoded(_pruned(document, lambda smaller: keep(_encoded(smaller))))
-    return {**files, name: _without_blocks(data, keep)}
+    _without_blocks(data, keep)
 
 
 def _document(data: bytes) -> Any:
@@ -89,8 +102,8 @@ def _smaller(document: Any) -> Iterator[Any]:
                 yield copy
 
 
-def _without_blocks(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Bytes without blocks, of half of them to a single one."""
+def _without_blocks(data: bytes, fails: Callable[[bytes], bool]) -> None:
+    """Leave out blocks, of half of all bytes to a single one."""
     size = len(data) // 2
     while size:
         start = 0
@@ -101,4 +114,3 @@ def _without_blocks(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
             else:
                 start += size
         size //= 2
-    return data

@@ -10,7 +10,7 @@ import pytest
 from fuzz.formats import BY_NAME, seeds
 from fuzz.inputs import make
 from fuzz.judge import Judge, seconds_for
-from fuzz.minimise import minimise
+from fuzz.minimise import EnoughError, minimise
 from fuzz.mutate import BY_SUFFIX, mutate
 from fuzz.mutate.wire import parse, write
 from fuzz.shorten import shorten
@@ -113,6 +113,21 @@ def test_a_reproducer_is_made_small():
     small = minimise(files, lambda f: b'"bytes": 7' in f["trace.json"])
     assert list(small) == ["trace.json"]
     assert len(small["trace.json"]) <= len(b'[{"args": {"bytes": 7}}]')
+
+
+def test_no_time_is_spent_on_a_large_reproducer_without_patience():
+    """Megabytes have as many blocks as bytes: none of these may even be copied."""
+    tried = []
+
+    def fails(files):
+        if len(tried) == 3:
+            raise EnoughError
+        tried.append(len(files["trace.pb"]))
+        return len(tried) == 1
+
+    small = minimise({"trace.pb": bytes(1 << 22)}, fails)
+    assert tried == [1 << 21, 0, 1 << 20]
+    assert len(small["trace.pb"]) == 1 << 21
 
 
 # --- what a broken importer would look like ---
