@@ -61,7 +61,8 @@ def pair(key: Rows, begins: NDArray[np.bool_], name: Rows) -> Pairs:
         Pairs of positions in these, in no order that matters.
     """
     parts = [
-        _pair(low, key[low:high], begins[low:high], name[low:high]) for low, high in _parts(key)
+        _pair(low, key[low:high], begins[low:high], name[low:high])
+        for low, high in whole_groups(key)
     ]
     return Pairs(
         np.concatenate([part.first for part in parts] or [_NONE]),
@@ -71,8 +72,12 @@ def pair(key: Rows, begins: NDArray[np.bool_], name: Rows) -> Pairs:
     )
 
 
-def _parts(key: Rows) -> Iterator[tuple[int, int]]:
-    """Where to cut so that all records of a key stay together; few at a time, for their memory."""
+def whole_groups(key: Rows) -> Iterator[tuple[int, int]]:
+    """Where to cut so that all records of a key stay together; few at a time, for their memory.
+
+    Args:
+        key: Ascending; (records,).
+    """
     low = 0
     while low < len(key):
         at = min(low + _CHUNK, len(key)) - 1

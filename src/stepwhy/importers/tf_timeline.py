@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.chrome_json import SLICE, Document, count_untimed, looks_like_chrome_json
+from stepwhy.importers.chrome_json import (
+    SLICE,
+    Document,
+    count_untimed,
+    looks_like_chrome_json,
+    phases_of,
+)
 from stepwhy.importers.chrome_samples import Samples
 from stepwhy.importers.tensorflow.activity import Activity, Entries, emit, meta_of
 from stepwhy.importers.tensorflow.rows import Row, parse_row
@@ -103,8 +109,7 @@ class _Found:
 
     def add(self, batch: Batch[Args]) -> None:
         """Take the records of a batch."""
-        phases, counts = np.unique(batch.phase, return_counts=True)
-        self.phases.update(dict(zip(phases.tolist(), counts.tolist(), strict=True)))
+        self.phases.update(phases_of(batch))
         if self._is_learning:
             for i in np.flatnonzero(batch.phase == _METADATA).tolist():
                 self._learn(batch.events[i])

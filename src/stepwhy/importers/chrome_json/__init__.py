@@ -19,6 +19,7 @@ from stepwhy.importers.chrome_json.events import (
     Event,
     count_untimed,
     looks_like_chrome_json,
+    phases_of,
 )
 from stepwhy.importers.chrome_json.growing import Growing
 from stepwhy.importers.chrome_json.table import Collector, Place, Table, Title
@@ -40,5 +41,6 @@ __all__ = [
     "count_untimed",
     "first_seen",
     "looks_like_chrome_json",
+    "phases_of",
     "usable",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -67,6 +67,12 @@ def batch_of(events: list[Event[A]]) -> Batch[A]:
     # A slice without a duration is not one of length zero; anything else has none.
     timed = usable(start_ns, dur_ns) & ~no_start & ~(endless & (phase == SLICE))
     return Batch(events, phase, start_ns * timed, dur_ns * timed, timed)
+
+
+def phases_of(batch: Batch[Any]) -> dict[int, int]:
+    """How many records a batch has of each phase."""
+    phases, counts = np.unique(batch.phase, return_counts=True)
+    return dict(zip(phases.tolist(), counts.tolist(), strict=True))
 
 
 def _code_points(phases: list[str]) -> NDArray[np.uint32]:

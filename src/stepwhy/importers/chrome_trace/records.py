@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import numpy as np
 
-from stepwhy.importers.chrome_json import Collector, Document
+from stepwhy.importers.chrome_json import Collector, Document, phases_of
 from stepwhy.importers.chrome_samples import Samples
 from stepwhy.importers.chrome_spans import ASYNC, ON_THREAD, Identified, Identities, of_phase
 from stepwhy.importers.chrome_trace.counters import whole_numbers
@@ -77,8 +76,7 @@ def collect(source: Source, health: Health) -> Found:
     """
     found, identities = Found(), Identities()
     for batch in Document(source, Args, health, event=Identified, may_be_unclosed=True):
-        phases, counts = np.unique(batch.phase, return_counts=True)
-        found.phases.update(dict(zip(phases.tolist(), counts.tolist(), strict=True)))
+        found.phases.update(phases_of(batch))
         found.ranges.add(batch, of_phase(batch, ON_THREAD))
         found.titles.learn(_events(batch, METADATA))
         rows = of_phase(batch, ASYNC)

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepwhy.importers.chrome_pairs import whole_groups
 from stepwhy.importers.horovod.exchanges import Role as Of
 from stepwhy.trace import NULL
 from stepwhy.units import format_count, format_fraction, format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.importers.horovod.exchanges import Pieces
@@ -29,8 +28,6 @@ _CACHED = (
 )
 # A rank that is last in more than half of them is late by itself; below, they take turns.
 _MOSTLY = 0.5
-# Ranges that are looked at together, if a tensor has not more.
-_CHUNK = 1 << 16
 
 
 class _Negotiations(NamedTuple):
@@ -98,18 +95,8 @@ def _negotiations(pieces: Pieces) -> _Negotiations:
     of_ranks = (pieces.role == Of.NEGOTIATION) | (pieces.role == Of.TICK)
     some = np.flatnonzero(of_ranks).astype(np.int32)
     some = some[np.argsort(pieces.row[some], kind="stable")]
-    parts = [_of_some(pieces, some[low:high]) for low, high in _parts(pieces.row[some])]
+    parts = [_of_some(pieces, some[low:high]) for low, high in whole_groups(pieces.row[some])]
     return _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _parts(row: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """Where to cut so that all of a tensor stays together."""
-    low = 0
-    while low < len(row):
-        at = min(low + _CHUNK, len(row)) - 1
-        high = int(np.searchsorted(row, row[at], side="right"))
-        yield low, high
-        low = high
 
 
 def _of_some(pieces: Pieces, some: NDArray[np.int32]) -> _Negotiations:

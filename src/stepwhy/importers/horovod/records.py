@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepwhy.importers.chrome_json import Collector, Document, Growing
+from stepwhy.importers.chrome_json import Collector, Document, Growing, phases_of
 from stepwhy.importers.chrome_spans import ON_THREAD, of_phase
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
@@ -94,8 +94,7 @@ class Found(msgspec.Struct):
         rows = of_phase(batch, ON_THREAD)
         self.sizes.take(batch, rows, sum(self.phases[phase] for phase in ON_THREAD))
         self.ranges.add(batch, rows)
-        phases, counts = np.unique(batch.phase, return_counts=True)
-        self.phases.update(dict(zip(phases.tolist(), counts.tolist(), strict=True)))
+        self.phases.update(phases_of(batch))
         for i in of_phase(batch, (_METADATA,)).tolist():
             self._learn(batch.events[i])
         instants = of_phase(batch, _INSTANTS).tolist()
