@@ -56,8 +56,8 @@ class Changes(msgspec.Struct):
     rows: NDArray[np.int64]
     events: list[Event[KinetoArgs]] | Records
     columns: dict[str, NDArray[np.int64]]
-    pools: NDArray[np.int64]
-    places: NDArray[np.int64]
+    pools: NDArray[np.signedinteger[Any]]
+    places: NDArray[np.signedinteger[Any]]
     totals: NDArray[np.int64]
     first: list[int]
 
@@ -106,7 +106,7 @@ class Allocations:
         rows: NDArray[np.int64],
         events: list[Event[KinetoArgs]] | Records,
         told: dict[str, NDArray[np.int64]],
-        places: NDArray[np.int64],
+        places: NDArray[np.signedinteger[Any]],
     ) -> Changes:
         host = told["device_type"] == 0
         pool = np.where(host, NULL, told["device_id"])

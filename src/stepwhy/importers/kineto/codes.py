@@ -6,28 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.importers.chrome_json import Codes
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
     from numpy.typing import NDArray
 
 
-class Codes(dict[Any, int]):
-    """Numbers things in the order of their first sight."""
-
-    def __missing__(self, key: Hashable) -> int:
-        """The next number."""
-        code = self[key] = len(self)
-        return code
-
-    def of(self, keys: Iterable[Hashable], count: int) -> NDArray[np.int64]:
-        """Numbers of many things; (count,)."""
-        return np.fromiter(map(self.__getitem__, keys), dtype=np.int64, count=count)
-
-
-def first_of(codes: NDArray[np.int64], known: int) -> list[int]:
+def first_of(codes: NDArray[np.signedinteger[Any]], known: int) -> list[int]:
     """Where numbers that are not known stand for the first time."""
     new = np.flatnonzero(codes >= known)
     positions: list[int] = new[first_sights(codes[new])].tolist()
@@ -50,3 +36,6 @@ def longer(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:
     """A table with null rows at its end."""
     more = np.full((length - len(table), *table.shape[1:]), NULL, dtype=table.dtype)
     return np.concatenate([table, more]) if len(more) else table
+
+
+__all__ = ["Codes", "first_of", "first_sights", "longer"]

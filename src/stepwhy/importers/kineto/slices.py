@@ -72,7 +72,7 @@ class Group(msgspec.Struct):
     """
 
     events: list[Event[KinetoArgs]] | Records
-    names: NDArray[np.int64]
+    names: NDArray[np.signedinteger[Any]]
     places: NDArray[np.int64]
     stacks: NDArray[np.int64]
     told: dict[str, NDArray[np.int64]]
@@ -153,7 +153,10 @@ class Slices:
             self._said += new
 
     def _first_of(
-        self, names: NDArray[np.int64], places: NDArray[np.int64], stacks: NDArray[np.int64]
+        self,
+        names: NDArray[np.signedinteger[Any]],
+        places: NDArray[np.int64],
+        stacks: NDArray[np.int64],
     ) -> list[int]:
         """Where something stands that is not known yet; the tables become long enough for it."""
         first = {
