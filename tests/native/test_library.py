@@ -11,10 +11,10 @@ from types import ModuleType
 import pytest
 
 from stepwhy import native
-from stepwhy.native import build, library, store
+from stepwhy.native import build, code, library, store
 from stepwhy.native.catalogue import KERNELS
 
-CACHED = (store.folder, store.object_file, library._addresses, library.kernel)
+CACHED = (store.folder, store.library_file, library._addresses, library.kernel)
 
 
 @pytest.fixture
@@ -54,24 +54,78 @@ def test_there_is_none_where_the_user_wants_none(monkeypatch):
         library.kernel.cache_clear()
 
 
-def test_a_damaged_file_is_as_good_as_none(empty_cache):
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_damaged_file_is_as_good_as_none(empty_cache, kind):
     empty_cache.mkdir()
     whole = store.sealed(b"\x7fELF and then nothing")
-    store.object_file().write_bytes(whole[:-1])
+    store.files()[kind].write_bytes(whole[1:])
+    assert library.kernel("scan_records") is None
+
+
+def test_a_file_of_something_else_is_as_good_as_none(empty_cache):
+    empty_cache.mkdir()
+    store.library_file().write_bytes(store.sealed(b"no library"))
     assert library.kernel("scan_records") is None
 
 
 def test_what_does_not_load_is_not_published(empty_cache, monkeypatch):
     empty_cache.mkdir()
-    monkeypatch.setattr(build, "compiled", lambda: b"no object code")
+    monkeypatch.setattr(code, "emitted", lambda **_: b"no object code")
     with pytest.raises(RuntimeError, match="do not load"):
         build.publish()
     assert list(empty_cache.iterdir()) == []
 
 
+@pytest.fixture(scope="module")
+def an_object():
+    return code.emitted(for_linker=False)
+
+
+@pytest.mark.parametrize("linker", [None, "/no/linker", shutil.which("false")])
+def test_where_there_is_no_linker_the_object_is_loaded(empty_cache, monkeypatch, an_object, linker):
+    empty_cache.mkdir()
+    monkeypatch.setattr(code, "linker", lambda: linker)
+    monkeypatch.setattr(code, "emitted", lambda **_: an_object)
+    assert build.publish() == store.files()[1]
+    assert [path.suffix for path in empty_cache.iterdir()] == [".o"]
+    walk = library.kernel("walk_fields")
+    assert walk is not None
+    assert all(library.kernel(name) is not None for name in KERNELS)
+
+
+def test_where_the_library_may_not_be_run_the_object_is_loaded(empty_cache, an_object):
+    empty_cache.mkdir()
+    store.files()[1].write_bytes(store.sealed(an_object))
+    store.library_file().write_bytes(store.sealed(b"from a folder mounted with noexec"))
+    assert library.kernel("scan_records") is not None
+
+
+@pytest.mark.skipif(code.linker() is None, reason="needs a linker")
+def test_where_there_is_a_linker_the_compiler_is_not_loaded(kernels):
+    assert kernels("scan_records")
+    assert store.library_file().exists()
+    program = (
+        "import sys; from stepwhy.native import kernel; assert kernel('scan_records');"
+        "assert 'llvmlite' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_elsewhere_than_on_linux_no_linker_is_asked(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert code.linker() is None
+
+
+def test_an_entry_of_numba_that_is_not_found_is_an_error():
+    text = "define i64 @cfunc.one(i64 %.1) {\n  ret i64 0\n}\ndeclare void @other()\n"
+    assert code._without(text, "cfunc.one") == "\ndeclare void @other()\n"
+    with pytest.raises(RuntimeError, match=r"cfunc\.two is not where"):
+        code._without(text, "cfunc.two")
+
+
 def test_what_is_there_is_not_compiled_again(kernels, monkeypatch):
     assert kernels("scan_records")
-    monkeypatch.setattr(build, "compiled", pytest.fail)
+    monkeypatch.setattr(code, "emitted", pytest.fail)
     assert build.main([]) == 0
     assert store.claim()
     assert build.main(["--claimed"]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -84,32 +85,45 @@ def _addresses() -> dict[str, int]:
     """Addresses of all kernels, {} where they cannot be loaded."""
     if not store.enabled():
         return {}
-    try:
-        path = store.object_file()
-        return load(path) if path.exists() else {}
-    except (ImportError, OSError, RuntimeError, ValueError):
-        return {}
+    with suppress(ImportError, OSError):  # no folder, or a processor that nobody can name
+        for path in store.files():
+            with suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
+                return load(path)
+    return {}
 
 
-_ENGINES: list[Any] = []  # they own the code
+_LOADED: list[Any] = []  # they own the code
 
 
 def load(path: Path) -> dict[str, int]:
-    """Addresses of the kernels in an object file.
+    """Addresses of the kernels in a shared library ('.so') or an object.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: It cannot be read or loaded.
         ValueError: It is damaged.
         RuntimeError: It is none for this machine.
+        AttributeError: It holds other kernels.
+        ImportError: It is an object, and there is no loader for it.
     """
+    code = store.unsealed(path)
+    return _of_library(path) if path.suffix == ".so" else _of_object(code)
+
+
+def _of_library(path: Path) -> dict[str, int]:
+    library = ctypes.CDLL(str(path))
+    _LOADED.append(library)
+    found = {name: ctypes.cast(library[f"stepwhy_{name}"], ctypes.c_void_p) for name in KERNELS}
+    return {name: pointer.value or 0 for name, pointer in found.items()}
+
+
+def _of_object(code: bytes) -> dict[str, int]:
     from llvmlite import binding  # noqa: PLC0415 - 40 ms
 
-    code = store.unsealed(path)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(jit=True)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _ENGINES.append(engine)
+    _LOADED.append(engine)
     return {name: engine.get_function_address(f"stepwhy_{name}") for name in KERNELS}

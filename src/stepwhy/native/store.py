@@ -1,4 +1,4 @@
-"""Where the compiled kernels are: one object file per machine type and version of their source."""
+"""Where the compiled kernels are: one file per type of processor and version of their source."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from stepwhy.native.processor import processor
+
 _HERE = Path(__file__).parent
-_SOURCES = ("catalogue.py", "build.py", "memory.py", "kernels/*.py")
+_SOURCES = ("catalogue.py", "build.py", "code.py", "memory.py", "kernels/*.py")
 # A compilation that has not ended after this has died, s.
 _STALE_S = 600.0
 _DIGEST = 32  # bytes
@@ -38,47 +40,52 @@ def folder() -> Path:
         raise OSError(f"{error} Set STEPWHY_CACHE to a folder for compiled kernels") from None
 
 
+def files() -> tuple[Path, Path]:
+    """Where compiled kernels may be: as a shared library, else as an object; none need exist.
+
+    Raises:
+        OSError: There is no folder for them.
+    """
+    return library_file(), library_file().with_suffix(".o")
+
+
 @cache
-def object_file() -> Path:
-    """The file that fits the sources, the processor and the compiler's version; it may not exist.
+def library_file() -> Path:
+    """The file that fits the sources and the processor; it may not exist.
 
     Homes are shared between machines, so the processor is part of the name.
+
+    Raises:
+        OSError: There is no folder for it.
     """
     import hashlib  # noqa: PLC0415 - 3 ms that only kernels need
 
-    from llvmlite import __version__, binding  # noqa: PLC0415 - slow, and not always there
-
-    digest = hashlib.sha256(__version__.encode())
-    for text in (binding.get_process_triple(), binding.get_host_cpu_name(), _features(binding)):
-        digest.update(text.encode() + b"\0")
+    digest = hashlib.sha256(processor())
     for pattern in _SOURCES:
         for path in sorted(_HERE.glob(pattern)):
             digest.update(path.read_bytes() + b"\0")
-    return folder() / f"kernels-{digest.hexdigest()[:20]}.o"
-
-
-def _features(binding: object) -> str:
-    """What the processor can do, as text."""
-    features: str = binding.get_host_cpu_features().flatten()  # type: ignore[attr-defined]
-    return features
+    return folder() / f"kernels-{digest.hexdigest()[:20]}.so"
 
 
 def sealed(code: bytes) -> bytes:
-    """Object code behind its digest: a damaged object ends the process that loads it."""
+    """Code before its digest: what is damaged ends the process that loads it.
+
+    Loaders do not read behind the code that they are told of.
+    """
     import hashlib  # noqa: PLC0415 - 3 ms that only kernels need
 
-    return hashlib.sha256(code).digest() + code
+    return code + hashlib.sha256(code).digest()
 
 
 def unsealed(path: Path) -> bytes:
-    """Object code from a file.
+    """Code from a file.
 
     Raises:
         OSError: It cannot be read.
         ValueError: It is damaged.
     """
     data = path.read_bytes()
-    code = data[_DIGEST:]
+    code = data[:-_DIGEST]
     if sealed(code) != data:
         raise ValueError(f"{path.name} is damaged")
     return code
@@ -108,10 +115,10 @@ def _age_s(path: Path) -> float:
     return time.time() - path.stat().st_mtime
 
 
-def temporary() -> Path:
-    """A new name beside the object file, to be renamed."""
+def temporary(suffix: str) -> Path:
+    """A new file beside the compiled kernels, to be renamed."""
     import tempfile  # noqa: PLC0415 - only for a compilation
 
-    handle, name = tempfile.mkstemp(dir=folder(), prefix="kernels-", suffix=".part")
+    handle, name = tempfile.mkstemp(dir=folder(), prefix="kernels-", suffix=f".part{suffix}")
     os.close(handle)
     return Path(name)

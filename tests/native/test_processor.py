@@ -1,0 +1,79 @@
+"""Processors are told apart by what matters to compiled code."""
+
+import sys
+
+import pytest
+
+from stepwhy.native import processor as module
+from stepwhy.native.processor import processor
+
+XEON = """processor\t: 0
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 143
+model name\t: Intel(R) Xeon(R) Platinum 8481C CPU
+cpu MHz\t\t: 2699.998
+flags\t\t: fpu avx2 avx512f
+bugs\t\t: spectre_v1
+
+processor\t: 1
+flags\t\t: fpu
+"""
+GRAVITON = """processor\t: 0
+BogoMIPS\t: 243.75
+Features\t: fp asimd sve
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x1
+CPU part\t: 0xd40
+"""
+
+
+@pytest.fixture
+def described(tmp_path):
+    def write(text):
+        path = tmp_path / "cpuinfo"
+        path.write_text(text)
+        return processor(path)
+
+    return write
+
+
+@pytest.mark.parametrize("text", [XEON, GRAVITON])
+def test_one_type_is_the_same_on_every_machine_and_at_any_time(described, text):
+    later = text.replace("2699.998", "800.1").replace("243.75", "50.0")
+    assert described(text) == described(later)
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "instead"),
+    [
+        (XEON, "avx512f", "avx512_fp16"),
+        (XEON, ": 143", ": 85"),
+        (XEON, "GenuineIntel", "AuthenticAMD"),
+        (GRAVITON, "sve", "sve2"),
+        (GRAVITON, "0xd40", "0xd0c"),
+    ],
+)
+def test_another_type_is_told_apart(described, text, of, instead):
+    assert of in text
+    assert described(text) != described(text.replace(of, instead))
+
+
+@pytest.mark.parametrize("text", ["", "processor\t: 0\nisa\t: rv64imafdc\n"])
+def test_what_the_system_does_not_tell_is_asked_of_the_compiler(described, monkeypatch, text):
+    monkeypatch.setattr(module, "_asked", lambda: b"asked")
+    assert described(text) == b"asked"
+    assert processor(module.Path("/no/such/file")) == b"asked"
+
+
+def test_the_compiler_names_the_machine_and_its_instruction_sets():
+    kind, _, features = module._asked().split(b"\0")
+    assert b"-" in kind
+    assert features.count(b"+") > 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux describes it")
+def test_this_machine_is_described_without_the_compiler(monkeypatch):
+    monkeypatch.setattr(module, "_asked", pytest.fail)
+    assert processor().count(b":") >= 2
