@@ -117,8 +117,11 @@ def test_every_time_belongs_to_the_innermost_range(found, chunk):
             np.asarray([r[2] for r in ranges], dtype=np.int8),
         )
     owners = {}
-    for owner, start, end in zip(nested.owner, nested.start_ns, nested.end_ns, strict=True):
-        owners |= dict.fromkeys(range(start, end), owner)
+    for owner in np.flatnonzero(~nested.holds).tolist():
+        owners |= dict.fromkeys(range(*ranges[owner][:2]), owner)
+    for owner, start, length in zip(nested.owner, nested.start_ns, nested.dur_ns, strict=True):
+        assert nested.holds[owner]
+        owners |= dict.fromkeys(range(start, start + length), owner)
     assert owners == {t: i for t in range(50) if (i := innermost(ranges, t)) is not None}
 
 

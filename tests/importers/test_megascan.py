@@ -1,7 +1,9 @@
 """MegaScan traces: raw and aggregated, nested ranges, and what becomes of damaged files."""
 
 import json
+import tracemalloc
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +13,11 @@ from stepwhy.engine.explain import explain
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers import megascan
 from stepwhy.importers.megascan.iterations import NOT_RECORDED
+from stepwhy.importers.megascan.ranges import Ranges, add_ranges
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
-from stepwhy.trace import NULL, Kind, Phase
+from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, TraceBuilder
 from stepwhy.trace.integrity import check
 from stepwhy.trace.ranks import split_ranks
 
@@ -377,3 +380,32 @@ def test_a_rank_that_is_not_told_is_null():
     for record in records:
         record.pop("pp_rank", None)
     assert read(json.dumps(records).encode()).meta.rank == NULL
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+def passes_of_layers(count):
+    """Passes of 100 ns, each with a layer and a layer in it."""
+    start_ns = np.arange(count, dtype=np.int64)[:, np.newaxis] * 100 + [0, 10, 20]
+    name = np.broadcast_to(np.arange(3, dtype=np.int32), (count, 3)).ravel()
+    none = np.broadcast_to(np.int32(0), 3 * count)
+    end_ns = np.add(start_ns, [90, 70, 50]).ravel()
+    names = ["forward", "layer", "block"]
+    return Ranges(names, name, none, none, start_ns.ravel(), end_ns, none, none, none)
+
+
+def test_ranges_become_slices_without_being_held_twice():
+    """A slice of the trace has 26 bytes, less the number of its track."""
+    ranges, builder = passes_of_layers(20_000), TraceBuilder()
+    devices = {0: builder.device("GPU:0", DeviceKind.GPU)}
+    tracemalloc.start()
+    try:
+        add_ranges(builder, ranges, devices)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    slices = builder.finish(Meta("test")).slices
+    assert len(slices) == (3 + 4) * 20_000
+    assert slices.dur_ns[:4].tolist() == [90, 10, 70, 10]
+    assert most < 45 * len(slices)

@@ -18,21 +18,21 @@ _UNKNOWN = int(Phase.UNKNOWN)
 
 
 class Nested(NamedTuple):
-    """Ranges of a lane, and the parts in which each is the innermost.
+    """Ranges of a lane, and the parts in which those that hold others are the innermost.
 
     Args:
         holds: Whether a range holds others; (ranges,).
         phase: Its phase: its own, else that of the one around it; (ranges,).
-        owner: The range that a part is of, as a number; (parts,).
-        start_ns: Start of the part; (parts,).
-        end_ns: Its end; (parts,).
+        owner: The range that a part is of, as a number; it holds others; (parts,).
+        start_ns: Start of the part, ascending; (parts,).
+        dur_ns: Its duration, not zero; (parts,).
     """
 
     holds: NDArray[np.bool_]
     phase: NDArray[np.int8]
     owner: NDArray[np.int32]
     start_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
+    dur_ns: NDArray[np.int64]
 
 
 def nest(start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], phase: NDArray[np.int8]) -> Nested:
@@ -50,17 +50,22 @@ def nest(start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], phase: NDArray[
         for number, one in enumerate(zip(*columns, strict=True), begin):
             walk.enter(number, *one)
     walk.reach(int(end_ns.max(initial=0)))
-    parts = (np.asarray(part, dtype=part.typecode) for part in walk.parts)
-    return Nested(walk.holds, np.asarray(walk.phases, dtype=np.int8), *parts)
+    return Nested(
+        np.frombuffer(walk.holds, dtype=bool),
+        np.frombuffer(walk.phases, dtype=np.int8),
+        np.frombuffer(walk.owner, dtype=np.int32),
+        np.frombuffer(walk.start_ns, dtype=np.int64),
+        np.frombuffer(walk.dur_ns, dtype=np.int64),
+    )
 
 
 class _Walk:
     """Goes through ranges by their starts, and notes which is the innermost when."""
 
     def __init__(self, count: int) -> None:
-        self.holds = np.zeros(count, dtype=bool)
+        self.holds = bytearray(count)
         self.phases = array("b")
-        self.parts = (array("i"), array("q"), array("q"))
+        self.owner, self.start_ns, self.dur_ns = array("i"), array("q"), array("q")
         self._open: list[tuple[int, int, int]] = []
         self._cursor = 0
 
@@ -82,17 +87,21 @@ class _Walk:
         stack, cursor = self._open, self._cursor
         while stack and cursor < time_ns:
             number, own_end, _ = stack[-1]
-            end = min(own_end, time_ns)
+            is_over = own_end <= time_ns
+            end = own_end if is_over else time_ns
             if end > cursor:
-                self._add(number, cursor, end)
-            cursor = max(cursor, end)
-            if own_end <= time_ns:
+                # What goes on holds the range that begins here.
+                if self.holds[number] or not is_over:
+                    self._add(number, cursor, end)
+                cursor = end
+            if is_over:
                 stack.pop()
         self._cursor = time_ns
 
-    def _add(self, *part: int) -> None:
-        for column, value in zip(self.parts, part, strict=True):
-            column.append(value)
+    def _add(self, owner: int, start_ns: int, end_ns: int) -> None:
+        self.owner.append(owner)
+        self.start_ns.append(start_ns)
+        self.dur_ns.append(end_ns - start_ns)
 
 
 __all__ = ["Nested", "nest"]

@@ -18,16 +18,18 @@ from stepwhy.importers.chrome_json import first_seen
 from stepwhy.importers.megascan.nesting import nest
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from stepwhy.importers.megascan.nesting import Nested
     from stepwhy.trace import TraceBuilder
 
     Ids = NDArray[np.int32]
-    Rows = NDArray[np.int64]
+    Times = NDArray[np.int64]
 
 
 class Ranges(msgspec.Struct, frozen=True):
@@ -116,39 +118,55 @@ def add_ranges(builder: TraceBuilder, ranges: Ranges, devices: dict[int, int]) -
     builder.health.count("guessed-device-time", "warning", _GUESSED, count=passes, dropped=False)
 
 
-def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Rows]]:
+def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Ids]]:
     """Rank and lane, and its ranges, parents first."""
-    order = np.lexsort((-ranges.end_ns, ranges.start_ns, ranges.lane, ranges.rank))
-    rank, lane = ranges.rank[order], ranges.lane[order]
+    keys = (-ranges.end_ns, ranges.start_ns, ranges.lane, ranges.rank)
+    order: Ids = np.lexsort(keys).astype(np.int32)
+    del keys
+    rank, lane = taken(ranges.rank, order), taken(ranges.lane, order)
     cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (lane[1:] != lane[:-1])) + 1
+    del rank, lane
     for mine in np.split(order, cuts):
         if len(mine):
             yield int(ranges.rank[mine[0]]), int(ranges.lane[mine[0]]), mine
 
 
-def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Rows) -> None:
-    """Add ranges that nest, parents first: whole, or as the parts in which they are innermost."""
-    nested = nest(ranges.start_ns[rows], ranges.end_ns[rows], ranges.phases()[rows])
-    name = _strings(builder, ranges.names, ranges.name[rows])
+def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> None:
+    """Add ranges that nest, parents first: whole, then the parts in which they are innermost."""
+    start_ns, end_ns = taken(ranges.start_ns, rows), taken(ranges.end_ns, rows)
+    nested = nest(start_ns, end_ns, taken(ranges.phases(), rows))
+    name = _strings(builder, ranges.names, taken(ranges.name, rows))
     kind = np.asarray([_kind(phase) for phase in Phase], dtype=np.int8)[nested.phase]
-    # What holds others is there whole only as their name, and in parts where it is innermost.
-    whole_kind = np.where(nested.holds, np.int8(Kind.DEVICE_ANNOTATION), kind)
-    whole_phase = np.where(nested.holds, np.int8(Phase.UNKNOWN), nested.phase)
-    parts = nested.holds[nested.owner] & (kind[nested.owner] != Kind.DEVICE_ANNOTATION)
-    owner = nested.owner[parts]
-    order = np.argsort(np.concatenate([np.arange(len(rows)), owner]), kind="stable")
-    start_ns = np.concatenate([ranges.start_ns[rows], nested.start_ns[parts]])[order]
-    end_ns = np.concatenate([ranges.end_ns[rows], nested.end_ns[parts]])[order]
+    end_ns -= start_ns
     builder.slices_from(
         {
-            "track": np.broadcast_to(np.int32(track), len(order)),
-            "kind": np.concatenate([whole_kind, kind[owner]])[order],
-            "name": np.concatenate([name, name[owner]])[order],
+            "track": np.broadcast_to(np.int32(track), len(rows)),
+            # What holds others is there whole only as their name.
+            "kind": np.where(nested.holds, np.int8(Kind.DEVICE_ANNOTATION), kind),
+            "name": name,
             "start_ns": start_ns,
-            "dur_ns": end_ns - start_ns,
-            "phase": np.concatenate([whole_phase, nested.phase[owner]])[order],
+            "dur_ns": end_ns,
+            "phase": np.where(nested.holds, np.int8(Phase.UNKNOWN), nested.phase),
         }
     )
+    owner, start_ns, dur_ns = _claimed(nested, kind)
+    builder.slices_from(
+        {
+            "track": np.broadcast_to(np.int32(track), len(owner)),
+            "kind": taken(kind, owner),
+            "name": taken(name, owner),
+            "start_ns": start_ns,
+            "dur_ns": dur_ns,
+            "phase": taken(nested.phase, owner),
+        }
+    )
+
+
+def _claimed(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]:
+    """The parts of ranges that tell what the device does: whose, starts and durations."""
+    parts = nested.owner, nested.start_ns, nested.dur_ns
+    tells = taken(kind, nested.owner) != Kind.DEVICE_ANNOTATION
+    return parts if tells.all() else (parts[0][tells], parts[1][tells], parts[2][tells])
 
 
 def _strings(builder: TraceBuilder, names: list[str], name: Ids) -> Ids:
