@@ -2,6 +2,7 @@
 
 import gzip
 import sqlite3
+import tracemalloc
 from contextlib import closing
 
 import pytest
@@ -22,7 +23,7 @@ from tests.importers.cuda_samples import (
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, InputError
-from stepwhy.importers import nsys
+from stepwhy.importers import database, nsys
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
@@ -236,6 +237,20 @@ def test_operations_of_tensorflow_are_told_by_their_domain(read):
     ]
 
 
+@pytest.fixture
+def pieces_of_three(monkeypatch):
+    monkeypatch.setattr(database, "_ROWS_AT_ONCE", 3)
+
+
+@pytest.mark.usefixtures("pieces_of_three")
+def test_a_domain_may_be_named_behind_its_ranges(read):
+    sample = Nsys()
+    for i in range(4):
+        sample.range("Conv2D: block/conv1", 10 * i, 10 * i + 5, domain=4)
+    sample.range("tensorflow-core", 0, None, kind=75, domain=4)
+    assert [s[:3] for s in slices(read(sample))] == [("thread 701", "OP", "Conv2D")] * 4
+
+
 def test_marks_names_and_open_ranges_are_counted(read):
     sample = Nsys().range("mark", 5, None, kind=34).range("still open", 6, None)
     sample.range("category", 0, None, kind=33).range("whole", 7, 9)
@@ -256,6 +271,49 @@ def test_repeated_ranges_become_steps(read):
         (200, 90),
         (300, 90),
     ]
+
+
+@pytest.mark.usefixtures("pieces_of_three")
+def test_steps_are_found_across_pieces_and_lie_on_their_thread(read):
+    sample = Nsys()
+    for i in range(5):
+        sample.range("iteration", 100 * i, 100 * i + 90, kind=60)
+        sample.range("part", 100 * i + 10, 100 * i + 80, kind=60)
+    found = {(s[0], s[1], s[2]): [] for s in slices(read(sample))}
+    assert set(found) == {
+        ("thread 701", "STEP", "iteration"),
+        ("ranges of thread 701", "ANNOTATION", "part"),
+    }
+
+
+def test_steps_are_no_operations_whatever_they_are_recorded_as(read):
+    trace = read(Nsys().range("step 1, op_id = 7", 0, 50).range("step 2, op_id = 8", 50, 90))
+    assert [s[1] for s in slices(trace)] == ["STEP", "STEP"]
+    assert "host-ops" not in trace.meta.signals
+
+
+# So many that what they take is more than all else; of each, 21 bytes are in the trace
+# (a table as a whole: 160 of each).
+_MANY_RANGES = 40_000
+_MOST_BYTES_PER_RANGE = 70
+
+
+def test_no_table_of_ranges_is_held_as_a_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "_ROWS_AT_ONCE", 512)
+    columns = ["start", "end", "eventType", "globalTid", "domainId", "text"]
+    thread = global_id(PID, TID)
+    rows = [
+        [10 * i, 10 * i + 5, 59, thread, 0, f"aten::mm, op_id = {i}"] for i in range(_MANY_RANGES)
+    ]
+    path = Nsys(NVTX_EVENTS=(columns, rows)).write(tmp_path / "x.sqlite")
+    del rows
+    nsys.read(source_of(one_step().write(tmp_path / "warm.sqlite")))
+    tracemalloc.start()
+    trace = nsys.read(source_of(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(trace.slices) == _MANY_RANGES
+    assert peak < _MOST_BYTES_PER_RANGE * _MANY_RANGES
 
 
 def test_ranges_that_may_cross_lie_beside_their_thread(read):

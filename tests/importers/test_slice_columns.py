@@ -26,6 +26,32 @@ def test_columns_that_some_slices_lack_are_null_there():
     assert table.source.strides == (0,)
 
 
+def test_what_slices_hold_can_be_changed_and_asked_for():
+    slices = SliceColumns()
+    assert slices.distinct("kind") == set()
+    slices.add({"start_ns": np.arange(4), "dur_ns": 1})
+    assert slices.distinct("kind") == {0}
+    slices.put("kind", np.array([1, 3]), int(Kind.STEP))
+    slices.put("track", np.array([1, 3]), np.array([7, 8]))
+    slices.put("kind", np.array([3]), int(Kind.OP))
+    slices.add({"start_ns": np.array([4]), "kind": np.array([Kind.SYNC])})
+    assert slices.distinct("kind") == {0, Kind.STEP, Kind.OP, Kind.SYNC}
+    assert slices.distinct("track") == {0, 7, 8}
+
+
+def test_a_column_may_come_after_many_slices(monkeypatch):
+    monkeypatch.setattr("stepwhy.importers.slice_columns._PIECE", 4)
+    slices = SliceColumns()
+    slices.add({"start_ns": np.arange(9)})
+    slices.add({"start_ns": np.array([9]), "bytes": np.array([512])})
+    builder = TraceBuilder()
+    builder.track(Role.STREAM, "x")
+    builder.intern("y")
+    slices.hand_over(builder)
+    table = builder.finish(Meta("test")).slices
+    assert table.bytes.tolist() == [NULL] * 9 + [512]
+
+
 def test_no_slices_are_no_rows():
     builder = TraceBuilder()
     SliceColumns().hand_over(builder)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepwhy.importers.chrome_json import LARGEST_NS, count_untimed
 from stepwhy.importers.cuda import COPY_NAMES, call_kind, framework_of
 from stepwhy.importers.database import ABSENT
-from stepwhy.importers.nvtx import CALL_STACKS, find_steps, may_be_step, read_range
 from stepwhy.importers.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Copy, Kind, Role
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.database import Database, Rows
-    from stepwhy.importers.nvtx import Range
     from stepwhy.trace import Health, TraceBuilder
 
 TIMES = ("start", "end")
@@ -30,10 +28,6 @@ _SIGNALS = {
     "runtime-calls": {Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC},
     "input": {Kind.INPUT},
 }
-_STACKS = (
-    "Each operation wrote its call stack and its arguments into the trace (pyprof): that is work "
-    "of the host, which is faster without it."
-)
 # No id and no size comes near; what is above is damage.
 _LARGEST = 1 << 62
 
@@ -56,27 +50,6 @@ def known(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
-class Described(NamedTuple):
-    """What NVTX ranges are.
-
-    Args:
-        texts: Their texts.
-        domains: Names of their domains.
-        track: Their threads; (rows,).
-        beside: Where those lie that say nothing about their thread: a track of their own for
-            ranges that need not nest; (rows,).
-    """
-
-    texts: Sequence[str]
-    domains: Sequence[str]
-    track: NDArray[np.int64]
-    beside: NDArray[np.int64] | None = None
-
-    def ranges(self) -> list[Range]:
-        """What their texts say."""
-        return [read_range(t, d) for t, d in zip(self.texts, self.domains, strict=True)]
-
-
 class CudaRows:
     """Takes the rows of a database and hands slices to the builder; every row read is counted.
 
@@ -85,7 +58,6 @@ class CudaRows:
         builder: Takes devices, tracks and slices.
 
     Attributes:
-        kinds: Kinds of the slices so far.
         texts: Names so far.
         notes: What the reader of the trace has to know.
     """
@@ -93,7 +65,6 @@ class CudaRows:
     def __init__(self, database: Database, builder: TraceBuilder) -> None:
         self.database = database
         self.builder = builder
-        self.kinds: set[Kind] = set()
         self.texts: set[str] = set()
         self.notes: list[str] = []
         self._knows_sizes = False
@@ -128,9 +99,14 @@ class CudaRows:
             ints: Columns of integers, with `TIMES`.
             on_device: As of `timed`.
         """
-        for rows in self.database.pieces(table, ints):
-            self.health.events_read += len(rows)
+        for rows in self.records(table, ints):
             yield self.timed(rows, on_device=on_device)
+
+    def records(self, table: str, ints: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Rows]:
+        """As `read`, some rows at a time."""
+        for rows in self.database.pieces(table, ints, texts):
+            self.health.events_read += len(rows)
+            yield rows
 
     def timed(self, rows: Rows, *, on_device: bool = False) -> Rows:
         """Those of the rows that have a start and no earlier end; the others are counted.
@@ -192,11 +168,9 @@ class CudaRows:
             rows: Rows with the columns `TIMES`, all usable.
             columns: Columns of the slices: one value per row, or one for all.
         """
-        count = len(rows)
-        self.kinds.update(map(Kind, np.unique(columns["kind"]).tolist()) if count else ())
         duration = rows["end"] - rows["start"]
         self._slices.add({**columns, "start_ns": rows["start"], "dur_ns": duration})
-        self.health.events_kept += count
+        self.health.events_kept += len(rows)
 
     def add_calls(
         self,
@@ -244,71 +218,35 @@ class CudaRows:
             **columns,
         )
 
-    def add_ranges(self, rows: Rows, describe: Callable[[Rows], Described]) -> None:
-        """Add NVTX ranges; those that are steps of a loop become its markers.
+    def mark_steps(self, places: NDArray[np.int64], tracks: NDArray[np.int64]) -> None:
+        """Make steps of slices that were added as something else.
 
         Args:
-            rows: The ranges.
-            describe: What some of them are; asked twice for each.
+            places: Which slices, by their number at the time; (steps,).
+            tracks: Tracks of the steps; (steps,).
         """
-        steps = self._steps(rows, describe)
-        for some, piece in rows.pieces():
-            described = describe(piece)
-            self._add_ranges(piece, described, steps[some])
+        self._slices.put("kind", places, int(Kind.STEP))
+        self._slices.put("track", places, tracks)
 
-    def _steps(self, rows: Rows, describe: Callable[[Rows], Described]) -> NDArray[np.bool_]:
-        """Which ranges are steps of a loop; (rows,)."""
-        names: list[str] = []
-        places: list[NDArray[np.int64]] = []
-        tracks: list[NDArray[np.int64]] = []
-        for some, piece in rows.pieces():
-            described = describe(piece)
-            found = [one.name for one in described.ranges()]
-            chosen = np.asarray([i for i, n in enumerate(found) if may_be_step(n)], dtype=np.int64)
-            names += [found[i] for i in chosen.tolist()]
-            places.append(some.start + chosen)
-            tracks.append(described.track[chosen])
-        steps = np.zeros(len(rows), dtype=bool)
-        if names:
-            place = np.concatenate(places)
-            times = rows["start"][place], rows["end"][place]
-            steps[place] = find_steps(names, np.concatenate(tracks), *times)
-        return steps
-
-    def _add_ranges(self, rows: Rows, described: Described, steps: NDArray[np.bool_]) -> None:
-        read, track = described.ranges(), described.track
-        if any(text.startswith(CALL_STACKS) for text in described.texts):
-            self._note(_STACKS)
-        kind = np.where(steps, int(Kind.STEP), _column(read, lambda r: _unproven(r.kind)))
-        if described.beside is not None:
-            track = np.where(kind == Kind.ANNOTATION, described.beside, track)
-        self.add(
-            rows,
-            track=track,
-            kind=kind,
-            name=_column(read, lambda r: self.intern(r.name)),
-            phase=_column(read, lambda r: int(r.phase)),
-            sequence=_column(read, lambda r: r.sequence),
-            source=_column(read, lambda r: self.intern(r.source) if r.source else NULL),
-        )
-
-    def _note(self, note: str) -> None:
+    def note(self, note: str) -> None:
+        """Tell the reader of the trace something, once."""
         if note not in self.notes:
             self.notes.append(note)
 
+    def __len__(self) -> int:
+        """Number of slices so far."""
+        return len(self._slices)
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """Kinds of the slices so far."""
+        return set(map(Kind, self._slices.distinct("kind")))
+
     def signals(self) -> frozenset[str]:
         """What the profiler saw, as `Meta.signals` has it."""
-        seen = {name for name, kinds in _SIGNALS.items() if kinds & self.kinds}
+        held = self.kinds
+        seen = {name for name, kinds in _SIGNALS.items() if kinds & held}
         return frozenset(seen | {"copy-bytes"} if self._knows_sizes else seen)
 
 
-def _column(read: Sequence[Range], value: Callable[[Range], int]) -> NDArray[np.int64]:
-    return np.asarray([value(r) for r in read], dtype=np.int64)
-
-
-def _unproven(kind: Kind) -> int:
-    """The kind of a range that is no step of a loop, whatever its name."""
-    return int(Kind.ANNOTATION if kind is Kind.STEP else kind)
-
-
-__all__ = ["ABSENT", "TIMES", "CudaRows", "Described", "each", "known"]
+__all__ = ["ABSENT", "TIMES", "CudaRows", "each", "known"]

@@ -20,7 +20,7 @@ import numpy as np
 from stepwhy.errors import CorruptInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -72,13 +72,13 @@ class Rows(msgspec.Struct, frozen=True):
         texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
         return Rows({n: column[chosen] for n, column in self.ints.items()}, texts, len(chosen))
 
-    def pieces(self) -> Iterator[tuple[slice, Rows]]:
-        """The rows, some at a time, and which they are."""
+    def pieces(self) -> Iterator[Rows]:
+        """The rows, some at a time."""
         for first in range(0, self.length, _ROWS_AT_ONCE):
             some = slice(first, min(first + _ROWS_AT_ONCE, self.length))
             ints = {name: column[some] for name, column in self.ints.items()}
             texts = {name: column[some] for name, column in self.texts.items()}
-            yield some, Rows(ints, texts, some.stop - some.start)
+            yield Rows(ints, texts, some.stop - some.start)
 
     def with_columns(self, **ints: NDArray[np.int64]) -> Rows:
         """The same rows with other columns of integers, or more of them."""
@@ -107,6 +107,7 @@ class Database:
         ints: Sequence[str],
         texts: Sequence[str] = (),
         blobs: Sequence[str] = (),
+        only: Mapping[str, Collection[int]] | None = None,
     ) -> Rows:
         """Columns of a table; no rows where the table is missing.
 
@@ -115,8 +116,10 @@ class Database:
             ints: Columns of integers.
             texts: Columns of texts.
             blobs: Columns of bytes, which become texts of hexadecimal digits.
+            only: Values of columns of integers, of which a row has to have one; all by default.
         """
-        pieces = list(self.pieces(table, ints, texts, blobs))
+        held = _Texts()
+        pieces = [held.once(piece) for piece in self.pieces(table, ints, texts, blobs, only)]
         return Rows(
             {n: _joined([piece.ints.pop(n) for piece in pieces]) for n in ints},
             {n: list(chain(*(p.texts.pop(n) for p in pieces))) for n in (*texts, *blobs)},
@@ -129,17 +132,18 @@ class Database:
         ints: Sequence[str],
         texts: Sequence[str] = (),
         blobs: Sequence[str] = (),
+        only: Mapping[str, Collection[int]] | None = None,
     ) -> Iterator[Rows]:
         """As `read`, some rows at a time."""
         known = self._columns(table)
-        asked = [_integer(c) if c in known else str(ABSENT) for c in ints]
+        asked = [_integer(c, known) for c in ints]
         asked += [_text(c) if c in known else "''" for c in texts]
         asked += [_hex(c) if c in known else "''" for c in blobs]
-        held = _Texts()
-        for part in self._select(table, asked) if known else ():
+        wanted = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
+        for part in self._select(table, asked, wanted) if known else ():
             columns = list(zip(*part, strict=True))
             numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
-            strings = map(held.of, columns[len(ints) :])
+            strings = map(list, columns[len(ints) :])
             yield Rows(
                 dict(zip(ints, numbers, strict=True)),
                 dict(zip((*texts, *blobs), strings, strict=True)),
@@ -178,11 +182,15 @@ class Database:
             return frozenset()
         return frozenset(str(row[1]) for row in rows)
 
-    def _select(self, table: str, asked: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+    def _select(
+        self, table: str, asked: Sequence[str], wanted: Sequence[str] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """Rows as they come, up to where the table is damaged."""
+        where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         try:
             # Names of this program's own, never of the file's.
-            cursor = self._connection.execute(f'SELECT {", ".join(asked)} FROM "{table}"')  # noqa: S608
+            query = f'SELECT {", ".join(asked)} FROM "{table}"{where}'  # noqa: S608
+            cursor = self._connection.execute(query)
             while part := cursor.fetchmany(_ROWS_AT_ONCE):
                 yield part
         except _DAMAGE:
@@ -195,8 +203,12 @@ class _Texts:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
-    def of(self, column: Sequence[str]) -> list[str]:
-        """The texts of a column."""
+    def once(self, rows: Rows) -> Rows:
+        """The same rows with texts that are kept once."""
+        texts = {name: self._of(column) for name, column in rows.texts.items()}
+        return Rows(rows.ints, texts, len(rows))
+
+    def _of(self, column: Sequence[str]) -> list[str]:
         known = self._known
         if len(known) > _MOST_TEXTS:
             known.clear()
@@ -207,8 +219,14 @@ def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _integer(column: str) -> str:
+def _integer(column: str, known: Collection[str]) -> str:
+    if column not in known:
+        return str(ABSENT)
     return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE {ABSENT} END'
+
+
+def _among(expression: str, values: Collection[int]) -> str:
+    return f"{expression} IN ({', '.join(map(str, values))})"
 
 
 def _text(column: str) -> str:

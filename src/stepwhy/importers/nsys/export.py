@@ -21,6 +21,8 @@ _BITS = 24
 _LOW = (1 << _BITS) - 1
 # Correlation ids are 32 bits; what stands above tells processes apart.
 _CORRELATION_BITS = 32
+# Names of ENUM_NSYS_EVENT_TYPE, for exports without that table.
+_EVENT_TYPES = {59: "NvtxPushPopRange", 60: "NvtxStartEndRange", 75: "NvtxDomainCreate"}
 # Stands where a graph begins on the host.
 _NO_DEVICE = 2**31 - 1
 
@@ -50,6 +52,14 @@ class Export:
     def enum(self, table: str) -> dict[int, str]:
         """Names of a numbered list, {} where the export lacks it."""
         return self.database.texts(table, "id", "name")
+
+    @cached_property
+    def _event_types(self) -> dict[int, str]:
+        return {**_EVENT_TYPES, **self.enum("ENUM_NSYS_EVENT_TYPE")}
+
+    def event_types(self, ending: str) -> list[int]:
+        """Numbers of the types of events whose names have that ending."""
+        return [i for i, name in self._event_types.items() if name.endswith(ending)]
 
     def threads(self, rows: Rows) -> NDArray[np.int64]:
         """Tracks of the threads of `globalTid`; (rows,)."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.importers.cuda import without_version
-from stepwhy.importers.cuda_rows import ABSENT, TIMES, Described, each
+from stepwhy.importers.cuda_ranges import Described, add_ranges
+from stepwhy.importers.cuda_rows import ABSENT, TIMES, each
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from stepwhy.importers.nsys.export import Export
 
 _CALL = (*TIMES, "globalTid", "correlationId", "nameId")
-# Names of ENUM_NSYS_EVENT_TYPE, for exports without that table.
-_EVENT_TYPES = {59: "NvtxPushPopRange", 60: "NvtxStartEndRange", 75: "NvtxDomainCreate"}
+# Columns of NVTX records.
+_EVENT = (*TIMES, "eventType", "globalTid", "textId", "domainId")
 _LOADING = regex(r"compiler|module.?loading|function.?loading", re.IGNORECASE)
 # Other names of threads are nobody's business.
 _AUTOGRAD = "pt_autograd"
@@ -83,32 +84,25 @@ def _autograd_threads(export: Export) -> NDArray[np.int64]:
 
 def _add_ranges(export: Export) -> None:
     """Add NVTX ranges; the other NVTX records are instants and names."""
-    rows = export.rows.read(
-        "NVTX_EVENTS", (*TIMES, "eventType", "globalTid", "textId", "domainId"), ("text",)
-    )
-    domains = _domains(export, rows)
-    rows = export.rows.timed(_closed(export, rows))
+    domains = _domains(export)
 
     def describe(some: Rows) -> Described:
         track = export.threads(some)
-        may_cross = _types(export, some, "StartEndRange")
+        may_cross = np.isin(some["eventType"], export.event_types("StartEndRange"))
         beside = track.copy()
         beside[may_cross] = export.beside_threads(some.where(may_cross))
         named = [domains.get(key, "") for key in _domain_keys(some)]
         return Described(_texts(export, some), named, track, beside)
 
-    export.rows.add_ranges(rows, describe)
+    records = export.rows.records("NVTX_EVENTS", _EVENT, ("text",))
+    pieces = (export.rows.timed(_closed(export, rows)) for rows in records)
+    add_ranges(export.rows, pieces, describe)
 
 
-def _types(export: Export, rows: Rows, ending: str) -> NDArray[np.bool_]:
-    """Whether each record's type has a name with that ending; (rows,)."""
-    names = {**_EVENT_TYPES, **export.enum("ENUM_NSYS_EVENT_TYPE")}
-    return np.isin(rows["eventType"], [i for i, n in names.items() if n.endswith(ending)])
-
-
-def _domains(export: Export, rows: Rows) -> dict[tuple[int, int], str]:
+def _domains(export: Export) -> dict[tuple[int, int], str]:
     """Names of domains by process and number."""
-    made = rows.where(_types(export, rows, "DomainCreate"))
+    types = {"eventType": export.event_types("DomainCreate")}
+    made = export.database.read("NVTX_EVENTS", _EVENT, ("text",), only=types)
     return dict(zip(_domain_keys(made), _texts(export, made), strict=True))
 
 
@@ -120,7 +114,7 @@ def _domain_keys(rows: Rows) -> list[tuple[int, int]]:
 
 def _closed(export: Export, rows: Rows) -> Rows:
     """Ranges that have an end; instants, names and ranges that were still open are counted."""
-    ranges = _types(export, rows, "Range") | (rows["eventType"] == ABSENT)
+    ranges = np.isin(rows["eventType"], [*export.event_types("Range"), ABSENT])
     export.rows.health.count(
         "nvtx-instant",
         "info",
@@ -172,11 +166,11 @@ def _add_overhead(export: Export, table: str) -> None:
 
 def _add_library(export: Export, table: str, column: str, kind: Kind, phase: Phase) -> None:
     """Add the calls of a library."""
-    rows = export.rows.timed(export.rows.read(table, (*TIMES, "globalTid", column)))
-    export.rows.add(
-        rows,
-        track=export.threads(rows),
-        name=export.rows.names(rows[column], lambda i: export.strings.get(i, table)),
-        kind=int(kind),
-        phase=int(phase),
-    )
+    for rows in export.rows.pieces(table, (*TIMES, "globalTid", column)):
+        export.rows.add(
+            rows,
+            track=export.threads(rows),
+            name=export.rows.names(rows[column], lambda i: export.strings.get(i, table)),
+            kind=int(kind),
+            phase=int(phase),
+        )

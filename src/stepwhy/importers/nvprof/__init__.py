@@ -56,18 +56,20 @@ def read(source: Source) -> Trace | None:
         add_host_activity(rows, strings)
         add_device_activity(rows, strings)
         database.note_damage(builder.health)
+        meta = _meta(rows)
         rows.hand_over()
-    return builder.finish(_meta(rows))
+    return builder.finish(meta)
 
 
 def _meta(rows: CudaRows) -> Meta:
-    limit = "" if rows.kinds & _DEVICE else _NO_DEVICE if rows.kinds else _NOTHING
+    kinds = rows.kinds
+    limit = "" if kinds & _DEVICE else _NO_DEVICE if kinds else _NOTHING
     signals = rows.signals()
     return Meta(
         format=FORMAT,
         framework=rows.framework(),
         signals=signals | {"ranges"} if limit else signals,
         device_expected=True,
-        notes=tuple(rows.notes) if rows.kinds else (f"Nothing is in it: {limit}.",),
+        notes=tuple(rows.notes) if kinds else (f"Nothing is in it: {limit}.",),
         limit=limit,
     )

@@ -8,7 +8,8 @@ import numpy as np
 
 from stepwhy.importers.chrome_json import count_untimed
 from stepwhy.importers.cuda import COPY_KINDS, copy_direction, kernel_kind, qualified_name
-from stepwhy.importers.cuda_rows import TIMES, Described, each, known
+from stepwhy.importers.cuda_ranges import Described, add_ranges
+from stepwhy.importers.cuda_rows import TIMES, each, known
 from stepwhy.importers.database import ABSENT, Rows
 from stepwhy.importers.nvprof.calls import DRIVER_CALLS, RUNTIME_CALLS
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind
@@ -249,7 +250,7 @@ def _add_ranges(rows: CudaRows, strings: Strings) -> None:
             rows.threads(*_owners(some)),
         )
 
-    rows.add_ranges(_paired(rows, begins, ends), describe)
+    add_ranges(rows, _paired(rows, begins, ends).pieces(), describe)
 
 
 def _paired(rows: CudaRows, begins: Rows, ends: Rows) -> Rows:
