@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from stepwhy.native import Kernel
     from stepwhy.trace import Health
 
-LARGE: Final = 8 << 20
-"""Bytes; below, loading the kernel takes longer than it saves."""
+LARGE: Final = 4 << 20
+"""Bytes; below, there is little to save, and nothing to compile kernels for."""
 
 _DROP: Final = 32 << 20  # bytes that stay mapped
 _SPACE: Final = regex(rb"[ \t\r\n]*")
