@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LONGEST_NS = 2**62
 # Slices that are nested at once: their columns fit into the processor's cache.
 _PIECE = 1 << 15
-# Slices from which on the 40 ms that loading kernels takes are worth it.
+# Slices from which on kernels are worth it even where loading them takes 40 ms: without a linker.
 _MANY = 1 << 19
 # Kernels that pass values on, by the bytes of a value.
 _INHERITING = {1: "inherit_bytes", 4: "inherit_halves"}

@@ -32,7 +32,7 @@ _BY_TIME: dict[Table, str] = {
 # Columns that hold rows of slices.
 _OF_SLICES = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")
 
-# Slices from which on the 40 ms that loading kernels takes are worth it.
+# Slices from which on kernels are worth it even where loading them takes 40 ms: without a linker.
 _MANY = 1 << 19
 # Rows that are ordered by 32 bits, and runs of them that are merged two at a time.
 _MOST_ROWS = 1 << 31
