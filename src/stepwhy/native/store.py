@@ -6,6 +6,7 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
+from zlib import crc32  # `hashlib` takes 4 ms to import
 
 from stepwhy.native.processor import processor
 
@@ -13,7 +14,7 @@ _HERE = Path(__file__).parent
 _SOURCES = ("catalogue.py", "build.py", "code.py", "memory.py", "kernels/*.py")
 # A compilation that has not ended after this has died, s.
 _STALE_S = 600.0
-_DIGEST = 32  # bytes
+_CHECKSUM = 4  # bytes
 
 
 def enabled() -> bool:
@@ -58,23 +59,17 @@ def library_file() -> Path:
     Raises:
         OSError: There is no folder for it.
     """
-    import hashlib  # noqa: PLC0415 - 3 ms that only kernels need
-
-    digest = hashlib.sha256(processor())
-    for pattern in _SOURCES:
-        for path in sorted(_HERE.glob(pattern)):
-            digest.update(path.read_bytes() + b"\0")
-    return folder() / f"kernels-{digest.hexdigest()[:20]}.so"
+    sources = [path for pattern in _SOURCES for path in sorted(_HERE.glob(pattern))]
+    text = b"\0".join(path.read_bytes() for path in sources)
+    return folder() / f"kernels-{crc32(processor()):08x}-{crc32(text):08x}.so"
 
 
 def sealed(code: bytes) -> bytes:
-    """Code before its digest: what is damaged ends the process that loads it.
+    """Code before its checksum: what is damaged ends the process that loads it.
 
     Loaders do not read behind the code that they are told of.
     """
-    import hashlib  # noqa: PLC0415 - 3 ms that only kernels need
-
-    return code + hashlib.sha256(code).digest()
+    return code + crc32(code).to_bytes(_CHECKSUM, "little")
 
 
 def unsealed(path: Path) -> bytes:
@@ -85,7 +80,7 @@ def unsealed(path: Path) -> bytes:
         ValueError: It is damaged.
     """
     data = path.read_bytes()
-    code = data[:-_DIGEST]
+    code = data[:-_CHECKSUM]
     if sealed(code) != data:
         raise ValueError(f"{path.name} is damaged")
     return code
