@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import stat
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.trace.traces import traces
 
+from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
 from stepwhy.importers import store as importer
 from stepwhy.importers.source import Source
-from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder, store
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES
 from stepwhy.trace.store import is_store, load, save
 
@@ -67,6 +69,56 @@ def test_a_stored_trace_comes_back_equal(trace, tmp_path):
             other = getattr(back.table(table), name)
             assert other.dtype == values.dtype
             assert other.tolist() == values.tolist(), (table, name)
+
+
+def with_sizes(*sizes):
+    """A trace whose slices have these sizes and nothing else that differs, but their times."""
+    builder = TraceBuilder()
+    track, name = builder.track(Role.HOST_THREAD, "main"), builder.intern("x")
+    shared = {c: np.zeros(len(sizes), dtype=np.int8) for c in ("kind", "phase")}
+    where = {"track": np.full(len(sizes), track), "name": np.full(len(sizes), name)}
+    times = {"start_ns": np.arange(len(sizes)), "dur_ns": np.ones(len(sizes), dtype=np.int64)}
+    builder.slices_from({**shared, **where, **times, "bytes": np.asarray(sizes)})
+    return builder.finish(Meta("test"))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(), (1, 2, 3), (-1, -1, -1, 5), (5, -1, -1, -1), (-1, -1, -1), (1, -1, 3, 4)]
+)
+def test_columns_are_joined_from_parts(tmp_path, monkeypatch, sizes):
+    monkeypatch.setattr("stepwhy.trace.store._ROWS_AT_ONCE", 2)
+    back = load(stored(with_sizes(*sizes), tmp_path), "run").slices
+    assert back.bytes.tolist() == list(sizes)
+    assert back.start_ns.tolist() == list(range(len(sizes)))
+    assert (back.bytes.strides == (0,)) == (not sizes or set(sizes) == {-1})
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_column_of_another_length_than_its_table_is_damage(tmp_path, monkeypatch, times):
+    read = store._parts
+    data = stored(with_sizes(1, 2, 3), tmp_path)
+    monkeypatch.setattr(
+        store, "_parts", lambda f, n: list(read(f, n)) * (times if n == "bytes" else 1)
+    )
+    with pytest.raises(CorruptInputError):
+        load(data, "run")
+
+
+def test_of_a_mapped_file_no_more_than_its_columns_is_held(tmp_path):
+    rows = 200_000
+    load(stored(small(), tmp_path), "run")  # what is imported
+    path = tmp_path / "run.stepwhy"
+    rng = np.random.default_rng(1)
+    save(with_sizes(*rng.integers(0, 1 << 40, rows).tolist()), path)
+    source = read_source(path)
+    tracemalloc.start()
+    trace = importer.read(source)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    held = sum(c.nbytes for c in vars(trace.slices).values() if c.strides != (0,))
+    assert len(trace.slices) == rows
+    # Times are checked all at once; the file and a second copy of a column would be more.
+    assert peak < 1.25 * held
 
 
 def test_a_file_from_before_a_table_or_column_was_added_reads_as_without(tmp_path):

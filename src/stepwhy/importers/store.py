@@ -23,4 +23,4 @@ def read(source: Source) -> Trace:
         NewerFormatError: A later version of stepwhy wrote it.
         CorruptInputError: It is damaged.
     """
-    return load(source.data, source.origin)
+    return load(source.mapped, source.origin)

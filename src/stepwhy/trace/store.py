@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import io
 import json
+import mmap
 import zipfile
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +26,12 @@ from stepwhy.trace.model import Columns, Trace, empty_columns
 from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    Data = bytes | mmap.mmap
 
 _HEADER = "trace.json"
 _STRINGS = "strings.parquet"
@@ -42,6 +47,13 @@ _DAMAGE = (
 
 # Times and ids hardly compress; a file that says otherwise is there to fill the memory.
 _MOST_ROWS_PER_BYTE = 10
+
+# What is held of a column, and of a member, beside the column itself.
+_ROWS_AT_ONCE = 1 << 16
+_BYTES_AT_ONCE = 1 << 20
+# Lengths of what stands before a member: the fixed part, with those of its name and extra field.
+_BEFORE_MEMBER = 30
+_LENGTHS = slice(26, 28), slice(28, 30)
 
 
 def save(trace: Trace, path: Path) -> None:
@@ -72,11 +84,11 @@ def is_store(head: bytes) -> bool:
     return head.startswith(b"PK\x03\x04") and not is_compressed and _HEADER.encode() in head[:64]
 
 
-def load(data: bytes, origin: str) -> Trace:
+def load(data: Data, origin: str) -> Trace:
     """Read a stored trace.
 
     Args:
-        data: The file.
+        data: The file; what is mapped is not held.
         origin: Its name, for messages.
 
     Raises:
@@ -84,16 +96,12 @@ def load(data: bytes, origin: str) -> Trace:
         CorruptInputError: It is damaged.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check_size(archive, len(data))
-            header = json.loads(archive.read(_HEADER))
-            _check_version(header, origin)
-            held = header.get("tables", _FIRST_TABLES)
-            tables = {
-                t: _columns(t, archive.read(f"{t}.parquet")) if t in held else empty_columns(t)
-                for t in TABLES
-            }
-            strings = strings_of(_read(_opened(archive.read(_STRINGS)), "text").to_pylist())
+        stored = _Archive(data)
+        header = json.loads(bytes(stored.read(_HEADER)))
+        _check_version(header, origin)
+        held = header.get("tables", _FIRST_TABLES)
+        tables = {t: _columns(t, stored) if t in held else empty_columns(t) for t in TABLES}
+        strings = strings_of(_texts(_opened(stored.read(_STRINGS))))
         trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
         check(trace)
         check_bounds(trace)
@@ -103,6 +111,49 @@ def load(data: bytes, origin: str) -> Trace:
             "Write it again from its source",
         ) from None
     return trace
+
+
+class _Archive:
+    """The members of a file.
+
+    Args:
+        data: The file.
+
+    Raises:
+        BadZipFile: It is damaged.
+        ValueError: Its members are larger than itself.
+    """
+
+    def __init__(self, data: Data) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
+
+        self._data = data
+        self._zip = zipfile.ZipFile(pa.BufferReader(data))
+        _check_size(self._zip, len(data))
+
+    def read(self, name: str) -> memoryview | bytes:
+        """A member; without a copy where it is not compressed.
+
+        Raises:
+            KeyError: There is none of this name.
+            BadZipFile: It is damaged.
+        """
+        member = self._zip.getinfo(name)
+        with self._zip.open(member) as opened:
+            if member.compress_type != zipfile.ZIP_STORED:
+                return opened.read()
+            while opened.read(_BYTES_AT_ONCE):
+                pass  # compares the checksum at the end
+        begin = member.header_offset + _BEFORE_MEMBER
+        head = self._data[member.header_offset : begin]
+        begin += sum(int.from_bytes(head[length], "little") for length in _LENGTHS)
+        return memoryview(self._data)[begin : begin + member.file_size]
+
+    def let_go(self) -> None:
+        """Give what was read of a mapped file back to the system."""
+        if isinstance(self._data, mmap.mmap):
+            with suppress(AttributeError, OSError):  # not on every system
+                self._data.madvise(mmap.MADV_DONTNEED)
 
 
 def _check_size(archive: zipfile.ZipFile, size: int) -> None:
@@ -129,7 +180,7 @@ def _parquet(columns: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _opened(data: bytes) -> Any:
+def _opened(data: memoryview | bytes) -> Any:
     """A Parquet file.
 
     Raises:
@@ -139,7 +190,7 @@ def _opened(data: bytes) -> Any:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        file = pq.ParquetFile(io.BytesIO(data))
+        file = pq.ParquetFile(pa.BufferReader(data))
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
     if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
@@ -147,8 +198,16 @@ def _opened(data: bytes) -> Any:
     return file
 
 
-def _read(file: Any, name: str) -> Any:
-    """One column of a Parquet file.
+def _texts(file: Any) -> list[str]:
+    """The strings of a trace."""
+    texts: list[str] = []
+    for part in _parts(file, "text"):
+        texts += part.to_pylist()
+    return texts
+
+
+def _parts(file: Any, name: str) -> Iterator[Any]:
+    """One column of a Parquet file, some rows at a time.
 
     Raises:
         KeyError: There is none of this name.
@@ -156,20 +215,26 @@ def _read(file: Any, name: str) -> Any:
     """
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
 
+    if name not in file.schema_arrow.names:
+        raise KeyError(name)
     try:
-        return file.read(columns=[name]).column(name)
+        # Threads would each keep memory of their own.
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[name], use_threads=False):
+            yield batch.column(name)
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
 
 
-def _columns(table: Table, data: bytes) -> Columns:
-    # Column by column: all of a table would be held twice.
+def _columns(table: Table, archive: _Archive) -> Columns:
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
 
-    stored = _opened(data)
-    columns = Columns(**{c.name: _column(c, stored) for c in columns_of(table)})
+    stored = _opened(archive.read(f"{table}.parquet"))
+    columns = {}
+    for column in columns_of(table):
+        archive.let_go()
+        columns[column.name] = _column(column, stored)
     pa.default_memory_pool().release_unused()
-    return columns
+    return Columns(**columns)
 
 
 def _column(column: Column, stored: Any) -> NDArray[Any]:
@@ -178,12 +243,33 @@ def _column(column: Column, stored: Any) -> NDArray[Any]:
     One that holds nothing but nulls takes no memory.
     """
     null = np.asarray(0 if column.null in {"", "0"} else NULL, dtype=column.dtype)
+    rows, read = stored.metadata.num_rows, 0
+    held: NDArray[Any] = np.broadcast_to(null, rows)
     if column.null and column.name not in stored.schema_arrow.names:
-        return np.broadcast_to(null, stored.metadata.num_rows)
-    values = _read(stored, column.name).to_numpy()
+        return held
+    for part in _parts(stored, column.name):
+        values = _values(column, part)
+        if held.strides == (0,) and (values != null).any():
+            held = np.empty(rows, dtype=column.dtype)
+            held[:read] = null
+        if held.strides != (0,):
+            held[read : read + len(values)] = values
+        read += len(values)
+    if read != rows:
+        raise ValueError(f"{column.table}.{column.name} has {read} rows, not {rows}")
+    return held
+
+
+def _values(column: Column, part: Any) -> NDArray[Any]:
+    """Some values of a column.
+
+    Raises:
+        ValueError: They are others than such a column has.
+    """
+    values = part.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "iu":
         raise ValueError(f"{column.table}.{column.name} holds {values.dtype}")
-    held: NDArray[Any] = values.astype(column.dtype)
+    held: NDArray[Any] = values.astype(column.dtype, copy=False)
     if held.dtype != values.dtype and (held != values).any():
         raise ValueError(f"{column.table}.{column.name} does not fit into {column.dtype}")
-    return np.broadcast_to(null, held.shape) if (held == null).all() else held
+    return held
