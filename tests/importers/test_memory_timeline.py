@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from unittest.mock import patch
 
 import pytest
@@ -124,6 +125,49 @@ def test_a_time_that_lacks_sums_is_counted(held):
     assert [row[::2] for row in rows(trace)] == [(0, 1000), (9000, 1600)]
 
 
+def test_a_time_with_more_sums_than_there_are_categories_spoils_no_other():
+    times, (first, second, last) = SUMS
+    trace = read([times, [first, [*second, 7], last]])
+    assert rows(trace) == rows(read(SUMS))
+
+
+def test_absurd_sums_are_counted():
+    times, (first, _, last) = SUMS
+    trace = read([times, [first, sums(parameter=1 << 70), last]])
+    assert counters(trace) == {"unusable-record": 2}  # there and back again
+    assert [row[::2] for row in rows(trace)] == [(0, 1000)]
+
+
+def test_what_adds_up_to_more_than_there_is_is_damage():
+    data = [[AT_NS, CREATE, (1 << 52) - 1, PARAMETER] for _ in range(1100)]
+    with pytest.raises(CorruptInputError):
+        importer.read(source_of(json.dumps(data).encode()))
+
+
+# A trace holds 48 of them, and a column may move when it grows; the text is 140 or more.
+_MOST_BYTES_PER_CHANGE = 110
+
+
+@pytest.mark.parametrize("is_raw", [True, False])
+def test_neither_text_nor_records_are_held_as_a_whole(monkeypatch, is_raw):
+    monkeypatch.setattr(importer, "_PIECE", 1 << 12)
+    monkeypatch.setattr(importer, "_RECORDS", 1 << 8)
+    count = 20_000
+    times = [AT_US + 7 * i for i in range(count)]
+    data = [times, [sums(parameter=1000 * (1 + i % 2)) for i in range(count)]]
+    if is_raw:
+        data = [[AT_NS + 7 * i, CREATE, 512 - 1024 * (i % 2), PARAMETER] for i in range(count)]
+    source = source_of(json.dumps(data, separators=("," + 30 * " ", ":")).encode())
+    del data, times
+    importer.read(source_of(json.dumps(RAW).encode()))  # what is imported
+    tracemalloc.start()
+    trace = importer.read(source)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(trace.allocations) == count
+    assert peak < _MOST_BYTES_PER_CHANGE * count
+
+
 @pytest.mark.parametrize("data", [RAW, SUMS])
 def test_a_torn_file_is_refused(data):
     torn = json.dumps(data).encode()[:-6]
@@ -223,7 +267,7 @@ def test_pieces_tell_what_the_whole_list_tells(records, size, draw):
         place = draw.draw(st.integers(0, len(data) - 1))
         data[place : place + 1] = draw.draw(st.sampled_from([b"", b"]", b"[", b",", b"7", b"],["]))
     whole = outcome(bytes(data))
-    with patch.object(importer, "_PIECE", size):
+    with patch.multiple(importer, _PIECE=size, _RECORDS=1 + size % 3):
         assert outcome(bytes(data)) == whole
     if isinstance(whole, tuple) and whole[0] is not CorruptInputError:
         json.loads(data)
