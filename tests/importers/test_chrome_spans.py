@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.chrome_samples import pair, source_of, x
 
-from stepwhy.importers import chrome_pairs
+from stepwhy.importers import chrome_pairs, chrome_spans
 from stepwhy.importers.chrome_json import Collector, Document
 from stepwhy.importers.chrome_spans import (
     ASYNC,
@@ -218,6 +218,32 @@ def test_many_records_pair_as_they_would_one_by_one(records, chunk):
         found = chrome_pairs.pair(key.astype(np.int32), begins.astype(bool), name.astype(np.int32))
     pairs = sorted(zip(found.first.tolist(), found.last.tolist(), strict=True))
     assert (pairs, found.open, found.homeless) == one_by_one(key, begins, name)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=40),
+    st.sampled_from([1, 3, 1000]),
+)
+def test_ranges_are_in_one_order_however_many_are_sorted_at_a_time(found, at_once):
+    start_ns, dur_ns = np.asarray(found, dtype=np.int64).reshape(-1, 2).T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chrome_spans, "_AT_ONCE", at_once)
+        order = chrome_spans.outermost_first(start_ns, dur_ns).tolist()
+    assert order == sorted(range(len(found)), key=lambda i: (found[i][0], -found[i][1]))
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 1000])
+def test_threads_pair_alike_however_many_records_are_looked_at_at_a_time(monkeypatch, at_once):
+    monkeypatch.setattr(chrome_spans, "_AT_ONCE", at_once)
+    events = [e for tid in range(5) for e in pair(f"of {tid}", 10 * tid, 10 * tid + 25, tid=tid)]
+    events += [x("whole", 3, 1, tid=9), *pair("left", 70, 80, tid=7)[:1]]
+    events.sort(key=lambda e: e["ts"])
+    found, health = ranges(events)
+    assert found == [("of 0", 0, 25), ("whole", 3, 1)] + [
+        (f"of {tid}", 10 * tid, 25) for tid in range(1, 5)
+    ]
+    assert counters(health) == {"begin-without-end": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Horovod timelines: generated ones, with what can be worked out by hand."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -275,3 +277,36 @@ def test_damage_never_surprises(flips, length):
         check(horovod.read(source))
     except StepwhyError:
         return
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+def test_a_timeline_is_the_same_however_many_ranges_are_looked_at_at_a_time(monkeypatch):
+    whole = read(training())
+    monkeypatch.setattr("stepwhy.importers.chrome_spans._AT_ONCE", 7)
+    monkeypatch.setattr("stepwhy.importers.chrome_pairs._CHUNK", 3)
+    monkeypatch.setattr("stepwhy.importers.horovod.slices._CHUNK", 5)
+    monkeypatch.setattr("stepwhy.importers.chrome_json.codes._PIECE", 4)
+    parts = read(training())
+    assert parts.strings == whole.strings
+    assert slices(parts) == slices(whole)
+
+
+def test_ranges_are_not_held_beside_their_slices(monkeypatch):
+    """A slice has 38 bytes; a range as little, but is gone before all of its slice is there."""
+    collect = horovod.collect
+
+    def collected(source, health):
+        found = collect(source, health)
+        tracemalloc.start()
+        return found
+
+    monkeypatch.setattr(horovod, "collect", collected)
+    try:
+        trace = read(training(steps=1500))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(trace.slices) > 30_000
+    assert most < 90 * len(trace.slices)

@@ -72,7 +72,7 @@ def pair(key: Rows, begins: NDArray[np.bool_], name: Rows) -> Pairs:
     )
 
 
-def whole_groups(key: Rows) -> Iterator[tuple[int, int]]:
+def whole_groups(key: NDArray[np.signedinteger[Any]]) -> Iterator[tuple[int, int]]:
     """Where to cut so that all records of a key stay together; few at a time, for their memory.
 
     Args:

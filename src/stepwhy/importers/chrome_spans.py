@@ -18,13 +18,15 @@ from stepwhy.importers.chrome_pairs import pair
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 from stepwhy.trace.model import among
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
     from stepwhy.importers.chrome_json import Batch, Table
+    from stepwhy.importers.chrome_pairs import Pairs
     from stepwhy.trace import Health
 
 ON_THREAD: Final = tuple(map(ord, "XBE"))
@@ -34,6 +36,11 @@ ASYNC: Final = tuple(map(ord, "beSF"))
 """Phases of the records of ranges that an id holds together."""
 
 _BEGINS = tuple(map(ord, "BbS"))
+# Records that are paired at a time, if there are not more of one key, and ranges that are sorted.
+_AT_ONCE = 1 << 21
+# Ranges by which those that are sorted together are chosen, for each lot.
+_SAMPLES = 1 << 8
+_NONE = np.empty(0, dtype=np.int32)
 # What ids are written like that are numbers: '12', '0xc'. Each is written in one way only.
 _NUMBERED = (
     (regex(r"0|[1-9]\d{0,17}"), 10),
@@ -67,7 +74,32 @@ class Spans(msgspec.Struct, frozen=True):
 
     def outermost_first(self) -> NDArray[np.int32]:
         """Their order by start, then longest first; (ranges,)."""
-        return np.lexsort((-self.dur_ns, self.start_ns)).astype(np.int32)
+        return outermost_first(self.start_ns, self.dur_ns)
+
+
+def outermost_first(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The order by start, then longest first, of equal ranges the first one first; (ranges,).
+
+    Sorted some at a time: keys and order of all take twice the memory of the ranges.
+    """
+    order, count = np.empty(len(start_ns), dtype=np.int32), 0
+    for some in _by_time(start_ns):
+        found = some[np.lexsort((-dur_ns[some], start_ns[some]))]
+        order[count : count + len(some)] = found
+        count += len(some)
+    return order
+
+
+def _by_time(start_ns: NDArray[np.int64]) -> Iterator[NDArray[np.int32]]:
+    """Rows of the earliest ranges, ascending, of those that follow, and so on; few at a time."""
+    parts = len(start_ns) // _AT_ONCE + 1
+    sample = np.sort(start_ns[:: max(len(start_ns) // (_SAMPLES * parts), 1)])
+    bounds = sample[np.arange(1, parts) * len(sample) // parts]
+    for part in range(parts):
+        some = np.ones(len(start_ns), dtype=bool) if part == 0 else start_ns >= bounds[part - 1]
+        if part < parts - 1:
+            some &= start_ns < bounds[part]
+        yield np.flatnonzero(some).astype(np.int32)
 
 
 class Identified(Event[A], Generic[A], gc=False):
@@ -92,9 +124,9 @@ def spans_of(table: Table, health: Health) -> Spans:
     timed = complete[is_timed]
     count_untimed(health, len(complete) - len(timed))
     health.events_kept += len(timed)
-    first, last = _pair(table, np.flatnonzero(table.phase != SLICE), table.place, health)
+    first, last = _pair(table, table.phase != SLICE, table.place, health)
     first, last = np.concatenate([timed, first]), np.concatenate([timed, last])
-    start_ns, dur_ns = table.start_ns[first], table.start_ns[last]
+    start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
     dur_ns -= start_ns
     dur_ns[: len(timed)] = table.dur_ns[is_timed]
     return Spans(first, last, start_ns, dur_ns)
@@ -108,17 +140,18 @@ def async_spans_of(table: Table, health: Health) -> Spans:
         health: Takes what is no range.
     """
     family, number = table.more["family"], table.more["number"]
-    known = np.flatnonzero(family != NULL)
+    known = family != NULL
     health.count(
         "async-without-id",
         "warning",
         "Beginnings and ends that no id joins were left out.",
-        count=len(family) - len(known),
+        count=len(family) - int(known.sum()),
         dropped=True,
     )
     first, last = _pair(table, known, _numbered(family, number), health)
-    start_ns = table.start_ns[first]
-    return Spans(first, last, start_ns, table.start_ns[last] - start_ns)
+    start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
+    dur_ns -= start_ns
+    return Spans(first, last, start_ns, dur_ns)
 
 
 def _numbered(family: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -164,29 +197,64 @@ def _id_of(event: Identified[Any]) -> Hashable:
 
 
 def _pair(
-    table: Table, rows: NDArray[np.int64], keys: NDArray[np.int32], health: Health
+    table: Table, wanted: NDArray[np.bool_], keys: NDArray[np.int32], health: Health
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Begins and ends of one key, in the order of the ends.
 
     Args:
         table: The records.
-        rows: Which of them; ascending.
-        keys: The key of every record of the table.
+        wanted: Which of them; (records,).
+        keys: The key of every record; (records,).
         health: Takes what is no range.
     """
-    is_timed = table.timed[rows]
-    count_untimed(health, len(rows) - int(is_timed.sum()))
-    timed = rows[is_timed].astype(np.int32)
-    # At one time the order of the file counts.
-    timed = timed[np.lexsort((table.start_ns[timed], keys[timed]))]
-    begins = among(table.phase[timed], _BEGINS)
+    count_untimed(health, int((wanted & ~table.timed).sum()))
+    wanted = wanted & table.timed
     _, of_use = table.names()
-    found = pair(keys[timed], begins, of_use[table.use[timed]])
-    first, last = timed[found.first], timed[found.last]
+    parts = [
+        _pair_some(table, np.flatnonzero(rows).astype(np.int32), keys, of_use)
+        for rows in _by_key(wanted, keys)
+    ]
+    first = np.concatenate([part.first for part in parts] or [_NONE])
+    last = np.concatenate([part.last for part in parts] or [_NONE])
     health.events_kept += 2 * len(first)
-    _count_unmatched(health, found.open, found.homeless)
-    order = np.lexsort((last, table.start_ns[last]))
-    return first[order], last[order]
+    _count_unmatched(health, sum(p.open for p in parts), sum(p.homeless for p in parts))
+    del parts
+    order = np.lexsort((last, taken(table.start_ns, last)))
+    return taken(first, order), taken(last, order)
+
+
+def _by_key(wanted: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDArray[np.bool_]]:
+    """Parts of what is wanted, few at a time, each with all records of its keys.
+
+    Args:
+        wanted: Which records; (records,).
+        keys: Their keys, not negative; (records,).
+    """
+    highest = int(keys.max(initial=0))
+    step = max((highest + 1) * _AT_ONCE // max(int(wanted.sum()), 1), 1)
+    for low in range(0, highest + 1, step):
+        some = wanted & (keys >= low) if low else wanted.copy()
+        if low + step <= highest:
+            some &= keys < low + step
+        yield some
+
+
+def _pair_some(
+    table: Table, rows: NDArray[np.int32], keys: NDArray[np.int32], of_use: NDArray[np.int32]
+) -> Pairs:
+    """Pairs of records, as rows of the table.
+
+    Args:
+        table: The records.
+        rows: Which of them; ascending.
+        keys: The key of every record of the table.
+        of_use: Number of every use's name.
+    """
+    # At one time the order of the file counts.
+    rows = rows[np.lexsort((table.start_ns[rows], keys[rows]))]
+    begins = among(table.phase[rows], _BEGINS)
+    found = pair(keys[rows], begins, of_use[table.use[rows]])
+    return found._replace(first=rows[found.first], last=rows[found.last])
 
 
 def _count_unmatched(health: Health, begins: int, ends: int) -> None:

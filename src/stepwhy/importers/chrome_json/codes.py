@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# Numbers that are looked at at a time.
+_PIECE = 1 << 16
+
+
 class Codes(dict[Any, int]):
     """Numbers things in the order of their first sight."""
 
@@ -28,7 +32,9 @@ class Codes(dict[Any, int]):
 def first_seen(codes: NDArray[np.int32], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers below `count` that occur, in the order of their first sight, and where that is."""
     first = np.full(count, len(codes), dtype=np.int64)
-    # Of several values that are put in one place, the last stays.
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    for begin in reversed(range(0, len(codes), _PIECE)):
+        # Of several values that are put in one place, the last stays.
+        some = codes[begin : begin + _PIECE]
+        first[some[::-1]] = np.arange(begin + len(some) - 1, begin - 1, -1)
     order = np.argsort(first, kind="stable")[: int((first < len(codes)).sum())]
     return order, first[order]

@@ -11,6 +11,7 @@ import numpy as np
 from stepwhy.importers.chrome_json.codes import Codes
 from stepwhy.importers.chrome_json.events import SLICE
 from stepwhy.importers.chrome_json.growing import Growing
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +55,7 @@ class Table(msgspec.Struct):
     @property
     def place(self) -> NDArray[np.int32]:
         """Number of every record's place; (records,)."""
-        places: NDArray[np.int32] = self.uses[self.use, 0]
-        return places
+        return taken(self.uses[:, 0], self.use)
 
     def names(self) -> tuple[list[str], NDArray[np.int32]]:
         """All names, the first one empty, and the number of every use's; (uses,)."""

@@ -21,8 +21,8 @@ from stepwhy.importers.chrome_json import looks_like_chrome_json
 from stepwhy.importers.horovod.exchanges import Role, pieces_of
 from stepwhy.importers.horovod.ranks import notes_on_ranks, world_size
 from stepwhy.importers.horovod.records import collect
-from stepwhy.importers.horovod.slices import add_batches, add_rows
-from stepwhy.importers.horovod.steps import add_steps
+from stepwhy.importers.horovod.slices import Rows, batches_of
+from stepwhy.importers.horovod.steps import steps_of
 from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
@@ -66,9 +66,12 @@ def read(source: Source) -> Trace:
             f"{source.origin} is a Horovod timeline without a single exchange",
             "Write it on rank 0, while the training runs",
         )
-    add_rows(builder, pieces)
-    add_batches(builder, pieces)
-    notes = (*add_steps(builder, pieces), *notes_on_ranks(pieces))
+    rows = Rows(builder, pieces)
+    batches = batches_of(builder, pieces)
+    steps, said = steps_of(builder, pieces)
+    notes = (*said, *notes_on_ranks(pieces))
     meta = Meta(format=FORMAT, world_size=world_size(pieces), limit=_LIMIT, notes=notes)
-    del pieces  # The builder has columns of its own, and needs the memory.
+    rows.hand_over()
+    batches.hand_over(builder)
+    steps.hand_over(builder)
     return builder.finish(meta)

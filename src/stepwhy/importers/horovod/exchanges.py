@@ -9,16 +9,17 @@ import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import SLICE, Codes, first_seen
-from stepwhy.importers.chrome_spans import spans_of
+from stepwhy.importers.chrome_spans import outermost_first, spans_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.chrome_json import Table
+    from stepwhy.importers.chrome_json import Place
     from stepwhy.importers.horovod.records import Found
     from stepwhy.trace import Health
 
@@ -60,7 +61,8 @@ class Pieces(msgspec.Struct):
         start_ns, end_ns: When; (ranges,).
         parent: Of an activity the exchange that it is a part of, NULL where there is none;
             (ranges,).
-        bytes: Size of the tensor of an exchange; NULL where it is not known; (ranges,).
+        sizes: Size of the tensor of every exchange, in their order, NULL where it is not known;
+            (exchanges,).
     """
 
     tensors: list[str]
@@ -72,16 +74,19 @@ class Pieces(msgspec.Struct):
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     parent: NDArray[np.int32]
-    bytes: NDArray[np.int64]
+    sizes: NDArray[np.int64]
 
     def of(self, role: Role) -> NDArray[np.int64]:
         """The ranges of a role."""
         return np.flatnonzero(self.role == role)
 
-    def sizes(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sizes_of(self, which: NDArray[np.int32]) -> NDArray[np.int64]:
         """Bytes of the tensors that some ranges are about, NULL where not known; (which,)."""
-        parent = self.parent[which]
-        return self.bytes[np.where(parent == NULL, which, parent)]
+        parent = taken(self.parent, which)
+        exchange = np.where(parent == NULL, which, parent)
+        found = taken(self.sizes, np.searchsorted(self.of(Role.EXCHANGE), exchange))
+        found[taken(self.role, exchange) != Role.EXCHANGE] = NULL
+        return found
 
 
 def pieces_of(found: Found, health: Health) -> Pieces:
@@ -93,38 +98,44 @@ def pieces_of(found: Found, health: Health) -> Pieces:
     """
     table = found.ranges.finish()
     spans = spans_of(table, health)
-    order = spans.outermost_first()
-    first, last, start_ns = spans.first[order], spans.last[order], spans.start_ns[order]
-    end_ns = start_ns + spans.dur_ns[order]
-    del spans, order
-    is_slice, use = table.phase[first] == SLICE, table.use[first]
-    row, tensors = _rows(found.tensors, table, use)
+    last, start_ns, end_ns = spans.last, spans.start_ns, spans.dur_ns
+    use, is_slice = taken(table.use, spans.first), taken(table.phase, spans.first) == SLICE
     names, of_use = table.names()
-    del table, first
-    name = of_use[use]
+    places, place_of_use = table.places, table.uses[:, 0]
+    del table, spans  # What follows needs the memory.
+    order = outermost_first(start_ns, end_ns)
+    use, is_slice, last = taken(use, order), taken(is_slice, order), taken(last, order)
+    start_ns, end_ns = taken(start_ns, order), taken(end_ns, order)
+    end_ns += start_ns
+    del order
+    row, tensors = _rows(found.tensors, places, place_of_use, use)
+    name = taken(of_use, use)
+    del use
     ranks = np.asarray([_rank(text) for text in names], dtype=np.int32)
-    role = _roles(names, name, (ranks[name] != _NO_RANK) & is_slice)
+    role = _roles(names, name, (taken(ranks, name) != _NO_RANK) & is_slice)
     _tell_exchanges(role, row, start_ns, end_ns)
-    size = np.full(len(role), NULL, dtype=np.int64)
-    exchanges = np.flatnonzero(role == Role.EXCHANGE)
-    size[exchanges] = found.sizes.of(last[exchanges])
+    sizes = found.sizes.of(last[role == Role.EXCHANGE])
+    del last
     parent = _parents(role, row, start_ns, end_ns)
-    return Pieces(tensors, names, ranks, row, name, role, start_ns, end_ns, parent, size)
+    return Pieces(tensors, names, ranks, row, name, role, start_ns, end_ns, parent, sizes)
 
 
 def _rows(
-    told: Mapping[object, str], table: Table, use: NDArray[np.int32]
+    told: Mapping[object, str],
+    places: Sequence[Place],
+    place_of_use: NDArray[np.int32],
+    use: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], list[str]]:
     """Number of every range's row, in the order of their first ranges, and the rows' tensors."""
     processes = Codes()
-    of_place = processes.of((pid for pid, _ in table.places), len(table.places))
-    process = of_place[table.uses[:, 0]][use]
-    shown, _ = first_seen(process, len(processes))
+    of_place = processes.of((pid for pid, _ in places), len(places))
+    of_use = of_place[place_of_use]
+    shown, _ = first_seen(taken(of_use, use), len(processes))
     numbers = np.empty(len(processes), dtype=np.int32)
     numbers[shown] = np.arange(len(shown))
     pids = list(processes)
     tensors = [told.get(pids[i], f"tensor {pids[i]}") for i in shown.tolist()]
-    return numbers[process], tensors
+    return taken(numbers[of_use], use), tensors
 
 
 def _rank(name: str) -> int:
@@ -135,9 +146,10 @@ def _roles(
     names: list[str], name: NDArray[np.int32], is_tick: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
     """What ranges are by their names; what may be an exchange is called one."""
-    role = np.full(len(name), Role.EXCHANGE, dtype=np.int8)
-    role[_among(names, _is_activity)[name]] = Role.ACTIVITY
-    role[_among(names, lambda text: text.startswith(NEGOTIATION))[name]] = Role.NEGOTIATION
+    of_name = np.full(len(names), Role.EXCHANGE, dtype=np.int8)
+    of_name[_among(names, _is_activity)] = Role.ACTIVITY
+    of_name[_among(names, lambda text: text.startswith(NEGOTIATION))] = Role.NEGOTIATION
+    role = taken(of_name, name)
     role[is_tick] = Role.TICK
     return role
 
@@ -178,12 +190,15 @@ def _parents(
 ) -> NDArray[np.int32]:
     """The exchange around every activity, NULL where the file stops inside of it; (ranges,)."""
     some = np.flatnonzero((role == Role.EXCHANGE) | (role == Role.ACTIVITY)).astype(np.int32)
-    some = some[np.argsort(row[some], kind="stable")]
-    last = np.where(role[some] == Role.EXCHANGE, np.arange(len(some), dtype=np.int32), 0)
+    some = taken(some, np.argsort(taken(row, some), kind="stable"))
+    is_exchange = taken(role, some) == Role.EXCHANGE
+    last = np.where(is_exchange, np.arange(len(some), dtype=np.int32), np.int32(0))
     np.maximum.accumulate(last, out=last)
-    around = some[last]
-    is_inside = (role[some] == Role.ACTIVITY) & (role[around] == Role.EXCHANGE)
-    is_inside &= (row[around] == row[some]) & (start_ns[some] < end_ns[around])
+    around = taken(some, last)
+    del last
+    is_inside = ~is_exchange & (taken(role, around) == Role.EXCHANGE)
+    is_inside &= taken(row, around) == taken(row, some)
+    is_inside &= taken(start_ns, some) < taken(end_ns, around)
     parents = np.full(len(role), NULL, dtype=np.int32)
     parents[some[is_inside]] = around[is_inside]
     return parents

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepwhy.importers.horovod.exchanges import Role as Of
+from stepwhy.importers.slice_columns import SliceColumns
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
@@ -26,29 +26,37 @@ _TOLD = (
 _REDUCTIONS = frozenset({"ALLREDUCE", "ADASUM", "REDUCESCATTER"})
 
 
-def add_steps(builder: TraceBuilder, pieces: Pieces) -> tuple[str, ...]:
-    """Append the steps as markers; every gradient is reduced once in each.
+def steps_of(builder: TraceBuilder, pieces: Pieces) -> tuple[SliceColumns, tuple[str, ...]]:
+    """The steps as markers; every gradient is reduced once in each.
 
     A step reaches from the start of a reduction to the start of the next one of the same tensor,
     so that the last, of which the next start is not recorded, is none.
 
     Args:
-        builder: The trace to append to.
+        builder: Takes their track.
         pieces: The ranges of the tensors.
 
     Returns:
-        How the steps were told, for the reader.
+        The steps, and how they were told, for the reader.
     """
     reduces = np.asarray([name in _REDUCTIONS for name in pieces.names], dtype=bool)
-    reductions = np.flatnonzero((pieces.role == Of.EXCHANGE) & reduces[pieces.name])
+    exchanges = pieces.of(Of.EXCHANGE)
+    reductions = exchanges[reduces[pieces.name[exchanges]]]
     anchor = _anchor(pieces.row[reductions], len(pieces.tensors))
+    steps = SliceColumns()
     if anchor is None:
-        return ()
-    track = builder.track(Role.HOST_THREAD, "steps")
+        return steps, ()
     starts = pieces.start_ns[reductions[pieces.row[reductions] == anchor]]
-    for start_ns, end_ns in pairwise(starts.tolist()):
-        builder.slice(track, Kind.STEP, "step", start_ns, end_ns - start_ns)
-    return (_TOLD.format(tensor=pieces.tensors[anchor]),)
+    steps.add(
+        {
+            "track": builder.track(Role.HOST_THREAD, "steps"),
+            "kind": int(Kind.STEP),
+            "name": builder.intern("step"),
+            "start_ns": starts[:-1],
+            "dur_ns": np.diff(starts),
+        }
+    )
+    return steps, (_TOLD.format(tensor=pieces.tensors[anchor]),)
 
 
 def _anchor(row: NDArray[np.int32], rows: int) -> int | None:
@@ -67,4 +75,4 @@ def _anchor(row: NDArray[np.int32], rows: int) -> int | None:
     return int(row[np.argmax(counts[row] == usual)])
 
 
-__all__ = ["add_steps"]
+__all__ = ["steps_of"]
