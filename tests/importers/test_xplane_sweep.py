@@ -2,6 +2,7 @@
 
 import mmap
 import random
+import threading
 from pathlib import Path
 from unittest.mock import patch
 
@@ -185,6 +186,48 @@ def test_long_lines_are_read_in_pieces_and_mapped_files_too(monkeypatch, tmp_pat
     layout = Sweeper.of(mapped).walk(data.index(b"\x22"), len(data), 0x22)
     assert len(layout) > 5
     assert read(data, with_kernels=True) == whole == read(mapped[:], with_kernels=False)
+
+
+def several(lines_of_planes):
+    """Planes of different names; the metadata of the second one is damaged."""
+    named = [(f"/device:GPU:{number}", lines) for number, lines in enumerate(lines_of_planes)]
+    damage = {1: block(4, b"\xff\xff")}
+    return b"".join(
+        block(
+            1,
+            block(2, name.encode()),
+            *(line(k, events) for k, events in enumerate(lines)),
+            damage.get(place, METADATA),
+        )
+        for place, (name, lines) in enumerate(named)
+    )
+
+
+@pytest.mark.usefixtures("kernels")
+@given(st.lists(st.lists(st.lists(EVENT, max_size=6), max_size=3), min_size=2, max_size=5))
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_planes_that_are_read_at_once_stay_in_order(lines_of_planes):
+    data = several(lines_of_planes)
+    assert read(data, with_kernels=True) == read(data, with_kernels=False)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize(("events", "at_once"), [((9, 9, 9), True), ((9, 0, 0), False)])
+def test_planes_are_read_at_once_where_several_are_large(monkeypatch, events, at_once):
+    threads, plain = set(), Sweeper.read
+
+    def noted(self, lines, wanted):
+        threads.add(threading.current_thread() is threading.main_thread())
+        return plain(self, lines, wanted)
+
+    monkeypatch.setattr(Sweeper, "read", noted)
+    one = number(1, 1) + number(2, 10**6) + number(3, 10**6)
+    data = several([[[one] * count] for count in events])
+    monkeypatch.setattr(compiled, "LARGE", 1)
+    monkeypatch.setattr(compiled, "MANY", 5)
+    space = read_space(Source(data, "x"), Health())
+    assert [len(plane.events) for plane in space.planes] == [events[0], events[2]]
+    assert threads == {not at_once}
 
 
 def test_ids_are_found_in_tables_and_beyond_them():

@@ -118,6 +118,11 @@ class PlaneAt(msgspec.Struct):
     lines: list[LineAt] = msgspec.field(default_factory=list)
     rest: bytes = b""
 
+    @property
+    def events(self) -> int:
+        """How many events its lines have."""
+        return sum(line.count for line in self.lines)
+
 
 class Layout(msgspec.Struct):
     """What an XSpace consists of.

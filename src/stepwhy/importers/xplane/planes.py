@@ -8,7 +8,7 @@ Source: tsl/profiler/protobuf/xplane.proto; `MergePlanes` of tsl/profiler/utils/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.source import let_go
 from stepwhy.importers.tensorflow.messages import parse_message
+from stepwhy.importers.xplane import compiled
 from stepwhy.importers.xplane.events import Events, Line, Texts, joined, joined_columns
 from stepwhy.importers.xplane.layout import Bytes, Layout, PlaneAt, read_layout
 from stepwhy.importers.xplane.metadata import Metadata
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.source import Source
-    from stepwhy.importers.xplane.sweep import Read
+    from stepwhy.importers.xplane.sweep import Read, Wanted
     from stepwhy.trace import Health
 
     Ints = NDArray[np.int64]
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 # As many events are held as they stand in the file, with their statistics.
 _CHUNK = 1 << 17
+# Planes that kernels read at a time: what uses the columns is not faster than two.
+_AT_ONCE = 2
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
 
@@ -74,8 +77,7 @@ def read_space(source: Source, health: Health) -> Space:
     _count_layout(layout, health)
     texts = Texts()
     reader = _Reader(data, sweeper, texts, health)
-    planes = [reader.read(plane) for plane in layout.planes]
-    whole = [plane for plane in planes if plane is not None]
+    whole = reader.read(layout.planes)
     if not layout.torn and not any(plane.name for plane in whole):
         raise CorruptInputError(
             f"{source.origin} is a damaged XPlane profile", "Record the profile again"
@@ -114,6 +116,20 @@ def _count_damaged(count: int, health: Health) -> None:
     )
 
 
+class _Described(NamedTuple):
+    """A plane of which all but the events is read.
+
+    Args:
+        at: Where it is.
+        metadata: What its events refer to.
+        wanted: The same for kernels, None where there are none, or they are not for it.
+    """
+
+    at: PlaneAt
+    metadata: Metadata
+    wanted: Wanted | None
+
+
 class _Reader:
     """Decodes planes.
 
@@ -130,17 +146,35 @@ class _Reader:
         self._texts = texts
         self._health = health
 
-    def read(self, at: PlaneAt) -> Plane | None:
-        """Decode a plane; None where its names cannot be read."""
+    def read(self, planes: list[PlaneAt]) -> list[Plane]:
+        """Decode planes, without those whose names cannot be read."""
+        found = [one for at in planes if (one := self._described(at)) is not None]
+        if sum(one.at.events >= compiled.MANY for one in found) < _AT_ONCE:
+            return [self._plane(one, self._sweep(one)) for one in found]
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes 5 ms to load
+
+        with ThreadPoolExecutor(_AT_ONCE) as threads:  # kernels run beside the interpreter
+            swept = threads.map(self._sweep, found)
+            return [self._plane(one, read) for one, read in zip(found, swept, strict=True)]
+
+    def _described(self, at: PlaneAt) -> _Described | None:
         message = parse_message("XPlane", at.rest)
         if message is None:
             _count_damaged(1, self._health)
             return None
         metadata = Metadata(message, self._texts)
+        return _Described(at, metadata, metadata.for_kernels() if self._sweeper else None)
+
+    def _sweep(self, plane: _Described) -> Read | None:
+        """What kernels read; None where they cannot."""
+        if self._sweeper is None or plane.wanted is None:
+            return None
+        return self._sweeper.read(plane.at.lines, plane.wanted)
+
+    def _plane(self, plane: _Described, read: Read | None) -> Plane:
+        at, metadata = plane.at, plane.metadata
         lines = [Line(ln.id, ln.name) for ln in at.lines]
-        events = self._swept(at, metadata)
-        if events is None:
-            events = self._plain(at, metadata)
+        events = self._plain(at, metadata) if read is None else self._swept(at, read, metadata)
         return Plane(at.name, metadata.stats, lines, events)
 
     def _plain(self, at: PlaneAt, metadata: Metadata) -> Events:
@@ -152,12 +186,8 @@ class _Reader:
         of_line = np.repeat(lines, [len(of_one) for of_one in heads])
         return self._decoded(at, joined_columns(heads), of_line, metadata)[0]
 
-    def _swept(self, at: PlaneAt, metadata: Metadata) -> Events | None:
-        """Events as kernels read them; None where they cannot."""
-        wanted = metadata.for_kernels() if self._sweeper else None
-        read = self._sweeper.read(at.lines, wanted) if self._sweeper and wanted else None
-        if read is None:
-            return None
+    def _swept(self, at: PlaneAt, read: Read, metadata: Metadata) -> Events:
+        """Events as kernels read them."""
         columns = metadata.columns_read(read)
         events = Events(read.line, read.name, read.start_ns, read.dur_ns, *columns)
         self._health.events_read += len(events) + sum(read.left_out)
