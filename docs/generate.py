@@ -25,7 +25,7 @@ from stepwhy import errors
 from stepwhy.cli import cli
 from stepwhy.engine import refusals
 from stepwhy.report import schema as result_schema
-from stepwhy.trace import schema
+from stepwhy.trace import kinds, schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -113,13 +113,13 @@ def trace_schema() -> str:
 
 
 _ENUMS: tuple[type[IntEnum], ...] = (
-    schema.Kind,
-    schema.Role,
-    schema.DeviceKind,
-    schema.Copy,
-    schema.Phase,
-    schema.FlowKind,
-    schema.SampleRole,
+    kinds.Kind,
+    kinds.Role,
+    kinds.DeviceKind,
+    kinds.Copy,
+    kinds.Phase,
+    kinds.FlowKind,
+    kinds.SampleRole,
 )
 
 

@@ -1,8 +1,9 @@
 """Looking things up in a trace, and the schema itself."""
 
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+from stepwhy.trace.kinds import BUSY_KINDS, HOST_KINDS
 from stepwhy.trace.model import empty_columns
-from stepwhy.trace.schema import BUSY_KINDS, COLUMNS, HOST_KINDS, TABLES, columns_of
+from stepwhy.trace.schema import COLUMNS, TABLES, columns_of
 
 
 def build():

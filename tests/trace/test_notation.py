@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role
+from stepwhy.trace.kinds import SampleRole
 from stepwhy.trace.notation import NotationError, parse, parse_quantity
-from stepwhy.trace.schema import SampleRole
 
 
 def names(trace):

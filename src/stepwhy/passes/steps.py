@@ -18,7 +18,7 @@ from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
 from stepwhy.trace import Kind, Role, among
-from stepwhy.trace.schema import BUSY_KINDS
+from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:

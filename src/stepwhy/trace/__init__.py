@@ -2,18 +2,9 @@
 
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.health import Health, HealthCounter
+from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
 from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace, among
-from stepwhy.trace.schema import (
-    NULL,
-    SCHEMA_VERSION,
-    Copy,
-    DeviceKind,
-    FlowKind,
-    Kind,
-    Phase,
-    Role,
-    SampleRole,
-)
+from stepwhy.trace.schema import NULL, SCHEMA_VERSION
 
 __all__ = [
     "NULL",

@@ -14,13 +14,14 @@ from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
 from stepwhy.trace.order import order_others, parents_first, taken
-from stepwhy.trace.schema import NULL, TABLES, DeviceKind, Kind, Role, Table, columns_of
+from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from stepwhy.trace.kinds import DeviceKind, Kind, Role
     from stepwhy.trace.order import Order
 
     Block = NDArray[Any]

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.trace.schema import (
-    TABLES,
-    Copy,
-    DeviceKind,
-    FlowKind,
-    Kind,
-    Phase,
-    Role,
-    SampleRole,
-    columns_of,
-)
+from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
+from stepwhy.trace.schema import TABLES, columns_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

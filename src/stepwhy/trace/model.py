@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NewType
 import msgspec
 import numpy as np
 
-from stepwhy.trace.schema import NULL, TABLES, Kind, Role, Table, columns_of
+from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.trace.health import Health
+    from stepwhy.trace.kinds import Kind, Role
 
 SliceIndex = NewType("SliceIndex", int)
 StringIndex = NewType("StringIndex", int)

@@ -19,7 +19,7 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **A track** ``GPU:0`` is a stream of that accelerator (``GPU:0/7``: its stream 7), ``CPU:0`` the
   op executor of that CPU (``CPU:0/1``: a second lane of it), anything else a host thread. A device
   may have a task in front: ``/job:ps/task:0 CPU:0``.
-- **A kind** is a `schema.Kind` in lower case.
+- **A kind** is a `kinds.Kind` in lower case.
 - **Arrows** ``call -> work``: the n-th slice with the first name or letter launched the n-th with
   the second. Several are separated by commas.
 - **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``,
@@ -41,19 +41,9 @@ import msgspec
 
 from stepwhy.patterns import regex
 from stepwhy.trace.builder import TraceBuilder
+from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
 from stepwhy.trace.model import Meta, Trace
-from stepwhy.trace.schema import (
-    NULL,
-    Copy,
-    DeviceKind,
-    FlowKind,
-    Kind,
-    Phase,
-    Role,
-    SampleRole,
-    Table,
-    columns_of,
-)
+from stepwhy.trace.schema import NULL, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stepwhy.trace import among
-from stepwhy.trace.schema import BUSY_KINDS
+from stepwhy.trace.kinds import BUSY_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,94 @@
+"""What the codes in a trace stand for: kinds of slices, tracks, devices, copies, phases, flows."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Kind(IntEnum):
+    """What a slice is, in the passes' terms. The importer decides; passes never read categories."""
+
+    OTHER = 0
+    # On host threads.
+    OP = 1  # a framework operation (aten::mm, a TF kernel scheduled for a GPU)
+    LAUNCH = 2  # a device API call that hands work to the device (kernel, copy, graph)
+    RUNTIME = 3  # any other device API call (allocation, event, query, module load)
+    SYNC = 4  # a device API call that returns when the device has caught up
+    PYTHON = 5  # a Python function outside the framework's own code
+    FRAMEWORK = 6  # framework code that is not an operation (its Python, Optimizer.step, DDP)
+    ANNOTATION = 7  # a range that the user or a library named; explains nothing by itself
+    STEP = 8  # a step marker of the training loop
+    INPUT = 9  # the fetch of the next batch, with all that happens inside it
+    WAIT = 10  # blocked on another thread, process or machine (Recv, a collective's wait, a lock)
+    COMPILE = 11  # tracing, compiling, autotuning, module loading
+    STORAGE = 12  # checkpoint, summary or log writing
+    PROFILER = 13  # the profiler's own work
+    # On device streams (and on the op executors of a CPU device).
+    KERNEL = 20  # computation
+    COLLECTIVE = 21  # a collective or peer exchange
+    MEMCPY = 22  # a copy; `copy` says which way
+    MEMSET = 23  # a fill: counted as computation
+    DEVICE_WAIT = 24  # the device row shows that the device waits: not busy
+    DEVICE_ANNOTATION = 25  # a host range projected onto the device: not busy
+
+
+HOST_KINDS = frozenset(k for k in Kind if k < Kind.KERNEL)
+COMPUTE_KINDS = (Kind.KERNEL, Kind.MEMSET)
+BUSY_KINDS = (Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
+
+
+class Role(IntEnum):
+    """What a track stands for."""
+
+    HOST_THREAD = 0  # a thread of the training process
+    STREAM = 1  # a stream of an accelerator: its slices are device time
+    EXECUTOR = 2  # the op executor of a CPU device: its slices are device time of that CPU
+    WORKER = 3  # a thread of another process that feeds the training (input worker)
+
+
+class DeviceKind(IntEnum):
+    """What a device is."""
+
+    CPU = 0
+    GPU = 1
+    TPU = 2
+    OTHER = 3  # an accelerator without a name of its own here
+
+
+class Copy(IntEnum):
+    """Which way a copy goes."""
+
+    NONE = 0  # not a copy, or the direction is not recorded
+    H2D = 1
+    D2H = 2
+    D2D = 3  # within one device
+    PEER = 4  # between devices, processes or machines
+    H2H = 5
+
+
+class Phase(IntEnum):
+    """Part of the training step. UNKNOWN is the null: the importer could not tell by itself."""
+
+    UNKNOWN = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    INPUT = 4
+    COMMUNICATION = 5
+    OTHER = 6
+
+
+class FlowKind(IntEnum):
+    """What a flow says about its two slices."""
+
+    LAUNCH = 0  # from the host call to the device slice that it caused
+    DATA = 1  # from the producer of a tensor to its consumer
+    GRADIENT = 2  # from a forward operation to its backward operation
+
+
+class SampleRole(IntEnum):
+    """Which thread a stack sample is of."""
+
+    DRIVER = 0  # the driving thread
+    WORKER = 1  # the main thread of a process that the training started
+    THREAD = 2  # another thread of the training process that runs code of the program
