@@ -102,7 +102,7 @@ def by_string(facts: Facts, names: NDArray[Any], time_ns: NDArray[np.int64]) -> 
     """
     keys, place = numbered(names)
     counts = np.bincount(place, minlength=len(keys)).tolist()
-    rows = zip(keys.tolist(), counts, sums_of(time_ns, place, len(keys)), strict=True)
+    rows = zip(keys.tolist(), counts, sums_of(time_ns, place, len(keys)).tolist(), strict=True)
     return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in rows])
 
 

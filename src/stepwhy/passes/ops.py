@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,6 +13,8 @@ from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.nesting import Nesting
@@ -23,6 +26,10 @@ _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
 # Operations that are added up at a time.
 _PIECE = 1 << 17
+# How many phases and kinds there are.
+_CLASSES = (max(Phase) + 1, max(Kind) + 1)
+# Which of the sums is the self time.
+_SELF = 2
 
 
 class OpRow(msgspec.Struct, frozen=True):
@@ -49,22 +56,57 @@ class OpRow(msgspec.Struct, frozen=True):
     bytes: int | None
 
 
+class _Code(msgspec.Struct, frozen=True):
+    """How name, device, phase and kind are one number, by which operations are in their order.
+
+    Args:
+        lowest: The lowest number of each.
+        sizes: How many there are of each.
+    """
+
+    lowest: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def of(self, *columns: NDArray[Any]) -> NDArray[np.int64]:
+        """Numbers of operations; (rows,)."""
+        codes = np.zeros(len(columns[0]), dtype=np.int64)
+        for column, low, size in zip(columns, self.lowest, self.sizes, strict=True):
+            codes *= size
+            codes += column
+            codes -= low
+        return codes
+
+    def keys(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Name, device, phase and kind of operations; (codes, 4)."""
+        found: NDArray[np.int64] = np.stack(np.unravel_index(codes, self.sizes), axis=1)
+        found += np.asarray(self.lowest)
+        return found
+
+    def devices(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Devices of operations; (codes,)."""
+        _, count, *others = self.sizes
+        places: NDArray[np.int64] = codes // prod(others) % count
+        return places + self.lowest[1]
+
+
 class OpTable(msgspec.Struct, frozen=True):
     """All operations over the steady steps, of which there may be as many as names.
 
     Args:
         trace: The trace.
-        keys: Name, device, phase and kind of each; (operations, 4).
-        sums: Count, total, self, bytes and number of known sizes of each; (5, operations).
+        code: How they are numbered.
+        codes: Number of each, ascending; (operations,).
+        sums: Count, total, self, bytes and number of known sizes of each; (operations,) each.
     """
 
     trace: Trace
-    keys: NDArray[np.int64]
-    sums: NDArray[np.int64]
+    code: _Code
+    codes: NDArray[np.int64]
+    sums: tuple[NDArray[np.int64], ...]
 
     def __len__(self) -> int:
         """How many operations there are."""
-        return len(self.keys)
+        return len(self.codes)
 
     def largest(self, most: int) -> list[OpRow]:
         """The operations with the largest self time, largest first.
@@ -72,23 +114,27 @@ class OpTable(msgspec.Struct, frozen=True):
         Args:
             most: How many of each device, at most.
         """
-        found = [row for devices in self._devices() for row in self._largest_on(devices, most)]
+        device = self.code.devices(self.codes)
+        groups = self._devices(device)
+        found = [row for group in groups for row in self._largest_on(among(device, group), most)]
         return sorted(found, key=_by_self_time)
 
-    def _devices(self) -> list[list[int]]:
+    def _devices(self, device: NDArray[np.int64]) -> list[list[int]]:
         """Rows of `devices`, or NULL, that have one name."""
         by_name: dict[str, list[int]] = {}
-        for device in distinct(self.keys[:, 1]).tolist():
-            by_name.setdefault(_device_name(self.trace, device), []).append(device)
+        for row in distinct(device).tolist():
+            by_name.setdefault(_device_name(self.trace, row), []).append(row)
         return list(by_name.values())
 
-    def _largest_on(self, devices: list[int], most: int) -> list[OpRow]:
-        places = np.flatnonzero(among(self.keys[:, 1], devices))
-        self_ns = self.sums[2, places]
+    def _largest_on(self, chosen: NDArray[np.bool_], most: int) -> list[OpRow]:
+        places = np.flatnonzero(chosen)
+        self_ns = self.sums[_SELF][places]
         if len(places) > most:
             places = places[self_ns >= np.partition(self_ns, -most)[-most]]
-        rows = zip(self.keys[places].tolist(), self.sums[:, places].T.tolist(), strict=True)
-        return sorted((_row(self.trace, *row) for row in rows), key=_by_self_time)[:most]
+        keys = self.code.keys(self.codes[places]).tolist()
+        sums = zip(*(column[places].tolist() for column in self.sums), strict=True)
+        rows = (_row(self.trace, *row) for row in zip(keys, sums, strict=True))
+        return sorted(rows, key=_by_self_time)[:most]
 
 
 def _by_self_time(row: OpRow) -> tuple[int, str]:
@@ -107,33 +153,50 @@ def op_table(
         is_steady: Whether each slice starts in a steady step; (slices,).
     """
     rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
-    keys, sums = [np.empty((0, 4), dtype=np.int64)], [np.empty((5, 0), dtype=np.int64)]
+    code = _Code((NULL, NULL, 0, 0), (len(trace.strings) + 1, len(trace.devices) + 1, *_CLASSES))
+    parts, pending = [_NOTHING], 0
     for first in range(0, len(rows), _PIECE):
         piece = rows[first : first + _PIECE]
-        found, group = _keys(trace, phases, piece)
-        keys.append(found)
-        sums.append(_sums(trace, nesting, piece, group, len(found)))
-    return OpTable(trace, *_united(np.concatenate(keys), np.hstack(sums)))
+        codes, group = numbered(_codes(trace, code, phases, piece))
+        parts.append(_Part(codes, _sums(trace, nesting, piece, group, len(codes))))
+        pending += len(codes)
+        if pending > len(parts[0].codes):  # so that few are joined often
+            parts, pending = [_united(parts)], 0
+    codes, sums = _united(parts)
+    return OpTable(trace, code, codes, tuple(sums))
 
 
-def _united(
-    keys: NDArray[np.int64], sums: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Operations that stand there several times, added up."""
-    if not len(keys):
-        return keys, sums
-    one_each, group = _groups(*keys.T)
-    added = [sums_of(column, group, len(one_each)) for column in sums]
-    return one_each, np.array(added, dtype=np.int64)
+class _Part(NamedTuple):
+    """Operations of some rows: their numbers, ascending, and the columns of `OpTable.sums`."""
+
+    codes: NDArray[np.int64]
+    sums: list[NDArray[np.int64]]
 
 
-def _keys(
-    trace: Trace, phases: NDArray[np.int8], rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Name, device, phase and kind of operations, as `_groups` does."""
+_NOTHING = _Part(np.empty(0, dtype=np.int64), [np.empty(0, dtype=np.int64)] * 5)
+
+
+def _united(parts: list[_Part]) -> _Part:
+    """Operations that stand there several times, added up; column by column, for their memory."""
+    if len(parts) == 1:
+        return parts[0]
+    codes, group = numbered(np.concatenate([part.codes for part in parts]))
+    columns = [list(part.sums) for part in parts]
+    parts.clear()
+    sums = []
+    for _ in range(len(_NOTHING.sums)):
+        column = np.concatenate([own.pop(0) for own in columns])
+        sums.append(sums_of(column, group, len(codes)))
+    return _Part(codes, sums)
+
+
+def _codes(
+    trace: Trace, code: _Code, phases: NDArray[np.int8], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Numbers of the operations that rows are of; (rows,)."""
     slices, tracks = trace.slices, trace.tracks
     device = np.where(tracks.role == Role.HOST_THREAD, NULL, tracks.device)[slices.track[rows]]
-    return _groups(slices.name[rows], device, phases[rows], slices.kind[rows])
+    return code.of(slices.name[rows], device, phases[rows], slices.kind[rows])
 
 
 def _listed(trace: Trace) -> tuple[Kind, ...]:
@@ -143,39 +206,22 @@ def _listed(trace: Trace) -> tuple[Kind, ...]:
     return (*_LISTED, *limited, *ranges)
 
 
-def _groups(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct rows in ascending order, and which of them each row is; (groups, columns), (rows,).
-
-    Each column is small integers, so that a row of them is one integer.
-    """
-    lowest = [int(c.min()) for c in columns]
-    sizes = [int(c.max()) - low + 1 for c, low in zip(columns, lowest, strict=True)]
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column, low, size in zip(columns, lowest, sizes, strict=True):
-        codes *= size
-        codes += column
-        codes -= low
-    keys, group = numbered(codes)
-    return np.stack(np.unravel_index(keys, sizes), axis=1) + np.asarray(lowest), group
-
-
 def _sums(
     trace: Trace, nesting: Nesting, rows: NDArray[np.int64], group: NDArray[np.int64], groups: int
-) -> NDArray[np.int64]:
-    """Count, total, self, bytes and number of known sizes per group; (5, groups)."""
+) -> list[NDArray[np.int64]]:
+    """Count, total, self, bytes and number of known sizes per group; (groups,) each."""
     sizes = trace.slices.bytes[rows]
     known = np.flatnonzero(sizes != NULL)
-    columns = (
+    return [
         np.bincount(group, minlength=groups),
         sums_of(trace.slices.dur_ns[rows], group, groups),
         sums_of(nesting.self_ns[rows], group, groups),
         sums_of(sizes[known], group[known], groups),
         np.bincount(group[known], minlength=groups),
-    )
-    return np.array(columns, dtype=np.int64)
+    ]
 
 
-def _row(trace: Trace, key: list[int], sums: list[int]) -> OpRow:
+def _row(trace: Trace, key: list[int], sums: Sequence[int]) -> OpRow:
     name, device, phase, kind = key
     count, total_ns, self_ns, size, sized = sums
     return OpRow(

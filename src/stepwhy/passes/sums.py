@@ -31,8 +31,8 @@ def total_of(values: NDArray[np.int64]) -> int:
 _HALF_BITS = 31
 
 
-def sums_of(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[int]:
-    """Sums of times or sizes per group, each at most what 64 bits hold.
+def sums_of(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Sums of times or sizes per group, each at most what 64 bits hold; (groups,).
 
     Args:
         values: Times in ns, or bytes; (values,).
@@ -43,12 +43,15 @@ def sums_of(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) ->
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     if largest * len(values) < _SAFE:
         np.add.at(sums, group, values)
-        return sums.tolist()
+        return sums
     high = np.zeros(groups, dtype=np.int64)
     np.add.at(high, group, values >> _HALF_BITS)
     np.add.at(sums, group, values & ((1 << _HALF_BITS) - 1))
-    both = zip(high.tolist(), sums.tolist(), strict=True)
-    return [min((upper << _HALF_BITS) + lower, LARGEST) for upper, lower in both]
+    high += sums >> _HALF_BITS
+    sums &= (1 << _HALF_BITS) - 1
+    sums |= high << _HALF_BITS
+    sums[high >= 1 << 63 - _HALF_BITS] = LARGEST
+    return sums
 
 
 __all__ = ["LARGEST", "sums_of", "total_of"]
