@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from fuzz import seeds
 from stepwhy.importers import chrome_trace, exported, horovod, megascan, tf_timeline
-from stepwhy.importers.chrome_json import Codes, Document, Growing, cuts, document, first_seen
+from stepwhy.importers.chrome_json import (
+    Codes,
+    Document,
+    Growing,
+    KeyCodes,
+    cuts,
+    document,
+    first_seen,
+)
 from stepwhy.importers.horovod.exchanges import Pieces, Role
 from stepwhy.importers.horovod.ranks import _negotiations
 from stepwhy.importers.horovod.records import LARGEST_BYTES
@@ -86,6 +94,25 @@ def test_things_are_numbered_as_they_come():
     assert codes.of("abcab", 5).tolist() == [0, 1, 2, 0, 1]
     numbers, places = first_seen(np.asarray([3, 1, 3, 0], dtype=np.int32), 5)
     assert (numbers.tolist(), places.tolist()) == ([3, 1, 0], [0, 1, 3])
+
+
+@FEW
+@given(st.lists(st.lists(st.integers(-(2**62), 2**62), unique=True, max_size=40), max_size=8))
+def test_keys_are_numbered_as_things_are(batches):
+    keys, things = KeyCodes(), Codes()
+    for batch in batches:
+        # Some of which are known.
+        some = list(dict.fromkeys([*list(things)[::2], *batch]))
+        found = keys.of(np.asarray(some, dtype=np.int64))
+        assert found.tolist() == things.of(some, len(some)).tolist()
+    assert keys.keys().tolist() == list(things)
+    assert len(keys) == len(things)
+
+
+def test_keys_that_want_one_slot_get_several():
+    keys, wanted = KeyCodes(), np.arange(1 << 16, dtype=np.int64) << 47
+    assert keys.of(wanted).tolist() == list(range(1 << 16))
+    assert keys.of(wanted[::-3]).tolist() == list(range(1 << 16))[::-3]
 
 
 # --- MegaScan: which range lies in which --------------------------------------------------------

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -26,9 +27,10 @@ from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
 from stepwhy.importers import chrome_trace, kineto
+from stepwhy.importers.chrome_trace.names import Meaning, on_device, on_host
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
-from stepwhy.trace import NULL, DeviceKind, Kind
+from stepwhy.trace import NULL, DeviceKind, Health, Kind, Role
 from stepwhy.trace.integrity import check
 
 TRACES = os.environ.get("STEPWHY_TRACES")
@@ -235,6 +237,51 @@ def test_what_runs_on_a_device_by_its_name():
     events = [named("process", "GPU 0", 1)]
     events += [x(name, 10 * i, 9) for i, name in enumerate(names)]
     assert {s[2]: s[1] for s in slices(read(events))} == names
+
+
+PARTS = (
+    *("step ", "train_step", "ProfilerStep#", "batch ", "DataLoader ", "request ", "backward "),
+    *(", seq = ", ", op_id = ", "aten::mm", "{'op': 'mm', 'mod': '", "c10d ", "all_reduce", "nccl"),
+    *("Memcpy H2D ", "D2H", "cuMemcpyDtoHAsync_v", "wait_event", " DmaI", "[sync=", "\n"),
+    *("/home/ann/", "(", ".py:", ")", *["{number}"] * 8),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=6),
+    st.integers(1, 5),
+    st.sampled_from(["GPU 0", "app"]),
+)
+def test_names_with_numbers_say_what_each_says_alone(parts, length, process):
+    """What was found for one of them holds for those that differ in nothing but long numbers."""
+    digits = ("7" * length, "3" * length + "1", "12" * 90)
+    names = ["".join(parts).replace("{number}", number) for number in digits]
+    trace = read([named("process", process, 1), *(x(n, 500 * i, 9) for i, n in enumerate(names))])
+    is_device = Role(trace.tracks.role[trace.slices.track[0]]) is Role.STREAM
+    told = [on_device(name) if is_device else on_host(name, "") for name in names]
+    columns = ("kind", "name", "source", "copy", "phase")
+    rows = zip(*(vars(trace.slices)[column].tolist() for column in columns), strict=True)
+    found = [
+        Meaning(kind, trace.string(name), trace.string(source), *others)
+        for kind, name, source, *others in rows
+    ]
+    assert [f for f, t in zip(found, told, strict=True) if f != t and f.kind != Kind.STEP] == []
+
+
+def test_a_name_of_its_own_for_every_range_takes_little_memory():
+    """Its text, its numbers in the file and in the trace, and the columns of its slice."""
+    count = 20_000
+    source = source_of([x(f"request {i}", 30 * i, 9, tid=i % 3) for i in range(count)])
+    collect = chrome_trace.collect
+    tracemalloc.start()
+    try:
+        found = collect(source, Health())
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found.ranges.finish().names) == 1 + count
+    assert held < 200 * count
 
 
 def test_an_ascend_npu_has_its_exchanges_and_counts_nothing_twice():

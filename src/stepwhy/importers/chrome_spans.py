@@ -209,7 +209,7 @@ def _pair(
     """
     count_untimed(health, int((wanted & ~table.timed).sum()))
     wanted = wanted & table.timed
-    _, of_use = table.names()
+    of_use = table.name_of_use
     parts = [
         _pair_some(table, np.flatnonzero(rows).astype(np.int32), keys, of_use)
         for rows in _by_key(wanted, keys)

@@ -10,7 +10,7 @@ salvages a torn file.
 Source: the "Trace Event Format" document of the Chromium project (JSON array and object formats).
 """
 
-from stepwhy.importers.chrome_json.codes import Codes, first_seen
+from stepwhy.importers.chrome_json.codes import Codes, KeyCodes, first_seen
 from stepwhy.importers.chrome_json.document import Document
 from stepwhy.importers.chrome_json.events import (
     SLICE,
@@ -35,6 +35,7 @@ __all__ = [
     "Document",
     "Event",
     "Growing",
+    "KeyCodes",
     "Place",
     "Table",
     "Title",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.importers.chrome_json.codes import Codes
+from stepwhy.importers.chrome_json.codes import Codes, KeyCodes
 from stepwhy.importers.chrome_json.events import SLICE
 from stepwhy.importers.chrome_json.growing import Growing
 from stepwhy.trace.order import taken
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.chrome_json.events import Batch
 
-_TITLE = attrgetter("name", "cat")
-_PLACE = attrgetter("pid", "tid")
-_TITLE_BITS = 32
+_NAME = attrgetter("name")
+_CONTEXT = attrgetter("pid", "tid", "cat")
+_NAME_BITS = 32
 
 Title = tuple[str, str]
 """Name and category of a record."""
@@ -33,12 +33,13 @@ class Table(msgspec.Struct):
 
     Args:
         phase: Code point of every record's `ph`, which is ASCII; (records,).
-        use: Number of its title and place in `uses`; (records,).
+        use: Number of its place, category and name in `uses`; (records,).
         start_ns, timed: As in `Batch`; (records,).
         dur_ns: As in `Batch`, of the slices among them; (slices,).
-        titles: All titles.
         places: All places.
-        uses: Every use's place and title, as numbers of these; (uses, 2).
+        categories: All categories.
+        names: All names, the first one empty.
+        uses: Every use's place, category and name, as numbers of these; (uses, 3).
         more: Further columns, as they were collected; (records,) each.
     """
 
@@ -47,8 +48,9 @@ class Table(msgspec.Struct):
     start_ns: NDArray[np.int64]
     timed: NDArray[np.bool_]
     dur_ns: NDArray[np.int64]
-    titles: list[Title]
     places: list[Place]
+    categories: list[str]
+    names: list[str]
     uses: NDArray[np.int32]
     more: dict[str, NDArray[Any]]
 
@@ -57,15 +59,15 @@ class Table(msgspec.Struct):
         """Number of every record's place; (records,)."""
         return taken(self.uses[:, 0], self.use)
 
-    def names(self) -> tuple[list[str], NDArray[np.int32]]:
-        """All names, the first one empty, and the number of every use's; (uses,)."""
-        names = Codes({"": 0})
-        of_title = names.of((name for name, _ in self.titles), len(self.titles))
-        return list(names), of_title[self.uses[:, 1]]
+    @property
+    def name_of_use(self) -> NDArray[np.int32]:
+        """Number of every use's name; (uses,)."""
+        return self.uses[:, 2]
 
     def title_of(self, use: int) -> Title:
         """Name and category of a use."""
-        return self.titles[int(self.uses[use, 1])]
+        _, category, name = self.uses[use].tolist()
+        return self.names[name], self.categories[category]
 
     def place_of(self, use: int) -> Place:
         """Process and thread of a use."""
@@ -76,7 +78,7 @@ class Collector:
     """Collects records as columns."""
 
     def __init__(self) -> None:
-        self._titles, self._places, self._uses = Codes(), Codes(), Codes()
+        self._names, self._contexts, self._uses = Codes({"": 0}), Codes(), KeyCodes()
         self._columns: dict[str, Growing] = {}
 
     def add(self, batch: Batch[Any], rows: NDArray[np.int64], **more: NDArray[Any]) -> None:
@@ -100,26 +102,45 @@ class Collector:
 
     def _uses_of(self, events: list[Any]) -> NDArray[np.int32]:
         count = len(events)
-        titles = self._titles.of(map(_TITLE, events), count)
-        places = self._places.of(map(_PLACE, events), count).astype(np.int64)
-        pairs, which = np.unique(places << _TITLE_BITS | titles, return_inverse=True)
-        numbers: NDArray[np.int32] = self._uses.of(pairs.tolist(), len(pairs))[which]
-        return numbers
+        names = self._names.of(map(_NAME, events), count)
+        contexts = self._contexts.of(map(_CONTEXT, events), count).astype(np.int64)
+        keys, which = np.unique(contexts << _NAME_BITS | names, return_inverse=True)
+        return self._uses.of(keys)[which]
 
     def finish(self) -> Table:
         """All that was taken, once there was a call of `add`; nothing may be added any more."""
         columns = {name: column.values() for name, column in self._columns.items()}
-        pairs = np.fromiter(self._uses, dtype=np.int64, count=len(self._uses))
-        uses = np.stack([pairs >> _TITLE_BITS, pairs & ((1 << _TITLE_BITS) - 1)], axis=1)
         self._columns.clear()
+        places, categories, uses = self._taken_apart()
+        names = list(self._names)
+        self._names.clear()
         return Table(
             columns.pop("phase"),
             columns.pop("use"),
             columns.pop("start_ns"),
             columns.pop("timed"),
             columns.pop("dur_ns"),
-            list(self._titles),
-            list(self._places),
-            uses.astype(np.int32),
+            places,
+            categories,
+            names,
+            uses,
             more=columns,
         )
+
+    def _taken_apart(self) -> tuple[list[Place], list[str], NDArray[np.int32]]:
+        """Places, categories, and the numbers that every use has of these and of its name."""
+        places, categories = Codes(), Codes()
+        count = len(self._contexts)
+        of_context = np.stack(
+            (
+                places.of(((pid, tid) for pid, tid, _ in self._contexts), count),
+                categories.of((cat for _, _, cat in self._contexts), count),
+            ),
+            axis=1,
+        )
+        keys = self._uses.keys()
+        uses = np.empty((len(keys), 3), dtype=np.int32)
+        uses[:, :2] = of_context[keys >> _NAME_BITS]
+        uses[:, 2] = keys & ((1 << _NAME_BITS) - 1)
+        self._uses = KeyCodes()
+        return list(places), list(categories), uses

@@ -78,6 +78,7 @@ def read(source: Source) -> Trace | None:
     if not len(spans) and not len(async_spans):
         return None
     uses = uses_of(table, spans)
+    del table  # What follows needs the memory.
     rows = rows_of(found.titles, uses)
     tracks = Tracks(builder)
     kinds = add_slices(builder, tracks, spans, uses, rows)
@@ -86,7 +87,7 @@ def read(source: Source) -> Trace | None:
     _count_others(found.phases, builder.health)
     meta = meta_of(FORMAT, uses, rows, kinds)
     # The builder has columns of its own, and needs the memory.
-    del table, spans, uses, detached, async_spans, found
+    del spans, uses, detached, async_spans, found
     return builder.finish(meta)
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.chrome_trace.names import Meaning, loop_name, on_device, on_host
+from stepwhy.importers.chrome_trace.names import Meaning, is_api_call, loop_name, on_device, on_host
+from stepwhy.importers.chrome_trace.uses import LONGEST
 from stepwhy.importers.nvtx import find_steps, is_step_name, without_homes
 from stepwhy.trace import NULL, Kind
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.chrome_spans import Spans
     from stepwhy.importers.chrome_trace.rows import Row
     from stepwhy.importers.chrome_trace.tracks import Tracks
-    from stepwhy.importers.chrome_trace.uses import Uses
+    from stepwhy.importers.chrome_trace.uses import Use, Uses
     from stepwhy.trace import TraceBuilder
 
 _LOOK = ("track", "name", "source", "copy", "phase", "kind")
@@ -60,9 +62,8 @@ def add_slices(
     on_device, repeats = _kinds(uses, rows)
     of = uses.of
     looks = _looks(builder, tracks, uses, rows)
-    known = list(uses.known)
-    on_hosts = looks["kind"][known][~on_device[known]]
-    columns = {name: looks[name][of] for name in _LOOK}
+    on_hosts = looks["kind"][uses.shown][~on_device[uses.shown]]
+    columns = {name: taken(looks.pop(name), of) for name in _LOOK}
     columns["kind"][_steps(spans, uses, rows)] = Kind.STEP
     named = on_device[of] & (repeats[of] | _around_others(spans, uses, on_device[of]))
     columns["kind"][named] = Kind.DEVICE_ANNOTATION
@@ -76,7 +77,7 @@ def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
     for number, use in uses.known.items():
         row = rows[use.place]
         kinds.on_device[number], kinds.repeats[number] = bool(row.device), row.repeats
-    return kinds
+    return _Kinds(*(taken(column, uses.like) for column in kinds))
 
 
 def _looks(
@@ -84,13 +85,37 @@ def _looks(
 ) -> dict[str, NDArray[Any]]:
     """What ranges of one name on one row have in common, by its number; (uses,) each."""
     looks = {n: np.zeros(uses.count, dtype=t) for n, t in zip(_LOOK, _TYPES, strict=True)}
+    says = {number: _meaning(use.name, use, rows) for number, use in uses.known.items()}
     for number, use in uses.known.items():
-        row = rows[use.place]
-        meaning = on_device(use.name) if row.device else on_host(use.name, use.category)
-        look = _look(builder, tracks.of(row), meaning)
-        for name, value in zip(_LOOK, look, strict=True):
+        meaning = says[number]
+        track = tracks.of(rows[use.place])
+        for name, value in zip(_LOOK, _columns(track, NULL, NULL, meaning), strict=True):
             looks[name][number] = value
+    for name in _LOOK:
+        looks[name] = taken(looks[name], uses.like)
+    # Of these, the name is all that differs.
+    plain = {number for number, use in uses.known.items() if _is_plain(use.name, says[number])}
+    for some, names in uses.chunks():
+        for number, name, like in zip(some.tolist(), names, uses.like[some].tolist(), strict=True):
+            if like in plain:
+                looks["name"][number] = builder.intern(name)
+            else:
+                use = uses.known[like]
+                look = _look(builder, tracks.of(rows[use.place]), _meaning(name, use, rows))
+                for column, value in zip(_LOOK, look, strict=True):
+                    looks[column][number] = value
     return looks
+
+
+def _meaning(name: str, like: Use, rows: Mapping[Place, Row]) -> Meaning:
+    """What a name says where another one is used."""
+    return on_device(name) if rows[like.place].device else on_host(name, like.category)
+
+
+def _is_plain(name: str, said: Meaning) -> bool:
+    """Whether a name says no more than others that differ in nothing but long numbers."""
+    is_whole = said.name == name and not said.source and len(name) <= LONGEST
+    return is_whole and not is_api_call(name)
 
 
 def add_async(builder: TraceBuilder, tracks: Tracks, table: Table, spans: Spans) -> None:
@@ -133,26 +158,27 @@ def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
 def _look(builder: TraceBuilder, track: int, meaning: Meaning) -> list[int]:
     """What ranges of one name on one track have in common: the columns of `_LOOK`."""
     source = builder.intern(meaning.source) if meaning.source else NULL
-    name = builder.intern(meaning.name)
+    return _columns(track, builder.intern(meaning.name), source, meaning)
+
+
+def _columns(track: int, name: int, source: int, meaning: Meaning) -> list[int]:
     return [track, name, source, int(meaning.copy), int(meaning.phase), int(meaning.kind)]
 
 
 def _steps(spans: Spans, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
     """Which ranges are steps, by their names."""
-    names = {
-        number: loop_name(use.name)
-        for number, use in uses.known.items()
-        if not rows[use.place].device and is_step_name(loop_name(use.name))
-    }
     may_be = np.zeros(uses.count, dtype=bool)
-    may_be[list(names)] = True
-    chosen = np.flatnonzero(may_be[uses.of])
-    numbers = uses.of[chosen].tolist()
-    threads = np.asarray([uses.known[n].number for n in numbers], dtype=np.int64)
-    start_ns, end_ns = spans.start_ns[chosen], spans.end_ns[chosen]
-    found: NDArray[np.int64] = chosen[
-        find_steps([names[n] for n in numbers], threads, start_ns, end_ns)
-    ]
+    for number, use in uses.known.items():
+        on_host = not rows[use.place].device
+        may_be[number] = on_host and is_step_name(loop_name(use.name))
+    may_be = taken(may_be, uses.like)
+    chosen = np.flatnonzero(taken(may_be, uses.of))
+    numbers = uses.of[chosen]
+    names = [loop_name(uses.name(n)) for n in numbers.tolist()]
+    threads = uses.place[numbers].astype(np.int64)
+    start_ns = spans.start_ns[chosen]
+    end_ns = start_ns + spans.dur_ns[chosen]
+    found: NDArray[np.int64] = chosen[find_steps(names, threads, start_ns, end_ns)]
     return found
 
 
@@ -163,10 +189,7 @@ def _around_others(spans: Spans, uses: Uses, on_device: NDArray[np.bool_]) -> ND
     """
     around = np.zeros(len(spans), dtype=bool)
     rows = np.flatnonzero(on_device & (spans.dur_ns > 0))
-    places = np.zeros(uses.count, dtype=np.int32)
-    for number, use in uses.known.items():
-        places[number] = use.number
-    place = places[uses.of[rows]]
+    place = uses.place[uses.of[rows]]
     order = np.lexsort((-spans.dur_ns[rows], spans.start_ns[rows], place))
     rows, place = rows[order], place[order]
     end_ns = spans.start_ns[rows] + spans.dur_ns[rows]

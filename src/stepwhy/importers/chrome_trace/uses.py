@@ -1,19 +1,37 @@
-"""What the ranges of a Chrome trace are called and where they lie: few things, of many ranges."""
+"""What the ranges of a Chrome trace are called and where they lie: few things, of many ranges.
+
+There may be as many names as ranges, if each holds a number of its own. What a name says does not
+depend on the digits of a long number, so that of those that differ in nothing else one is looked
+at for all.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
-from stepwhy.importers.chrome_json import first_seen
+from stepwhy.importers.chrome_json import Codes, first_seen
+from stepwhy.patterns import regex
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.importers.chrome_json import Place, Table
     from stepwhy.importers.chrome_spans import Spans
+
+# Numbers in what libraries and tools call things have fewer digits ('c10d', 'H2D', 'float16').
+_LONG_NUMBER = regex(r"\d{3,}")
+_ANY_NUMBER = "000"
+LONGEST = 200
+"""Longer names may be cut, so that each of them is looked at."""
+
+# Names that are Python's objects at a time.
+_CHUNK = 1 << 14
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -36,14 +54,41 @@ class Uses(msgspec.Struct, frozen=True):
     """The names on rows that ranges have.
 
     Args:
-        known: By their number, in the order in which ranges show them.
+        known: One of those that differ in nothing but long numbers, by its number, in the order in
+            which ranges show them.
+        like: Which of these stands for each; 0 of those that no range has; (uses,).
+        shown: Those that ranges have, in the order in which they show them.
         of: Number of every range's; (ranges,).
-        count: Numbers are below this.
+        labels: Numbers of place, category and name of each; (uses, 3).
+        names: All names.
     """
 
     known: dict[int, Use]
+    like: NDArray[np.int32]
+    shown: NDArray[np.int32]
     of: NDArray[np.int32]
-    count: int
+    labels: NDArray[np.int32]
+    names: list[str]
+
+    @property
+    def count(self) -> int:
+        """Numbers are below this."""
+        return len(self.like)
+
+    @property
+    def place(self) -> NDArray[np.int32]:
+        """Number of the place of each; (uses,)."""
+        return self.labels[:, 0]
+
+    def name(self, number: int) -> str:
+        """The name of one."""
+        return self.names[int(self.labels[number, 2])]
+
+    def chunks(self) -> Iterator[tuple[NDArray[np.int32], list[str]]]:
+        """Those that ranges have, some at a time, and their names."""
+        for begin in range(0, len(self.shown), _CHUNK):
+            some = self.shown[begin : begin + _CHUNK]
+            yield some, [self.names[i] for i in self.labels[some, 2].tolist()]
 
 
 def uses_of(table: Table, spans: Spans) -> Uses:
@@ -53,12 +98,33 @@ def uses_of(table: Table, spans: Spans) -> Uses:
         table: The records.
         spans: The ranges.
     """
-    numbers = table.use[spans.first]
-    known = {}
-    for use in first_seen(numbers, len(table.uses))[0].tolist():
-        name, category = table.title_of(use)
-        known[use] = Use(name, category, table.place_of(use), int(table.uses[use, 0]))
-    return Uses(known, numbers, len(table.uses))
+    numbers = taken(table.use, spans.first)
+    shown = first_seen(numbers, len(table.uses))[0].astype(np.int32)
+    like = np.zeros(len(table.uses), dtype=np.int32)
+    uses = Uses({}, like, shown, numbers, table.uses, table.names)
+    shapes, firsts = Codes(), dict[tuple[int, ...], int]()
+    for some, names in uses.chunks():
+        codes = shapes.of(_shapes(names), len(names)).tolist()
+        keys = zip(codes, *table.uses[some, :2].T.tolist(), strict=True)
+        for number, key in zip(some.tolist(), keys, strict=True):
+            if key not in firsts:
+                firsts[key] = number
+                uses.known[number] = _use(table, number)
+            like[number] = firsts[key]
+    return uses
 
 
-__all__ = ["Use", "Uses", "uses_of"]
+def _use(table: Table, number: int) -> Use:
+    name, category = table.title_of(number)
+    return Use(name, category, table.place_of(number), int(table.uses[number, 0]))
+
+
+def _shapes(names: list[str]) -> list[str]:
+    """Names with all long numbers alike; (names,)."""
+    shapes = _LONG_NUMBER.sub(_ANY_NUMBER, "\n".join(names)).split("\n")
+    if len(shapes) != len(names):
+        shapes = [_LONG_NUMBER.sub(_ANY_NUMBER, name) for name in names]
+    return [n if len(n) > LONGEST else s for n, s in zip(names, shapes, strict=True)]
+
+
+__all__ = ["LONGEST", "Use", "Uses", "uses_of"]

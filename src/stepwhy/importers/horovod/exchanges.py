@@ -100,7 +100,7 @@ def pieces_of(found: Found, health: Health) -> Pieces:
     spans = spans_of(table, health)
     last, start_ns, end_ns = spans.last, spans.start_ns, spans.dur_ns
     use, is_slice = taken(table.use, spans.first), taken(table.phase, spans.first) == SLICE
-    names, of_use = table.names()
+    names, of_use = table.names, table.name_of_use
     places, place_of_use = table.places, table.uses[:, 0]
     del table, spans  # What follows needs the memory.
     order = outermost_first(start_ns, end_ns)

@@ -181,15 +181,14 @@ def _numbers(values: list[Any]) -> NDArray[np.int32]:
 def _ranges(table: Table, spans: Spans) -> Ranges:
     """Ranges with what their first records tell (the iteration) and their last (all else)."""
     first, last, more = spans.first, spans.last, table.more
-    names, name_of_use = table.names()
     places = np.asarray(
         [(_number(pid, 0), _number(tid, 0)) for pid, tid in table.places], dtype=np.int32
     ).reshape(-1, 2)
     use = table.use[first]
     place = places[table.uses[use, 0]]
     return Ranges(
-        names,
-        name_of_use[use],
+        table.names,
+        table.name_of_use[use],
         place[:, 0].copy(),
         place[:, 1].copy(),
         spans.start_ns,
