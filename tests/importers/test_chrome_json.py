@@ -1,6 +1,7 @@
 """Chrome trace records: three readers with one result, exact times, torn files."""
 
 import json
+import tracemalloc
 from decimal import Decimal
 
 import pytest
@@ -10,6 +11,8 @@ from tests.importers.chrome_samples import read_records
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.chrome_json import count_untimed, looks_like_chrome_json
+from stepwhy.importers.chrome_json.cuts import header_around
+from stepwhy.importers.chrome_json.torn import End, Salvage
 from stepwhy.importers.kineto.arguments import KinetoArgs
 from stepwhy.importers.source import Source
 from stepwhy.trace import Health
@@ -285,6 +288,35 @@ RECORDS = [
 ]
 LIST = "[\n" + ",\n".join(RECORDS) + "\n]\n"
 OBJECT = '{"schemaVersion": 1, "traceEvents": [\n' + ", ".join(RECORDS) + '\n], "after": 1}'
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "字"])
+def test_a_walk_ends_where_a_record_begins_whatever_its_letters_are(letter):
+    names = [letter * count for count in (3, 70_000, 5)]
+    data = ("[" + ",".join(f'{{"ph": "X", "name": "{name}"}}' for name in names) + "]").encode()
+    begins = [i for i in range(len(data)) if data.startswith(b'{"ph"', i)]
+    walker, position = Salvage(data), 1
+    for number, goal in enumerate([*begins[1:], len(data)]):
+        found = walker.walk(position, goal)
+        assert [record["name"] for record in found.records] == names[number : number + 1]
+        position = found.position
+    assert (found.end, data[position:]) == (End.LIST, b"]")
+
+
+def most_memory(work):
+    """What it holds at most, bytes."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_a_large_damaged_text_there_is_one_copy():
+    text = b"[" * 5_000_000
+    assert most_memory(lambda: Salvage(text).walk(1, len(text))) < 1.1 * len(text)
+    assert most_memory(lambda: header_around(text, 1, 2)) < 1.5 * len(text)
 
 
 @pytest.mark.parametrize("text", [LIST, OBJECT])

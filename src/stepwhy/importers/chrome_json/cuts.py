@@ -178,9 +178,15 @@ def find_tail(
 def header_around(data: bytes | mmap, first: int, end: int) -> dict[str, Any] | None:
     """The keys beside a list of events that ends with the bracket at `end`, None where damaged."""
     try:
-        return _around(data[:first] + data[end:])[1]
+        return _around(_without(data, first, end))[1]
     except (*NOT_JSON, KeyError):
         return None
+
+
+def _without(data: bytes | mmap, begin: int, end: int) -> bytes:
+    """A text without a part of it, copied once."""
+    with memoryview(data) as view:
+        return b"".join((view[:begin], view[end:]))
 
 
 def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:

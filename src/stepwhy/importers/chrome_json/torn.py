@@ -18,6 +18,9 @@ _RESYNC_LIMIT = 1000
 # Bytes that are looked at beyond the piece, before all that follows is: a record is shorter.
 _MARGINS = (1 << 16, 1 << 22)
 
+# Characters that are encoded at a time.
+_PIECE = 1 << 16
+
 _NEXT_RECORD = regex(r",\s*(?=\{)")
 _SEPARATOR = regex(r"[\s,]*")
 _SURROGATE = regex(r"\\u[dD][89a-fA-F]")
@@ -71,8 +74,9 @@ class Salvage:
     def _walk(self, begin: int, goal: int, end: int) -> Stretch | None:
         """A walk in a part of the text, None where more of the text is needed."""
         whole = end >= len(self._data)
-        text = self._data[begin:end].decode("utf-8", errors="ignore")
-        last = len(self._data[begin:goal].decode("utf-8", errors="ignore"))
+        text = self._decoded(begin, end)
+        is_plain = len(text) == end - begin  # a character is a byte, and none was left out
+        last = goal - begin if is_plain else len(self._decoded(begin, goal))
         clean = encodable if _SURROGATE.search(text) else _as_it_is
         records: list[Any] = []
         at, broken = _skip(text, 0), 0
@@ -87,7 +91,12 @@ class Salvage:
         if at >= len(text) and not whole:
             return None
         self.broken += broken
-        return Stretch(records, begin + len(text[:at].encode()), _why(text, at))
+        return Stretch(records, begin + _encoded_length(text, at), _why(text, at))
+
+    def _decoded(self, begin: int, end: int) -> str:
+        """A part of the text; it may be all of a large file, of which no other copy is made."""
+        with memoryview(self._data) as view:
+            return str(view[begin:end], "utf-8", "ignore")
 
     def _behind_damage(self, text: str, at: int, broken: int) -> int:
         return _resync(text, at) if self.broken + broken <= _RESYNC_LIMIT else len(text)
@@ -116,6 +125,14 @@ class Salvage:
                 "profiler finish writing.",
                 dropped=False,
             )
+
+
+def _encoded_length(text: str, end: int) -> int:
+    """How many bytes the beginning of a text has."""
+    if text.isascii():
+        return end
+    begins = range(0, end, _PIECE)
+    return sum(len(text[begin : min(begin + _PIECE, end)].encode()) for begin in begins)
 
 
 def _why(text: str, at: int) -> End:
