@@ -72,6 +72,17 @@ def test_of_each_device_the_largest_are_kept():
     ]
 
 
+def test_of_equal_self_times_the_first_names_are_kept(monkeypatch):
+    monkeypatch.setattr(ops, "_PIECE", 2)
+    line = Timeline(unit_ns=1).steps(0, 1000)
+    for number, name in enumerate(("e", "b", "longest", "d", "a", "c")):
+        end_ns = 100 * number + (9 if name == "longest" else 5)
+        line.add(line.thread(), Kind.OP, 100 * number, end_ns, name=name)
+    table = Facts(line.trace()).ops
+    assert [r.name for r in table.largest(3)] == ["longest", "a", "b"]
+    assert [r.name for r in table.largest(6)] == ["longest", "a", "b", "c", "d", "e"]
+
+
 def test_warm_up_and_what_lies_between_steps_are_left_out():
     line = Timeline().steps(0, 90, 100, 110).steps(200, 210)
     main = line.thread()

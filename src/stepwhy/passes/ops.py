@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from math import prod
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -13,7 +15,7 @@ from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -128,13 +130,28 @@ class OpTable(msgspec.Struct, frozen=True):
 
     def _largest_on(self, chosen: NDArray[np.bool_], most: int) -> list[OpRow]:
         places = np.flatnonzero(chosen)
-        self_ns = self.sums[_SELF][places]
         if len(places) > most:
-            places = places[self_ns >= np.partition(self_ns, -most)[-most]]
+            places = self._first_of(places, most)
         keys = self.code.keys(self.codes[places]).tolist()
         sums = zip(*(column[places].tolist() for column in self.sums), strict=True)
         rows = (_row(self.trace, *row) for row in zip(keys, sums, strict=True))
         return sorted(rows, key=_by_self_time)[:most]
+
+    def _first_of(self, places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """Those with the largest self times; of equal ones, which may be all, the first names."""
+        self_ns = self.sums[_SELF][places]
+        limit = np.partition(self_ns, -most)[-most]
+        larger = places[self_ns > limit]
+        equal = self._named(places[self_ns == limit])
+        first = nsmallest(most - len(larger), equal, key=itemgetter(1))
+        return np.append(larger, np.asarray([place for place, _ in first], dtype=np.int64))
+
+    def _named(self, places: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
+        """Operations with their names."""
+        for first in range(0, len(places), _PIECE):
+            piece = places[first : first + _PIECE]
+            names = self.code.keys(self.codes[piece])[:, 0].tolist()
+            yield from zip(piece.tolist(), map(self.trace.string, names), strict=True)
 
 
 def _by_self_time(row: OpRow) -> tuple[int, str]:
