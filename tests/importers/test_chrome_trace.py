@@ -26,7 +26,7 @@ from stepwhy.engine.assemble import assemble
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
-from stepwhy.importers import chrome_trace, kineto
+from stepwhy.importers import chrome_trace, kineto, ranges
 from stepwhy.importers.chrome_trace.names import Meaning, on_device, on_host
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
@@ -257,6 +257,7 @@ def test_names_with_numbers_say_what_each_says_alone(parts, length, process):
     """What was found for one of them holds for those that differ in nothing but long numbers."""
     digits = ("7" * length, "3" * length + "1", "12" * 90)
     names = ["".join(parts).replace("{number}", number) for number in digits]
+    assert [ranges.annotation(n) for n in names] == [ranges._annotation(n) for n in names]
     trace = read([named("process", process, 1), *(x(n, 500 * i, 9) for i, n in enumerate(names))])
     is_device = Role(trace.tracks.role[trace.slices.track[0]]) is Role.STREAM
     told = [on_device(name) if is_device else on_host(name, "") for name in names]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwhy.importers import kineto
 from stepwhy.importers.chrome_json.times import (
     ABSENT,
     LARGEST_NS,
@@ -14,7 +15,9 @@ from stepwhy.importers.chrome_json.times import (
     NotNumbersError,
     read_times,
 )
+from stepwhy.importers.kineto import records
 from stepwhy.importers.kineto.arguments import as_int, integers
+from stepwhy.importers.source import Source
 
 FEW = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -96,3 +99,19 @@ def test_numbers_in_quotes_are_numbers():
 def test_what_is_no_number_is_no_time(text):
     with pytest.raises(NotNumbersError):
         read_times([msgspec.Raw(b"1"), msgspec.Raw(text)])
+
+
+def test_what_a_name_says_is_not_held_once_it_has_its_string(monkeypatch):
+    """There may be as many names as ranges, and what one says takes more than its slice."""
+    shared = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "dur": 9}
+    events = [{**shared, "name": f"request {i}", "ts": 10 * i} for i in range(100)]
+    count_left_out, held = records._count_left_out, []
+
+    def counted(health, rows):
+        held.extend(rows.slices._said)
+        count_left_out(health, rows)
+
+    monkeypatch.setattr(records, "_count_left_out", counted)
+    trace = kineto.read(Source(msgspec.json.encode(events), "sample"))
+    assert [trace.string(i) for i in trace.slices.name] == [e["name"] for e in events]
+    assert held == []

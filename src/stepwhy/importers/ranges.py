@@ -10,9 +10,19 @@ in PyTorch's sources.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import Final
 
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
+
+LONG_NUMBER: Final = regex(r"\d{3,}")
+"""What differs in names that say the same.
+
+Numbers in what libraries and tools call things have fewer digits ('c10d', 'H2D').
+"""
+ANY_NUMBER: Final = "000"
+"""One of them, to put in the place of all."""
 
 _STEP = regex(
     r"^(profiler ?step|train(ing)?[ _]?step|step|iter(ation)?)[\s#_:=-]*\d+$", re.IGNORECASE
@@ -54,6 +64,11 @@ def operation(name: str) -> tuple[Kind, Phase]:
 
 def annotation(name: str) -> tuple[Kind, Phase]:
     """Kind and phase of a range that the user or a library named."""
+    return _annotation(LONG_NUMBER.sub(ANY_NUMBER, name))
+
+
+@lru_cache(maxsize=1 << 16)
+def _annotation(name: str) -> tuple[Kind, Phase]:
     if _STEP.match(name):
         return Kind.STEP, Phase.UNKNOWN
     if _INPUT.search(name) and not name.startswith("aten::"):

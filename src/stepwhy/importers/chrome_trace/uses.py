@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import Codes, first_seen
-from stepwhy.patterns import regex
+from stepwhy.importers.ranges import ANY_NUMBER, LONG_NUMBER
 from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from stepwhy.importers.chrome_json import Place, Table
     from stepwhy.importers.chrome_spans import Spans
 
-# Numbers in what libraries and tools call things have fewer digits ('c10d', 'H2D', 'float16').
-_LONG_NUMBER = regex(r"\d{3,}")
-_ANY_NUMBER = "000"
 LONGEST = 200
 """Longer names may be cut, so that each of them is looked at."""
 
@@ -121,9 +118,9 @@ def _use(table: Table, number: int) -> Use:
 
 def _shapes(names: list[str]) -> list[str]:
     """Names with all long numbers alike; (names,)."""
-    shapes = _LONG_NUMBER.sub(_ANY_NUMBER, "\n".join(names)).split("\n")
+    shapes = LONG_NUMBER.sub(ANY_NUMBER, "\n".join(names)).split("\n")
     if len(shapes) != len(names):
-        shapes = [_LONG_NUMBER.sub(_ANY_NUMBER, name) for name in names]
+        shapes = [LONG_NUMBER.sub(ANY_NUMBER, name) for name in names]
     return [n if len(n) > LONGEST else s for n, s in zip(names, shapes, strict=True)]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.importers.chrome_json import Event
+from stepwhy.importers.chrome_json import Event, Growing
 from stepwhy.importers.kineto.arguments import NO_ARGS, KinetoArgs, args_of, column, sizes
 from stepwhy.importers.kineto.codes import Codes, first_of, first_sights, longer
 from stepwhy.importers.kineto.names import (
@@ -56,6 +56,7 @@ _TOLD = ("correlation", "sequence", "forward", "size")
 _NOWHERE = None
 # Columns of what a name means.
 _KIND, _ON_DEVICE, _COPY, _PAGEABLE, _PHASE, _IS_RANGE = range(6)
+_MEANINGS = 6
 
 
 class Group(msgspec.Struct):
@@ -100,9 +101,9 @@ class Slices:
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
         self._names, self._places, self._stacks = Codes(), Codes({_NOWHERE: 0}), Codes()
-        # What is known of each number of a name.
-        self._said: list[_Said] = []
-        self._meanings = np.empty((0, 6), dtype=np.int64)
+        # What is known of each number of a name, and what those say that were not met.
+        self._meanings = Growing(np.int8)
+        self._said: dict[int, _Said] = {}
         # Strings of name and source line per number of a name, track per number of a place, string
         # of the source line per number of a call stack.
         self._shown = np.empty((0, 2), dtype=np.int32)
@@ -116,7 +117,7 @@ class Slices:
         args = [event.args or NO_ARGS for event in events]
         names = self._names.of(map(_TITLE, events), len(events))
         self._learn_names()
-        places = self._number_places(events, args, self._meanings[names])
+        places = self._number_places(events, args, self._meanings_of(names))
         stacks = self._number_stacks(list(map(_CALL_STACK, args)))
         told = {
             "correlation": column(args, "correlation"),
@@ -135,7 +136,7 @@ class Slices:
             (sweep, "title"), columns["title"], self._names, sweep.texts_of
         )
         self._learn_names()
-        places = self._swept_places(columns, self._meanings[names], sweep)
+        places = self._swept_places(columns, self._meanings_of(names), sweep)
         stacks = self._of_sweep.numbers(
             (sweep, "stack"), columns["stack"], self._stacks, sweep.text_of
         )
@@ -146,11 +147,20 @@ class Slices:
         return Group(events, names, places, stacks, told, first)
 
     def _learn_names(self) -> None:
-        new = [_said(*key) for key in islice(self._names, len(self._said), None)]
+        known = len(self._meanings) // _MEANINGS
+        # From behind, for there may be many that are known.
+        keys = list(islice(reversed(self._names), len(self._names) - known))[::-1]
+        new = {number: _said(*key) for number, key in enumerate(keys, known)}
         if new:
-            rows = np.asarray([_numbers(said) for said in new], dtype=np.int64)
-            self._meanings = np.concatenate([self._meanings, rows])
-            self._said += new
+            rows = [_numbers(said) for said in new.values()]
+            self._meanings.append(np.asarray(rows, dtype=np.int8).ravel())
+            self._said |= new
+
+    def _meanings_of(self, names: NDArray[np.signedinteger[Any]]) -> NDArray[np.int8]:
+        """What names mean, by their numbers; (names, `_MEANINGS`)."""
+        known = self._meanings.values().reshape(-1, _MEANINGS)
+        meanings: NDArray[np.int8] = known[names]
+        return meanings
 
     def _first_of(
         self,
@@ -170,7 +180,7 @@ class Slices:
         return sorted(first)
 
     def _number_places(
-        self, events: list[Event[KinetoArgs]], args: list[KinetoArgs], meanings: NDArray[np.int64]
+        self, events: list[Event[KinetoArgs]], args: list[KinetoArgs], meanings: NDArray[np.int8]
     ) -> NDArray[np.int64]:
         places = np.zeros(len(events), dtype=np.int64)
         on_device, is_slice = meanings[:, _ON_DEVICE] > 0, meanings[:, _KIND] != NULL
@@ -186,7 +196,7 @@ class Slices:
         return places
 
     def _swept_places(
-        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int64], sweep: Sweep
+        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int8], sweep: Sweep
     ) -> NDArray[np.int64]:
         on_device, is_slice = meanings[:, _ON_DEVICE] > 0, meanings[:, _KIND] != NULL
         places = np.zeros(len(meanings), dtype=np.int64)
@@ -206,16 +216,21 @@ class Slices:
 
     def meet(self, group: Group, position: int) -> None:
         """Decide what the record at a position is, where that is not known."""
-        name, place = group.names[position], group.places[position]
-        said = self._said[name]
+        name, place = int(group.names[position]), int(group.places[position])
         if self._shown[name, 0] == NULL:
-            self._shown[name] = self._name(said)
-        if said.meaning.kind is not None and self._rows[place] == NULL:
-            row_of = self._tracks.stream if said.meaning.on_device else self._tracks.thread
-            self._rows[place] = row_of(group.events[position])
+            self._shown[name] = self._name(self._said.pop(name))
+        if self._rows[place] == NULL:
+            self._meet_place(place, self._meanings_of(group.names[[position]])[0], group, position)
         stack = group.stacks[position]
         if stack != NULL and self._sites[stack] == NULL:
             self._sites[stack] = self._call_site(str(args_of(group.events[position]).call_stack))
+
+    def _meet_place(
+        self, place: int, meaning: NDArray[np.int8], group: Group, position: int
+    ) -> None:
+        if meaning[_KIND] != NULL:
+            row_of = self._tracks.stream if meaning[_ON_DEVICE] else self._tracks.thread
+            self._rows[place] = row_of(group.events[position])
 
     def _name(self, said: _Said) -> tuple[int, int]:
         """Strings of the shown name and of the source line."""
@@ -242,7 +257,7 @@ class Slices:
             start_ns: Their starts; (slices,).
             dur_ns: Their durations; (slices,).
         """
-        meanings = self._meanings[group.names]
+        meanings = self._meanings_of(group.names)
         size = group.told["size"]
         block = {
             "start_ns": start_ns,
@@ -273,7 +288,7 @@ class Slices:
         named[told] = self._sites[group.stacks[told]]
         return named
 
-    def _leave_out(self, meanings: NDArray[np.int64]) -> None:
+    def _leave_out(self, meanings: NDArray[np.int8]) -> None:
         ranges = int(meanings[:, _IS_RANGE].sum())
         self._facts.profiler_ranges += ranges
         self._builder.health.count(
@@ -320,7 +335,7 @@ def _numbers(said: _Said) -> tuple[int, ...]:
     )
 
 
-def _phases(forward: NDArray[np.int64], named: NDArray[np.int64]) -> NDArray[np.int8]:
+def _phases(forward: NDArray[np.int64], named: NDArray[np.int8]) -> NDArray[np.int8]:
     """What knows its forward pass is of the backward one; all else is what its name says."""
     phases: NDArray[np.int8] = np.where(forward > 0, Phase.BACKWARD, named).astype(np.int8)
     return phases

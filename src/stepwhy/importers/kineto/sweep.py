@@ -90,6 +90,8 @@ class Sweep:
     def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
         self.data = data
         self.texts, self.pairs = Texts(), Pairs()
+        # First texts of pairs, which few share: categories of names.
+        self._firsts: dict[int, str] = {}
         self._kernel = kernel
         self._bytes = np.frombuffer(data, dtype=np.uint8)
         # One is read while the other is written.
@@ -143,7 +145,9 @@ class Sweep:
     def texts_of(self, pair: int) -> tuple[str, str]:
         """The two texts of a pair, without the quotes around them."""
         first, second = self.pairs[pair]
-        return self.text_of(first), self.text_of(second)
+        if first not in self._firsts:
+            self._firsts[first] = self.text_of(first)
+        return self._firsts[first], self.text_of(second)
 
     def values_of(self, pair: int) -> tuple[Any, ...]:
         """The two values of a pair, or the four of a pair of pairs: integers, texts or None."""
