@@ -6,10 +6,11 @@ import re
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stepwhy.errors import TooLargeError
-from stepwhy.importers.source import HEAD_BYTES, Source, let_go
+from stepwhy.importers.source import HEAD_BYTES, Source, give_back, let_go
 
 
 def test_the_head_is_the_beginning():
@@ -103,3 +104,17 @@ def test_bytes_cannot_be_let_go():
     content = bytes(mmap.PAGESIZE * 2)
     let_go(content, 0, len(content))
     assert len(content) == mmap.PAGESIZE * 2
+
+
+@pytest.mark.parametrize("library", ["its own", "another", OSError])
+def test_freed_memory_is_given_back_where_the_system_can(monkeypatch, library):
+    def without_trimming(_name):
+        if library is OSError:
+            raise library
+        return object()
+
+    if library != "its own":
+        monkeypatch.setattr("ctypes.CDLL", without_trimming)
+    held = np.arange(1000)
+    give_back()
+    assert held.sum() == 499_500

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.source import Source
     from stepwhy.importers.tensorflow.placement import Placed
-    from stepwhy.importers.tensorflow.sidecars import Handed
+    from stepwhy.importers.tensorflow.sidecars import Handed, Window
     from stepwhy.importers.tensorflow.step_stats import Device
     from stepwhy.trace import Health, Trace
 
@@ -103,6 +103,7 @@ def _read(message: Pieces | Whole, source: Source) -> Trace:
     statistics = _Statistics(builder, placed)
     for device in message.devices():
         statistics.add(device)
+    window = _window(source, builder.health, statistics.entries["start_ns"])
     signals = statistics.emit()
     sources = program_sources(source, builder.health)
     requested = Requested(requested_graph(source, builder.health), sources.ops)
@@ -116,7 +117,8 @@ def _read(message: Pieces | Whole, source: Source) -> Trace:
     if message.graphs:
         signals |= {"copies"}
     _add_idle(builder, sources.devices)
-    _add_step(builder, statistics.entries["start_ns"], source)
+    if window is not None:
+        _add_step(builder, window)
     meta = meta_of("tf-run-metadata", statistics.devices, signals)
     del statistics  # its columns are the builder's now
     return builder.finish(meta)
@@ -321,26 +323,31 @@ def _add_idle(builder: TraceBuilder, names: Sequence[str]) -> None:
             builder.device(row.device, row.device_kind)
 
 
-def _add_step(builder: TraceBuilder, start_ns: NDArray[np.int64], source: Source) -> None:
-    """The window of `Session.run` as a step of the driving thread.
+def _window(source: Source, health: Health, start_ns: NDArray[np.int64]) -> Window | None:
+    """The window of `Session.run`, None where none is recorded or it is of another run.
 
     Args:
-        builder: The trace to append to.
-        start_ns: Starts of all entries; (entries,).
         source: The file that the window lies beside.
+        health: The counters.
+        start_ns: Starts of all entries; (entries,).
     """
-    window = run_window(source, builder.health)
+    window = run_window(source, health)
     if window is None:
-        return
+        return None
     inside = (start_ns >= window.start_ns) & (start_ns < window.end_ns)
-    if len(start_ns) and not inside.any():
-        builder.health.count(
-            "window-elsewhere",
-            "warning",
-            "The recorded window of Session.run holds none of the ops: it was not used.",
-            dropped=False,
-        )
-        return
+    if not len(start_ns) or inside.any():
+        return window
+    health.count(
+        "window-elsewhere",
+        "warning",
+        "The recorded window of Session.run holds none of the ops: it was not used.",
+        dropped=False,
+    )
+    return None
+
+
+def _add_step(builder: TraceBuilder, window: Window) -> None:
+    """The window of `Session.run` as a step of the driving thread."""
     track = builder.track(Role.HOST_THREAD, "driving thread")
     dur_ns = window.end_ns - window.start_ns
     run = builder.slice(track, Kind.STEP, "session.run", window.start_ns, dur_ns)

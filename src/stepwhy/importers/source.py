@@ -140,6 +140,14 @@ class Source:
             yield copy
 
 
+def give_back() -> None:
+    """Give freed memory back to the system, also what lies between pieces that are held."""
+    import ctypes  # noqa: PLC0415 - NumPy has imported it
+
+    with suppress(AttributeError, OSError, TypeError):  # not on every system
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
     """Give pages of a mapped file back to the system; they come back when they are read again.
 

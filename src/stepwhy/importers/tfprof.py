@@ -19,6 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
+from stepwhy.importers.source import give_back
 from stepwhy.importers.tensorflow.activity import emit, meta_of
 from stepwhy.importers.tensorflow.allocations import Allocations
 from stepwhy.importers.tensorflow.entries import Entries
@@ -99,6 +100,7 @@ def read(source: Source) -> Trace | None:
         )
     meta = nodes.emit()
     del nodes  # its columns are the builder's now
+    give_back()
     return builder.finish(meta)
 
 
@@ -146,14 +148,15 @@ class _Nodes:
         self._knows_memory = False
         self._observed = Observed()
         self._lines: dict[str, str] = {}
-        self._steps = array("q")
+        self._steps = array("i")
+        self._numbers: dict[int, int] = {}
         self.entries = Entries()
 
     def add(self, node: Any) -> None:
         """Take a node and its runs."""
         for step, activity in self._runs.of(node):
             self.entries.add(activity)
-            self._steps.append(step)
+            self._steps.append(self._numbers.setdefault(step, len(self._numbers)))
             if activity.row.kind is RowKind.OPS:
                 place = activity.row.device, normalise_op(activity.op)
                 self._observed.ran[activity.node] = place
@@ -176,6 +179,7 @@ class _Nodes:
     def emit(self) -> Meta:
         """Append all of them; returns what is known of the profile."""
         self._runs.count()
+        spans = self._spans()
         rows = set(self.entries.rows)
         signals = emit(self._builder, self.entries, rows, in_lanes=True)
         self._allocations.finish()
@@ -184,9 +188,14 @@ class _Nodes:
         sources = {n: OpSource(source=s) for n, s in self._ran_at()}
         if add_placement(self._builder, Placed(), Requested({}, sources), self._observed):
             signals |= {"placement"}
-        spans = step_spans(self.entries, np.frombuffer(self._steps, dtype=np.int64))
         _add_steps(self._builder, spans)
         return _meta(rows, signals, tells_steps=bool(spans))
+
+    def _spans(self) -> list[Span]:
+        """The traced runs of the graph; which of them each op is of is no longer held."""
+        steps = np.frombuffer(self._steps, dtype=np.dtype(self._steps.typecode))
+        self._steps = array("i")
+        return step_spans(self.entries, steps, self._numbers)
 
     def _ran_at(self) -> Iterator[tuple[str, str]]:
         """Nodes that ran, with their lines where these are known."""

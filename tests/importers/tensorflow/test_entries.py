@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.importers.tensorflow import distinct as groups_of
+from stepwhy.importers.tensorflow.activity import emit
 from stepwhy.importers.tensorflow.dataflow import Dataflow
 from stepwhy.importers.tensorflow.distinct import distinct, groups
+from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.tensorflow.lanes import assign_lanes
-from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+from stepwhy.importers.tensorflow.rows import parse_row
+from stepwhy.trace import NULL, Kind, Meta, Role, TraceBuilder
 
 FEW = settings(derandomize=True, max_examples=60, deadline=None)
 SMALL = st.integers(0, 5)
@@ -64,6 +67,58 @@ def test_a_run_reads_what_was_made_last_before_it_began(runs):
                 before = bisect_right(candidates, start, key=lambda run: run[0])
                 expected.add((candidates[max(before - 1, 0)][1], row))
     assert emitted(runs, names) == {(a, b) for a, b in expected if a != b}
+
+
+def activity(node, start, **what):
+    row = parse_row("/job:localhost/replica:0/task:0/device:cpu:0")
+    return Activity(row, "MatMul", node, start, 1, **what)
+
+
+def test_equal_lists_of_inputs_are_held_once():
+    lists = [("x", "y:1"), (), ("y", "x"), ("x:0", "y"), ("x", "y:1")]
+    entries = Entries(activity(f"n{i}", i, inputs=inputs) for i, inputs in enumerate(lists))
+    names, begins, counts = entries.inputs()
+    known = list(entries.names)
+    read = [
+        [known[name] for name in names[begins[one] : begins[one] + counts[one]]]
+        for one in entries["reads"].tolist()
+    ]
+    assert read == [["x", "y"], [], ["y", "x"], ["x", "y"], ["x", "y"]]
+    assert len(counts) == 3
+    assert list(entries.names) == ["MatMul", "n0", "x", "y", "n1", "n2", "n3", "n4"]
+
+
+@FEW
+@given(st.lists(SMALL, max_size=9))
+def test_lanes_are_those_that_were_recorded(lanes):
+    entries = Entries(activity("n", i, lane=lane) for i, lane in enumerate(lanes))
+    assert entries.lanes().tolist() == lanes
+
+
+def test_only_what_the_executor_recorded_is_held():
+    known, nothing = Execution(5, NULL, 7, NULL), Execution(NULL, NULL, NULL, NULL)
+    told = [None, known, nothing, None, known._replace(peak=9)]
+    entries = Entries(activity("n", i, execution=one) for i, one in enumerate(told))
+    assert entries["recorded"].tolist() == [1, 4]
+    assert entries["peak"].tolist() == [7, 9]
+    assert entries["requested"].tolist() == [NULL, NULL]
+
+
+def test_what_is_in_the_trace_is_no_longer_held():
+    known = Execution(5, 6, 7, 8)
+    entries = Entries(
+        activity(node, at, inputs=inputs, bytes=9, execution=known)
+        for node, at, inputs in (("b", 5, ("a",)), ("a", 1, ()))
+    )
+    builder = TraceBuilder()
+    builder.health.events_read = 2
+    emit(builder, entries, entries.rows, in_lanes=True)
+    trace = builder.finish(Meta("test"))
+    assert trace.slices.start_ns.tolist() == [1, 5]
+    assert (trace.flows.source.tolist(), trace.flows.target.tolist()) == ([0], [1])
+    assert trace.executions.residual_bytes.tolist() == [8, 8]
+    gone = ("start_ns", "dur_ns", "bytes", "reads", "recorded", *Execution._fields)
+    assert [name for name in gone if len(entries[name])] == []
 
 
 def emitted(runs, names):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.slice_columns import SliceColumns
+from stepwhy.importers.source import give_back
 from stepwhy.importers.tensorflow.dataflow import Dataflow
-from stepwhy.importers.tensorflow.distinct import distinct, groups, pieces
+from stepwhy.importers.tensorflow.distinct import distinct, pieces
 from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.tensorflow.labels import edge_node
 from stepwhy.importers.tensorflow.ops import (
@@ -20,8 +20,11 @@ from stepwhy.importers.tensorflow.ops import (
     normalise_op,
     phase_of,
 )
+from stepwhy.importers.tensorflow.repeats import DEVICE_TIME, repeats_of
 from stepwhy.importers.tensorflow.rows import Row, RowKind
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Phase, Role
+from stepwhy.trace.order import taken
+from stepwhy.trace.schema import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -33,8 +36,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger[Any]]
     Flags = NDArray[np.bool_]
 
-_DEVICE_TIME = (RowKind.STREAM, RowKind.ALL_STREAMS, RowKind.COPIES)
 
+# Columns of slices that follow from what an entry is, and those that it has itself.
+_LOOK_COLUMNS = ("kind", "name", "phase", "copy", "scope", "track")
+_ENTRY_COLUMNS = ("start_ns", "dur_ns", "bytes")
 _EXECUTION_COLUMNS = {
     "op_ns": "op_ns",
     "requested_bytes": "requested",
@@ -76,7 +81,7 @@ def emit(
 
     Args:
         builder: The trace to append to.
-        activities: Entries of all rows, in any order.
+        activities: Entries of all rows, in any order; of them only rows and names are held on.
         rows: All rows of the file, also those of which no entry could be read.
         in_lanes: Whether lanes are to be derived from overlap, as no thread was recorded.
 
@@ -86,16 +91,17 @@ def emit(
     entries = activities if isinstance(activities, Entries) else Entries(activities)
     if not len(entries):
         return frozenset()
-    order, lanes = entries.by_lanes() if in_lanes else (np.arange(len(entries)), entries["lane"])
-    repeats, copies = _repeats(entries, order)
-    builder.health.count("repeated-row", "info", _REPEATS, count=int(repeats.sum()), dropped=True)
-    kept = order[~repeats[order]] if repeats.any() else order
-    has_streams = any(row.kind in _DEVICE_TIME for row in rows)
-    slices = _Slices(builder, entries, has_streams=has_streams)
+    kept, lanes, copies = _kept(builder.health, entries, in_lanes=in_lanes)
+    has_streams = any(row.kind in DEVICE_TIME for row in rows)
+    # Whatever has become a part of the trace is no longer held by the entries.
+    give_back()
+    _add_flows(builder, entries, kept)
+    give_back()
+    slices = _Slices(builder, entries, kept, has_streams=has_streams)
     for piece in pieces(len(kept)):
-        slices.add(kept[piece], lanes[kept[piece]], copies[kept[piece]])
+        slices.add(piece, lanes, copies)
     slices.hand_over()
-    _add_runs(builder, entries, kept)
+    _add_executions(builder, entries, kept)
     builder.health.events_kept += len(kept)
     return _signals(entries, kept, builder.health, has_streams=has_streams)
 
@@ -119,46 +125,20 @@ def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
     )
 
 
-# --- Entries that repeat others ---
-
-
-def _repeats(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
-    """Which entries repeat others, and which are alike to one on a row of copies; (entries,) each.
-
-    Repetition is judged entry by entry: where the numbered streams are cut off or absent, what
-    only the summary rows still have is kept.
-    """
-    repeats, copies = np.zeros((2, len(entries)), dtype=bool)
-    on_device = order[entries.is_kind(*_DEVICE_TIME)[order]]
-    once_more = entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES)[on_device]
-    if once_more.any():
-        group = _alike(entries, on_device)
-        streams = np.bincount(group[~once_more], minlength=len(on_device))
-        again = group[once_more]
-        repeats[on_device[once_more]] = _occurrence(again) < streams[again]
-        on_copies = entries.is_kind(RowKind.COPIES)[on_device]
-        copies[on_device] = np.isin(group, group[on_copies])
-    return repeats, copies
-
-
-def _alike(entries: Entries, which: Ints) -> Ints:
-    """Numbers of what is the same device, node, op and time; (which,)."""
-    devices: dict[str, int] = {}
-    device = entries.of_rows(devices.setdefault(r.device, len(devices)) for r in entries.rows)
-    columns = (device, *(entries[c] for c in ("node", "op", "start_ns", "dur_ns")))
-    return groups(*(column[which] for column in columns))
-
-
-def _occurrence(values: Ints) -> Ints:
-    """How many of the values before each are the same; (values,)."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    found = np.empty_like(order)
-    found[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return found
-
-
 # --- Slices ---
+
+
+def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, Ints, Flags]:
+    """The entries that do not repeat others, in the order of their slices; (slices,).
+
+    And of all entries the lanes, and whether they are alike to one on a row of copies; (entries,)
+    each.
+    """
+    everything = np.arange(len(entries), dtype=np.int32)
+    order, lanes = entries.by_lanes() if in_lanes else (everything, entries.lanes())
+    repeats, copies = repeats_of(entries, order)
+    health.count("repeated-row", "info", _REPEATS, count=int(repeats.sum()), dropped=True)
+    return order[~repeats[order]] if repeats.any() else order, lanes, copies
 
 
 class _Slices:
@@ -167,30 +147,36 @@ class _Slices:
     Args:
         builder: The trace to append to.
         entries: All of them.
+        kept: Those that become slices, in the order of these; (slices,).
         has_streams: Whether the file has rows of device time.
     """
 
-    def __init__(self, builder: TraceBuilder, entries: Entries, *, has_streams: bool) -> None:
+    def __init__(
+        self, builder: TraceBuilder, entries: Entries, kept: Ints, *, has_streams: bool
+    ) -> None:
         self._builder, self._entries, self._has_streams = builder, entries, has_streams
+        self._kept = kept
         self._rows, self._names = list(entries.rows), list(entries.names)
         # A stream works in order; its lanes only reflect rounded times.
         in_lanes = [row.kind in {RowKind.OPS, RowKind.SYNC} for row in self._rows]
         self._in_lanes = np.asarray(in_lanes, dtype=bool)
         self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._tracks: dict[tuple[int, ...], int] = {}
-        self._slices = SliceColumns()
+        # Of their full length at once: what grows beside others leaves holes behind.
+        types = {c.name: c.dtype for c in columns_of("slices") if c.name in _LOOK_COLUMNS}
+        self._columns = {n: np.empty(len(kept), dtype=dtype) for n, dtype in types.items()}
 
-    def add(self, which: Ints, lanes: Ints, copies: Flags) -> None:
+    def add(self, piece: slice, lanes: Ints, copies: Flags) -> None:
         """Take some entries.
 
         Args:
-            which: Their places; (slices,).
-            lanes: Their lanes; (slices,).
-            copies: Whether they are alike to one on a row of copies; (slices,).
+            piece: Which of those that are kept.
+            lanes: Lanes of all entries; (entries,).
+            copies: Whether each is alike to one on a row of copies; (entries,).
         """
-        entries = self._entries
+        entries, which = self._entries, self._kept[piece]
         row, op = entries["row"][which], entries["op"][which]
-        alike, look = distinct(row, op, entries["node"][which], copies)
+        alike, look = distinct(row, op, entries["node"][which], copies[which])
         known = zip(*(self._look(*key) for key in alike), strict=True)
         names = (*_Look._fields, "scope", "is_transfer")
         columns = {
@@ -198,14 +184,19 @@ class _Slices:
             for name, values in zip(names, known, strict=True)
         }
         role, is_transfer = columns.pop("role"), columns.pop("is_transfer")
-        alike, track = distinct(role, row, is_transfer, np.where(self._in_lanes[row], lanes, 0))
+        lane = np.where(self._in_lanes[row], lanes[which], 0)
+        alike, track = distinct(role, row, is_transfer, lane)
         tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
-        times = {name: entries[name][which] for name in ("start_ns", "dur_ns", "bytes")}
-        self._slices.add({**columns, **times, "track": tracks[track]})
+        for name, values in (*columns.items(), ("track", tracks[track])):
+            self._columns[name][piece] = values
 
     def hand_over(self) -> None:
-        """Append what was taken to the trace."""
-        self._slices.hand_over(self._builder)
+        """Append what was taken to the trace, and the times and sizes, which the entries forget."""
+        if len(self._kept):
+            held = (taken(self._entries.take(name), self._kept) for name in _ENTRY_COLUMNS)
+            columns = dict(zip(_ENTRY_COLUMNS, held, strict=True))
+            self._builder.slices_from({**self._columns, **columns})
+        self._columns = {}
 
     def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
         """What an entry becomes, texts as numbers; its scope; and whether it is a transfer."""
@@ -302,17 +293,21 @@ def _track_name(row: Row, role: Role, lane: int) -> str:
 # --- Runs of operations ---
 
 
-def _add_runs(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
-    """Append what is known of the runs of operations beside their times."""
-    slices = np.flatnonzero(entries.is_kind(RowKind.OPS)[kept])
-    runs = kept[slices]
-    counts = entries["reads"][runs]
-    if counts.any():
-        begins = (np.cumsum(entries["reads"]) - entries["reads"])[runs]
+def _runs(entries: Entries, kept: Ints) -> tuple[Ints, Ints]:
+    """The slices that are runs of operations, and the entries behind them; (runs,) each."""
+    slices = np.flatnonzero(entries.is_kind(RowKind.OPS)[kept]).astype(np.int32)
+    return slices, kept[slices]
+
+
+def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
+    """Append which runs of operations read what others made; the entries forget it."""
+    slices, runs = _runs(entries, kept)
+    lists = entries.take("reads")[runs]
+    if lists.any():
+        inputs, begins, counts = entries.inputs()
         start_ns, nodes = entries["start_ns"][runs], entries["node"][runs]
         flow = Dataflow(slices, nodes, start_ns, entries.names)
-        flow.emit(builder, slices, entries.inputs, begins, counts)
-    _add_executions(builder, entries, slices, runs, _written(builder, entries, runs))
+        flow.emit(builder, slices, inputs, begins[lists], counts[lists])
 
 
 def _written(builder: TraceBuilder, entries: Entries, runs: Ints) -> NDArray[np.int32]:
@@ -325,35 +320,36 @@ def _written(builder: TraceBuilder, entries: Entries, runs: Ints) -> NDArray[np.
     return np.fromiter(told, dtype=np.int32, count=len(entries.names))
 
 
-def _add_executions(
-    builder: TraceBuilder, entries: Entries, slices: Ints, runs: Ints, written: NDArray[np.int32]
-) -> None:
-    """Append what the executor recorded of runs, where it did.
+def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
+    """Append what the executor recorded of runs, where it did; the entries forget it."""
+    slices, runs = _runs(entries, kept)
+    op = _written(builder, entries, runs)[entries["op"][runs]]
+    number = np.full(len(entries), NULL, dtype=np.int32)
+    recorded = entries.take("recorded")
+    number[recorded] = np.arange(len(recorded), dtype=np.int32)
+    number = number[runs]
+    told = (op != NULL) | (number != NULL)
+    number = number[told]
+    if len(number):
+        held = {n: _known(entries.take(c), number) for n, c in _EXECUTION_COLUMNS.items()}
+        builder.rows_from("executions", {"slice": slices[told], "written": op[told], **held})
 
-    Args:
-        builder: The trace to append to.
-        entries: All of them.
-        slices: Slices of the runs; (runs,).
-        runs: Places of the runs; (runs,).
-        written: For each of the names, what `_written` says; (names,).
-    """
-    told = written[entries["op"][runs]] != NULL
-    for column in Execution._fields:
-        told |= entries[column][runs] != NULL
-    some = runs[told]
-    if len(some):
-        held = {n: entries.take(column)[some] for n, column in _EXECUTION_COLUMNS.items()}
-        op = written[entries["op"][some]]
-        rows = slices[told].astype(np.int32)
-        builder.rows_from("executions", {"slice": rows, "written": op, **held})
+
+def _known(values: Ints, number: Ints) -> Ints:
+    """Values by their numbers, NULL where there is none; (numbers,)."""
+    if not len(values):
+        return np.full(len(number), NULL, dtype=values.dtype)
+    found = taken(values, number)
+    found[number == NULL] = NULL
+    return found
 
 
 def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:
     """What could be seen; an accelerator without any device time was not looked at."""
     scheduled = entries.is_kind(RowKind.OPS)[kept]
-    elsewhere = entries.of_rows(r.device_kind is not DeviceKind.CPU for r in entries.rows)[kept]
-    on_accelerator = int((scheduled & (elsewhere != 0)).sum())
-    on_streams = bool(entries.is_kind(*_DEVICE_TIME)[kept].any())
+    elsewhere = entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU)[kept]
+    on_accelerator = int((scheduled & elsewhere).sum())
+    on_streams = bool(entries.is_kind(*DEVICE_TIME)[kept].any())
     guessed = 0 if has_streams else on_accelerator
     health.count("guessed-device-time", "warning", _GUESSED, count=guessed, dropped=False)
     found = {

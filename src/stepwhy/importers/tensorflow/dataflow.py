@@ -73,7 +73,7 @@ class Dataflow:
 def _add(builder: TraceBuilder, source: Ints, target: Ints) -> None:
     """Append flows, each pair once, in the order of their readers and of what these read."""
     told = np.flatnonzero((source >= 0) & (source != target))
-    pair = source[told] << 32 | target[told]
+    pair = source[told].astype(np.int64) << 32 | target[told]
     once = told[np.sort(np.unique(pair, return_index=True)[1])]
     kind = np.full(len(once), int(FlowKind.DATA), dtype=np.int8)
     builder.rows_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from stepwhy.trace import NULL
 from stepwhy.trace.model import among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -79,9 +80,9 @@ _CODES = {
     "node": "i",
     "start_ns": "q",
     "dur_ns": "q",
-    "lane": "I",
     "bytes": "q",
     "reads": "i",
+    "recorded": "i",
     **dict.fromkeys(Execution._fields, "q"),
 }
 
@@ -98,7 +99,10 @@ class Entries:
         self.rows: dict[Row, int] = {}
         self.names: dict[str, int] = {}
         self._columns = {name: array(code) for name, code in _CODES.items()}
-        self._inputs = array("i")
+        # Up to the last one that is not 0.
+        self._lanes = array("I")
+        self._lists: dict[tuple[int, ...], int] = {(): 0}
+        self._latest: tuple[tuple[str, ...], int] = (), 0
         for activity in activities:
             self.add(activity)
 
@@ -109,18 +113,28 @@ class Entries:
     def add(self, activity: Activity) -> None:
         """Append one."""
         columns, names = self._columns, self.names
+        if activity.lane:
+            self._lanes.extend(repeat(0, len(self) - len(self._lanes)))
+            self._lanes.append(activity.lane)
         columns["row"].append(self.rows.setdefault(activity.row, len(self.rows)))
         columns["op"].append(names.setdefault(activity.op, len(names)))
         columns["node"].append(names.setdefault(activity.node, len(names)))
         columns["start_ns"].append(activity.start_ns)
         columns["dur_ns"].append(activity.dur_ns)
-        columns["lane"].append(activity.lane)
         columns["bytes"].append(activity.bytes)
-        columns["reads"].append(len(activity.inputs))
-        for tensor in activity.inputs:
-            self._inputs.append(names.setdefault(tensor.partition(":")[0], len(names)))
-        for name, value in zip(Execution._fields, activity.execution or _NOTHING, strict=True):
-            columns[name].append(value)
+        columns["reads"].append(self._list(activity.inputs))
+        if activity.execution is not None and activity.execution != _NOTHING:
+            columns["recorded"].append(len(self) - 1)
+            for name, value in zip(Execution._fields, activity.execution, strict=True):
+                columns[name].append(value)
+
+    def _list(self, inputs: tuple[str, ...]) -> int:
+        """Number of a list of inputs; the runs of one node have the same, one after the other."""
+        if inputs is not self._latest[0]:
+            names = self.names
+            key = tuple(names.setdefault(t.partition(":")[0], len(names)) for t in inputs)
+            self._latest = inputs, self._lists.setdefault(key, len(self._lists))
+        return self._latest[1]
 
     def take(self, column: str) -> Ints:
         """As `[column]`, for the last time: it is not held any more."""
@@ -129,29 +143,47 @@ class Entries:
         return held
 
     def __getitem__(self, column: str) -> Ints:
-        """A column by the name of a field of `Activity` or `Execution`; (entries,).
+        """A column by the name of a field of `Activity`; (entries,).
 
-        'reads' is the number of inputs; 'row', 'op' and 'node' are numbers of `rows` and `names`.
+        'reads' is the number of a list of `inputs`; 'row', 'op' and 'node' are numbers of `rows`
+        and `names`. 'recorded' are the entries of which the executor recorded something, ascending,
+        and a field of `Execution` is what it did; (recorded,) each.
         """
         held = self._columns[column]
         return np.frombuffer(held, dtype=np.dtype(held.typecode))
 
-    @property
-    def inputs(self) -> Ints:
-        """Names of the nodes that all entries read from, one entry after the other; (inputs,)."""
-        return np.frombuffer(self._inputs, dtype=np.dtype(self._inputs.typecode))
+    def inputs(self) -> tuple[Ints, Ints, Ints]:
+        """The different lists of inputs.
 
-    def of_rows(self, values: Iterable[int]) -> Ints:
+        Returns:
+            Names of the nodes that made them, one list after the other; (inputs,). Where in them
+            each list begins, and its length; (lists,) each.
+        """
+        counts = np.fromiter(map(len, self._lists), dtype=np.int32, count=len(self._lists))
+        names = np.fromiter(chain(*self._lists), dtype=np.int32, count=int(counts.sum()))
+        return names, np.cumsum(counts, dtype=np.int32) - counts, counts
+
+    def lanes(self) -> Ints:
+        """Lane of every entry, as it was recorded; (entries,)."""
+        found: Ints = np.zeros(len(self), dtype=np.int64 if self._lanes else np.int32)
+        found[: len(self._lanes)] = self._lanes
+        return found
+
+    def of_rows(self, values: Iterable[int]) -> NDArray[np.int32]:
         """A value of its row for every entry; (entries,).
 
         Args:
             values: One for each of `rows`.
         """
-        return np.fromiter(values, dtype=np.int64, count=len(self.rows))[self["row"]]
+        return np.fromiter(values, dtype=np.int32, count=len(self.rows))[self["row"]]
+
+    def is_on(self, chosen: Callable[[Row], bool]) -> NDArray[np.bool_]:
+        """Whether every entry is on one of the rows of which that holds; (entries,)."""
+        return np.fromiter(map(chosen, self.rows), dtype=bool, count=len(self.rows))[self["row"]]
 
     def is_kind(self, *kinds: RowKind) -> NDArray[np.bool_]:
         """Whether the row of every entry is of one of the kinds; (entries,)."""
-        return self.of_rows(row.kind in kinds for row in self.rows).astype(bool)
+        return self.is_on(lambda row: row.kind in kinds)
 
     def is_transfer(self) -> NDArray[np.bool_]:
         """Whether each is a tensor that arrives from another server process; (entries,)."""
@@ -169,7 +201,7 @@ class Entries:
         found, group = distinct(self["row"], self.is_transfer())
         order = np.argsort(group, kind="stable").astype(np.int32)
         ends = np.cumsum(np.bincount(group, minlength=len(found)))[:-1]
-        lanes = self.take("lane").copy()
+        lanes = self.lanes()
         rows = list(self.rows)
         for (row, _), members in zip(found, np.split(order, ends), strict=True):
             if rows[row].kind is not RowKind.SYNC:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A piece ends with the field that reaches so many bytes.
 _PIECE = 1 << 19
+# What is read brings as much before it into memory, too.
+_AROUND = 1 << 16
 
 
 class ProfilePieces:
@@ -73,7 +75,7 @@ class ProfilePieces:
                 yield profile
             else:
                 yield from self._whole_parts(begin, end)
-            let_go(self._data, begin, end)
+            let_go(self._data, max(begin - _AROUND, 0), end)
 
     def _whole_parts(self, begin: int, end: int) -> Iterator[Any]:
         """What can be read of a piece that is damaged or torn: its entries, one by one."""

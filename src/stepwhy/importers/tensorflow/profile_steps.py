@@ -16,7 +16,7 @@ import numpy as np
 from stepwhy.importers.tensorflow.rows import RowKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
@@ -31,33 +31,36 @@ class Span(NamedTuple):
     name: str
 
 
-def step_spans(entries: Entries, steps: NDArray[np.int64]) -> list[Span]:
+def step_spans(entries: Entries, steps: NDArray[np.int32], numbers: Collection[int]) -> list[Span]:
     """The traced runs of the graph in order of time; none where two of them overlap.
 
     Args:
         entries: The runs of all ops.
-        steps: The number of the step of each; (entries,).
+        steps: Which of the numbers is that of its step; (entries,).
+        numbers: The numbers of the steps.
     """
-    order = np.argsort(steps, kind="stable")
-    numbers, begins = np.unique(steps[order], return_index=True)
-    parts = np.split(order, begins[1:])
+    order = np.argsort(steps, kind="stable").astype(np.int32)
+    ends = np.cumsum(np.bincount(steps, minlength=len(numbers)))
+    parts = np.split(order, ends[:-1])
+    is_op = entries.is_kind(RowKind.OPS)
     spans = sorted(
         span
-        for step, members in zip(numbers.tolist(), parts, strict=True)
-        for span in _spans(step, entries, members)
+        for step, members in zip(numbers, parts, strict=True)
+        for span in _spans(step, entries, members, is_op[members])
     )
     overlap = any(later.start_ns < earlier.end_ns for earlier, later in pairwise(spans))
     return [] if overlap else spans
 
 
-def _spans(step: int, entries: Entries, members: NDArray[np.int64]) -> Iterator[Span]:
+def _spans(
+    step: int, entries: Entries, members: NDArray[np.int32], is_op: NDArray[np.bool_]
+) -> Iterator[Span]:
     """The runs under one number: as many as every op made at least.
 
     Within one run only what is in a loop runs more than once, and what ends the run never is.
     """
     start_ns = entries["start_ns"][members]
     end_ns = start_ns + entries["dur_ns"][members]
-    is_op = entries.is_kind(RowKind.OPS)[members]
     begins = _begins(entries["node"][members][is_op], start_ns[is_op])
     part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
     # Damaged times may be equal, so that nothing is left for the first of two.
