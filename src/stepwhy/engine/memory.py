@@ -20,7 +20,7 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 """Environment variable: set to 1, files are read whatever their size."""
 
 TIMES = {
-    "horovod": 1.1,
+    "horovod": 0.7,
     "memory_timeline": 2.5,
     "nsys": 1.5,
     "store": 15,
@@ -29,7 +29,7 @@ TIMES = {
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
 
-The least that was measured, on files of 40 to 300 MB: what is refused for it would not have worked.
+The least that was measured, on files of 40 to 900 MB: what is refused for it would not have worked.
 """
 
 # The file itself and its columns: what the most frugal importer that needs the whole file takes.
