@@ -21,15 +21,16 @@ ANY_SIZE = "STEPWHY_ANY_SIZE"
 
 TIMES = {
     "horovod": 0.7,
-    "memory_timeline": 2.5,
-    "nsys": 1.5,
-    "store": 15,
-    "tfprof": 1.7,
+    "memory_timeline": 0.7,
+    "nsys": 1.1,
+    "store": 9,
+    "tfprof": 1.2,
     "xplane": 2.5,
 }
 """Peak memory of explaining a trace by its decompressed size, for importers that take most.
 
-The least that was measured, on files of 40 to 900 MB: what is refused for it would not have worked.
+The least that was measured, on files of 18 to 900 MB, of some formats while they are read: what is
+refused for it would not have worked.
 """
 
 # The file itself and its columns: what the most frugal importer that needs the whole file takes.
