@@ -23,7 +23,7 @@ TIMES = {
     "horovod": 0.7,
     "memory_timeline": 0.7,
     "nsys": 1.1,
-    "store": 9,
+    "store": 6,
     "tfprof": 1.2,
     "xplane": 2.5,
 }
