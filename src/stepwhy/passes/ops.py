@@ -84,11 +84,14 @@ class _Code(msgspec.Struct, frozen=True):
         found += np.asarray(self.lowest)
         return found
 
-    def devices(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def devices(self, codes: NDArray[np.int64]) -> NDArray[np.int32]:
         """Devices of operations; (codes,)."""
         _, count, *others = self.sizes
-        places: NDArray[np.int64] = codes // prod(others) % count
-        return places + self.lowest[1]
+        found = np.empty(len(codes), dtype=np.int32)
+        for first in range(0, len(codes), _PIECE):
+            some = slice(first, first + _PIECE)
+            found[some] = codes[some] // prod(others) % count + self.lowest[1]
+        return found
 
 
 class OpTable(msgspec.Struct, frozen=True):
@@ -121,7 +124,7 @@ class OpTable(msgspec.Struct, frozen=True):
         found = [row for group in groups for row in self._largest_on(among(device, group), most)]
         return sorted(found, key=_by_self_time)
 
-    def _devices(self, device: NDArray[np.int64]) -> list[list[int]]:
+    def _devices(self, device: NDArray[np.int32]) -> list[list[int]]:
         """Rows of `devices`, or NULL, that have one name."""
         by_name: dict[str, list[int]] = {}
         for row in distinct(device).tolist():
@@ -190,7 +193,7 @@ class _Part(NamedTuple):
     sums: list[NDArray[np.int64]]
 
 
-_NOTHING = _Part(np.empty(0, dtype=np.int64), [np.empty(0, dtype=np.int64)] * 5)
+_NOTHING = _Part(np.empty(0, dtype=np.int64), [np.broadcast_to(np.int64(0), 0)] * 5)
 
 
 def _united(parts: list[_Part]) -> _Part:
@@ -202,9 +205,16 @@ def _united(parts: list[_Part]) -> _Part:
     parts.clear()
     sums = []
     for _ in range(len(_NOTHING.sums)):
-        column = np.concatenate([own.pop(0) for own in columns])
-        sums.append(sums_of(column, group, len(codes)))
+        own = [column.pop(0) for column in columns]
+        known = any(column.strides != (0,) for column in own)
+        added = sums_of(np.concatenate(own), group, len(codes)) if known else _zeros(len(codes))
+        sums.append(added)
     return _Part(codes, sums)
+
+
+def _zeros(count: int) -> NDArray[np.int64]:
+    """Zeros without memory; (count,)."""
+    return np.broadcast_to(np.int64(0), count)
 
 
 def _codes(
@@ -229,12 +239,17 @@ def _sums(
     """Count, total, self, bytes and number of known sizes per group; (groups,) each."""
     sizes = trace.slices.bytes[rows]
     known = np.flatnonzero(sizes != NULL)
+    sized = [_zeros(groups)] * 2
+    if len(known):
+        sized = [
+            sums_of(sizes[known], group[known], groups),
+            np.bincount(group[known], minlength=groups),
+        ]
     return [
         np.bincount(group, minlength=groups),
         sums_of(trace.slices.dur_ns[rows], group, groups),
         sums_of(nesting.self_ns[rows], group, groups),
-        sums_of(sizes[known], group[known], groups),
-        np.bincount(group[known], minlength=groups),
+        *sized,
     ]
 
 
