@@ -22,6 +22,8 @@ from stepwhy.passes.sampled_memory import sampled_memory
 from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
@@ -31,6 +33,8 @@ CAPACITY = "memory capacity"
 _MOST_USES = 8
 _MOST_HOLDERS = 10
 _MOST_POINTS = 200
+# Rows of which Python objects are made at a time.
+_PIECE = 1 << 16
 # A growing batch needs room for fragments, and for the libraries' own work space.
 _USABLE = 0.9
 # Growth is a difference of levels at the beginnings of steps; two of them may differ by chance.
@@ -56,14 +60,14 @@ class _Span(msgspec.Struct, frozen=True):
 
     Args:
         start_ns, end_ns: From when to when.
-        rows: Rows of `allocations` in it.
+        rows: Rows of `allocations` in it, ascending.
         levels: Bytes handed out after each row, beyond what was handed out at its beginning.
         base: What was handed out then; None where the allocator does not tell.
     """
 
     start_ns: int
     end_ns: int
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int32]
     levels: NDArray[np.int64]
     base: int | None
 
@@ -85,8 +89,9 @@ class _Pool:
         self._facts, self._name = facts, name
         self._owners = Owners(facts)
         self._table = facts.trace.allocations
-        self._rows = np.flatnonzero(self._table.pool == name)
-        self._changes = np.cumsum(self._table.change[self._rows])
+        self._rows = np.flatnonzero(self._table.pool == name).astype(np.int32)
+        self._times = _taken(self._table.time_ns, self._rows)
+        self._changes = np.cumsum(_taken(self._table.change, self._rows))
 
     def use(self) -> MemoryUse | None:
         """What is known of it; None where no step saw anything of it."""
@@ -108,7 +113,7 @@ class _Pool:
             peak_ns=int(self._table.time_ns[top.rows[at]]) - top.start_ns,
             peak_phase=phase,
             peak_name=owner,
-            reserved_bytes=_largest(self._table.reserved[self._rows]),
+            reserved_bytes=_largest(_taken(self._table.reserved, self._rows)),
             capacity_bytes=capacity,
             growth_bytes=_growth(spans),
             holders=tuple(holders[:_MOST_HOLDERS]),
@@ -121,8 +126,7 @@ class _Pool:
         """Starts and ends of the steady steps; of all there is where no steps are known."""
         steps = self._facts.steps
         if steps.source == "whole-trace" or not self._facts.steady_count:
-            times = self._table.time_ns[self._rows]
-            first, last = int(times[0]), int(times[-1]) + 1
+            first, last = int(self._times[0]), int(self._times[-1]) + 1
             if not len(self._facts.trace.slices):
                 return [first], [last]
             start, end = self._facts.span
@@ -135,24 +139,24 @@ class _Pool:
         return is_step or self._facts.steps.source != "whole-trace"
 
     def _span(self, start_ns: int, end_ns: int) -> _Span:
-        a, b = np.searchsorted(self._table.time_ns[self._rows], (start_ns, end_ns))
+        a, b = np.searchsorted(self._times, (start_ns, end_ns))
         rows = self._rows[a:b]
-        levels = self._changes[a:b] - (self._changes[a - 1] if a else 0)
-        totals = self._table.total[rows]
-        known = totals != NULL
+        levels = self._changes[a:b] - self._changes[a - 1] if a else self._changes[:b]
+        totals = _taken(self._table.total, rows)
+        told = int((totals != NULL).argmax()) if len(totals) else 0
         # The first one: later ones also hold what allocators take for blocks that are not told.
-        base = int((totals - levels)[known][0]) if known.any() else None
+        is_told = len(totals) > 0 and totals[told] != NULL
+        base = int(totals[told] - levels[told]) if is_told else None
         # Below zero it does not count all that it hands out, small blocks for example.
         return _Span(start_ns, end_ns, rows, levels, base if base is None or base >= 0 else None)
 
     def _holders(self, span: _Span, at: int) -> list[MemoryHolder]:
         """What was allocated in the span and not freed until its peak, largest first."""
         living: dict[int, int] = {}
-        for row in span.rows[: at + 1].tolist():
-            block = int(self._table.block[row])
-            if self._table.change[row] < 0:
+        for row, block, change in self._changed(span.rows[: at + 1]):
+            if change < 0:
                 living.pop(block, None)
-            elif block != NULL and self._table.change[row] > 0:
+            elif block != NULL and change > 0:
                 living[block] = row
         sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
         for row in living.values():
@@ -162,16 +166,30 @@ class _Pool:
         holders = [MemoryHolder(*owner, *entry) for owner, entry in sums.items()]
         return sorted(holders, key=lambda h: (-h.bytes, h.name))
 
+    def _changed(self, rows: NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
+        """Rows, their blocks, and by how much these change what is handed out."""
+        for first in range(0, len(rows), _PIECE):
+            some = rows[first : first + _PIECE]
+            columns = (some, self._table.block[some], self._table.change[some])
+            yield from zip(*(column.tolist() for column in columns), strict=True)
+
     def _series(self, span: _Span) -> tuple[tuple[int, int], ...]:
         """The level over time; of many changes the highest of each stretch."""
-        times = self._table.time_ns[span.rows] - span.start_ns
-        levels = np.maximum(span.levels + (span.base or 0), 0)
-        bounds = list(range(len(times) + 1))
-        if len(times) > _MOST_POINTS:
+        times = _taken(self._table.time_ns, span.rows)
+        base = span.base or 0
+        if len(times) <= _MOST_POINTS:
+            bounds = list(range(len(times) + 1))
+        else:
             edges = np.linspace(0, span.end_ns - span.start_ns, _MOST_POINTS + 1)[1:-1]
-            bounds = [0, *np.searchsorted(times, edges).tolist(), len(times)]
-        highest = [a + int(levels[a:b].argmax()) for a, b in pairwise(bounds) if b > a]
-        return ((0, span.base or 0), *((int(times[i]), int(levels[i])) for i in highest))
+            inner = np.searchsorted(times, np.ceil(edges).astype(np.int64) + span.start_ns)
+            bounds = [0, *inner.tolist(), len(times)]
+        points = [(0, base)]
+        for a, b in pairwise(bounds):
+            if b > a:
+                levels = np.maximum(span.levels[a:b] + base, 0)
+                highest = int(levels.argmax())
+                points.append((int(times[a + highest]) - span.start_ns, int(levels[highest])))
+        return tuple(points)
 
     def _capacity(self) -> int | None:
         """Memory of the device, where the trace tells it and there is one device only."""
@@ -184,6 +202,13 @@ class _Pool:
             return None
         trains = bool((self._facts.phases == Phase.BACKWARD).any())
         return batch_room(span.base, span.peak - span.base, capacity, trains=trains)
+
+
+def _taken(column: NDArray[np.int64], rows: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Some rows of a column, ascending; without a copy where they follow one another."""
+    if not len(rows) or int(rows[-1]) - int(rows[0]) >= len(rows):
+        return column[rows]
+    return column[int(rows[0]) : int(rows[-1]) + 1]
 
 
 def _capacity_of_devices(trace: Trace) -> int | None:

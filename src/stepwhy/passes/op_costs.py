@@ -12,11 +12,14 @@ import msgspec
 import numpy as np
 
 from stepwhy.passes.call_tree import NO_PARENT
+from stepwhy.passes.grouping import by_code
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.nesting import inherit
 from stepwhy.trace import NULL, FlowKind, Kind, Role, among
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
@@ -36,6 +39,8 @@ _FIRST_BYTES = MEASURES.index("output_bytes")
 # Present on every device, part of no program.
 _BOOKKEEPING = frozenset({"_SOURCE", "_SINK"})
 _MODULE = "nn.Module: "
+# Flows that are looked at at a time.
+_PIECE = 1 << 16
 
 
 class OpCost(msgspec.Struct, frozen=True):
@@ -154,13 +159,25 @@ def reads_of(facts: Facts) -> dict[str, list[str]]:
     """
     trace, flows = facts.trace, facts.trace.flows
     reads: dict[str, dict[str, None]] = {}
-    is_data = flows.kind == FlowKind.DATA
     scope = trace.slices.scope
-    sources, targets = scope[flows.source[is_data]], scope[flows.target[is_data]]
-    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
-        if NULL not in {source, target}:
-            reads.setdefault(trace.string(target), {})[trace.string(source)] = None
+    for first in range(0, len(flows), _PIECE):
+        some = slice(first, first + _PIECE)
+        is_data = flows.kind[some] == FlowKind.DATA
+        sources, targets = (scope[rows[some][is_data]] for rows in (flows.source, flows.target))
+        for source, target in _distinct_pairs(sources, targets):
+            if NULL not in {source, target}:
+                reads.setdefault(trace.string(target), {})[trace.string(source)] = None
     return {node: list(inputs) for node, inputs in reads.items()}
+
+
+def _distinct_pairs(
+    first: NDArray[np.int32], second: NDArray[np.int32]
+) -> Iterator[tuple[int, int]]:
+    """Different pairs of strings, in the order of their first sight: every step repeats them."""
+    codes = (first.astype(np.int64) << 32) + second
+    order, begins = by_code(codes)
+    places = np.sort(order[begins])
+    yield from zip(first[places].tolist(), second[places].tolist(), strict=True)
 
 
 class _Places:
