@@ -119,10 +119,12 @@ def _ops(facts: Facts) -> dict[str, str]:
     trace, slices = facts.trace, facts.trace.slices
     rows = facts.in_steady(np.flatnonzero(slices.scope != NULL))
     on_stream = trace.tracks.role[slices.track[rows]] == Role.STREAM
+    names = np.full(len(trace.strings), NULL, dtype=np.int32)
     # What runs on a stream may be a kernel or a copy on behalf of the operation: it goes first.
-    ordered = np.concatenate([rows[on_stream], rows[~on_stream]])
-    pairs = dict(zip(slices.scope[ordered].tolist(), slices.name[ordered].tolist(), strict=True))
-    return {trace.string(scope): trace.string(name) for scope, name in pairs.items()}
+    for some in (rows[on_stream], rows[~on_stream]):
+        names[slices.scope[some]] = slices.name[some]  # of several the last one counts
+    scopes = np.flatnonzero(names != NULL).tolist()
+    return {trace.string(scope): trace.string(int(names[scope])) for scope in scopes}
 
 
 def drawn_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:

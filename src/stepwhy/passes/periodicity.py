@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.trace import Kind, Phase, Role, among
 
 if TYPE_CHECKING:
@@ -201,12 +202,14 @@ def _from_starts(
 
 def _outermost(rows: NDArray[np.int64], nesting: Nesting) -> NDArray[np.int64]:
     """Those of the rows that lie in no other of them."""
-    chosen = set(rows.tolist())
-    kept = []
-    for row in rows.tolist():
-        above = int(nesting.parent[row])
-        while above >= 0 and above not in chosen:
-            above = int(nesting.parent[above])
-        if above < 0:
-            kept.append(row)
-    return np.asarray(kept, dtype=np.int64)
+    chosen = np.zeros(len(nesting.parent), dtype=bool)
+    chosen[rows] = True
+    above = nesting.parent[rows]
+    climbing = np.flatnonzero(above != NO_PARENT)
+    climbing = climbing[~chosen[above[climbing]]]
+    while len(climbing):
+        above[climbing] = nesting.parent[above[climbing]]
+        climbing = climbing[above[climbing] != NO_PARENT]
+        climbing = climbing[~chosen[above[climbing]]]
+    outermost: NDArray[np.int64] = rows[above == NO_PARENT]
+    return outermost
