@@ -1,11 +1,13 @@
 """Interval algebra against boolean arrays."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwhy.passes import intervals as module
 from stepwhy.passes.intervals import Intervals, first_of
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -51,9 +53,10 @@ def test_set_operations(a, b):
 
 
 @FEW
-@given(st.lists(spans, min_size=1, max_size=4))
-def test_every_moment_belongs_to_the_first_set_that_holds_it(several):
-    parts = first_of([intervals(pairs) for pairs in several])
+@given(st.lists(spans, min_size=1, max_size=4), st.sampled_from([1, 2, 1 << 15]))
+def test_every_moment_belongs_to_the_first_set_that_holds_it(several, piece):
+    with patch.object(module, "_PIECE", piece):
+        parts = first_of([intervals(pairs) for pairs in several])
     taken = np.zeros(SPAN, dtype=bool)
     for pairs, part in zip(several, parts, strict=True):
         assert_canonical(part)

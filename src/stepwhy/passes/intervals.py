@@ -6,6 +6,7 @@ sorted edges in NumPy takes milliseconds for a million slices.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -141,11 +142,45 @@ class Intervals(msgspec.Struct, frozen=True):
 def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     """Of each set the time that lies in none before it: disjoint sets with the same union.
 
-    One sweep over the edges of all sets, for some share of which time changes hands.
-
     Args:
         sets: 1 to 16 sets.
     """
+    longest = max(sets, key=len)
+    if len(longest) <= _PIECE:
+        return _first_of(sets)
+    cuts = longest.starts[_PIECE::_PIECE].tolist()
+    bounds = pairwise([None, *cuts, None])
+    pieces = [_first_of([_between(one, *some) for one in sets]) for some in bounds]
+    return [_in_turn(parts) for parts in zip(*pieces, strict=True)]
+
+
+# Intervals of a set that are swept over at a time: their edges fit into a processor's cache.
+_PIECE = 1 << 15
+
+
+def _between(one: Intervals, begin: int | None, end: int | None) -> Intervals:
+    """The part of a set between two times; None: however early or late."""
+    first = 0 if begin is None else int(np.searchsorted(one.ends, begin, side="right"))
+    last = len(one) if end is None else int(np.searchsorted(one.starts, end))
+    starts, ends = one.starts[first:last], one.ends[first:last]
+    return Intervals(
+        starts if begin is None else np.maximum(starts, begin),
+        ends if end is None else np.minimum(ends, end),
+    )
+
+
+def _in_turn(parts: Sequence[Intervals]) -> Intervals:
+    """Sets one behind another as one; what goes on across their bounds is one interval."""
+    starts = np.concatenate([part.starts for part in parts])
+    ends = np.concatenate([part.ends for part in parts])
+    apart = starts[1:] > ends[:-1]
+    if apart.all():
+        return Intervals(starts, ends)
+    return Intervals(starts[np.append(True, apart)], ends[np.append(apart, True)])
+
+
+def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
+    """As `first_of`, in one sweep over the edges of all sets, many of which come together."""
     edges = np.concatenate([_edges(one) for one in sets])
     order = np.argsort(edges, kind="stable")
     edges = edges[order]
