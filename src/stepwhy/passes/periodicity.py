@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.passes.call_tree import NO_PARENT
+from stepwhy.passes.nesting import climb
 from stepwhy.trace import Kind, Phase, Role, among
 
 if TYPE_CHECKING:
@@ -204,12 +205,8 @@ def _outermost(rows: NDArray[np.int64], nesting: Nesting) -> NDArray[np.int64]:
     """Those of the rows that lie in no other of them."""
     chosen = np.zeros(len(nesting.parent), dtype=bool)
     chosen[rows] = True
-    above = nesting.parent[rows]
-    climbing = np.flatnonzero(above != NO_PARENT)
-    climbing = climbing[~chosen[above[climbing]]]
-    while len(climbing):
-        above[climbing] = nesting.parent[above[climbing]]
-        climbing = climbing[above[climbing] != NO_PARENT]
-        climbing = climbing[~chosen[above[climbing]]]
-    outermost: NDArray[np.int64] = rows[above == NO_PARENT]
+    around = nesting.parent[rows]
+    hung = np.flatnonzero(around != NO_PARENT)
+    around[hung] = climb(nesting, around[hung].astype(np.int64), chosen)
+    outermost: NDArray[np.int64] = rows[around == NO_PARENT]
     return outermost
