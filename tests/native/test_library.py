@@ -100,6 +100,15 @@ def test_where_the_library_may_not_be_run_the_object_is_loaded(empty_cache, an_o
     assert library.kernel("scan_records") is not None
 
 
+def test_a_damaged_file_is_made_again(empty_cache, monkeypatch, an_object):
+    empty_cache.mkdir()
+    store.library_file().write_bytes(b"torn")
+    monkeypatch.setattr(code, "linker", lambda: None)
+    monkeypatch.setattr(code, "emitted", lambda **_: an_object)
+    assert build.main([]) == 0
+    assert library.kernel("scan_records") is not None
+
+
 @pytest.mark.skipif(code.linker() is None, reason="needs a linker")
 def test_where_there_is_a_linker_the_compiler_is_not_loaded(kernels):
     assert kernels("scan_records")

@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     """Compile what is missing, or try out what was compiled; the exit status."""
     if _VERIFY in arguments:
         return _verify(Path(arguments[-1]))
-    is_there = any(path.exists() for path in store.files())
+    is_there = _loads()
     if "--claimed" not in arguments and (is_there or not store.claim()):
         return int(not is_there)
     try:
@@ -55,6 +55,13 @@ def _put(compiled: bytes, path: Path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def _loads() -> bool:
+    """Whether there is a file that can be used; a damaged one is made again."""
+    from stepwhy.native.library import loaded  # noqa: PLC0415
+
+    return bool(loaded())
 
 
 def _verify(path: Path) -> int:

@@ -82,9 +82,12 @@ def _can_compile() -> bool:
 
 @cache
 def _addresses() -> dict[str, int]:
-    """Addresses of all kernels, {} where they cannot be loaded."""
-    if not store.enabled():
-        return {}
+    """Addresses of all kernels, {} where they cannot be loaded, or are not wanted."""
+    return loaded() if store.enabled() else {}
+
+
+def loaded() -> dict[str, int]:
+    """Addresses of the kernels in the user's cache, {} where none can be loaded."""
     with suppress(ImportError, OSError):  # no folder, or a processor that nobody can name
         for path in store.files():
             with suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
