@@ -98,7 +98,8 @@ def _nest_by(kernel: Kernel, trace: Trace) -> Nesting:
     columns = (starts, durations, tracks, is_called, last, parent, ends)
     fields = [len(slices), *(column.ctypes.data for column in columns)]
     cut = _NO_ROWS
-    if kernel(np.array(fields, dtype=np.int64).ctypes.data):
+    control = np.array(fields, dtype=np.int64)  # must outlive the call
+    if kernel(control.ctypes.data):
         cut = np.flatnonzero(ends != starts + durations)
     return Nesting(slices, parent, cut, ends[cut])
 
@@ -211,7 +212,8 @@ def _innermost_by(
         arrays = (*columns, *cuts, states, *found)
         # The fields of the kernel, in its order.
         fields = [len(chosen), len(cuts[0]), tracks, count, 0, *(a.ctypes.data for a in arrays)]
-        count = kernel(np.array(fields, dtype=np.int64).ctypes.data)
+        control = np.array(fields, dtype=np.int64)  # must outlive the call
+        count = kernel(control.ctypes.data)
     return found[0], found[1]
 
 
