@@ -11,7 +11,7 @@ from tests.importers.xplane_samples import block, number, varint
 
 from stepwhy.importers.tensorflow.messages import message_class
 from stepwhy.importers.xplane import compiled
-from stepwhy.importers.xplane.events import MISSING, alike, ranked
+from stepwhy.importers.xplane.groups import MISSING, alike, ranked
 from stepwhy.importers.xplane.layout import DamagedError, inside, parts, read_layout
 from stepwhy.importers.xplane.nesting import enclosing, nearest
 from stepwhy.importers.xplane.scan import INT, REFERENCE, TEXT, scan_events

@@ -15,7 +15,8 @@ from tests.importers.xplane_samples import block, number, varint
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.source import Source
 from stepwhy.importers.xplane import compiled, layout, planes, sweep
-from stepwhy.importers.xplane.events import MISSING
+from stepwhy.importers.xplane.events import missing_id
+from stepwhy.importers.xplane.groups import MISSING
 from stepwhy.importers.xplane.planes import read_space
 from stepwhy.importers.xplane.sweep import Sweeper
 from stepwhy.importers.xplane.tables import IdTable
@@ -24,7 +25,7 @@ from stepwhy.trace import Health
 
 SMALL = st.integers(0, 9)
 NUMBERS = SMALL | st.sampled_from([-1, 300, 2**31, 2**62, 2**63 - 1, -(2**63)])
-STATS = ("id", "tf_op", "step_num", "unwanted", "memcpy_details")
+STATS = ("id", "tf_op", "step_num", "unwanted", "memcpy_details", "correlation_id")
 PICOSECONDS = st.integers(0, 10**7) | NUMBERS
 
 REFERENCE = st.builds(lambda key, to: number(1, key) + number(7, to), SMALL, SMALL)
@@ -66,10 +67,12 @@ def names(field, entries):
     )
 
 
+# A call of a pipeline: ids are read where there is one.
+CALL = "InstantiatedCapturedFunction::Run"
 SHARED = {3: ("kernel", block(5, number(1, 2), number(7, 1)), block(5, number(1, 1), number(4, 5)))}
-METADATA = names(4, {1: ("a",), 2: ("b",), **SHARED, 2**40: ("far",), 8: ("",)}) + names(
-    5, {key: (name,) for key, name in enumerate(STATS, start=1)}
-)
+METADATA = names(
+    4, {1: ("a",), 2: ("b",), 5: (CALL,), **SHARED, 2**40: ("far",), 8: ("",)}
+) + names(5, {key: (name,) for key, name in enumerate(STATS, start=1)})
 PLANES = st.lists(st.lists(EVENT, max_size=6), max_size=3).map(
     lambda lines: block(
         1, block(2, b"/host:CPU"), *(line(k, events) for k, events in enumerate(lines)), METADATA
@@ -100,9 +103,12 @@ def times(events):
 
 def statistics(events, texts):
     """By statistic; those that no event has are left out."""
-    found = {name: column.tolist() for name, column in events.numbers.items()}
-    named = {name: [texts[c] for c in column.tolist()] for name, column in events.texts.items()}
-    empty = (MISSING, "")
+    labels = events.labels
+    found = {n: column[events.label].tolist() for n, column in labels.numbers.items()}
+    found |= {f"{name} of each": column.tolist() for name, column in events.ids.items()}
+    of_labels = {n: [texts[c] for c in column.tolist()] for n, column in labels.texts.items()}
+    named = {n: [column[c] for c in events.label] for n, column in of_labels.items()}
+    empty = (MISSING, missing_id("correlation_id"), "")
     return {
         key: values
         for key, values in [*found.items(), *((f"{n} as text", v) for n, v in named.items())]

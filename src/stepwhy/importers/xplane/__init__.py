@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.tensorflow.wire import dig
 from stepwhy.importers.xplane.devices import add_device, device_name, steps_of
-from stepwhy.importers.xplane.events import Events, alike
+from stepwhy.importers.xplane.events import Events
 from stepwhy.importers.xplane.host import HostReader
 from stepwhy.importers.xplane.planes import merge, read_space
 from stepwhy.importers.xplane.run import count_missing, meta_of, session_of
@@ -148,7 +148,6 @@ def _leave_out(builder: TraceBuilder, planes: Sequence[Plane]) -> None:
 def _add_steps(table: SliceTable, events: Events, space: Space) -> None:
     """Steps as a TPU marks them, where the host marked none; all TPUs of a host share them."""
     track = table.builder.track(Role.HOST_THREAD, "steps of the device")
-    first, group = alike(events.name)
-    names = [space.texts[code] for code in events.name[first].tolist()]
-    table.add(events, [Look(track, Kind.STEP, f"step {name}") for name in names], group)
+    names = [space.texts[code] for code in events.labels.name.tolist()]
+    table.add(events, [Look(track, Kind.STEP, f"step {name}") for name in names])
     table.builder.health.events_read += len(events)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.importers.tensorflow.ops import phase_of
-from stepwhy.importers.xplane.events import MISSING, alike, distinct
+from stepwhy.importers.xplane.groups import MISSING, alike, distinct
 from stepwhy.importers.xplane.names import (
     async_hlo_kind,
     copy_details,
@@ -25,7 +25,7 @@ from stepwhy.trace import DeviceKind, Kind, Phase, Role
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.xplane.events import Events, Line
+    from stepwhy.importers.xplane.events import Events, Labels, Line
     from stepwhy.importers.xplane.planes import Plane, Space
     from stepwhy.importers.xplane.table import SliceTable
 
@@ -69,15 +69,16 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
         Whether the device ran a kernel.
     """
     chosen = _chosen(plane)
-    events = plane.events.take(chosen[plane.events.line])
+    events = plane.events.labelled(chosen[plane.events.labels.line])
     _count_others(table, plane, chosen)
-    details = [events.texts[stat] for stat in _DETAILS if stat in events.texts]
+    labels = events.labels
+    details = [labels.texts[stat] for stat in _DETAILS if stat in labels.texts]
     if space.programs:
-        details += [events.text("hlo_op"), events.number("program_id")]
-    first, group = alike(events.line, events.name, *details)
-    reader = _Reader(table, plane, events.take(first), space)
+        details += [labels.text("hlo_op"), labels.number("program_id")]
+    first, group = alike(labels.line, labels.name, *details)
+    reader = _Reader(table, plane, labels.take(first), space)
     looks = [reader.look(row) for row in range(len(first))]
-    table.add(events, looks, group)
+    table.add(events, [looks[place] for place in group.tolist()])
     return any(look.kind is Kind.KERNEL for look in looks)
 
 
@@ -85,12 +86,12 @@ def steps_of(plane: Plane) -> Events:
     """The steps that a TPU itself marks, empty for other devices."""
     is_tpu = plane.name.startswith("/device:TPU:")
     marks = np.array([is_tpu and line.name == _STEPS for line in plane.lines], dtype=np.bool_)
-    return plane.events.take(marks[plane.events.line])
+    return plane.events.labelled(marks[plane.events.labels.line])
 
 
 def _chosen(plane: Plane) -> NDArray[np.bool_]:
     """Which lines count; the others repeat them."""
-    used = {plane.lines[place].name for place in distinct(plane.events.line).tolist()}
+    used = {plane.lines[place].name for place in distinct(plane.events.labels.line).tolist()}
     chosen = {name for name in used if _STREAM.match(name)}
     chosen = chosen or used.intersection(_INSTRUCTIONS) or used.intersection(_MODULES)
     return np.array([line.name in chosen for line in plane.lines], dtype=np.bool_)
@@ -100,19 +101,19 @@ def _count_others(table: SliceTable, plane: Plane, chosen: NDArray[np.bool_]) ->
     derived = np.array(
         [bool(_DERIVED.fullmatch(line.name)) for line in plane.lines], dtype=np.bool_
     )
-    health, line = table.builder.health, plane.events.line
+    health, labels, counts = table.builder.health, plane.events.labels, plane.events.counts()
     health.count(
         "derived-row",
         "info",
         "Rows that repeat, by step, module, op or name scope, what the device rows show.",
-        count=int((derived & ~chosen)[line].sum()),
+        count=int(counts[(derived & ~chosen)[labels.line]].sum()),
         dropped=True,
     )
     health.count(
         "other-row",
         "info",
         "Rows of a device that show neither what it ran nor its copies: flags, counters, marks.",
-        count=int((~derived & ~chosen)[line].sum()),
+        count=int(counts[(~derived & ~chosen)[labels.line]].sum()),
         dropped=True,
     )
 
@@ -123,20 +124,20 @@ class _Reader:
     Args:
         table: Takes device and tracks.
         plane: The device.
-        events: Those of its activities that are to be told.
+        labels: Of those of its activities that are to be told.
         space: The file that it is part of.
     """
 
-    def __init__(self, table: SliceTable, plane: Plane, events: Events, space: Space) -> None:
+    def __init__(self, table: SliceTable, plane: Plane, labels: Labels, space: Space) -> None:
         self._builder = table.builder
         self._plane = plane
         texts = space.texts
-        self._line = events.line.tolist()
-        self._names = [texts[code] for code in events.name.tolist()]
+        self._line = labels.line.tolist()
+        self._names = [texts[code] for code in labels.name.tolist()]
         self._texts = {
-            stat: [texts[code] for code in column.tolist()] for stat, column in events.texts.items()
+            stat: [texts[code] for code in column.tolist()] for stat, column in labels.texts.items()
         }
-        self._program = events.numbers.get("program_id")
+        self._program = labels.numbers.get("program_id")
         self._programs = space.programs
         # What is known of lines, by row.
         self._lines: list[tuple[int, bool, bool] | None] = [None] * len(plane.lines)

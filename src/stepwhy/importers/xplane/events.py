@@ -1,4 +1,9 @@
-"""Events as columns: what the readers of planes work on."""
+"""Events as columns: what the readers of planes work on.
+
+Most events of a profile are alike but for their times. What they say of themselves is held once
+for all that say the same, their label, and of each event no more than its label, its times and the
+numbers that no other one has.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +12,32 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.importers.xplane import compiled
+from stepwhy.importers.xplane.groups import MISSING, alike
+from stepwhy.trace import NULL
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Ints = NDArray[np.signedinteger[Any]]
+    Bools = NDArray[np.bool_]
 
-MISSING = np.iinfo(np.int64).min
-"""Stands for a number that an event does not carry."""
+CORRELATION = "correlation_id"
+IDS = frozenset({CORRELATION, "id", "_c", "_p"})
+"""Statistics that tell one event from others like it."""
 
-# Codes below this can be combined with rows of any file without leaving the range of the integers.
-_LARGEST_CODE = 1 << 31
-# A table of this many times the rows still fits where sorting them would take longer.
-_DENSE = 4
-_SMALL = 1024  # rows of a table that fits whatever the rows are
-# Kernels number rows with 32 bits; the first table of groups has room for so many.
-_MOST_ROWS = 1 << 31
-_FIRST_GROUPS = 1 << 12
+# Events that are looked at at a time.
+_PIECE = 1 << 16
+
+
+def missing_id(stat: str) -> np.signedinteger[Any]:
+    """Stands for the number of a statistic of `IDS` that an event does not carry.
+
+    Correlation ids are positive, and seldom need more than 32 bits.
+    """
+    return np.int32(NULL) if stat == CORRELATION else np.int64(MISSING)
 
 
 class Texts:
@@ -47,6 +58,10 @@ class Texts:
         """The text of a code."""
         return self._texts[code]
 
+    def __iter__(self) -> Iterator[str]:
+        """All texts in the order of their codes."""
+        return iter(self._texts)
+
 
 class Line(msgspec.Struct, frozen=True):
     """A thread or stream."""
@@ -55,39 +70,31 @@ class Line(msgspec.Struct, frozen=True):
     name: str
 
 
-class Events(msgspec.Struct, eq=False):
-    """Events of some lines, in the order of the lines and of the file; all columns equally long.
+class Labels(msgspec.Struct, eq=False):
+    """What events say of themselves, beside their times and `IDS`; all columns equally long.
+
+    Two of them may be the same.
 
     Args:
         line: Row of `lines` of whoever holds the events.
         name: Code of the name.
-        start_ns: On the clock of the profiling session.
-        dur_ns: Never negative.
-        numbers: By statistic, with `MISSING` where an event has none.
+        numbers: By statistic, with `MISSING` where an event has none; of `IDS`, 1 for any number.
         texts: By statistic, codes.
     """
 
     line: Ints
     name: Ints
-    start_ns: Ints
-    dur_ns: Ints
     numbers: dict[str, Ints] = msgspec.field(default_factory=dict)
     texts: dict[str, Ints] = msgspec.field(default_factory=dict)
 
-    @classmethod
-    def empty(cls) -> Events:
-        """None at all."""
-        none = np.empty(0, dtype=np.int64)
-        return cls(none, none, none, none)
-
     def __len__(self) -> int:
         """How many."""
-        return len(self.line)
+        return len(self.name)
 
     @property
-    def end_ns(self) -> Ints:
-        """The ends."""
-        return self.start_ns + self.dur_ns
+    def columns(self) -> list[Ints]:
+        """All columns."""
+        return [self.name, self.line, *self.numbers.values(), *self.texts.values()]
 
     def number(self, stat: str) -> Ints:
         """A statistic as numbers."""
@@ -99,18 +106,102 @@ class Events(msgspec.Struct, eq=False):
         found = self.texts.get(stat)
         return np.zeros(len(self), dtype=np.int32) if found is None else found
 
-    def take(self, rows: Ints | NDArray[np.bool_]) -> Events:
-        """Some of them; the events themselves where that is all."""
-        if rows.dtype == np.bool_ and rows.all():
-            return self
-        return Events(
+    def take(self, rows: Ints | Bools) -> Labels:
+        """Some of them."""
+        return Labels(
             self.line[rows],
             self.name[rows],
-            self.start_ns[rows],
-            self.dur_ns[rows],
             {stat: column[rows] for stat, column in self.numbers.items()},
             {stat: column[rows] for stat, column in self.texts.items()},
         )
+
+
+class Events(msgspec.Struct, eq=False):
+    """Events of some lines, in the order of the lines and of the file; all columns equally long.
+
+    Args:
+        labels: What they say of themselves; each is that of an event.
+        label: Row of `labels`.
+        start_ns: On the clock of the profiling session.
+        dur_ns: Never negative.
+        ids: By statistic of `IDS`, with `missing_id` where an event has none.
+    """
+
+    labels: Labels
+    label: Ints
+    start_ns: Ints
+    dur_ns: Ints
+    ids: dict[str, Ints] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> Events:
+        """None at all."""
+        few, none = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+        return cls(Labels(few, few), few, none, none)
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.label)
+
+    @property
+    def line(self) -> Ints:
+        """Of every event."""
+        return taken(self.labels.line, self.label)
+
+    @property
+    def name(self) -> Ints:
+        """Of every event."""
+        return taken(self.labels.name, self.label)
+
+    def id(self, stat: str) -> Ints:
+        """A statistic of `IDS`."""
+        found = self.ids.get(stat)
+        return np.full(len(self), missing_id(stat)) if found is None else found
+
+    def counts(self) -> Ints:
+        """How many events have each label; (labels,)."""
+        found = np.zeros(len(self.labels), dtype=np.int64)
+        for first in range(0, len(self), _PIECE):
+            found += np.bincount(self.label[first : first + _PIECE], minlength=len(found))
+        return found
+
+    def labelled(self, chosen: Bools) -> Events:
+        """Those with some labels."""
+        found = Events(self.labels, self.label, self.start_ns, self.dur_ns, dict(self.ids))
+        found.keep(chosen)
+        return found
+
+    def keep(self, chosen: Bools) -> None:
+        """Leave out all but those with some labels."""
+        if chosen.all():
+            return
+        self.reorder(np.flatnonzero(taken(chosen, self.label)))
+        self.labels = self.labels.take(chosen)
+        self.label = taken(np.cumsum(chosen, dtype=np.int32) - np.int32(1), self.label)
+
+    def reorder(self, rows: Ints) -> None:
+        """Put events into another order, or leave some out; no column but one is held twice."""
+        for name in ("label", "start_ns", "dur_ns"):
+            setattr(self, name, taken(getattr(self, name), rows))
+        for stat, column in self.ids.items():
+            self.ids[stat] = taken(column, rows)
+
+    def tell_apart(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
+        """Give events of one label several labels where they differ in other columns.
+
+        Args:
+            columns: Of every event.
+
+        Returns:
+            Which label each one was before; the other columns by label.
+        """
+        if not any(column.any() for column in columns):
+            none = [np.zeros(len(self.labels), dtype=column.dtype) for column in columns]
+            return np.arange(len(self.labels)), list(none)
+        first, label = alike(self.label, *columns)
+        before = self.label[first]
+        self.labels, self.label = self.labels.take(before), label
+        return before, [column[first] for column in columns]
 
 
 def joined(parts: Sequence[Events]) -> Events:
@@ -121,125 +212,51 @@ def joined(parts: Sequence[Events]) -> Events:
     if len(parts) < 2:
         return parts[0] if parts else Events.empty()
     lengths = [len(part) for part in parts]
-    numbers = [part.numbers for part in parts]
-    texts = [part.texts for part in parts]
+    labels = [part.labels for part in parts]
+    before = np.cumsum([0, *map(len, labels)])
+    for part, count in zip(parts, before.tolist(), strict=False):
+        part.label = part.label + np.int32(count)
     return Events(
-        _drained(parts, "line"),
-        _drained(parts, "name"),
+        joined_labels(labels),
+        _drained(parts, "label"),
         _drained(parts, "start_ns"),
         _drained(parts, "dur_ns"),
-        _joined_stats(numbers, lengths, np.int64(MISSING)),
-        _joined_stats(texts, lengths, np.int32(0)),
+        _joined_stats([part.ids for part in parts], lengths, missing_id),
+    )
+
+
+def joined_labels(parts: Sequence[Labels]) -> Labels:
+    """Labels one after the other; some parts may lack some statistics."""
+    lengths = [len(part) for part in parts]
+    return Labels(
+        np.concatenate([part.line for part in parts]),
+        np.concatenate([part.name for part in parts]),
+        _joined_stats([dict(part.numbers) for part in parts], lengths, lambda _: np.int64(MISSING)),
+        _joined_stats([dict(part.texts) for part in parts], lengths, lambda _: np.int32(0)),
     )
 
 
 def _drained(parts: Sequence[Events], name: str) -> Ints:
     """A column of all parts, which they no longer hold."""
-    column = joined_columns(getattr(part, name) for part in parts)
+    column = np.concatenate([getattr(part, name) for part in parts])
     for part in parts:
         setattr(part, name, column[:0])
     return column
 
 
 def _joined_stats(
-    parts: Sequence[dict[str, Ints]], lengths: Sequence[int], missing: np.signedinteger[Any]
+    parts: Sequence[dict[str, Ints]],
+    lengths: Sequence[int],
+    missing: Callable[[str], np.signedinteger[Any]],
 ) -> dict[str, Ints]:
     """Statistics of all parts, which they no longer hold; some parts may lack some."""
     found = {}
     for stat in sorted({stat for part in parts for stat in part}):
         columns = [part.pop(stat, None) for part in parts]
-        found[stat] = joined_columns(
-            np.broadcast_to(missing, length) if column is None else column
-            for column, length in zip(columns, lengths, strict=True)
+        found[stat] = np.concatenate(
+            [
+                np.broadcast_to(missing(stat), length) if column is None else column
+                for column, length in zip(columns, lengths, strict=True)
+            ]
         )
     return found
-
-
-def joined_columns(columns: Iterable[Ints]) -> Ints:
-    """Columns one after the other."""
-    found = list(columns)
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-
-
-def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Group rows that agree in all columns.
-
-    Args:
-        columns: Numbers of any kind, equally long.
-
-    Returns:
-        The first row of every group, in the order of the file; the group of every row.
-    """
-    kernel = compiled.for_rows(len(columns[0]), "group_rows")
-    if kernel is None or len(columns[0]) >= _MOST_ROWS:
-        return _alike(*columns)
-    given = [np.ascontiguousarray(column) for column in columns]
-    of_columns = np.array([(c.ctypes.data, c.itemsize) for c in given], dtype=np.int64)
-    rows, room = len(columns[0]), _FIRST_GROUPS
-    group = np.empty(rows, dtype=np.int32)
-    while True:
-        first = np.empty(room, dtype=np.int32)
-        slots = np.zeros(2 * room, dtype=np.int32)
-        # The fields of the kernel, in its order.
-        fields = [of_columns.ctypes.data, len(given), rows, slots.ctypes.data, len(slots) - 1]
-        fields += [first.ctypes.data, room, group.ctypes.data]
-        groups = kernel(np.array(fields, dtype=np.int64).ctypes.data)
-        if groups >= 0:
-            return first[:groups], group
-        room *= 8
-
-
-def _alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """As `alike`, one column after the other."""
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        codes = column.astype(np.int64, copy=False)
-        is_code = codes.min(initial=0) >= 0 and codes.max(initial=0) < _LARGEST_CODE
-        codes = codes if is_code else ranked(codes)
-        largest = int(codes.max(initial=0))
-        if largest:
-            key = _dense(key * (largest + 1) + codes)
-    groups = int(key.max(initial=-1)) + 1
-    first = np.empty(groups, dtype=np.int64)
-    first[key[::-1]] = np.arange(len(key))[::-1]  # of equal keys the last one written stays
-    order = np.argsort(first)
-    place = np.empty(groups, dtype=np.int64)
-    place[order] = np.arange(groups)
-    return first[order], place[key]
-
-
-def distinct(codes: Ints) -> NDArray[np.intp]:
-    """The codes that occur, ascending.
-
-    Args:
-        codes: None negative, and not much larger than they are many.
-    """
-    taken = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
-    taken[codes] = True
-    return np.flatnonzero(taken)
-
-
-def ranked(column: Ints) -> Ints:
-    """Codes in place of any numbers, different where those are; `MISSING` is 0 where it occurs."""
-    is_there = column != MISSING
-    present = column if is_there.all() else column[is_there]
-    if not len(present):
-        return np.zeros(len(column), dtype=np.int64)
-    low, high = int(present.min()), int(present.max())
-    if high - low <= _DENSE * len(column) + _SMALL:
-        return np.where(is_there, column - low + 1, 0)
-    return _sorted_ranks(column)
-
-
-def _dense(key: Ints) -> Ints:
-    """Codes from 0 on, of which each occurs, in place of numbers of which none is negative."""
-    largest = int(key.max(initial=0))
-    if largest <= _DENSE * len(key) + _SMALL:
-        taken = np.zeros(largest + 1, dtype=np.bool_)
-        taken[key] = True
-        return np.cumsum(taken, dtype=np.int32)[key].astype(np.int64) - 1
-    return _sorted_ranks(key)
-
-
-def _sorted_ranks(column: Ints) -> Ints:
-    return np.unique(column, return_inverse=True)[1].reshape(-1)

@@ -13,36 +13,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.importers.xplane.annotations import Guess, Seen, guess, guess_of_worker
-from stepwhy.importers.xplane.events import MISSING, alike, distinct
-from stepwhy.importers.xplane.names import BOOKKEEPING, EAGER_KERNEL, copy_details, eager_op
+from stepwhy.importers.xplane.events import CORRELATION, Events
+from stepwhy.importers.xplane.groups import MISSING, alike
+from stepwhy.importers.xplane.names import (
+    BOOKKEEPING,
+    EAGER_KERNEL,
+    END_MARK,
+    PIPELINE_CALL,
+    copy_details,
+    eager_op,
+)
 from stepwhy.importers.xplane.nesting import enclosing, nearest
 from stepwhy.importers.xplane.table import Look
-from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.xplane.events import Events
+    from stepwhy.importers.xplane.events import Labels
     from stepwhy.importers.xplane.planes import Plane, Space
     from stepwhy.importers.xplane.table import SliceTable
 
     Ints = NDArray[np.signedinteger[Any]]
     Bools = NDArray[np.bool_]
 
-# Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.
-_PIPELINE_CALL = regex(r"InstantiatedCapturedFunction::")
 _GRAPH_RUN = "ExecutorState::Process"
-_END_MARK = "end: "
 # Frames and annotations below the framework's own code are its own, if nothing says otherwise.
 _OWNERS = (Kind.FRAMEWORK, Kind.COMPILE, Kind.INPUT, Kind.SYNC, Kind.STORAGE)
 # Ids of lines that the profiler's tools derive; written as signed or as unsigned numbers.
 # Source: tsl/profiler/utils/trace_utils.h.
 _DERIVED = frozenset(n - wrap for n in range(0xDEADBEEF, 0xDEADBEEF + 290) for wrap in (0, 1 << 32))
 # Statistics of which it matters whether an event has them.
-_MARKING = ("step_num", "correlation_id")
+_MARKING = ("step_num", CORRELATION)
 _COPYING = {Kind.LAUNCH, Kind.SYNC}
 
 
@@ -68,102 +73,124 @@ class HostReader:
     ) -> None:
         self._table = table
         self._lines = plane.lines
-        self._marks = _recorded(table, plane)
         self._texts = space.texts
         self._programs = space.programs
         self._has_accelerator = has_accelerator
         self._process = process
-        self._codes = distinct(self._marks.name)
-        self._events = _in_order(self._marks.take(~self._named(self._marks, BOOKKEEPING.match)))
+        self._events, plane.events = plane.events, Events.empty()  # to let go of what is left out
+        self._leave_out_derived()
+        self._ends = self._events.labelled(self._named(lambda name: name.startswith(END_MARK)))
+        self._leave_out_instants()
+        _order(self._events)
 
-    def add(self) -> None:
-        """Add the slices of all threads."""
-        events = self._events
+    def _leave_out_derived(self) -> None:
+        """Leave out lines that the profiler's tools derived from the others."""
+        derived = np.array([line.id in _DERIVED for line in self._lines], dtype=np.bool_)
+        count = len(self._events)
+        self._events.keep(~derived[self._events.labels.line])
+        self._table.builder.health.count(
+            "derived-row",
+            "info",
+            "Rows that repeat, by step, module, op or name scope, what the device rows show.",
+            count=count - len(self._events),
+            dropped=True,
+        )
+
+    def _leave_out_instants(self) -> None:
+        count = len(self._events)
+        self._events.keep(~self._named(BOOKKEEPING.match))
         self._table.builder.health.count(
             "instant",
             "info",
             "Marks of the profiler itself and single allocations: they carry no time.",
-            count=len(self._marks) - len(events),
+            count=count - len(self._events),
             dropped=True,
         )
-        outer = enclosing(events.line, events.start_ns, events.dur_ns)
-        first, group = self._alike(outer)
-        guesses = [self._guess(*row) for row in first]
-        owned = _owned(guesses, group, outer)
-        rows, final = alike(group, owned, *self._details())
-        looks = [
-            self._look(row, guesses[group[row]], owned=bool(owned[row])) for row in rows.tolist()
-        ]
-        self._table.add(events, looks, final, self._ends())
 
-    def _alike(self, outer: Ints) -> tuple[list[tuple[int, bool, str]], Ints]:
-        """Events of which all that decides is the same.
-
-        Returns:
-            For each group its first row, whether it feeds the training, and its outer operation;
-            the group of every event.
-        """
-        events, texts = self._events, self._texts
-        deciding: list[Ints | Bools] = [events.line, events.name]
-        feeds = self._around(outer, self._runs_pipeline()) >= 0
-        op = self._by_name(events, lambda name: texts.code(eager_op(name)))
-        around = self._around(outer, op > 0)
-        is_kernel = self._named(events, EAGER_KERNEL.fullmatch)
-        outer_op = np.where(is_kernel & (around >= 0), op[around], 0)
-        deciding += [column for column in (feeds, outer_op) if column.any()]
-        deciding += [events.numbers[n] != MISSING for n in _MARKING if n in events.numbers]
-        deciding += _present(events.texts, "tf_function_call")
-        if self._programs:
-            deciding += _present(events.texts, "hlo_op") + _present(events.numbers, "program_id")
-        else:
-            deciding += [column > 0 for column in _present(events.texts, "hlo_op")]
-        first, group = alike(*deciding)
-        found = zip(first.tolist(), feeds[first].tolist(), outer_op[first].tolist(), strict=True)
-        return [(row, fed, texts[code]) for row, fed, code in found], group
-
-    def _details(self) -> list[Ints]:
-        """What tells apart how two events look that are of the same kind."""
+    def add(self) -> None:
+        """Add the slices of all threads."""
         events = self._events
-        ordinals = _present(events.numbers, "device_ordinal")
-        return ordinals + _present(events.texts, "memcpy_details")
+        outer = enclosing(events.line, events.start_ns, events.dur_ns)
+        _, (feeds, outer_op) = events.tell_apart(*self._surroundings(outer))
+        guesses = self._guesses(feeds, outer_op)
+        before, (owned,) = events.tell_apart(_owned(guesses, events.label, outer))
+        del outer
+        looks = [
+            self._look(label, guesses[of], owned=is_owned)
+            for label, (of, is_owned) in enumerate(
+                zip(before.tolist(), owned.tolist(), strict=True)
+            )
+        ]
+        self._table.add(events, looks, self._end_ns())
+
+    def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
+        """For every event: whether it feeds the training, and its outer operation's code."""
+        events, texts = self._events, self._texts
+        feeds = self._around(outer, self._runs_pipeline()) >= 0
+        ops = self._by_name(lambda name: texts.code(eager_op(name)))
+        around = self._around(outer, taken(ops > 0, events.label))
+        is_kernel = self._named(EAGER_KERNEL.fullmatch)
+        if not is_kernel.any() or not ops.any():
+            return feeds, np.zeros(len(events), dtype=np.int32)
+        outer_op = np.where(is_kernel[events.label], ops[events.label[around]], 0)
+        outer_op[around < 0] = 0
+        return feeds, outer_op
+
+    def _guesses(self, feeds: Ints, outer_op: Ints) -> list[Guess]:
+        """What the events of every label are."""
+        labels = self._events.labels
+        deciding: list[Ints | Bools] = [labels.line, labels.name, feeds, outer_op]
+        deciding += _present(labels.numbers, *_MARKING)
+        deciding += _present(labels.texts, "tf_function_call")
+        if self._programs:
+            deciding += _present(labels.texts, "hlo_op") + _present(labels.numbers, "program_id")
+        else:
+            deciding += [column > 0 for column in _present(labels.texts, "hlo_op")]
+        first, group = alike(*deciding)
+        found = [
+            self._guess(label, bool(feeds[label]), self._texts[int(outer_op[label])])
+            for label in first.tolist()
+        ]
+        return [found[place] for place in group.tolist()]
 
     def _around(self, outer: Ints, holds: Bools) -> Ints:
         """As `nearest`, at no cost where it holds for none."""
         return nearest(outer, holds) if holds.any() else np.full(len(outer), -1, dtype=np.int32)
 
-    def _guess(self, row: int, feeds: bool, outer_op: str) -> Guess:
-        events, texts = self._events, self._texts
-        name = texts[int(events.name[row])]
+    def _guess(self, label: int, feeds: bool, outer_op: str) -> Guess:
+        labels, texts = self._events.labels, self._texts
+        name = texts[int(labels.name[label])]
         if self._process != NULL:
             return guess_of_worker(name)
         seen = Seen(
             name,
-            self._lines[int(events.line[row])].name,
-            is_step=_has(events, "step_num", row),
-            is_call=_has(events, "correlation_id", row),
+            self._lines[int(labels.line[label])].name,
+            is_step=_has(labels, "step_num", label),
+            is_call=_has(labels, CORRELATION, label),
             feeds=feeds,
-            traced=self._text("tf_function_call", row),
-            is_instruction=bool(self._text("hlo_op", row)),
-            compiled_from=self._compiled_from(row),
+            traced=self._text("tf_function_call", label),
+            is_instruction=bool(self._text("hlo_op", label)),
+            compiled_from=self._compiled_from(label),
             outer_op=outer_op,
         )
         return guess(seen, has_accelerator=self._has_accelerator)
 
-    def _compiled_from(self, row: int) -> str:
-        program = self._events.numbers.get("program_id")
-        key = MISSING if program is None else int(program[row])
-        return self._programs.op_name(key, self._text("hlo_op", row))
+    def _compiled_from(self, label: int) -> str:
+        program = self._events.labels.numbers.get("program_id")
+        key = MISSING if program is None else int(program[label])
+        return self._programs.op_name(key, self._text("hlo_op", label))
 
-    def _look(self, row: int, found: Guess, *, owned: bool) -> Look:
+    def _look(self, label: int, found: Guess, *, owned: bool) -> Look:
+        labels = self._events.labels
         kind = Kind.FRAMEWORK if owned else found.kind
-        ordinals = self._events.numbers.get("device_ordinal")
-        ordinal = 0 if ordinals is None else max(int(ordinals[row]), 0)
-        track = self._track(int(self._events.line[row]), found.role, ordinal)
-        name = self._texts[int(self._events.name[row])]
+        ordinals = labels.numbers.get("device_ordinal")
+        ordinal = 0 if ordinals is None else max(int(ordinals[label]), 0)
+        track = self._track(int(labels.line[label]), found.role, ordinal)
+        name = self._texts[int(labels.name[label])]
         look = Look(track, kind, found.name or name, found.source, found.phase)
         if kind not in _COPYING:
             return look
-        copy, size, pageable = copy_details(name, self._text("memcpy_details", row))
+        copy, size, pageable = copy_details(name, self._text("memcpy_details", label))
         return look._replace(copy=copy, bytes=size, pageable=pageable)
 
     def _track(self, place: int, role: Role, ordinal: int) -> int:
@@ -182,71 +209,52 @@ class HostReader:
 
     def _runs_pipeline(self) -> Bools:
         """Which events run a graph for the input pipeline."""
-        calls = self._named(self._marks, _PIPELINE_CALL.match)
-        if not calls.any():
-            return np.zeros(len(self._events), dtype=np.bool_)
-        of_calls = self._marks.number("id")[calls]
-        ids = self._events.number("id")
-        runs = self._events.name == self._texts.code(_GRAPH_RUN)
-        found: Bools = runs & (ids != MISSING) & np.isin(ids, of_calls)
+        events = self._events
+        is_call = self._named(PIPELINE_CALL.match)
+        if not is_call.any():
+            return np.zeros(len(events), dtype=np.bool_)
+        ids = events.id("id")
+        runs = (events.labels.name == self._texts.code(_GRAPH_RUN))[events.label]
+        found: Bools = runs & (ids != MISSING) & np.isin(ids, ids[is_call[events.label]])
         return found
 
-    def _ends(self) -> Ints | None:
+    def _end_ns(self) -> Ints | None:
         """Where instructions end that run asynchronously, as their marks say; None without any."""
-        are_marks = self._named(self._marks, lambda n: n.startswith(_END_MARK))
-        if not are_marks.any():
+        marks, events, texts = self._ends, self._events, self._texts
+        if not len(marks):
             return None
-        marks = self._marks.take(are_marks)
-        texts = self._texts
-        ended = self._by_name(marks, lambda n: texts.code(n.removeprefix(_END_MARK)))
-        ids = np.concatenate([marks.number("_c"), self._events.number("_p")])
-        pair = alike(np.concatenate([ended, self._events.name]), ids)[1]
+        ended = [texts.code(texts[n].removeprefix(END_MARK)) for n in marks.name.tolist()]
+        ids = np.concatenate([marks.id("_c"), events.id("_p")])
+        pair = alike(np.concatenate([np.array(ended), events.name]), ids)[1]
         ends = np.full(int(pair.max()) + 1, NULL)
         ends[pair[: len(marks)]] = marks.start_ns
         return ends[pair[len(marks) :]]
 
-    def _text(self, stat: str, row: int) -> str:
-        column = self._events.texts.get(stat)
-        return "" if column is None else self._texts[int(column[row])]
+    def _text(self, stat: str, label: int) -> str:
+        column = self._events.labels.texts.get(stat)
+        return "" if column is None else self._texts[int(column[label])]
 
-    def _named(self, events: Events, holds: Callable[[str], object]) -> Bools:
-        """For which events something holds of their names."""
-        return self._by_name(events, lambda name: int(bool(holds(name)))) > 0
+    def _named(self, holds: Callable[[str], object]) -> Bools:
+        """For which labels something holds of their names."""
+        return self._by_name(lambda name: int(bool(holds(name)))) > 0
 
-    def _by_name(self, events: Events, value: Callable[[str], int]) -> Ints:
-        """For every event a value that its name tells, none negative."""
-        values = [value(self._texts[code]) for code in self._codes.tolist()]
-        if not any(values):
-            return np.zeros(len(events), dtype=np.int32)
-        table = np.zeros(int(self._codes.max()) + 1, dtype=np.int32)
-        table[self._codes] = values
-        found: Ints = table[events.name]
+    def _by_name(self, value: Callable[[str], int]) -> Ints:
+        """For every label a value that its name tells, none negative."""
+        codes, place = np.unique(self._events.labels.name, return_inverse=True)
+        values = [value(self._texts[code]) for code in codes.tolist()]
+        found: Ints = np.array(values, dtype=np.int32)[place]
         return found
 
 
-def _recorded(table: SliceTable, plane: Plane) -> Events:
-    """The events of threads, without lines that the profiler's tools derived from them."""
-    derived = np.array([line.id in _DERIVED for line in plane.lines], dtype=np.bool_)
-    events = plane.events.take(~derived[plane.events.line]) if derived.any() else plane.events
-    table.builder.health.count(
-        "derived-row",
-        "info",
-        "Rows that repeat, by step, module, op or name scope, what the device rows show.",
-        count=len(plane.events) - len(events),
-        dropped=True,
-    )
-    return events
-
-
-def _in_order(events: Events) -> Events:
-    """By thread, then by start, then the longest first."""
-    later = _later(events.line) | (events.line[1:] == events.line[:-1]) & (
+def _order(events: Events) -> None:
+    """Put events in order: by thread, then by start, then the longest first."""
+    line = events.line
+    later = _later(line) | (line[1:] == line[:-1]) & (
         _later(events.start_ns)
         | (events.start_ns[1:] == events.start_ns[:-1]) & ~_later(events.dur_ns)
     )
-    if later.all():
-        return events
-    return events.take(np.lexsort((-events.dur_ns, events.start_ns, events.line)))
+    if not later.all():
+        events.reorder(np.lexsort((-events.dur_ns, events.start_ns, line)))
 
 
 def _later(column: Ints) -> Bools:
@@ -259,15 +267,21 @@ def _present(columns: dict[str, Ints], *stats: str) -> list[Ints]:
     return [columns[stat] for stat in stats if stat in columns]
 
 
-def _has(events: Events, stat: str, row: int) -> bool:
-    column = events.numbers.get(stat)
-    return column is not None and bool(column[row] != MISSING)
+def _has(labels: Labels, stat: str, label: int) -> bool:
+    column = labels.numbers.get(stat)
+    return column is not None and bool(column[label] != MISSING)
 
 
-def _owned(guesses: list[Guess], group: Ints, outer: Ints) -> Bools:
-    """Which events belong to the framework, as what encloses them does."""
-    of_caller = np.array([g.of_caller for g in guesses], dtype=np.bool_)[group]
-    owners = np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_)[group]
+def _owned(guesses: list[Guess], label: Ints, outer: Ints) -> Bools:
+    """Which events belong to the framework, as what encloses them does.
+
+    Args:
+        guesses: What the events of every label are.
+        label: Of every event.
+        outer: What encloses it.
+    """
+    of_caller = taken(np.array([g.of_caller for g in guesses], dtype=np.bool_), label)
+    owners = taken(np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_), label)
     around = nearest(outer, ~of_caller)
     owned: Bools = of_caller & (around >= 0) & owners[around]
     return owned

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.importers.tensorflow.graphs import text
-from stepwhy.importers.xplane.events import MISSING, alike
+from stepwhy.importers.xplane.groups import MISSING, alike
 from stepwhy.importers.xplane.scan import REFERENCE, TEXT, chosen
 from stepwhy.importers.xplane.sweep import Wanted
 from stepwhy.importers.xplane.tables import IdTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.xplane.events import Texts
+    from stepwhy.importers.xplane.events import Labels, Texts
     from stepwhy.importers.xplane.layout import Bytes
     from stepwhy.importers.xplane.scan import Stats
-    from stepwhy.importers.xplane.sweep import Read
 
     Ints = NDArray[np.int64]
     Codes = NDArray[np.int32]
@@ -76,6 +75,11 @@ class Metadata:
         self._shared = self._entries(plane.event_metadata, [places[k] for k in sorted(places)])
         self.stats = self.values(plane.stats)
 
+    def leave_out(self, stats: Collection[str]) -> None:
+        """Do not ask for some statistics of events."""
+        self._wanted = {key: name for key, name in self._wanted.items() if name not in stats}
+        self._shared = {name: c for name, c in self._shared.items() if name not in stats}
+
     @property
     def wanted(self) -> Ints:
         """Ids of the statistics that are asked for, ascending."""
@@ -84,13 +88,13 @@ class Metadata:
     def for_kernels(self) -> Wanted | None:
         """The same for kernels, None where two statistics share a name."""
         wanted = self.wanted
-        names = [self._wanted[key] for key in wanted.tolist()]
+        names = tuple(self._wanted[key] for key in wanted.tolist())
         if len(set(names)) < len(names):
             return None
         shared = {names.index(name): columns for name, columns in self._shared.items()}
         rows = np.arange(len(self._keys), dtype=np.int32)
         entries = IdTable(self._keys, rows, missing=-1)
-        return Wanted(wanted, entries, self._names, self._references(), shared)
+        return Wanted(wanted, names, entries, self._names, self._references(), shared)
 
     def _references(self) -> IdTable:
         """Codes of the texts that stand among the names of statistics."""
@@ -98,15 +102,12 @@ class Metadata:
         codes = [self._texts.code(self._stat_names[key]) for key in keys]
         return IdTable(np.array(keys, dtype=np.int64), np.array(codes, dtype=np.int32), missing=0)
 
-    def columns_read(self, read: Read) -> tuple[dict[str, Ints], dict[str, Ints]]:
-        """What kernels read, by name of the statistic: numbers and codes of texts."""
-        names = [self._wanted[key] for key in self.wanted.tolist()]
-        spelled = np.array([self._texts.code(text(t)) for t in read.texts], dtype=np.int32)
-        for column in read.codes.values():
+    def spell(self, labels: Labels, spelled: Sequence[bytes]) -> None:
+        """Give texts that kernels read their codes: -1 - n stands for the n-th spelled one."""
+        codes = np.array([self._texts.code(text(t)) for t in spelled], dtype=np.int32)
+        for column in labels.texts.values():
             those = np.flatnonzero(column < 0)
-            column[those] = spelled[-1 - column[those]]
-        numbers = {names[place]: column for place, column in read.numbers.items()}
-        return numbers, {names[place]: column for place, column in read.codes.items()}
+            column[those] = codes[-1 - column[those]]
 
     def values(self, stats: Iterable[Any]) -> dict[str, int | str]:
         """The wanted ones of some statistics."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # --- host threads ------------------------------------------------------------------------------
 
@@ -231,3 +234,22 @@ def copy_details(name: str, details: str) -> CopyDetails:
     copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
     is_size = size.isdecimal() and len(size) < 18 and int(size) > 0
     return CopyDetails(copy, int(size) if is_size else NULL, pageable)
+
+
+# Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.
+PIPELINE_CALL = regex(r"InstantiatedCapturedFunction::")
+END_MARK = "end: "
+"""Begins the name of a mark at the end of an instruction that runs asynchronously."""
+
+
+def needless_ids(names: Iterable[str]) -> frozenset[str]:
+    """Statistics that join events, where there are none to be joined.
+
+    Args:
+        names: Of all events, and others.
+    """
+    calls = ends = False
+    for name in names:
+        calls = calls or PIPELINE_CALL.match(name) is not None
+        ends = ends or name.startswith(END_MARK)
+    return frozenset((() if calls else ("id",)) + (() if ends else ("_c", "_p")))

@@ -17,9 +17,11 @@ from stepwhy.errors import CorruptInputError
 from stepwhy.importers.source import let_go
 from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.importers.xplane import compiled
-from stepwhy.importers.xplane.events import Events, Line, Texts, joined, joined_columns
+from stepwhy.importers.xplane.collect import Collector
+from stepwhy.importers.xplane.events import Events, Labels, Line, Texts, joined
 from stepwhy.importers.xplane.layout import Bytes, Layout, PlaneAt, read_layout
 from stepwhy.importers.xplane.metadata import Metadata
+from stepwhy.importers.xplane.names import needless_ids
 from stepwhy.importers.xplane.programs import PLANE as PROGRAMS
 from stepwhy.importers.xplane.programs import Programs
 from stepwhy.importers.xplane.scan import scan_events
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 17
 # Planes that kernels read at a time: what uses the columns is not faster than two.
 _AT_ONCE = 2
+_NO_HEADS = np.empty(0, dtype=np.int64)
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
 
@@ -149,6 +152,11 @@ class _Reader:
     def read(self, planes: list[PlaneAt]) -> list[Plane]:
         """Decode planes, without those whose names cannot be read."""
         found = [one for at in planes if (one := self._described(at)) is not None]
+        needless = needless_ids(self._texts)
+        for one in found:
+            one.metadata.leave_out(needless)
+        if self._sweeper is not None:
+            found = [one._replace(wanted=one.metadata.for_kernels()) for one in found]
         if sum(one.at.events >= compiled.MANY for one in found) < _AT_ONCE:
             return [self._plane(one, self._sweep(one)) for one in found]
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes 5 ms to load
@@ -162,8 +170,7 @@ class _Reader:
         if message is None:
             _count_damaged(1, self._health)
             return None
-        metadata = Metadata(message, self._texts)
-        return _Described(at, metadata, metadata.for_kernels() if self._sweeper else None)
+        return _Described(at, Metadata(message, self._texts), None)
 
     def _sweep(self, plane: _Described) -> Read | None:
         """What kernels read; None where they cannot."""
@@ -184,12 +191,12 @@ class _Reader:
             line.runs.clear()  # they hold the same
         lines = np.arange(len(heads), dtype=np.int32)
         of_line = np.repeat(lines, [len(of_one) for of_one in heads])
-        return self._decoded(at, joined_columns(heads), of_line, metadata)[0]
+        return self._decoded(at, np.concatenate([_NO_HEADS, *heads]), of_line, metadata)[0]
 
     def _swept(self, at: PlaneAt, read: Read, metadata: Metadata) -> Events:
         """Events as kernels read them."""
-        columns = metadata.columns_read(read)
-        events = Events(read.line, read.name, read.start_ns, read.dur_ns, *columns)
+        events = read.events
+        metadata.spell(events.labels, read.texts)
         self._health.events_read += len(events) + sum(read.left_out)
         _count_left_out(self._health, 0, *read.left_out)
         return self._with_odd(at, events, read, metadata) if len(read.odd) else events
@@ -198,7 +205,9 @@ class _Reader:
         """The same with those events that kernels left to others, in their places."""
         odd, kept = self._decoded(at, read.odd, read.odd_line, metadata)
         place = np.concatenate([2 * np.arange(len(events)) + 1, 2 * read.odd_row[kept]])
-        return joined([events, odd]).take(np.argsort(place, kind="stable"))
+        every = joined([events, odd])
+        every.reorder(np.argsort(place, kind="stable"))
+        return every
 
     def _decoded(
         self, at: PlaneAt, heads: Ints, line: Rows, metadata: Metadata
@@ -212,18 +221,17 @@ class _Reader:
             metadata: What they refer to.
         """
         base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)
-        parts, kept = [], [np.empty(0, dtype=np.bool_)]
+        collected = Collector(len(heads))
+        kept = [np.empty(0, dtype=np.bool_)]
         for first in range(0, len(heads), _CHUNK):
             some = slice(first, first + _CHUNK)
-            part, of_part = self._part(base_ns, heads[some], line[some], metadata)
+            kept.append(self._collect(collected, base_ns, heads[some], line[some], metadata))
             let_go(self._data, int(heads[some][0]), int(heads[some][-1]))
-            parts.append(part)
-            kept.append(of_part)
-        return joined(parts), np.concatenate(kept)
+        return collected.finish(), np.concatenate(kept)
 
-    def _part(
-        self, base_ns: Ints, heads: Ints, line: Rows, metadata: Metadata
-    ) -> tuple[Events, NDArray[np.bool_]]:
+    def _collect(
+        self, collected: Collector, base_ns: Ints, heads: Ints, line: Rows, metadata: Metadata
+    ) -> NDArray[np.bool_]:
         """As `_decoded`, of some events, where every line begins at its own time."""
         scanned = scan_events(Wire(self._data), heads, metadata.wanted)
         base_ns = base_ns[line]
@@ -234,11 +242,14 @@ class _Reader:
         rows = metadata.rows_of(ids)
         names = metadata.names(rows)
         timed = (occurrences == 0) & (start_ns >= 0) & (start_ns <= end_ns) & (end_ns < _LARGEST_NS)
-        kept = ~scanned.damaged & (names != 0) & timed
+        kept: NDArray[np.bool_] = ~scanned.damaged & (names != 0) & timed
         _count_events(self._health, scanned.damaged, names != 0, occurrences != 0, kept)
-        columns = metadata.columns(rows, scanned.stats, self._data)
-        events = Events(line, names, start_ns, end_ns - start_ns, *columns)
-        return events if kept.all() else events.take(kept), kept
+        labels = Labels(line, names, *metadata.columns(rows, scanned.stats, self._data))
+        dur_ns = end_ns - start_ns
+        if not kept.all():
+            labels, start_ns, dur_ns = labels.take(kept), start_ns[kept], dur_ns[kept]
+        collected.add(labels, start_ns, dur_ns)
+        return kept
 
 
 def _count_events(
@@ -310,9 +321,12 @@ def merge(name: str, planes: list[Plane]) -> Plane:
     for plane in planes:
         moved = [_place(line, places, lines) for line in plane.lines]
         if moved != list(range(len(moved))):
-            plane.events.line = np.array(moved, dtype=np.int32)[plane.events.line]
+            labels = plane.events.labels
+            labels.line = np.array(moved, dtype=np.int32)[labels.line]
     stats = {stat: value for p in reversed(planes) for stat, value in p.stats.items()}
-    return Plane(name, stats, lines, _by_line(joined([p.events for p in planes])))
+    events = joined([p.events for p in planes])
+    _order_by_line(events)
+    return Plane(name, stats, lines, events)
 
 
 def _place(line: Line, places: dict[int | str, int], lines: list[Line]) -> int:
@@ -325,6 +339,7 @@ def _place(line: Line, places: dict[int | str, int], lines: list[Line]) -> int:
     return place
 
 
-def _by_line(events: Events) -> Events:
-    in_order = (events.line[1:] >= events.line[:-1]).all()
-    return events if in_order else events.take(np.argsort(events.line, kind="stable"))
+def _order_by_line(events: Events) -> None:
+    line = events.line
+    if not (line[1:] >= line[:-1]).all():
+        events.reorder(np.argsort(line, kind="stable"))

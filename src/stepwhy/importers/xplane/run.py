@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.importers.xplane.devices import device_name
-from stepwhy.importers.xplane.events import distinct
+from stepwhy.importers.xplane.groups import distinct
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Meta
 
@@ -56,7 +56,7 @@ def used_devices(space: Space) -> set[str]:
         if name and len(plane.events):
             used.add(name)
         if not name:
-            codes = plane.events.texts.get("allocator_name", _NONE)
+            codes = plane.events.labels.texts.get("allocator_name", _NONE)
             names = [space.texts[code] for code in distinct(codes).tolist()]
             matches = [_ALLOCATOR.fullmatch(name) for name in names]
             used.update(f"{m['type']}:{m['number']}" for m in matches if m)
@@ -139,7 +139,7 @@ def rank_of(path: Path | None) -> int:
 
 
 def _mentions_jax(space: Space) -> bool:
-    names = [p.events.name for p in space.planes if p.name.startswith("/host")]
+    names = [p.events.labels.name for p in space.planes if p.name.startswith("/host")]
     codes = {code for column in names for code in distinct(column).tolist()}
     return any(_JAX.match(space.texts[code]) for code in codes)
 

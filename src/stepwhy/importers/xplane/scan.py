@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.importers.tensorflow.messages import parse_message
-from stepwhy.importers.xplane.events import MISSING
+from stepwhy.importers.xplane.groups import MISSING
 from stepwhy.importers.xplane.layout import as_int64, parts
 from stepwhy.importers.xplane.varints import REACH
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from stepwhy.importers.source import let_go
 from stepwhy.importers.xplane import compiled
+from stepwhy.importers.xplane.collect import Collector
+from stepwhy.importers.xplane.events import Labels
 from stepwhy.importers.xplane.layout import Run
 from stepwhy.native.tables import Texts
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.importers.xplane.events import Events
     from stepwhy.importers.xplane.layout import LineAt
     from stepwhy.importers.xplane.tables import IdTable
     from stepwhy.native import Kernel
@@ -32,14 +35,14 @@ if TYPE_CHECKING:
 _DONE, _STRANGE, _FULL = range(3)
 # Fields of the control block, in the order of the kernel.
 (
-    _POSITION, _GOAL, _SAFE, _ROW, _ROOM, _LINE, _BASE_NS, _LINES, _NAMES, _STARTS, _DURATIONS,
+    _POSITION, _GOAL, _SAFE, _ROW, _ROOM, _BASE_NS, _NAMES, _STARTS, _DURATIONS,
     _NAME_OF, _COUNTS, _ODD, _ODD_COUNT, _ODD_ROOM, _WHICH, _WHICH_COUNT, _STATS, _SHARED,
     _SHARED_COUNT, _ENTRIES, _REFERENCES, _TEXTS, _TAG, _FIELDS,
-) = range(26)  # fmt: skip
+) = range(24)  # fmt: skip
 # Bytes at the end of the data that kernels read one by one.
 _TAIL = 16
-# Bytes that are mapped at a time.
-_PIECE = 1 << 23
+# Bytes that are mapped at a time: the columns of their events stay in a processor's cache.
+_PIECE = 1 << 21
 # A file with more events than this in a form that is none of a profiler's is read without kernels.
 _ODD_EVENTS = 1 << 12
 # Ids of wanted statistics have a table of bytes: more is nonsense.
@@ -52,6 +55,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     Args:
         stats: Ids of the statistics to read.
+        called: Their names.
         entries: Row of the entry of a metadata id, -1 where there is none.
         names: Code of the name of every entry.
         references: Code of the text that a statistic refers to.
@@ -59,6 +63,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """
 
     stats: Ints
+    called: tuple[str, ...]
     entries: IdTable
     names: NDArray[np.int32]
     references: IdTable
@@ -69,12 +74,7 @@ class Read(NamedTuple):
     """What was read.
 
     Args:
-        line: Of every event.
-        name: Codes.
-        start_ns: On the clock of the profiling session.
-        dur_ns: Never negative.
-        numbers: By place of a statistic, those that any event has.
-        codes: The same of texts; -1 - n for the n-th of `texts`.
+        events: Of the codes of texts, -1 - n stands for the n-th of `texts`.
         texts: Texts that are spelled out.
         left_out: How many events lack a name, are sums over many, have no usable time.
         odd: Where the events begin that no kernel can read.
@@ -82,12 +82,7 @@ class Read(NamedTuple):
         odd_row: The rows that they belong before.
     """
 
-    line: Ints
-    name: Ints
-    start_ns: Ints
-    dur_ns: Ints
-    numbers: dict[int, Ints]
-    codes: dict[int, Ints]
+    events: Events
     texts: list[bytes]
     left_out: tuple[int, ...]
     odd: Ints
@@ -102,19 +97,21 @@ class Sweeper:
         data: The file.
         walk: The kernel that finds where fields end.
         scan: The kernel that reads them.
+        group: The kernel that finds which are alike.
     """
 
-    def __init__(self, data: bytes | mmap.mmap, walk: Kernel, scan: Kernel) -> None:
+    def __init__(self, data: bytes | mmap.mmap, walk: Kernel, scan: Kernel, group: Kernel) -> None:
         self._data = data
         self._octets = np.frombuffer(data, dtype=np.uint8)
         self._base = self._octets.ctypes.data
         self._walk = walk
         self._scan = scan
+        self._group = group
 
     @classmethod
     def of(cls, data: bytes | mmap.mmap) -> Sweeper | None:
         """What reads a file, None where that is better done without kernels."""
-        kernels = compiled.for_file(len(data), "walk_fields", "scan_events")
+        kernels = compiled.for_file(len(data), "walk_fields", "scan_events", "group_rows")
         return cls(data, *kernels) if kernels else None
 
     def walk(self, at: int, limit: int, tag: int) -> list[Run]:
@@ -145,18 +142,20 @@ class Sweeper:
         stats = wanted.stats
         if len(stats) > _MOST_STATS or (stats < 0).any() or (stats >= _LARGEST_STAT).any():
             return None
-        columns = _Columns(sum(line.count for line in lines), wanted)
+        columns = _Columns(max((r.events for ln in lines for r in ln.runs), default=0), wanted)
+        collected = Collector(sum(line.count for line in lines), self._group)
         control = self._control()
         columns.describe(control)
         for place, line in enumerate(lines):
-            control[_LINE], control[_BASE_NS] = place, line.time_ns
+            control[_BASE_NS] = line.time_ns
             for run in line.runs:
                 control[_POSITION], control[_GOAL] = self._base + run.at, self._base + run.end
-                if not columns.take(self._scan, control):
+                if not columns.fill(self._scan, control, run.events):
                     return None
+                columns.note_odd(control, place, len(collected))
+                columns.hand_over(control, place, collected)
                 let_go(self._data, run.at, run.end)
-            columns.odd_line += [place] * (int(control[_ODD_COUNT]) - len(columns.odd_line))
-        return columns.read(control, self._base)
+        return columns.read(control, self._base, collected.finish())
 
     def _control(self) -> NDArray[np.int64]:
         control = np.zeros(_FIELDS, dtype=np.int64)
@@ -165,7 +164,7 @@ class Sweeper:
 
 
 class _Columns:
-    """The columns that a kernel fills.
+    """The columns that a kernel fills with some events of a line, again and again.
 
     Args:
         room: For how many events.
@@ -173,10 +172,9 @@ class _Columns:
     """
 
     def __init__(self, room: int, wanted: Wanted) -> None:
-        self.odd_line: list[int] = []
+        self._odd_line: list[int] = []
         self._wanted = wanted
-        self._room = room
-        self._line, self._name = (np.empty(room, dtype=np.int32) for _ in range(2))
+        self._name = np.empty(room, dtype=np.int32)
         self._start_ns, self._dur_ns = (np.empty(room, dtype=np.int64) for _ in range(2))
         # Memory that nothing is written to is never used.
         self._numbers = [np.empty(room, dtype=np.int64) for _ in wanted.stats]
@@ -198,7 +196,6 @@ class _Columns:
         """Fill in where everything lies."""
         wanted = self._wanted
         addresses: dict[int, NDArray[Any]] = {
-            _LINES: self._line,
             _NAMES: self._name,
             _STARTS: self._start_ns,
             _DURATIONS: self._dur_ns,
@@ -214,31 +211,54 @@ class _Columns:
         control[_ENTRIES] = wanted.entries.address
         control[_REFERENCES] = wanted.references.address
         control[_TEXTS] = self._texts.address
-        control[_ROOM], control[_ODD_ROOM] = self._room, len(self._odd)
+        control[_ODD_ROOM] = len(self._odd)
         control[_WHICH_COUNT], control[_SHARED_COUNT] = len(self._which), len(self._shared)
 
-    def take(self, scan: Kernel, control: NDArray[np.int64]) -> bool:
-        """Read a run of events; whether that was possible."""
+    def fill(self, scan: Kernel, control: NDArray[np.int64], events: int) -> bool:
+        """Read a run of so many events; whether that was possible."""
+        control[_ROW], control[_ROOM] = 0, events
+        for column, has_codes in zip(self._codes, self._stats[:, 3], strict=True):
+            if has_codes:
+                column[:] = 0
+        self._stats[:, 2:] = 0
         while (status := scan(control.ctypes.data)) == _FULL:
             if not self._texts.make_room():
                 self._texts.make_longer()
         return status == _DONE
 
-    def read(self, control: NDArray[np.int64], base: int) -> Read:
-        """What was read into the columns."""
+    def note_odd(self, control: NDArray[np.int64], line: int, before: int) -> None:
+        """Say where events belong that no kernel can read.
+
+        Args:
+            control: Of a run.
+            line: Its line.
+            before: How many events were read before it.
+        """
+        since, count = len(self._odd_line), int(control[_ODD_COUNT])
+        self._odd[since:count, 1] += before
+        self._odd_line += [line] * (count - since)
+
+    def hand_over(self, control: NDArray[np.int64], line: int, collected: Collector) -> None:
+        """Hand over the events of a run."""
         rows = slice(int(control[_ROW]))
-        odd = self._odd[: int(control[_ODD_COUNT])]
+        name, called = self._name[rows], self._wanted.called
         has_numbers, has_codes = self._stats[:, 2:].T.tolist()
+        labels = Labels(
+            np.broadcast_to(np.int32(line), len(name)),
+            name,
+            {called[n]: self._numbers[n][rows] for n, has in enumerate(has_numbers) if has},
+            {called[n]: self._codes[n][rows] for n, has in enumerate(has_codes) if has},
+        )
+        collected.add(labels, self._start_ns[rows], self._dur_ns[rows])
+
+    def read(self, control: NDArray[np.int64], base: int, events: Events) -> Read:
+        """What was read into the columns."""
+        odd = self._odd[: int(control[_ODD_COUNT])]
         return Read(
-            self._line[rows],
-            self._name[rows],
-            self._start_ns[rows],
-            self._dur_ns[rows],
-            {place: self._numbers[place][rows] for place, has in enumerate(has_numbers) if has},
-            {place: self._codes[place][rows] for place, has in enumerate(has_codes) if has},
+            events,
             [self._texts[number] for number in range(len(self._texts))],
             tuple(self._counts.tolist()),
             odd[:, 0] - base,
-            np.array(self.odd_line, dtype=np.int32),
+            np.array(self._odd_line, dtype=np.int32),
             odd[:, 1],
         )

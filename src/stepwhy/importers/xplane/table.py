@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.importers.xplane.events import CORRELATION, missing_id
 from stepwhy.trace import NULL, Copy, Kind, Phase
 from stepwhy.trace.order import taken
 from stepwhy.trace.schema import columns_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.signedinteger[Any]]
 
-_LARGEST_ID = 1 << 62
 # Of the columns of a trace, so that nothing is converted later.
 _TYPES = {column.name: column.dtype for column in columns_of("slices")}
 _OF_COPIES = (("copy", int(Copy.NONE)), ("bytes", NULL), ("pageable", NULL))
@@ -98,15 +98,12 @@ class SliceTable:
         self._base_ns = base_ns
         self._parts: list[_Part] = []
 
-    def add(
-        self, events: Events, looks: Sequence[Look], group: Ints, end_ns: Ints | None = None
-    ) -> None:
+    def add(self, events: Events, looks: Sequence[Look], end_ns: Ints | None = None) -> None:
         """Append one slice for every event.
 
         Args:
-            events: Give times and correlation ids; their columns become those of the slices.
-            looks: Of the groups; each has an event.
-            group: The group of every event.
+            events: Their columns become those of the slices.
+            looks: Of their labels.
             end_ns: When an event ended, where that is after its own end.
         """
         if not len(events):
@@ -128,7 +125,7 @@ class SliceTable:
             dur_ns = np.maximum(dur_ns, end_ns - events.start_ns)
         events.start_ns += self._base_ns
         columns = {name: np.array(c, dtype=_TYPES[name]) for name, c in common.items()}
-        part = _Part(events.start_ns, dur_ns, _correlation(events), group, columns)
+        part = _Part(events.start_ns, dur_ns, _correlation(events), events.label, columns)
         self._parts.append(part)
 
     def sizes_from_calls(self) -> None:
@@ -197,9 +194,5 @@ def _copies_with_bytes(part: _Part) -> bool:
 
 
 def _correlation(events: Events) -> Ints:
-    """The correlation ids; 0 stands for none, and ids are 32 bits wide."""
-    found = events.numbers.get("correlation_id")
-    if found is None:
-        return np.broadcast_to(np.int64(NULL), len(events))
-    found[(found <= 0) | (found >= _LARGEST_ID)] = NULL
-    return found
+    found = events.ids.get(CORRELATION)
+    return np.broadcast_to(missing_id(CORRELATION), len(events)) if found is None else found

@@ -18,10 +18,10 @@ DONE, STRANGE, FULL = range(3)
 
 # Fields of the control block, in bytes.
 (
-    POSITION, GOAL, SAFE, ROW, ROOM, LINE, BASE_NS, LINES, NAMES, STARTS, DURATIONS,
+    POSITION, GOAL, SAFE, ROW, ROOM, BASE_NS, NAMES, STARTS, DURATIONS,
     NAME_OF, COUNTS, ODD, ODD_COUNT, ODD_ROOM, WHICH, WHICH_COUNT, STATS, SHARED, SHARED_COUNT,
     ENTRIES, REFERENCES, TEXTS, TAG,
-) = range(0, 8 * 25, 8)  # fmt: skip
+) = range(0, 8 * 23, 8)  # fmt: skip
 # What is counted.
 UNNAMED, SUMMED, UNTIMED = 0, 8, 16
 # Of a wanted statistic: its columns of numbers and of texts, and whether they are filled.
@@ -275,7 +275,6 @@ def scan_events(control):
     safe = word_at(control + SAFE)
     row = word_at(control + ROW)
     room = word_at(control + ROOM)
-    first = row
     status = DONE
     while at < goal:
         size, body = varint(at + 1, goal, safe)
@@ -292,10 +291,6 @@ def scan_events(control):
         if found == _NUMBER:
             row += 1
         at = body + size
-    line = word_at(control + LINE)
-    lines = word_at(control + LINES)
-    for i in range(first, row):
-        put_half(lines + 4 * i, line)
     put_word(control + POSITION, at)
     put_word(control + ROW, row)
     return status
