@@ -2,7 +2,7 @@
 
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.passes import devices
+from stepwhy.passes import selection
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, DeviceKind, Kind
 
@@ -32,7 +32,7 @@ def test_totals_are_those_of_all_pieces(monkeypatch):
         line.add(line.stream(), Kind.KERNEL, start, start + 10)
         line.add(line.stream(number=8), Kind.KERNEL, start + 3, start + 5)
     whole = Facts(line.trace()).totals
-    monkeypatch.setattr(devices, "_PIECE", 3)
+    monkeypatch.setattr(selection, "_PIECE", 3)
     assert Facts(line.trace()).totals == whole
     assert whole[0].busy_ns == (14 + 11 + 10 + 10) * MS
 

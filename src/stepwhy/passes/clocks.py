@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.sums import total_of
+from stepwhy.passes.sums import LARGEST, total_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,18 +34,19 @@ def clocks_disagree(
         steps: Its steps.
         activities: Its devices.
     """
-    work, calls = launches.joined
-    if not len(work):
+    starts, durations = trace.slices.start_ns, trace.slices.dur_ns
+    joined = early = launched_ns = 0
+    for work, calls in launches.joined():
+        called_at = starts[calls]
+        joined += len(work)
+        early += int((starts[work] < called_at).sum())
+        launched_ns += total_of(durations[work[_within(steps, called_at)]])
+    if not joined:
         return False
-    called_at = trace.slices.start_ns[calls]
-    early = trace.slices.start_ns[work] < called_at
-    if early.sum() > _MOST_EARLY * len(work):
+    if early > _MOST_EARLY * joined:
         return True
-    in_steps = _within(steps, called_at)
-    del early, called_at
-    launched_ns = total_of(trace.slices.dur_ns[work[in_steps]])
     seen_ns = sum(int(a.busy.within(steps.starts, steps.ends).sum()) for a in activities)
-    return seen_ns < _LEAST_SEEN * launched_ns
+    return seen_ns < _LEAST_SEEN * min(launched_ns, LARGEST)
 
 
 def _within(steps: StepTable, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:

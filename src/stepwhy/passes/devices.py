@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.intervals import Intervals, Union
 from stepwhy.passes.nesting import innermost_time, under
-from stepwhy.passes.sums import total_of
+from stepwhy.passes.selection import chosen, collected, joined, mask, of_role, parts
+from stepwhy.passes.sums import LARGEST, total_of
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role, among
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.selection import Rows, Tracks
     from stepwhy.trace import Trace
 
-# Slices that are joined at a time.
-_PIECE = 1 << 16
+    AnyRows = NDArray[np.signedinteger[Any]]
+
 HOST_DEVICE = -1
 """Index of the device that stands for the host where a CPU-only trace names none."""
 
@@ -43,7 +47,7 @@ class Activity(msgspec.Struct, frozen=True):
     compute: Intervals
     communication: Intervals
     transfer: Intervals
-    rows: NDArray[np.int64]
+    rows: AnyRows
 
     @property
     def busy(self) -> Intervals:
@@ -51,21 +55,31 @@ class Activity(msgspec.Struct, frozen=True):
         return self.compute | self.communication | self.transfer
 
 
-def intervals_of(trace: Trace, rows: NDArray[np.int64]) -> Intervals:
+def intervals_of(trace: Trace, rows: AnyRows) -> Intervals:
     """The union of some slices."""
-    if len(rows) <= _PIECE:
-        return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
-    pieces = (rows[first : first + _PIECE] for first in range(0, len(rows), _PIECE))
-    return Intervals.union([intervals_of(trace, piece) for piece in pieces])
+    if (rows[1:] < rows[:-1]).any():
+        rows = np.sort(rows)
+    return union_of(trace, (rows[part] for part in parts(len(rows))), len(rows))
 
 
-def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> list[Activity]:
+def union_of(trace: Trace, pieces: Iterable[AnyRows], most: int | None = None) -> Intervals:
+    """The union of slices that come piece by piece, ascending.
+
+    Args:
+        trace: The trace.
+        pieces: Their rows.
+        most: How many they are at most; None where that is not known.
+    """
+    times = ((trace.slices.start_ns[rows], trace.ends(rows)) for rows in pieces)
+    return Intervals.ascending(len(trace.slices) if most is None else most, times)
+
+
+def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
     """Activity of every device with work; on a CPU-only trace without devices, of the host.
 
     Args:
         trace: The trace.
         nesting: Its call trees.
-        in_input: Whether each slice lies in the input region; (slices,).
     """
     found = [_activity(trace, int(i)) for i in range(len(trace.devices))]
     found = [a for a in found if len(a.rows)]
@@ -74,45 +88,37 @@ def find_activities(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_])
         return accelerators + [a for a in found if a.kind is DeviceKind.CPU]
     if trace.meta.device_expected or trace.meta.limit:
         return []
-    host = _host_activity(trace, nesting, in_input)
+    host = _host_activity(trace, nesting)
     return [host] if len(host.rows) else []
 
 
+# What a device does, as the sets of an `Activity`.
+_WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
+
+
 def _activity(trace: Trace, index: int) -> Activity:
+    tracks = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device == index)
+    count = len(trace.slices) if tracks.any() else 0
+    unions = [Union(count) for _ in _WORK]
+    rows = collected(_sorted_by_kind(trace, tracks, unions), count)
+    compute, communication, transfer = (union.done() for union in unions)
+    name = trace.string(int(trace.devices.name[index]))
+    kind = DeviceKind(int(trace.devices.kind[index]))
+    return Activity(index, name, kind, compute, communication, transfer, rows)
+
+
+def _sorted_by_kind(trace: Trace, tracks: Tracks, unions: list[Union]) -> Iterator[Rows]:
+    """Work on some tracks, piece by piece, which is added to the union of its kind, too."""
     slices = trace.slices
-    on_device = np.isin(trace.tracks.role, [int(Role.STREAM), int(Role.EXECUTOR)])
-    on_device &= trace.tracks.device == index
-    mine = np.flatnonzero(on_device[slices.track]) if len(slices) else np.empty(0, dtype=np.int64)
-    return _sorted_by_kind(
-        trace,
-        index,
-        trace.string(int(trace.devices.name[index])),
-        DeviceKind(int(trace.devices.kind[index])),
-        mine,
-    )
+    for rows in chosen(trace, sum(_WORK, ()), tracks) if tracks.any() else ():
+        kinds = slices.kind[rows]
+        for wanted, union in zip(_WORK, unions, strict=True):
+            some = rows[among(kinds, wanted)]
+            union.add(slices.start_ns[some], trace.ends(some))
+        yield rows
 
 
-def _sorted_by_kind(
-    trace: Trace, index: int, name: str, kind: DeviceKind, rows: NDArray[np.int64]
-) -> Activity:
-    kinds = trace.slices.kind[rows]
-
-    def of(*wanted: Kind) -> NDArray[np.int64]:
-        return rows[among(kinds, wanted)]
-
-    busy = of(Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
-    return Activity(
-        index,
-        name,
-        kind,
-        intervals_of(trace, of(Kind.KERNEL, Kind.MEMSET)),
-        intervals_of(trace, of(Kind.COLLECTIVE)),
-        intervals_of(trace, of(Kind.MEMCPY)),
-        busy,
-    )
-
-
-def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) -> Activity:
+def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
     """The host as its own device: operations compute, unless they prepare the next batch.
 
     Operations inside compilation only propagate shapes, those inside a checkpoint copy for it.
@@ -120,20 +126,22 @@ def _host_activity(trace: Trace, nesting: Nesting, in_input: NDArray[np.bool_]) 
     An operation computes while it is innermost: the kernel of `aten::mm` runs in `aten::mm`
     itself, beside small operations that it calls.
     """
-    slices = trace.slices
-    host = trace.tracks.role[slices.track] == Role.HOST_THREAD if len(slices) else in_input
-    computes = host & (slices.kind == Kind.OP) & ~in_input
-    computes &= ~under(trace, nesting, Kind.COMPILE, Kind.STORAGE)
+    host = of_role(trace, Role.HOST_THREAD)
+    computes = under(trace, nesting, Kind.INPUT, Kind.COMPILE, Kind.STORAGE)
+    np.logical_not(computes, out=computes)
+    computes &= mask(trace, (Kind.OP,), host)
     compute = innermost_time(trace, nesting, computes)
-    collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)
+    communication = union_of(trace, chosen(trace, (Kind.COLLECTIVE,), host))
+    computes |= mask(trace, (Kind.COLLECTIVE,), host)
+    busy = (np.flatnonzero(computes[part]) + part.start for part in parts(len(computes)))
     return Activity(
         HOST_DEVICE,
         "CPU",
         DeviceKind.CPU,
         compute,
-        intervals_of(trace, collectives),
+        communication,
         Intervals.empty(),
-        np.sort(np.concatenate([np.flatnonzero(computes), collectives])),
+        collected(busy, len(computes)),
     )
 
 
@@ -158,33 +166,37 @@ class Totals(msgspec.Struct, frozen=True):
 def total(trace: Trace, activity: Activity) -> Totals:
     """Totals of one device over the whole file."""
     slices, rows = trace.slices, activity.rows
-    kernels = rows[among(slices.kind[rows], (Kind.KERNEL, Kind.COLLECTIVE))]
+    count = kernel_ns = 0
+    for part in parts(len(rows)):
+        kernels = rows[part][among(slices.kind[rows[part]], (Kind.KERNEL, Kind.COLLECTIVE))]
+        count += len(kernels)
+        kernel_ns += total_of(slices.dur_ns[kernels])
     h2d, d2h = (copies_of(trace, rows, c) for c in (Copy.H2D, Copy.D2H))
     are_kernels = "passes" not in trace.meta.signals
     return Totals(
         name=activity.name,
         busy_ns=activity.busy.total_ns,
-        kernel_ns=total_of(slices.dur_ns[kernels]) if are_kernels else None,
+        kernel_ns=min(kernel_ns, LARGEST) if are_kernels else None,
         communication_ns=activity.communication.total_ns,
         exposed_communication_ns=(activity.communication - activity.compute).total_ns,
         h2d_ns=intervals_of(trace, h2d).total_ns,
         h2d_bytes=known_bytes(trace, h2d),
         d2h_ns=intervals_of(trace, d2h).total_ns,
         d2h_bytes=known_bytes(trace, d2h),
-        kernels=len(kernels) if are_kernels else None,
+        kernels=count if are_kernels else None,
     )
 
 
-def copies_of(trace: Trace, rows: NDArray[np.int64], direction: Copy) -> NDArray[np.int64]:
+def copies_of(trace: Trace, rows: AnyRows, direction: Copy) -> AnyRows:
     """Those of the rows that are copies in one direction."""
     slices = trace.slices
-    chosen: NDArray[np.int64] = rows[
-        (slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == direction)
-    ]
-    return chosen
+
+    pieces = (rows[part] for part in parts(len(rows)))
+    copies = (some[slices.kind[some] == Kind.MEMCPY] for some in pieces)
+    return joined((some[slices.copy[some] == direction] for some in copies), rows[:0])
 
 
-def known_bytes(trace: Trace, rows: NDArray[np.int64]) -> int | None:
+def known_bytes(trace: Trace, rows: AnyRows) -> int | None:
     """Sum of the bytes of some copies; None when none of them records its size.
 
     Where whole passes were timed, copies in them are not recorded, and none is not zero.

@@ -6,13 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.devices import intervals_of, union_of
 from stepwhy.passes.grouping import numbered
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.nesting import innermost_time
+from stepwhy.passes.selection import (
+    NO_ROWS,
+    chosen,
+    joined,
+    mask,
+    of_role,
+    of_threads,
+    parts,
+    rows_of,
+)
 from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.launches import Launches
@@ -67,9 +79,9 @@ def find_evidence(
         python = python | silence
     else:
         dispatch = dispatch | silence
-    collectives = trace.rows(Kind.COLLECTIVE, role=Role.HOST_THREAD)
+    collectives = chosen(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
-        "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
+        "communication": _executors(trace, Kind.WAIT) | union_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
         "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps),
         "sync": _of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches),
@@ -79,16 +91,16 @@ def find_evidence(
     }
 
 
-def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> NDArray[np.int64]:
-    return np.flatnonzero(trace.is_kind(*kinds) & among(trace.slices.track, tracks))
+def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> Iterator[NDArray[np.int64]]:
+    return chosen(trace, kinds, of_threads(trace, tracks))
 
 
 def _of(trace: Trace, threads: Threads, *kinds: Kind) -> Intervals:
-    return intervals_of(trace, _rows(trace, threads.all, *kinds))
+    return union_of(trace, _rows(trace, threads.all, *kinds))
 
 
 def _executors(trace: Trace, *kinds: Kind) -> Intervals:
-    return intervals_of(trace, trace.rows(*kinds, role=Role.EXECUTOR))
+    return union_of(trace, chosen(trace, kinds, of_role(trace, Role.EXECUTOR)))
 
 
 def _blocked(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
@@ -105,16 +117,16 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTa
     """
     calls = _long(trace, _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH))
     calls = np.setdiff1d(calls, launches.blocking_calls, assume_unique=True)
-    graph_ops = _long(trace, trace.rows(Kind.OP, role=Role.HOST_THREAD))
+    graph_ops = _long(trace, chosen(trace, (Kind.OP,), of_role(trace, Role.HOST_THREAD)))
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
     rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
     return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
 
 
-def _long(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _long(trace: Trace, pieces: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Those of some slices that take as long as a first use."""
-    long: NDArray[np.int64] = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
-    return long
+    durations = trace.slices.dur_ns
+    return joined((rows[durations[rows] >= FIRST_USE_NS] for rows in pieces), NO_ROWS)
 
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -138,7 +150,7 @@ def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> N
 
 def _innermost(trace: Trace, tracks: tuple[int, ...], nesting: Nesting, *kinds: Kind) -> Intervals:
     """When the innermost slice on some threads is of some kinds."""
-    return innermost_time(trace, nesting, trace.is_kind(*kinds) & among(trace.slices.track, tracks))
+    return innermost_time(trace, nesting, mask(trace, kinds, of_threads(trace, tracks)))
 
 
 def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
@@ -149,7 +161,7 @@ def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Inter
     if not threads.autograd:
         return Intervals.empty()
     rows = _rows(trace, threads.autograd, *_CALLS, Kind.SYNC)
-    gaps = intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
+    gaps = union_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
     working = _innermost(trace, (threads.driving,), nesting, *_CALLS, Kind.PYTHON)
     at_work = working.within(gaps.starts, gaps.ends)
     return Intervals(gaps.starts[at_work == 0], gaps.ends[at_work == 0])
@@ -157,14 +169,21 @@ def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Inter
 
 def _graph_runs(trace: Trace) -> Intervals:
     """When a run of a graph was under way: whatever nothing runs in it, the framework schedules."""
-    slices = trace.slices
-    graph_ops = np.flatnonzero(slices.scope != NULL)
-    if not len(graph_ops):
+    first = next(_graph_ops(trace), None)
+    if first is None:
         return Intervals.empty()
-    runs = trace.rows(Kind.STEP)
+    runs = rows_of(trace, (Kind.STEP,))
     if len(runs):
         return intervals_of(trace, runs)
-    return Intervals.single(int(slices.start_ns[graph_ops].min()), int(trace.ends(graph_ops).max()))
+    end = max(int(trace.ends(rows).max()) for rows in _graph_ops(trace))
+    return Intervals.single(int(trace.slices.start_ns[first[0]]), end)
+
+
+def _graph_ops(trace: Trace) -> Iterator[NDArray[np.int64]]:
+    """Rows of operations of a graph, ascending, piece by piece."""
+    scope = trace.slices.scope
+    pieces = (np.flatnonzero(scope[part] != NULL) + part.start for part in parts(len(scope)))
+    return (rows for rows in pieces if len(rows))
 
 
 def _tells_code(trace: Trace, threads: Threads) -> bool:
@@ -172,7 +191,7 @@ def _tells_code(trace: Trace, threads: Threads) -> bool:
 
     Without operations, what runs between two calls may as well be the framework.
     """
-    return len(_rows(trace, threads.all, Kind.OP, Kind.FRAMEWORK, Kind.PYTHON)) > 0
+    return any(True for _ in _rows(trace, threads.all, Kind.OP, Kind.FRAMEWORK, Kind.PYTHON))
 
 
 def _short_silence(trace: Trace, threads: Threads) -> Intervals:

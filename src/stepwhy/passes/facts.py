@@ -109,7 +109,7 @@ class Facts:
     @cached_property
     def activities(self) -> list[Activity]:
         """Activity of every device, accelerators first."""
-        return find_activities(self.trace, self.nesting, self.in_input)
+        return find_activities(self.trace, self.nesting)
 
     @cached_property
     def leading(self) -> list[Activity]:

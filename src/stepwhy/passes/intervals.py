@@ -6,19 +6,22 @@ sorted edges in NumPy takes milliseconds for a million slices.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Mask = NDArray[np.bool_]
     Times = NDArray[np.int64]
+
+# Intervals that are looked at at a time: their edges fit into a processor's cache.
+_PIECE = 1 << 15
 
 
 class Intervals(msgspec.Struct, frozen=True):
@@ -41,22 +44,26 @@ class Intervals(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, starts: Times, ends: Times) -> Intervals:
         """The union of arbitrary intervals; those without length vanish."""
-        keep = ends > starts
-        if not keep.all():
-            starts, ends = starts[keep], ends[keep]
-        if not len(starts):
-            return cls.empty()
-        if (starts[1:] < starts[:-1]).any():
+        if _are_apart(starts, ends):
+            return cls(starts, ends)
+        if any((starts[1:][p] < starts[:-1][p]).any() for p in _parts(len(starts) - 1)):
             order = np.argsort(starts, kind="stable")
             starts, ends = starts[order], ends[order]
-        reach = np.maximum.accumulate(ends)
-        first = np.empty(len(starts), dtype=bool)
-        first[0] = True
-        first[1:] = starts[1:] > reach[:-1]
-        if first.all():
-            return cls(starts, ends)
-        last = np.append(first[1:], True)
-        return cls(starts[first], reach[last])
+        return cls.ascending(len(starts), [(starts, ends)])
+
+    @classmethod
+    def ascending(cls, most: int, pieces: Iterable[tuple[Times, Times]]) -> Intervals:
+        """The union of intervals that come in the order of their starts.
+
+        Args:
+            most: How many they are at most; room that is left takes no memory.
+            pieces: Starts and ends, ns; (any,) each.
+        """
+        union = Union(most)
+        for starts, ends in pieces:
+            for part in _parts(len(starts)):
+                union.add(starts[part], ends[part])
+        return union.done()
 
     @classmethod
     def covered(cls, begins: Times, ends: Times) -> Intervals:
@@ -79,9 +86,7 @@ class Intervals(msgspec.Struct, frozen=True):
         filled = [one for one in sets if len(one)]
         if len(filled) < 2:
             return filled[0] if filled else cls.empty()
-        return cls.of(
-            np.concatenate([s.starts for s in filled]), np.concatenate([s.ends for s in filled])
-        )
+        return _in_stretches(filled, _union)
 
     @classmethod
     def single(cls, start: int, end: int) -> Intervals:
@@ -95,7 +100,7 @@ class Intervals(msgspec.Struct, frozen=True):
     @property
     def total_ns(self) -> int:
         """Length of the whole set, ns."""
-        return int((self.ends - self.starts).sum())
+        return sum(int((self.ends[p] - self.starts[p]).sum()) for p in _parts(len(self)))
 
     def __or__(self, other: Intervals) -> Intervals:
         """Union."""
@@ -105,29 +110,44 @@ class Intervals(msgspec.Struct, frozen=True):
         """Intersection."""
         if not len(self) or not len(other):
             return Intervals.empty()
-        return _where(self, other, lambda a, b: a & b)
+        return _in_stretches((self, other), lambda sets: _where(sets, lambda a, b: a & b))
 
     def __sub__(self, other: Intervals) -> Intervals:
         """Difference."""
         if not len(self) or not len(other):
             return self
-        return _where(self, other, lambda a, b: a & ~b)
+        return _in_stretches((self, other), lambda sets: _where(sets, lambda a, b: a & ~b))
 
     def before(self, times: Times) -> Times:
         """How much of the set lies before each of the given times, ns."""
+        complete = self._complete()
+        return self._before(complete, times)
+
+    def within(self, starts: Times, ends: Times) -> Times:
+        """How much of the set lies in each of the windows [start, end), ns."""
+        complete, found = self._complete(), np.empty(len(starts), dtype=np.int64)
+        for part in _parts(len(starts)):
+            found[part] = self._before(complete, ends[part])
+            found[part] -= self._before(complete, starts[part])
+        return found
+
+    def _complete(self) -> Times:
+        """Length of all intervals before each, and of all, ns; (n + 1,)."""
+        complete = np.empty(len(self) + 1, dtype=np.int64)
+        complete[0] = 0
+        for part in _parts(len(self)):
+            sums = np.cumsum(self.ends[part] - self.starts[part])
+            sums += complete[part.start]
+            complete[part.start + 1 : part.stop + 1] = sums
+        return complete
+
+    def _before(self, complete: Times, times: Times) -> Times:
         if not len(self.starts):
             return np.zeros(len(times), dtype=np.int64)
-        lengths = self.ends - self.starts
-        complete = np.concatenate([[0], np.cumsum(lengths)])
         index = np.searchsorted(self.starts, times, side="right")
         previous = np.maximum(index - 1, 0)
         overhang = np.maximum(self.ends[previous] - times, 0) * (index > 0)
         result: Times = complete[index] - overhang
-        return result
-
-    def within(self, starts: Times, ends: Times) -> Times:
-        """How much of the set lies in each of the windows [start, end), ns."""
-        result: Times = self.before(ends) - self.before(starts)
         return result
 
     def gaps_up_to(self, longest_ns: int) -> Intervals:
@@ -135,8 +155,89 @@ class Intervals(msgspec.Struct, frozen=True):
         if len(self.starts) < 2:
             return Intervals.empty()
         starts, ends = self.ends[:-1], self.starts[1:]
-        short = ends - starts <= longest_ns
+        short = np.empty(len(starts), dtype=bool)
+        for part in _parts(len(short)):
+            short[part] = ends[part] - starts[part] <= longest_ns
         return Intervals(starts[short], ends[short])
+
+
+class Union:
+    """Grows by intervals that come in the order of their starts, whether they overlap or not.
+
+    Args:
+        most: How many intervals it is of at most; room that is left takes no memory.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._starts = np.empty(most, dtype=np.int64)
+        self._ends = np.empty(most, dtype=np.int64)
+        self._count = 0
+
+    def add(self, starts: Times, ends: Times) -> None:
+        """Take in intervals; those without length vanish."""
+        lasting = ends > starts
+        if not lasting.all():
+            starts, ends = starts[lasting], ends[lasting]
+        if len(starts):
+            self._add(starts, ends)
+
+    def _add(self, starts: Times, ends: Times) -> None:
+        reach, count = np.maximum.accumulate(ends), self._count
+        first = np.ones(len(starts), dtype=bool)
+        if count:
+            open_until = self._ends[count - 1]
+            first[0] = starts[0] > open_until
+            np.maximum(reach, open_until, out=reach)
+        first[1:] = starts[1:] > reach[:-1]
+        begins = np.flatnonzero(first)
+        # All but the last of them end here, and the open one does unless the first stands alone.
+        over = begins[begins > 0] - 1
+        self._count += len(begins)
+        self._starts[count : self._count] = starts[begins]
+        self._ends[self._count - 1 - len(over) : self._count - 1] = reach[over]
+        self._ends[self._count - 1] = reach[-1]
+
+    def done(self) -> Intervals:
+        """The union; nothing can be added to it any more."""
+        for times in (self._starts, self._ends):
+            times.resize(self._count, refcheck=False)
+        return Intervals(self._starts, self._ends)
+
+
+def _parts(count: int) -> Iterator[slice]:
+    return (slice(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE))
+
+
+def _are_apart(starts: Times, ends: Times) -> bool:
+    """Whether intervals are a set as they stand."""
+    following, before = starts[1:], ends[:-1]
+    return all((ends[p] > starts[p]).all() for p in _parts(len(starts))) and all(
+        (following[p] > before[p]).all() for p in _parts(len(before))
+    )
+
+
+def _stretches(sets: Sequence[Intervals]) -> Iterator[list[Intervals]]:
+    """The parts of sets in consecutive stretches of time, in which they have few intervals."""
+    cuts = max(sets, key=len).starts[_PIECE::_PIECE].tolist()
+    for begin, end in pairwise([None, *cuts, None]):
+        yield [_between(one, begin, end) for one in sets]
+
+
+def _in_stretches(
+    sets: Sequence[Intervals], combine: Callable[[Sequence[Intervals]], Intervals]
+) -> Intervals:
+    """What sets are combined into, a stretch of time after another.
+
+    It has at most as many intervals as all sets together.
+    """
+    found = (combine(some) for some in _stretches(sets))
+    return Intervals.ascending(sum(map(len, sets)), ((one.starts, one.ends) for one in found))
+
+
+def _union(sets: Sequence[Intervals]) -> Intervals:
+    return Intervals.of(
+        np.concatenate([one.starts for one in sets]), np.concatenate([one.ends for one in sets])
+    )
 
 
 def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
@@ -145,17 +246,13 @@ def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     Args:
         sets: 1 to 16 sets.
     """
-    longest = max(sets, key=len)
-    if len(longest) <= _PIECE:
-        return _first_of(sets)
-    cuts = longest.starts[_PIECE::_PIECE].tolist()
-    bounds = pairwise([None, *cuts, None])
-    pieces = [_first_of([_between(one, *some) for one in sets]) for some in bounds]
-    return [_in_turn(parts) for parts in zip(*pieces, strict=True)]
-
-
-# Intervals of a set that are swept over at a time: their edges fit into a processor's cache.
-_PIECE = 1 << 15
+    # What comes before a set splits each of its intervals at most once.
+    most = [*accumulate(map(len, sets))]
+    owned = [Union(count) for count in most[1:]]
+    for some in _stretches(sets):
+        for one, part in zip(owned, _first_of(some)[1:], strict=True):
+            one.add(part.starts, part.ends)
+    return [sets[0], *(one.done() for one in owned)]
 
 
 def _between(one: Intervals, begin: int | None, end: int | None) -> Intervals:
@@ -167,16 +264,6 @@ def _between(one: Intervals, begin: int | None, end: int | None) -> Intervals:
         starts if begin is None else np.maximum(starts, begin),
         ends if end is None else np.minimum(ends, end),
     )
-
-
-def _in_turn(parts: Sequence[Intervals]) -> Intervals:
-    """Sets one behind another as one; what goes on across their bounds is one interval."""
-    starts = np.concatenate([part.starts for part in parts])
-    ends = np.concatenate([part.ends for part in parts])
-    apart = starts[1:] > ends[:-1]
-    if apart.all():
-        return Intervals(starts, ends)
-    return Intervals(starts[np.append(True, apart)], ends[np.append(apart, True)])
 
 
 def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
@@ -215,8 +302,9 @@ def _lowest_bit(count: int) -> NDArray[np.int8]:
     return lowest
 
 
-def _where(a: Intervals, b: Intervals, keep: Callable[[Mask, Mask], Mask]) -> Intervals:
-    """The set of times at which `keep(inside a, inside b)` holds."""
+def _where(sets: Sequence[Intervals], keep: Callable[[Mask, Mask], Mask]) -> Intervals:
+    """The set of times at which `keep(inside the first, inside the second)` holds."""
+    a, b = sets
     edges = np.concatenate([a.starts, a.ends, b.starts, b.ends])
     if len(edges) < 2:
         return Intervals.empty()

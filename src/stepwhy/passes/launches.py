@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from stepwhy.passes.grouping import distinct, is_dense
+from stepwhy.passes.grouping import distinct, numbered
+from stepwhy.passes.selection import NO_ROWS, chosen, collected, joined, of_role, parts
 from stepwhy.trace import NULL, Kind, Role
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.trace import Trace
+
+    Ids = NDArray[np.signedinteger[Any]]
+    Rows = NDArray[np.signedinteger[Any]]
 
 NO_CALL = -1
 # A process numbers its calls once. More than this share of them with a number that another, later
 # call has, too, and the calls are of several processes with one id.
 _MOST_REUSED = 0.1
+# Ids that leave out no more numbers than this, or than four for each call, have a table.
+_TABLE = 1 << 16
 
 
 class Launches(msgspec.Struct, frozen=True):
@@ -33,124 +43,181 @@ class Launches(msgspec.Struct, frozen=True):
             merged into one file with nothing that tells them apart.
     """
 
-    device_rows: NDArray[np.int64]
-    call_row: NDArray[np.int64]
+    device_rows: Rows
+    call_row: Rows
     blocking_calls: NDArray[np.int64]
     reused: bool = False
 
-    @property
-    def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Device slices of which the call is known, and their calls; twice (joined,)."""
-        known = self.call_row != NO_CALL
-        if known.all():
-            return self.device_rows, self.call_row
-        return self.device_rows[known], self.call_row[known]
+    def joined(self) -> Iterator[tuple[Rows, Rows]]:
+        """Device slices of which the call is known, and their calls, piece by piece."""
+        for part in parts(len(self.device_rows)):
+            rows, calls = self.device_rows[part], self.call_row[part]
+            known = np.flatnonzero(calls != NO_CALL)
+            if len(known):
+                yield rows[known], calls[known]
 
-    def calls_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def calls_of(self, rows: Rows) -> Rows:
         """The host call that caused each of some slices, NO_CALL where none is known; (rows,)."""
-        found = np.full(len(rows), NO_CALL, dtype=np.int64)
-        if len(self.device_rows):
-            place = np.searchsorted(self.device_rows, rows)
+        found = np.full(len(rows), NO_CALL, dtype=np.int32)
+        for part in parts(len(rows) if len(self.device_rows) else 0):
+            place = np.searchsorted(self.device_rows, rows[part].astype(np.int32))
             place[place == len(self.device_rows)] = 0
-            is_one = self.device_rows[place] == rows
-            found[is_one] = self.call_row[place[is_one]]
+            is_one = self.device_rows[place] == rows[part]
+            found[part][is_one] = self.call_row[place[is_one]]
         return found
 
 
 def join_launches(trace: Trace) -> Launches:
     """Join device slices with the calls that caused them."""
-    slices = trace.slices
-    device_rows = trace.rows(*_DEVICE_KINDS, role=Role.STREAM)
-    calls = trace.rows(Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME, role=Role.HOST_THREAD)
-    calls = calls[slices.correlation[calls] > 0]
-    again = _used_again(trace, calls)
-    calls = calls[~again & ~_ambiguous(trace, calls)]
-    call_row = _lookup(slices.correlation[calls], calls, slices.correlation[device_rows])
-    reused = bool(again.sum() > _MOST_REUSED * len(again))
-    return Launches(device_rows, call_row, _blocking(trace, device_rows, call_row), reused)
+    slices, most = trace.slices, len(trace.slices)
+    device_rows = collected(chosen(trace, _DEVICE_KINDS, of_role(trace, Role.STREAM)), most)
+    calls = collected(_calls(trace), most)
+    shared = _shared(slices.correlation, calls)
+    again, ambiguous = _doubts(trace, calls[shared])
+    reused = int(again.sum()) > _MOST_REUSED * len(calls)
+    if len(shared):
+        calls = np.delete(calls, shared[again | ambiguous])
+    found = Launches(device_rows, _lookup(slices.correlation, calls, device_rows), NO_ROWS, reused)
+    return replace(found, blocking_calls=_blocking(trace, found))
 
 
 _DEVICE_KINDS = (Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET)
+_CALLS = (Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME)
 
 
-def _ambiguous(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Calls whose correlation id another process uses, too: files of several ranks in one."""
-    process = trace.tracks.process[trace.slices.track[calls]]
-    if not len(process) or (process == process[0]).all():
-        return np.zeros(len(calls), dtype=bool)
-    used = np.unique(np.stack([trace.slices.correlation[calls], process], axis=1), axis=0)
-    ids, processes = np.unique(used[:, 0], return_counts=True)
-    return np.isin(trace.slices.correlation[calls], ids[processes > 1])
+def _calls(trace: Trace) -> Iterator[NDArray[np.int64]]:
+    """Calls of the device API that have a correlation id, piece by piece."""
+    for rows in chosen(trace, _CALLS, of_role(trace, Role.HOST_THREAD)):
+        yield rows[trace.slices.correlation[rows] > 0]
 
 
-def _used_again(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Calls whose correlation id a call at another time of the same process has, too.
+def _shared(ids: Ids, calls: Rows) -> NDArray[np.int64]:
+    """Places of the calls whose correlation id another call has, too, ascending."""
+    if _ascend(ids, calls):
+        return NO_ROWS
+    codes = _codes(ids, calls)
+    one_of = np.empty(int(codes.max()) + 1, dtype=np.int32)
+    for part in parts(len(codes)):
+        one_of[codes[part]] = np.arange(part.start, part.stop)
+    is_shared = np.zeros(len(one_of), dtype=bool)
+    for part in parts(len(codes)):
+        others = one_of[codes[part]] != np.arange(part.start, part.stop)
+        is_shared[codes[part][others]] = True
+    places = (np.flatnonzero(is_shared[codes[p]]) + p.start for p in parts(len(codes)))
+    return joined(places, NO_ROWS)
 
-    Calls that overlap are one: a runtime call and the driver call inside it, or a repeated record.
+
+def _ascend(ids: Ids, calls: Rows) -> bool:
+    """Whether every call has a higher id than the one before it."""
+    return all(
+        (np.diff(ids[calls[part.start : part.stop + 1]]) > 0).all() for part in parts(len(calls))
+    )
+
+
+def _codes(ids: Ids, calls: Rows) -> NDArray[np.int32]:
+    """Numbers from 0 on that are the same for calls with the same id; (calls,)."""
+    low = _low_of_table(ids, calls)
+    if low is None:
+        return numbered(taken(ids, calls))[1].astype(np.int32)
+    codes = np.empty(len(calls), dtype=np.int32)
+    for part in parts(len(calls)):
+        codes[part] = ids[calls[part]] - low
+    return codes
+
+
+def _low_of_table(ids: Ids, calls: Rows) -> int | None:
+    """The lowest id of some calls if a table from there to the highest is small, else None."""
+    bounds = [
+        (int(some.min()), int(some.max())) for some in (ids[calls[p]] for p in parts(len(calls)))
+    ]
+    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+    return low if high - low <= max(_TABLE, 4 * len(calls)) else None
+
+
+def _doubts(trace: Trace, calls: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of calls that share their correlation ids with others, which ones cannot be told apart.
+
+    Args:
+        trace: The trace.
+        calls: The calls, ascending; (calls,).
+
+    Returns:
+        Whether a call at another time of the same process has the id, too: calls that overlap are
+        one, a runtime call and the driver call inside it, or a repeated record; (calls,). And
+        whether another process uses it: files of several ranks in one; (calls,).
     """
-    slices = trace.slices
-    ids = slices.correlation[calls]
-    if _all_differ(ids):
-        return np.zeros(len(calls), dtype=bool)
-    process = trace.tracks.process[slices.track[calls]]
-    order = np.lexsort((slices.start_ns[calls], process, ids))
+    again, ambiguous = np.zeros((2, len(calls)), dtype=bool)
+    if not len(calls):
+        return again, ambiguous
+    ids, process = trace.slices.correlation[calls], trace.tracks.process[trace.slices.track[calls]]
+    order = np.lexsort((process, ids))  # and then by their starts, as the calls are
     ids, process, rows = ids[order], process[order], calls[order]
-    apart = slices.start_ns[rows[1:]] > trace.ends(rows[:-1])
-    twice = (ids[1:] == ids[:-1]) & (process[1:] == process[:-1]) & apart
-    result = np.zeros(len(calls), dtype=bool)
-    result[order[1:]] |= twice
-    result[order[:-1]] |= twice
-    return result
+    apart = trace.slices.start_ns[rows[1:]] > trace.ends(rows[:-1])
+    same = ids[1:] == ids[:-1]
+    twice = same & (process[1:] == process[:-1]) & apart
+    again[order[1:]] |= twice
+    again[order[:-1]] |= twice
+    first = np.flatnonzero(np.append(True, ~same))
+    count = np.diff(first, append=len(ids))
+    ambiguous[order] = np.repeat(process[first] != process[first + count - 1], count)
+    return again, ambiguous
 
 
-def _all_differ(ids: NDArray[np.int64]) -> bool:
-    if (ids[1:] > ids[:-1]).all():
-        return True
-    return len(distinct(ids)) == len(ids)
-
-
-def _lookup(
-    keys: NDArray[np.int64], values: NDArray[np.int64], wanted: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The value of each wanted key, NO_CALL where there is none or the key is null."""
-    result = np.full(len(wanted), NO_CALL, dtype=np.int64)
-    if not len(keys):
+def _lookup(ids: Ids, calls: Rows, device_rows: Rows) -> Rows:
+    """The call with the correlation id of each device slice, NO_CALL where there is none."""
+    result = np.full(len(device_rows), NO_CALL, dtype=np.int32)
+    if not len(calls):
         return result
-    if is_dense(keys):
-        return _from_table(keys, values, wanted)
-    order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    hit = (keys[place] == wanted) & (wanted != NULL)
-    result[hit] = values[place[hit]]
+    low = _low_of_table(ids, calls)
+    find = _searched(ids, calls) if low is None else _from_table(ids, calls, low)
+    for part in parts(len(device_rows)):
+        wanted = ids[device_rows[part]]
+        result[part] = np.where(wanted == NULL, NO_CALL, find(wanted))
     return result
 
 
-def _from_table(
-    keys: NDArray[np.int64], values: NDArray[np.int64], wanted: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """As `_lookup` where a table of all keys is small; of values under one key the first counts."""
-    low, high = int(keys.min()), int(keys.max())
-    table = np.full(high - low + 2, NO_CALL, dtype=np.int64)
-    table[keys[::-1] - low] = values[::-1]
-    is_key = (wanted >= low) & (wanted <= high) & (wanted != NULL)
-    # The last entry is nobody's.
-    found: NDArray[np.int64] = table[np.where(is_key, wanted - low, high - low + 1)]
-    return found
+def _from_table(ids: Ids, calls: Rows, low: int) -> Callable[[Ids], Rows]:
+    """Finds calls by their ids where a table of all ids is small."""
+    most = max(int(ids[calls[part]].max()) for part in parts(len(calls))) - low
+    table = np.full(most + 2, NO_CALL, dtype=np.int32)
+    for part in reversed([*parts(len(calls))]):
+        # Of the calls under one id the first one counts.
+        backwards = calls[part][::-1]
+        table[ids[backwards] - low] = backwards
+
+    def find(wanted: Ids) -> Rows:
+        place = wanted - low
+        place[(place < 0) | (place > most)] = most + 1  # the last entry is nobody's
+        return table[place]
+
+    return find
 
 
-def _blocking(
-    trace: Trace, device_rows: NDArray[np.int64], call_row: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    slices = trace.slices
-    known = call_row != NO_CALL
-    rows, calls = device_rows[known], call_row[known]
-    copies = (slices.kind[rows] == Kind.MEMCPY) & (slices.kind[calls] == Kind.LAUNCH)
-    if not copies.any():
-        return np.empty(0, dtype=np.int64)
-    early = trace.ends(rows) > trace.ends(calls)
-    waiting = distinct(calls[copies & ~early])
+def _searched(ids: Ids, calls: Rows) -> Callable[[Ids], Rows]:
+    """As `_from_table`, where ids are far apart."""
+    keys = taken(ids, calls)
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], calls[order]
+
+    def find(wanted: Ids) -> Rows:
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[place] == wanted, values[place], np.int32(NO_CALL))
+
+    return find
+
+
+def _blocking(trace: Trace, launches: Launches) -> NDArray[np.int64]:
+    """Copy calls that returned only after their copy had ended, ascending."""
+    kinds, waiting = trace.slices.kind, []
+    for rows, calls in launches.joined():
+        copies = np.flatnonzero((kinds[rows] == Kind.MEMCPY) & (kinds[calls] == Kind.LAUNCH))
+        called = calls[copies]
+        waiting.append(called[trace.ends(rows[copies]) <= trace.ends(called)])
+    waited = distinct(joined(waiting, NO_ROWS))
+    if not len(waited):
+        return waited
     # A graph launch returns while its later nodes run, whatever its first copy did.
-    returned_early = np.zeros(len(slices), dtype=bool)
-    returned_early[calls[early]] = True
-    return waiting[~returned_early[waiting]]
+    returned_early = np.zeros(len(trace.slices), dtype=bool)
+    for rows, called in launches.joined():
+        returned_early[called[trace.ends(rows) > trace.ends(called)]] = True
+    return waited[~returned_early[waited]]

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import numpy as np
 
-from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.devices import union_of
 from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.trace import Kind, Role, among
+from stepwhy.passes.selection import chosen, of_role, of_threads, parts, rows_of
+from stepwhy.trace import Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.passes.launches import Launches
@@ -154,7 +157,7 @@ def _covering(
 
 
 def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    rows = trace.rows(Kind.STEP)
+    rows = rows_of(trace, (Kind.STEP,))
     rows = rows[trace.slices.track[rows] == threads.driving]
     rows = rows[trace.slices.dur_ns[rows] > 0]
     if not len(rows):
@@ -181,14 +184,19 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
     if "whole-step" in trace.meta.signals:
         return _one_step(start, end, 0.8, "The trace holds one run of the graph: it is the step.")
     note = "No step marker and nothing that repeats: the whole trace is treated as one step."
-    device = trace.rows(*BUSY_KINDS, role=Role.STREAM)
-    if len(device):
-        first = int(slices.start_ns[device].min())
-        last = int(trace.ends(device).max())
+    device = [*_extents(trace, chosen(trace, BUSY_KINDS, of_role(trace, Role.STREAM)))]
+    if device:
+        first, last = min(since for since, _ in device), max(until for _, until in device)
         if not _has_a_cause(trace, threads, start, first):
             start, end = first, last
             note += " Time before the first and after the last recorded device work is left out."
     return _one_step(start, end, 0.0, note)
+
+
+def _extents(trace: Trace, pieces: Iterable[NDArray[np.int64]]) -> Iterator[tuple[int, int]]:
+    """First start and last end of the slices of each piece, ns."""
+    for rows in pieces:
+        yield int(trace.slices.start_ns[rows[0]]), int(trace.ends(rows).max())
 
 
 def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
@@ -198,11 +206,11 @@ def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
 
 def _has_a_cause(trace: Trace, threads: Threads, start: int, end: int) -> bool:
     """Whether the host spends most of a span in set-up calls or in fetching a batch."""
-    rows = trace.rows(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, role=Role.HOST_THREAD)
-    long = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
-    fetches = trace.rows(Kind.INPUT)
-    fetches = fetches[among(trace.slices.track[fetches], threads.all)]
-    caused = intervals_of(trace, np.concatenate([long, fetches])) & Intervals.single(start, end)
+    kinds, durations = (Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE), trace.slices.dur_ns
+    calls = chosen(trace, kinds, of_role(trace, Role.HOST_THREAD))
+    set_up = union_of(trace, (rows[durations[rows] >= FIRST_USE_NS] for rows in calls))
+    fetches = union_of(trace, chosen(trace, (Kind.INPUT,), of_threads(trace, threads.all)))
+    caused = (set_up | fetches) & Intervals.single(start, end)
     return caused.total_ns > (end - start) / 2
 
 
@@ -247,15 +255,15 @@ def _without_their_work(
     CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
     says so.
     """
-    calls = trace.rows(Kind.LAUNCH, role=Role.HOST_THREAD)
-    calls = calls[trace.slices.correlation[calls] > 0]
     ran = np.zeros(len(trace.slices), dtype=bool)
-    ran[launches.joined[1]] = True
-    called_at = trace.slices.start_ns[calls]
-    step = np.searchsorted(starts, called_at, side="right") - 1
-    inside = (step >= 0) & (called_at < ends[np.maximum(step, 0)])
-    made = np.bincount(step[inside], minlength=len(starts))
-    kept = np.bincount(step[inside & ran[calls]], minlength=len(starts))
+    for _, calls in launches.joined():
+        ran[calls] = True
+    made, kept = np.zeros((2, len(starts)), dtype=np.int64)
+    for rows in chosen(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD)):
+        calls = rows[trace.slices.correlation[rows] > 0]
+        step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
+        made += np.bincount(step[inside], minlength=len(starts))
+        kept += np.bincount(step[inside & ran[calls]], minlength=len(starts))
     share = kept / np.maximum(made, 1)
     is_lost = (made > 0) & (share < _LEAST_RAN * share.max(initial=0))
     return 0 if is_lost.all() else int(np.argmin(is_lost))
@@ -284,16 +292,13 @@ def _device_bounds(
     trace: Trace, launches: Launches, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Windows [B(i-1), B(i)) with B(i) = the later of host end and device end of step i."""
-    device_rows, calls = launches.joined
-    if not len(calls):
+    work_end, launched = np.full(len(starts), np.iinfo(np.int64).min), False
+    for work, calls in launches.joined():
+        step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
+        np.maximum.at(work_end, step[inside], trace.ends(work[inside]))
+        launched = launched or bool(inside.any())
+    if not launched:
         return None
-    called_at = trace.slices.start_ns[calls]
-    step = np.searchsorted(starts, called_at, side="right") - 1
-    inside = (step >= 0) & (called_at < ends[np.maximum(step, 0)])
-    if not inside.any():
-        return None
-    work_end = np.full(len(starts), np.iinfo(np.int64).min)
-    np.maximum.at(work_end, step[inside], trace.ends(device_rows[inside]))
     new_ends = np.maximum.accumulate(np.maximum(work_end, ends))
     new_starts = np.maximum(
         starts, np.concatenate([[_backlog_end(trace, launches, starts[0])], new_ends[:-1]])
@@ -302,18 +307,28 @@ def _device_bounds(
     return np.minimum(new_starts, new_ends), new_ends
 
 
+def _steps_at(
+    times_ns: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The last step that begins before each time, and whether the time lies in it; (times,)."""
+    step = np.searchsorted(starts, times_ns, side="right") - 1
+    inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
+    return step, inside
+
+
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
     """When the device has done what was launched before the first step, or that step's start."""
-    called = np.where(
-        launches.call_row == NO_CALL,
-        np.iinfo(np.int64).min,
-        trace.slices.start_ns[launches.call_row],
-    )
-    ends, begins = trace.ends(launches.device_rows), trace.slices.start_ns[launches.device_rows]
-    own = (called >= start) & (called > np.iinfo(np.int64).min)
-    first_own = int(begins[own].min()) if own.any() else np.iinfo(np.int64).max
-    backlog = ~own & (begins < first_own) & (ends > start)
-    return max(int(start), int(ends[backlog].max())) if backlog.any() else int(start)
+    starts, backlog_end = trace.slices.start_ns, int(start)
+    for part in parts(len(launches.device_rows)):
+        rows, calls = launches.device_rows[part], launches.call_row[part]
+        own = np.flatnonzero((calls != NO_CALL) & (starts[calls] >= start))
+        if len(own):
+            rows = rows[starts[rows] < starts[rows[own[0]]]]
+        if len(rows):
+            backlog_end = max(backlog_end, int(trace.ends(rows).max()))
+        if len(own):
+            break
+    return backlog_end
 
 
 def count_warm_up(durations_ns: NDArray[np.int64]) -> int:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.grouping import distinct
+from stepwhy.passes.devices import union_of
+from stepwhy.passes.selection import chosen, of_role, of_threads
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
     from numpy.typing import NDArray
 
+    from stepwhy.passes.selection import Rows
     from stepwhy.trace import Trace
 
 # How much a slice of a kind says 'this thread runs the loop': a step marker settles it, then what
@@ -25,8 +28,6 @@ _BACKWARD = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
 # A thread whose work is backward operations to at least this share is the engine's: the loop's
 # own thread runs forward and optimizer, too.
 _ENGINE = 0.8
-# Slices that are added up at a time.
-_PIECE = 1 << 16
 
 
 class Threads(msgspec.Struct, frozen=True):
@@ -67,57 +68,68 @@ def find_threads(trace: Trace) -> Threads:
 
 def _work_ns(trace: Trace) -> NDArray[np.float64]:
     """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
-    slices, work = trace.slices, trace.is_kind(*_WORK)
-    found = np.zeros(len(trace.tracks))
-    for first in range(0, len(work), _PIECE):
-        some = first + np.flatnonzero(work[first : first + _PIECE])
-        found += np.bincount(slices.track[some], slices.dur_ns[some], len(found))
+    slices, found = trace.slices, np.zeros(len(trace.tracks))
+    for rows in chosen(trace, _WORK):
+        found += np.bincount(slices.track[rows], slices.dur_ns[rows], len(found))
     return found
 
 
 def _engine(trace: Trace) -> list[int]:
     """Threads that do nothing but run backward operations, unless every thread does."""
-    slices = trace.slices
-    work = trace.is_kind(*_WORK)
-    marked = work & _is_backward(trace)
-    busy = set(distinct(slices.track[work]).tolist())
+    busy = _tracks_of(trace, chosen(trace, _WORK))
     engine = [
-        int(track)
-        for track in distinct(slices.track[marked])
-        if _covered_ns(trace, marked & (slices.track == track))
-        >= _ENGINE * _covered_ns(trace, work & (slices.track == track))
+        track
+        for track in _tracks_of(trace, _backward(trace))
+        if union_of(trace, _backward(trace, (track,))).total_ns
+        >= _ENGINE * union_of(trace, chosen(trace, _WORK, of_threads(trace, (track,)))).total_ns
     ]
-    return engine if busy - set(engine) else []
+    return engine if set(busy) - set(engine) else []
 
 
-def _is_backward(trace: Trace) -> NDArray[np.bool_]:
-    """Whether each slice is a backward operation, or a call by the thread that runs them."""
-    calls = trace.is_kind(*_BACKWARD)
-    result: NDArray[np.bool_] = calls & (trace.slices.phase == Phase.BACKWARD)
-    return result
+def _backward(trace: Trace, tracks: Collection[int] | None = None) -> Iterator[Rows]:
+    """Backward operations, and the calls by the thread that runs them, piece by piece.
 
-
-def _covered_ns(trace: Trace, chosen: NDArray[np.bool_]) -> int:
-    return intervals_of(trace, np.flatnonzero(chosen)).total_ns
+    Args:
+        trace: The trace.
+        tracks: On which tracks; on all where None.
+    """
+    on_track = None if tracks is None else of_threads(trace, tracks)
+    for rows in chosen(trace, _BACKWARD, on_track):
+        yield rows[trace.slices.phase[rows] == Phase.BACKWARD]
 
 
 def _loaders(trace: Trace) -> frozenset[int]:
     """Threads that never launch device work, where others do: they prepare batches ahead."""
-    launches = trace.rows(Kind.LAUNCH, role=Role.HOST_THREAD)
-    launching = set(distinct(trace.slices.track[launches]).tolist())
+    launches = chosen(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD))
+    launching = set(_tracks_of(trace, launches))
     if not launching:
         return frozenset()
     return frozenset(set(range(len(trace.tracks))) - launching)
 
 
 def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
-    counts = np.bincount(trace.slices.track[trace.slices.kind == kind])
+    counts = _counts(trace, chosen(trace, (kind,)))
     return {track: int(counts[track]) for track in np.flatnonzero(counts).tolist()}
+
+
+def _counts(trace: Trace, pieces: Iterable[Rows]) -> NDArray[np.int64]:
+    """How many of some slices lie on each track; (tracks,)."""
+    counts = np.zeros(len(trace.tracks), dtype=np.int64)
+    for rows in pieces:
+        counts += np.bincount(trace.slices.track[rows], minlength=len(counts))
+    return counts
+
+
+def _tracks_of(trace: Trace, pieces: Iterable[Rows]) -> list[int]:
+    """The tracks on which some slices lie, ascending."""
+    tracks: list[int] = np.flatnonzero(_counts(trace, pieces)).tolist()
+    return tracks
 
 
 def _autograd(trace: Trace, driving: int, hosts: NDArray[np.int64]) -> tuple[int, ...]:
     process = trace.tracks.process[driving]
-    tracks = distinct(trace.slices.track[_is_backward(trace)])
     return tuple(
-        int(t) for t in tracks if t != driving and t in hosts and trace.tracks.process[t] == process
+        track
+        for track in _tracks_of(trace, _backward(trace))
+        if track != driving and track in hosts and trace.tracks.process[track] == process
     )
