@@ -22,6 +22,7 @@ from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.source import give_back
 from stepwhy.importers.tensorflow.activity import emit, meta_of
 from stepwhy.importers.tensorflow.allocations import Allocations
+from stepwhy.importers.tensorflow.column import Column
 from stepwhy.importers.tensorflow.entries import Entries
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.importers.tensorflow.ops import normalise_op
@@ -101,7 +102,9 @@ def read(source: Source) -> Trace | None:
     meta = nodes.emit()
     del nodes  # its columns are the builder's now
     give_back()
-    return builder.finish(meta)
+    trace = builder.finish(meta)
+    give_back()
+    return trace
 
 
 def _is_node(data: Data, entry: Field) -> bool:
@@ -148,18 +151,20 @@ class _Nodes:
         self._knows_memory = False
         self._observed = Observed()
         self._lines: dict[str, str] = {}
-        self._steps = array("i")
+        self._steps = Column()
         self._numbers: dict[int, int] = {}
         self.entries = Entries()
 
     def add(self, node: Any) -> None:
         """Take a node and its runs."""
+        steps = array("q")
         for step, activity in self._runs.of(node):
             self.entries.add(activity)
-            self._steps.append(self._numbers.setdefault(step, len(self._numbers)))
+            steps.append(self._numbers.setdefault(step, len(self._numbers)))
             if activity.row.kind is RowKind.OPS:
                 place = activity.row.device, normalise_op(activity.op)
                 self._observed.ran[activity.node] = place
+        self._steps.append(np.frombuffer(steps, dtype=np.int64))
         self._lines[text(node.name)] = self._code.line(node.trace)
         self._add_memory(node)
 
@@ -193,8 +198,7 @@ class _Nodes:
 
     def _spans(self) -> list[Span]:
         """The traced runs of the graph; which of them each op is of is no longer held."""
-        steps = np.frombuffer(self._steps, dtype=np.dtype(self._steps.typecode))
-        self._steps = array("i")
+        steps, self._steps = self._steps.values(), Column()
         return step_spans(self.entries, steps, self._numbers)
 
     def _ran_at(self) -> Iterator[tuple[str, str]]:

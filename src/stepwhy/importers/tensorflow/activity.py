@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwhy.importers.source import give_back
 from stepwhy.importers.tensorflow.dataflow import Dataflow
-from stepwhy.importers.tensorflow.distinct import distinct, pieces
+from stepwhy.importers.tensorflow.distinct import distinct, pieces, put
 from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.tensorflow.labels import edge_node
 from stepwhy.importers.tensorflow.ops import (
@@ -100,10 +100,13 @@ def emit(
     slices = _Slices(builder, entries, kept, has_streams=has_streams)
     for piece in pieces(len(kept)):
         slices.add(piece, lanes, copies)
+    del lanes, copies
     slices.hand_over()
+    give_back()
+    signals = _signals(entries, kept, builder.health, has_streams=has_streams)
     _add_executions(builder, entries, kept)
     builder.health.events_kept += len(kept)
-    return _signals(entries, kept, builder.health, has_streams=has_streams)
+    return signals
 
 
 def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
@@ -138,7 +141,7 @@ def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, In
     order, lanes = entries.by_lanes() if in_lanes else (everything, entries.lanes())
     repeats, copies = repeats_of(entries, order)
     health.count("repeated-row", "info", _REPEATS, count=int(repeats.sum()), dropped=True)
-    return order[~repeats[order]] if repeats.any() else order, lanes, copies
+    return order[~taken(repeats, order)] if repeats.any() else order, lanes, copies
 
 
 class _Slices:
@@ -192,10 +195,12 @@ class _Slices:
 
     def hand_over(self) -> None:
         """Append what was taken to the trace, and the times and sizes, which the entries forget."""
+        self._entries.take("node")
         if len(self._kept):
-            held = (taken(self._entries.take(name), self._kept) for name in _ENTRY_COLUMNS)
-            columns = dict(zip(_ENTRY_COLUMNS, held, strict=True))
-            self._builder.slices_from({**self._columns, **columns})
+            for name in _ENTRY_COLUMNS:
+                values = taken(self._entries.take(name), self._kept)
+                self._columns[name] = values.astype(np.int64, copy=False)
+            self._builder.slices_from(self._columns)
         self._columns = {}
 
     def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
@@ -295,27 +300,35 @@ def _track_name(row: Row, role: Role, lane: int) -> str:
 
 def _runs(entries: Entries, kept: Ints) -> tuple[Ints, Ints]:
     """The slices that are runs of operations, and the entries behind them; (runs,) each."""
-    slices = np.flatnonzero(entries.is_kind(RowKind.OPS)[kept]).astype(np.int32)
-    return slices, kept[slices]
+    slices = np.flatnonzero(taken(entries.is_kind(RowKind.OPS), kept)).astype(np.int32)
+    return slices, taken(kept, slices)
 
 
 def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
     """Append which runs of operations read what others made; the entries forget it."""
     slices, runs = _runs(entries, kept)
-    lists = entries.take("reads")[runs]
+    lists = taken(entries.take("reads"), runs)
     if lists.any():
         inputs, begins, counts = entries.inputs()
-        start_ns, nodes = entries["start_ns"][runs], entries["node"][runs]
+        start_ns, nodes = (taken(entries[name], runs) for name in ("start_ns", "node"))
         flow = Dataflow(slices, nodes, start_ns, entries.names)
-        flow.emit(builder, slices, inputs, begins[lists], counts[lists])
+        del start_ns, nodes
+        flow.emit(builder, slices, inputs, taken(begins, lists), taken(counts, lists))
 
 
-def _written(builder: TraceBuilder, entries: Entries, runs: Ints) -> NDArray[np.int32]:
-    """For every name the op type, where the program wrote another one, else NULL; (names,)."""
-    ops = set(np.unique(entries["op"][runs]).tolist())
+def _written(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.int32]:
+    """For every name the op type, where the program wrote another one, else NULL; (names,).
+
+    Args:
+        builder: The trace to append to.
+        entries: All of them.
+        ops: Names of the ops that ran; (runs,).
+    """
+    ran = np.zeros(len(entries.names), dtype=bool)
+    put(ran, ops, True)
     told = (
-        builder.intern(op) if number in ops and op != normalise_op(op) else NULL
-        for op, number in entries.names.items()
+        builder.intern(op) if is_run and op != normalise_op(op) else NULL
+        for op, is_run in zip(entries.names, ran.tolist(), strict=True)
     )
     return np.fromiter(told, dtype=np.int32, count=len(entries.names))
 
@@ -323,39 +336,44 @@ def _written(builder: TraceBuilder, entries: Entries, runs: Ints) -> NDArray[np.
 def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
     """Append what the executor recorded of runs, where it did; the entries forget it."""
     slices, runs = _runs(entries, kept)
-    op = _written(builder, entries, runs)[entries["op"][runs]]
+    ops = taken(entries.take("op"), runs)
+    op = taken(_written(builder, entries, ops), ops)
+    del ops
     number = np.full(len(entries), NULL, dtype=np.int32)
     recorded = entries.take("recorded")
-    number[recorded] = np.arange(len(recorded), dtype=np.int32)
-    number = number[runs]
+    put(number, recorded, np.arange(len(recorded), dtype=np.int32))
+    number = taken(number, runs)
     told = (op != NULL) | (number != NULL)
+    columns = {"slice": slices[told], "written": op[told]}
     number = number[told]
+    del op, slices, runs, told
     if len(number):
-        held = {n: _known(entries.take(c), number) for n, c in _EXECUTION_COLUMNS.items()}
-        builder.rows_from("executions", {"slice": slices[told], "written": op[told], **held})
+        for name, field in _EXECUTION_COLUMNS.items():
+            columns[name] = _known(entries.take(field), number)
+        builder.rows_from("executions", columns)
 
 
 def _known(values: Ints, number: Ints) -> Ints:
     """Values by their numbers, NULL where there is none; (numbers,)."""
     if not len(values):
         return np.full(len(number), NULL, dtype=values.dtype)
-    found = taken(values, number)
+    found = taken(values, number).astype(np.int64, copy=False)
     found[number == NULL] = NULL
     return found
 
 
 def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:
     """What could be seen; an accelerator without any device time was not looked at."""
-    scheduled = entries.is_kind(RowKind.OPS)[kept]
-    elsewhere = entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU)[kept]
+    scheduled = taken(entries.is_kind(RowKind.OPS), kept)
+    elsewhere = taken(entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU), kept)
     on_accelerator = int((scheduled & elsewhere).sum())
-    on_streams = bool(entries.is_kind(*DEVICE_TIME)[kept].any())
+    on_streams = bool(taken(entries.is_kind(*DEVICE_TIME), kept).any())
     guessed = 0 if has_streams else on_accelerator
     health.count("guessed-device-time", "warning", _GUESSED, count=guessed, dropped=False)
     found = {
         "host-ops": bool(scheduled.any()),
         "device-activity": on_streams or not (has_streams or on_accelerator),
-        "copies": on_streams or bool(entries.is_transfer()[kept].any()),
+        "copies": on_streams or bool(taken(entries.is_transfer(), kept).any()),
         "sync-calls": bool(entries.is_kind(RowKind.SYNC)[kept].any()),
     }
     return frozenset(name for name, seen in found.items() if seen and len(kept))

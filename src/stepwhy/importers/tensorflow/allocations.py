@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.importers.tensorflow.column import Column
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.trace import NULL
+from stepwhy.trace.schema import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,16 +28,10 @@ if TYPE_CHECKING:
 _NS_PER_US = 1000
 # Times beyond this would leave int64 as ns; sizes beyond it are damaged.
 _LARGEST = 1 << 52
-# The columns that it fills, with the array's code for the type of each.
-_CODES = {
-    "time_ns": "q",
-    "pool": "i",
-    "host": "b",
-    "change": "q",
-    "block": "q",
-    "owner": "i",
-    "total": "q",
-}
+# The columns that it fills.
+_COLUMNS = ("time_ns", "pool", "host", "change", "block", "owner", "total")
+# So many rows are taken before their columns are made as narrow as they allow.
+_PIECE = 1 << 16
 
 
 class Allocations:
@@ -47,7 +43,9 @@ class Allocations:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        self._columns = {name: array(code) for name, code in _CODES.items()}
+        self._columns = {name: Column() for name in _COLUMNS}
+        # What is not in them yet.
+        self._new = [array("q") for _ in _COLUMNS]
         self._first_us = _LARGEST
         self.blocks = 0
         """How many blocks were allocated."""
@@ -108,8 +106,16 @@ class Allocations:
     ) -> None:
         intern = self._builder.intern
         row = (time_ns, intern(pool), is_host, change, block, intern(owner), total)
-        for column, value in zip(self._columns.values(), row, strict=True):
+        for column, value in zip(self._new, row, strict=True):
             column.append(value)
+        if len(self._new[0]) == _PIECE:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Put what is new into the columns."""
+        for column, new in zip(self._columns.values(), self._new, strict=True):
+            column.append(np.frombuffer(new, dtype=np.int64))
+        self._new = [array("q") for _ in _COLUMNS]
 
     def finish(self, *, by_time: bool = False) -> None:
         """Append all of them.
@@ -118,13 +124,16 @@ class Allocations:
             by_time: Whether blocks get numbers that no other run of the process has given: runs do
                 not share a start.
         """
-        columns = {n: np.frombuffer(c, np.dtype(c.typecode)) for n, c in self._columns.items() if c}
-        if not columns:
+        self._settle()
+        types = {c.name: c.dtype for c in columns_of("allocations")}
+        # One after the other, so that no two of them are held twice.
+        columns = {n: self._columns.pop(n).values().astype(types[n]) for n in _COLUMNS}
+        if not len(columns["time_ns"]):
             return
         if by_time:
             first = (self._first_us << 10) if self._first_us < _LARGEST else 0
             block = columns["block"]
-            columns["block"] = np.where(block == NULL, NULL, block + first)
+            block[block != NULL] += first
         self._builder.rows_from("allocations", columns)
 
 

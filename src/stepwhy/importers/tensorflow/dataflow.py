@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.tensorflow.distinct import pieces
+from stepwhy.importers.tensorflow.distinct import pieces, put
 from stepwhy.trace import FlowKind
+from stepwhy.trace.order import taken
+from stepwhy.trace.sorting import stable_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,13 +35,14 @@ class Dataflow:
 
     def __init__(self, slices: Ints, nodes: Ints, start_ns: Ints, names: Mapping[str, int]) -> None:
         # Times as ranks, so that node and time are one number.
-        _, rank = np.unique(start_ns, return_inverse=True)
         self._ranks = len(start_ns) + 1
-        key = nodes * np.int64(self._ranks) + rank
-        order = np.argsort(key, kind="stable")  # of equal ones, the later slice is the last
-        self._keys, self._slices = key[order], slices[order]
-        self._rank = rank.astype(np.int32)
-        self._producers = _producers(names, np.unique(nodes))
+        self._rank = _ranks(start_ns)
+        key = nodes.astype(np.int64)
+        key *= self._ranks
+        key += self._rank
+        order = stable_order(key)  # of equal ones, the later slice is the last
+        self._keys, self._slices = taken(key, order), taken(slices, order)
+        self._producers = _producers(names, nodes)
 
     def emit(
         self, builder: TraceBuilder, slices: Ints, inputs: Ints, begins: Ints, counts: Ints
@@ -70,6 +73,18 @@ class Dataflow:
         return np.where(node < 0, -1, self._slices[np.minimum(place, len(self._keys) - 1)])
 
 
+def _ranks(times: Ints) -> NDArray[np.int32]:
+    """How many different times are before each; (times,)."""
+    order = stable_order(times)
+    ordered = taken(times, order)
+    ranks = np.zeros(len(order), dtype=np.int32)
+    np.cumsum(ordered[1:] != ordered[:-1], dtype=np.int32, out=ranks[1:])
+    del ordered
+    found = np.empty_like(ranks)
+    put(found, order, ranks)
+    return found
+
+
 def _add(builder: TraceBuilder, source: Ints, target: Ints) -> None:
     """Append flows, each pair once, in the order of their readers and of what these read."""
     told = np.flatnonzero((source >= 0) & (source != target))
@@ -86,10 +101,10 @@ def _add(builder: TraceBuilder, source: Ints, target: Ints) -> None:
     )
 
 
-def _producers(names: Mapping[str, int], ran: Ints) -> Ints:
+def _producers(names: Mapping[str, int], nodes: Ints) -> Ints:
     """For every name the number of the node that stands for it where it ran, else -1; (names,)."""
     found = np.full(len(names), -1, dtype=np.int64)
-    found[ran] = ran
+    put(found, nodes, nodes)
     for name, number in _others(names, found):
         sent = names.get(_sent(name), -1)
         if sent >= 0 and found[sent] == sent:

@@ -48,6 +48,43 @@ def groups(*columns: Ints) -> NDArray[np.int64]:
     return group
 
 
+def grouped(
+    groups: NDArray[np.signedinteger[Any]], count: int
+) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
+    """The rows of each group one after the other, ascending; all of them, and group by group.
+
+    Args:
+        groups: The group of each row; (rows,).
+        count: How many groups there are.
+    """
+    order = np.empty(len(groups), dtype=np.int32)
+    sizes = sum(np.bincount(groups[piece], minlength=count) for piece in pieces(len(groups)))
+    ends = np.cumsum(np.broadcast_to(sizes, count))
+    place = ends - sizes
+    for piece in pieces(len(groups)):
+        part = groups[piece]
+        inside = np.argsort(part, kind="stable")
+        found = np.bincount(part, minlength=count)
+        ahead = place - (np.cumsum(found) - found)
+        order[np.repeat(ahead, found) + np.arange(len(part))] = inside + piece.start
+        place += found
+    return order, np.split(order, ends[:-1])
+
+
+def put(
+    target: NDArray[Any], rows: NDArray[np.signedinteger[Any]], values: NDArray[Any] | bool
+) -> None:
+    """As `target[rows] = values`; NumPy would hold the rows with 64 bits.
+
+    Args:
+        target: What is written to; (any,).
+        rows: Where; (rows,).
+        values: What; (rows,), or one for all.
+    """
+    for piece in pieces(len(rows)):
+        target[rows[piece]] = values if isinstance(values, bool) else values[piece]
+
+
 def pieces(count: int) -> Iterator[slice]:
     """Slices that together are so many rows, in order."""
     return (slice(first, min(first + _PIECE, count)) for first in range(0, count, _PIECE))
@@ -70,4 +107,4 @@ def _alike(columns: list[Ints]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return rows[by_place], group
 
 
-__all__ = ["distinct", "groups", "pieces"]
+__all__ = ["distinct", "grouped", "groups", "pieces", "put"]

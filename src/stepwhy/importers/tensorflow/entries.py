@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.tensorflow.distinct import distinct
+from stepwhy.importers.tensorflow.column import Column
+from stepwhy.importers.tensorflow.distinct import distinct, grouped, put
 from stepwhy.importers.tensorflow.lanes import assign_lanes
 from stepwhy.importers.tensorflow.ops import TRANSFERS
 from stepwhy.importers.tensorflow.rows import Row, RowKind
 from stepwhy.trace import NULL
 from stepwhy.trace.model import among
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,18 +75,19 @@ class Activity(NamedTuple):
         return self.op in TRANSFERS
 
 
-# Of every column the array's code for its type.
-_CODES = {
-    "row": "i",
-    "op": "i",
-    "node": "i",
-    "start_ns": "q",
-    "dur_ns": "q",
-    "bytes": "q",
-    "reads": "i",
-    "recorded": "i",
-    **dict.fromkeys(Execution._fields, "q"),
-}
+_COLUMNS = (
+    "row",
+    "op",
+    "node",
+    "start_ns",
+    "dur_ns",
+    "bytes",
+    "reads",
+    "recorded",
+    *Execution._fields,
+)
+# So many entries are taken before their columns are made as narrow as they allow.
+_PIECE = 1 << 16
 
 
 class Entries:
@@ -98,7 +101,10 @@ class Entries:
     def __init__(self, activities: Iterable[Activity] = ()) -> None:
         self.rows: dict[Row, int] = {}
         self.names: dict[str, int] = {}
-        self._columns = {name: array(code) for name, code in _CODES.items()}
+        self._columns = {name: _column(name) for name in _COLUMNS}
+        # What is not in them yet.
+        self._new = {name: array("q") for name in _COLUMNS}
+        self._count = 0
         # Up to the last one that is not 0.
         self._lanes = array("I")
         self._lists: dict[tuple[int, ...], int] = {(): 0}
@@ -108,11 +114,11 @@ class Entries:
 
     def __len__(self) -> int:
         """Number of entries."""
-        return len(self._columns["row"])
+        return self._count
 
     def add(self, activity: Activity) -> None:
         """Append one."""
-        columns, names = self._columns, self.names
+        columns, names = self._new, self.names
         if activity.lane:
             self._lanes.extend(repeat(0, len(self) - len(self._lanes)))
             self._lanes.append(activity.lane)
@@ -124,9 +130,20 @@ class Entries:
         columns["bytes"].append(activity.bytes)
         columns["reads"].append(self._list(activity.inputs))
         if activity.execution is not None and activity.execution != _NOTHING:
-            columns["recorded"].append(len(self) - 1)
+            columns["recorded"].append(self._count)
             for name, value in zip(Execution._fields, activity.execution, strict=True):
                 columns[name].append(value)
+        self._count += 1
+        if self._count % _PIECE == 0:
+            for name in _COLUMNS:
+                self._settle(name)
+
+    def _settle(self, column: str) -> None:
+        """Put what is new of a column into it."""
+        new = self._new[column]
+        if new:
+            self._columns[column].append(np.frombuffer(new, dtype=np.int64))
+            self._new[column] = array("q")
 
     def _list(self, inputs: tuple[str, ...]) -> int:
         """Number of a list of inputs; the runs of one node have the same, one after the other."""
@@ -139,7 +156,7 @@ class Entries:
     def take(self, column: str) -> Ints:
         """As `[column]`, for the last time: it is not held any more."""
         held = self[column]
-        self._columns[column] = array(_CODES[column])
+        self._columns[column] = _column(column)
         return held
 
     def __getitem__(self, column: str) -> Ints:
@@ -147,10 +164,11 @@ class Entries:
 
         'reads' is the number of a list of `inputs`; 'row', 'op' and 'node' are numbers of `rows`
         and `names`. 'recorded' are the entries of which the executor recorded something, ascending,
-        and a field of `Execution` is what it did; (recorded,) each.
+        and a field of `Execution` is what it did; (recorded,) each. Starts have 64 bits, others as
+        few as they need.
         """
-        held = self._columns[column]
-        return np.frombuffer(held, dtype=np.dtype(held.typecode))
+        self._settle(column)
+        return self._columns[column].values()
 
     def inputs(self) -> tuple[Ints, Ints, Ints]:
         """The different lists of inputs.
@@ -175,11 +193,12 @@ class Entries:
         Args:
             values: One for each of `rows`.
         """
-        return np.fromiter(values, dtype=np.int32, count=len(self.rows))[self["row"]]
+        return taken(np.fromiter(values, dtype=np.int32, count=len(self.rows)), self["row"])
 
     def is_on(self, chosen: Callable[[Row], bool]) -> NDArray[np.bool_]:
         """Whether every entry is on one of the rows of which that holds; (entries,)."""
-        return np.fromiter(map(chosen, self.rows), dtype=bool, count=len(self.rows))[self["row"]]
+        flags = np.fromiter(map(chosen, self.rows), dtype=bool, count=len(self.rows))
+        return taken(flags, self["row"])
 
     def is_kind(self, *kinds: RowKind) -> NDArray[np.bool_]:
         """Whether the row of every entry is of one of the kinds; (entries,)."""
@@ -199,14 +218,18 @@ class Entries:
             The order, and the lane of every entry; (entries,) each.
         """
         found, group = distinct(self["row"], self.is_transfer())
-        order = np.argsort(group, kind="stable").astype(np.int32)
-        ends = np.cumsum(np.bincount(group, minlength=len(found)))[:-1]
-        lanes = self.lanes()
-        rows = list(self.rows)
-        for (row, _), members in zip(found, np.split(order, ends), strict=True):
+        order, parts = grouped(group, len(found))
+        del group
+        lanes, rows = self.lanes(), list(self.rows)
+        for (row, _), members in zip(found, parts, strict=True):
             if rows[row].kind is not RowKind.SYNC:
-                lanes[members] = assign_lanes(self["start_ns"][members], self["dur_ns"][members])
+                times = (taken(self[name], members) for name in ("start_ns", "dur_ns"))
+                put(lanes, members, assign_lanes(*times))
         return order, lanes
+
+
+def _column(name: str) -> Column:
+    return Column(np.int64 if name == "start_ns" else np.int8)
 
 
 __all__ = ["Activity", "Entries", "Execution"]

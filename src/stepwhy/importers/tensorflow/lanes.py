@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.importers.tensorflow.distinct import pieces
+from stepwhy.trace.sorting import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def assign_lanes(
     start_ns: NDArray[np.signedinteger[Any]], dur_ns: NDArray[np.signedinteger[Any]]
-) -> NDArray[np.signedinteger[Any]]:
+) -> NDArray[np.int32]:
     """First-fit lanes in order of the starts: on one lane, each ends before the next begins.
 
     Args:
@@ -25,8 +26,8 @@ def assign_lanes(
     Returns:
         The lane of every entry; (entries,).
     """
-    order = np.argsort(start_ns, kind="stable")
-    lanes = np.empty(len(order), dtype=np.int64)
+    order = stable_order(start_ns)
+    lanes = np.empty(len(order), dtype=np.int32)
     free = _Free()
     for piece in pieces(len(order)):
         rows = order[piece]

@@ -9,11 +9,13 @@ Source: `Profiler.add_step` of `model_analyzer.py`; `ExecStep` of `tfprof_node.c
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepwhy.importers.tensorflow.distinct import grouped
 from stepwhy.importers.tensorflow.rows import RowKind
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -31,7 +33,9 @@ class Span(NamedTuple):
     name: str
 
 
-def step_spans(entries: Entries, steps: NDArray[np.int32], numbers: Collection[int]) -> list[Span]:
+def step_spans(
+    entries: Entries, steps: NDArray[np.signedinteger[Any]], numbers: Collection[int]
+) -> list[Span]:
     """The traced runs of the graph in order of time; none where two of them overlap.
 
     Args:
@@ -39,14 +43,12 @@ def step_spans(entries: Entries, steps: NDArray[np.int32], numbers: Collection[i
         steps: Which of the numbers is that of its step; (entries,).
         numbers: The numbers of the steps.
     """
-    order = np.argsort(steps, kind="stable").astype(np.int32)
-    ends = np.cumsum(np.bincount(steps, minlength=len(numbers)))
-    parts = np.split(order, ends[:-1])
+    parts = grouped(steps, len(numbers))[1]
     is_op = entries.is_kind(RowKind.OPS)
     spans = sorted(
         span
         for step, members in zip(numbers, parts, strict=True)
-        for span in _spans(step, entries, members, is_op[members])
+        for span in _spans(step, entries, members, taken(is_op, members))
     )
     overlap = any(later.start_ns < earlier.end_ns for earlier, later in pairwise(spans))
     return [] if overlap else spans
@@ -59,9 +61,9 @@ def _spans(
 
     Within one run only what is in a loop runs more than once, and what ends the run never is.
     """
-    start_ns = entries["start_ns"][members]
-    end_ns = start_ns + entries["dur_ns"][members]
-    begins = _begins(entries["node"][members][is_op], start_ns[is_op])
+    start_ns = taken(entries["start_ns"], members)
+    end_ns = start_ns + taken(entries["dur_ns"], members)
+    begins = _begins(taken(entries["node"], members[is_op]), start_ns[is_op])
     part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
     # Damaged times may be equal, so that nothing is left for the first of two.
     for i in np.unique(part).tolist():
@@ -69,7 +71,9 @@ def _spans(
         yield Span(int(start_ns[part == i].min()), int(end_ns[part == i].max()), name)
 
 
-def _begins(nodes: NDArray[np.int64], start_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+def _begins(
+    nodes: NDArray[np.signedinteger[Any]], start_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """When each of the runs began; (runs,).
 
     Args:

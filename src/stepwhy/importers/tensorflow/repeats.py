@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.tensorflow.distinct import groups
+from stepwhy.importers.tensorflow.distinct import groups, put
 from stepwhy.importers.tensorflow.rows import RowKind
+from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,9 +29,9 @@ def repeats_of(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
     only the summary rows still have is kept.
     """
     repeats, copies = np.zeros((2, len(entries)), dtype=bool)
-    on_device = order[entries.is_kind(*DEVICE_TIME)[order]]
-    on_device = on_device[_may_repeat(entries)[entries["node"][on_device]]]
-    once_more = entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES)[on_device]
+    on_device = order[taken(entries.is_kind(*DEVICE_TIME), order)]
+    on_device = on_device[taken(_may_repeat(entries), taken(entries["node"], on_device))]
+    once_more = taken(entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES), on_device)
     if once_more.any():
         group = _alike(entries, on_device)
         streams = np.bincount(group[~once_more], minlength=len(on_device))
@@ -46,7 +47,7 @@ def _may_repeat(entries: Entries) -> Flags:
 
     def on(kind: RowKind) -> Flags:
         found = np.zeros(len(entries.names), dtype=bool)
-        found[entries["node"][entries.is_kind(kind)]] = True
+        put(found, entries["node"][entries.is_kind(kind)], True)
         return found
 
     return on(RowKind.COPIES) | (on(RowKind.ALL_STREAMS) & on(RowKind.STREAM))
@@ -57,7 +58,7 @@ def _alike(entries: Entries, which: Ints) -> Ints:
     devices: dict[str, int] = {}
     device = entries.of_rows(devices.setdefault(r.device, len(devices)) for r in entries.rows)
     columns = (device, *(entries[c] for c in ("node", "op", "start_ns", "dur_ns")))
-    return groups(*(column[which] for column in columns))
+    return groups(*(taken(column, which) for column in columns))
 
 
 def _occurrence(values: Ints) -> Ints:

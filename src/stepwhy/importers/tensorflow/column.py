@@ -1,0 +1,58 @@
+"""A column of integers, held in as few bits as they need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.importers.chrome_json import Growing
+from stepwhy.importers.tensorflow.distinct import pieces
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Ints = NDArray[np.signedinteger[Any]]
+
+_TYPES = tuple(np.dtype(code) for code in ("int8", "int16", "int32", "int64"))
+
+
+class Column:
+    """Integers of at most 64 bits that grow at their end; all have as many bits as the widest.
+
+    Args:
+        dtype: The type of them, where it is not to be that of the values.
+    """
+
+    def __init__(self, dtype: DTypeLike = np.int8) -> None:
+        self._held = Growing(dtype)
+
+    def __len__(self) -> int:
+        """Number of values."""
+        return len(self._held)
+
+    def append(self, values: NDArray[np.int64]) -> None:
+        """Add values at the end; (any,)."""
+        if len(values):
+            self._widen(_narrowest(int(values.min()), int(values.max())))
+            self._held.append(values)
+
+    def values(self) -> Ints:
+        """All of them, without a copy; nothing can be added while they are held."""
+        return self._held.values()
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        """Make room for values of a type."""
+        if dtype.itemsize > self._held.dtype.itemsize:
+            narrow, self._held = self._held.values(), Growing(dtype)
+            for piece in pieces(len(narrow)):
+                self._held.append(narrow[piece])
+
+
+def _narrowest(low: int, high: int) -> np.dtype[Any]:
+    """The type with the fewest bits that holds both."""
+    kinds = ((t, np.iinfo(t)) for t in _TYPES)
+    return next(t for t, kind in kinds if kind.min <= low and high <= kind.max)
+
+
+__all__ = ["Column"]
