@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from textwrap import shorten
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -35,18 +35,24 @@ from stepwhy.passes.host_load import host_load
 from stepwhy.passes.parallel import parallel_use
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
-from stepwhy.passes.sums import total_of
+from stepwhy.passes.selection import between, chosen, of_threads
+from stepwhy.passes.self_time import self_times
+from stepwhy.passes.sums import LARGEST, sums_of, total_of
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from stepwhy.passes.breakdown import Partition
     from stepwhy.passes.devices import Activity
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
+
+    Rows = NDArray[np.signedinteger[Any]]
 
 # Rows of the op table per device: beyond these, an op takes no time worth reading.
 _OPS_PER_DEVICE = 100
@@ -145,14 +151,26 @@ def _breakdown(facts: Facts) -> Breakdown:
 
 def _phases(facts: Facts) -> dict[str, int]:
     """Compute time per phase; kernels that overlap count in each of their phases."""
-    rows = np.concatenate([a.rows for a in facts.leading] or [np.empty(0, dtype=np.int64)])
-    kinds = facts.trace.slices.kind[rows]
-    rows = facts.in_steady(rows[among(kinds, (Kind.KERNEL, Kind.MEMSET, Kind.OP))])
-    sums: Counter[str] = Counter()
-    for phase in distinct(facts.phases[rows]).tolist():
-        chosen = rows[facts.phases[rows] == phase]
-        sums[Phase(phase).name.lower()] = facts.mean_ns(total_of(facts.nesting.self_ns[chosen]))
-    return dict(sums)
+    sums: Counter[int] = Counter()
+    for rows, own_ns in _computing(facts):
+        phases = facts.phases[rows]
+        for phase in distinct(phases).tolist():
+            sums[phase] += total_of(own_ns[phases == phase])
+    return {
+        Phase(phase).name.lower(): facts.mean_ns(min(sums[phase], LARGEST))
+        for phase in sorted(sums)
+    }
+
+
+def _computing(facts: Facts) -> Iterator[tuple[Rows, Rows]]:
+    """What the leading devices compute in steady steps, piece by piece, and its own time, ns."""
+    slices = facts.trace.slices
+    for part, own_ns in self_times(facts.nesting):
+        for activity in facts.leading:
+            rows = between(activity.rows, part)
+            computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
+            rows = facts.in_steady(rows[computes])
+            yield rows, own_ns[rows - part.start]
 
 
 def _hottest_line(facts: Facts) -> str:
@@ -160,15 +178,29 @@ def _hottest_line(facts: Facts) -> str:
     trace = facts.trace
     if trace.meta.limit:
         return ""  # what it holds up is not known
-    rows = facts.in_steady(trace.rows(Kind.PYTHON, Kind.INPUT))
-    rows = rows[among(trace.slices.track[rows], facts.threads.all)]
-    rows = rows[trace.slices.source[rows] != NULL]
-    if not len(rows):
+    sums = _times_of_lines(facts)
+    if not sums:
         sampled = python_lines(facts.sampled)
         return sampled[0][0] if sampled and sampled[0][1] >= _HOT else ""
-    lines, group = numbered(trace.slices.source[rows])
-    weight = np.bincount(group, weights=facts.nesting.self_ns[rows].astype(np.float64))
-    return trace.string(int(lines[weight.argmax()]))
+    return trace.string(max(sums, key=lambda line: (sums[line], -line)))
+
+
+def _times_of_lines(facts: Facts) -> Counter[int]:
+    """Self time of user Python on the driving threads in steady steps, by line, ns."""
+    slices, threads = facts.trace.slices, of_threads(facts.trace, facts.threads.all)
+    sums: Counter[int] = Counter()
+    for part, own_ns in self_times(facts.nesting) if _has_lines(facts.trace) else ():
+        lined = among(slices.kind[part], (Kind.PYTHON, Kind.INPUT)) & (slices.source[part] != NULL)
+        rows = np.flatnonzero(lined & threads[slices.track[part]] & facts.steady_rows.within(part))
+        lines, group = numbered(slices.source[part][rows])
+        times = sums_of(own_ns[rows], group, len(lines))
+        sums.update(dict(zip(lines.tolist(), times.tolist(), strict=True)))
+    return sums
+
+
+def _has_lines(trace: Trace) -> bool:
+    pieces = chosen(trace, (Kind.PYTHON, Kind.INPUT))
+    return any((trace.slices.source[rows] != NULL).any() for rows in pieces)
 
 
 def _device(facts: Facts, activity: Activity, partition: Partition) -> Device:
@@ -183,7 +215,8 @@ def _device(facts: Facts, activity: Activity, partition: Partition) -> Device:
     busy = mean(int(activity.busy.within(starts, ends).sum()))
     wall = mean(int((ends - starts).sum()))
     exposed = activity.communication - activity.compute
-    rows = facts.in_steady(activity.rows)
+    copies = [copies_of(trace, activity.rows, way) for way in (Copy.H2D, Copy.D2H)]
+    h2d, d2h = map(facts.in_steady, copies)
     model = int(trace.devices.model[activity.index]) if activity.index >= 0 else NULL
     return Device(
         name=activity.name,
@@ -194,14 +227,14 @@ def _device(facts: Facts, activity: Activity, partition: Partition) -> Device:
         communication_ns=mean(int(activity.communication.within(starts, ends).sum())),
         exposed_communication_ns=mean(int(exposed.within(starts, ends).sum())),
         transfer_ns=mean(int(activity.transfer.within(starts, ends).sum())),
-        h2d_bytes=_mean_bytes(facts, copies_of(trace, rows, Copy.H2D)),
-        d2h_bytes=_mean_bytes(facts, copies_of(trace, rows, Copy.D2H)),
+        h2d_bytes=_mean_bytes(facts, h2d),
+        d2h_bytes=_mean_bytes(facts, d2h),
         model=trace.string(model),
         breakdown=facts.unprofiled(facts.mean_of(partition)),
     )
 
 
-def _mean_bytes(facts: Facts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int | None:
+def _mean_bytes(facts: Facts, rows: Rows) -> int | None:
     total = known_bytes(facts.trace, rows)
     return None if total is None else facts.mean_ns(total)
 

@@ -59,19 +59,12 @@ def intervals_of(trace: Trace, rows: AnyRows) -> Intervals:
     """The union of some slices."""
     if (rows[1:] < rows[:-1]).any():
         rows = np.sort(rows)
-    return union_of(trace, (rows[part] for part in parts(len(rows))), len(rows))
+    return union_of(trace, (rows[part] for part in parts(len(rows))))
 
 
-def union_of(trace: Trace, pieces: Iterable[AnyRows], most: int | None = None) -> Intervals:
-    """The union of slices that come piece by piece, ascending.
-
-    Args:
-        trace: The trace.
-        pieces: Their rows.
-        most: How many they are at most; None where that is not known.
-    """
-    times = ((trace.slices.start_ns[rows], trace.ends(rows)) for rows in pieces)
-    return Intervals.ascending(len(trace.slices) if most is None else most, times)
+def union_of(trace: Trace, pieces: Iterable[AnyRows]) -> Intervals:
+    """The union of slices that come piece by piece, ascending."""
+    return Intervals.ascending((trace.slices.start_ns[r], trace.ends(r)) for r in pieces)
 
 
 def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
@@ -98,9 +91,8 @@ _WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
 
 def _activity(trace: Trace, index: int) -> Activity:
     tracks = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device == index)
-    count = len(trace.slices) if tracks.any() else 0
-    unions = [Union(count) for _ in _WORK]
-    rows = collected(_sorted_by_kind(trace, tracks, unions), count)
+    unions = [Union() for _ in _WORK]
+    rows = collected(_sorted_by_kind(trace, tracks, unions))
     compute, communication, transfer = (union.done() for union in unions)
     name = trace.string(int(trace.devices.name[index]))
     kind = DeviceKind(int(trace.devices.kind[index]))
@@ -141,7 +133,7 @@ def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
         compute,
         communication,
         Intervals.empty(),
-        collected(busy, len(computes)),
+        collected(busy),
     )
 
 

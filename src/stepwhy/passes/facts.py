@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
+from stepwhy.passes.selection import Ranges, of_role, parts, rows_of
 from stepwhy.passes.steps import StepTable, find_steps
 from stepwhy.passes.sums import LARGEST
 from stepwhy.passes.threads import Threads, find_threads
@@ -127,7 +128,7 @@ class Facts:
     @cached_property
     def merged_processes(self) -> int:
         """Number of processes with step markers of their own: over one, ranks were merged."""
-        rows = self.trace.rows(Kind.STEP, role=Role.HOST_THREAD)
+        rows = rows_of(self.trace, (Kind.STEP,), of_role(self.trace, Role.HOST_THREAD))
         return len(distinct(self.trace.tracks.process[self.trace.slices.track[rows]]))
 
     def _owned(self, activity: Activity) -> bool:
@@ -150,7 +151,8 @@ class Facts:
     @cached_property
     def names_nodes(self) -> bool:
         """Whether any slice is known to be of a node of a graph."""
-        return bool((self.trace.slices.scope >= 0).any())
+        scope = self.trace.slices.scope
+        return any((scope[part] >= 0).any() for part in parts(len(scope)))
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -259,7 +261,7 @@ class Facts:
     @cached_property
     def ops(self) -> OpTable:
         """Operations over the steady steps."""
-        return op_table(self.trace, self.nesting, self.phases, self.is_steady)
+        return op_table(self.trace, self.nesting, self.phases, self.steady_rows)
 
     @cached_property
     def memory(self) -> tuple[MemoryUse, ...]:
@@ -275,15 +277,14 @@ class Facts:
         """A sum over the steady steps as a mean per step."""
         return min(round(sums / max(self.steady_count, 1)), LARGEST)
 
-    def in_steady(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def in_steady(self, rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
         """Those of the rows whose slice starts inside a steady step."""
-        inside: NDArray[np.int64] = rows[self.is_steady[rows]]
-        return inside
+        return rows[self.steady_rows.hold(rows)]
 
     @cached_property
-    def is_steady(self) -> NDArray[np.bool_]:
-        """Whether each slice starts inside a steady step; (slices,)."""
-        return self.steps.steady_among(self.trace.slices.start_ns)
+    def steady_rows(self) -> Ranges:
+        """The slices that start inside a steady step."""
+        return self.steps.steady_rows(self.trace.slices.start_ns)
 
 
 __all__ = ["CATEGORIES", "Facts"]

@@ -6,7 +6,7 @@ sorted edges in NumPy takes milliseconds for a million slices.
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,17 +49,16 @@ class Intervals(msgspec.Struct, frozen=True):
         if any((starts[1:][p] < starts[:-1][p]).any() for p in _parts(len(starts) - 1)):
             order = np.argsort(starts, kind="stable")
             starts, ends = starts[order], ends[order]
-        return cls.ascending(len(starts), [(starts, ends)])
+        return cls.ascending([(starts, ends)])
 
     @classmethod
-    def ascending(cls, most: int, pieces: Iterable[tuple[Times, Times]]) -> Intervals:
+    def ascending(cls, pieces: Iterable[tuple[Times, Times]]) -> Intervals:
         """The union of intervals that come in the order of their starts.
 
         Args:
-            most: How many they are at most; room that is left takes no memory.
             pieces: Starts and ends, ns; (any,) each.
         """
-        union = Union(most)
+        union = Union()
         for starts, ends in pieces:
             for part in _parts(len(starts)):
                 union.add(starts[part], ends[part])
@@ -162,16 +161,12 @@ class Intervals(msgspec.Struct, frozen=True):
 
 
 class Union:
-    """Grows by intervals that come in the order of their starts, whether they overlap or not.
+    """Grows by intervals that come in the order of their starts, whether they overlap or not."""
 
-    Args:
-        most: How many intervals it is of at most; room that is left takes no memory.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._starts = np.empty(most, dtype=np.int64)
-        self._ends = np.empty(most, dtype=np.int64)
-        self._count = 0
+    def __init__(self) -> None:
+        self._starts: list[Times] = []
+        self._ends: list[Times] = []  # of all intervals but the last, which may still grow
+        self._until: Times = _NONE  # the end of that one
 
     def add(self, starts: Times, ends: Times) -> None:
         """Take in intervals; those without length vanish."""
@@ -182,26 +177,35 @@ class Union:
             self._add(starts, ends)
 
     def _add(self, starts: Times, ends: Times) -> None:
-        reach, count = np.maximum.accumulate(ends), self._count
+        reach = np.maximum.accumulate(ends)
         first = np.ones(len(starts), dtype=bool)
-        if count:
-            open_until = self._ends[count - 1]
-            first[0] = starts[0] > open_until
-            np.maximum(reach, open_until, out=reach)
+        if len(self._until):
+            first[0] = starts[0] > self._until[0]
+            np.maximum(reach, self._until, out=reach)
         first[1:] = starts[1:] > reach[:-1]
         begins = np.flatnonzero(first)
-        # All but the last of them end here, and the open one does unless the first stands alone.
-        over = begins[begins > 0] - 1
-        self._count += len(begins)
-        self._starts[count : self._count] = starts[begins]
-        self._ends[self._count - 1 - len(over) : self._count - 1] = reach[over]
-        self._ends[self._count - 1] = reach[-1]
+        self._starts.append(starts[begins])
+        if first[0]:
+            self._ends.append(self._until)
+        self._ends.append(reach[begins[begins > 0] - 1])
+        self._until = reach[-1:].copy()
 
     def done(self) -> Intervals:
         """The union; nothing can be added to it any more."""
-        for times in (self._starts, self._ends):
-            times.resize(self._count, refcheck=False)
-        return Intervals(self._starts, self._ends)
+        self._ends.append(self._until)
+        return Intervals(_joined(self._starts), _joined(self._ends))
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def _joined(times: list[Times]) -> Times:
+    """Times one behind another; they are no longer held in parts."""
+    filled = [some for some in times if len(some)]
+    times.clear()
+    if len(filled) == 1:
+        return filled[0]
+    return np.concatenate(filled) if filled else _NONE
 
 
 def _parts(count: int) -> Iterator[slice]:
@@ -226,12 +230,9 @@ def _stretches(sets: Sequence[Intervals]) -> Iterator[list[Intervals]]:
 def _in_stretches(
     sets: Sequence[Intervals], combine: Callable[[Sequence[Intervals]], Intervals]
 ) -> Intervals:
-    """What sets are combined into, a stretch of time after another.
-
-    It has at most as many intervals as all sets together.
-    """
+    """What sets are combined into, a stretch of time after another."""
     found = (combine(some) for some in _stretches(sets))
-    return Intervals.ascending(sum(map(len, sets)), ((one.starts, one.ends) for one in found))
+    return Intervals.ascending((one.starts, one.ends) for one in found)
 
 
 def _union(sets: Sequence[Intervals]) -> Intervals:
@@ -246,9 +247,7 @@ def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     Args:
         sets: 1 to 16 sets.
     """
-    # What comes before a set splits each of its intervals at most once.
-    most = [*accumulate(map(len, sets))]
-    owned = [Union(count) for count in most[1:]]
+    owned = [Union() for _ in sets[1:]]
     for some in _stretches(sets):
         for one, part in zip(owned, _first_of(some)[1:], strict=True):
             one.add(part.starts, part.ends)

@@ -69,9 +69,9 @@ class Launches(msgspec.Struct, frozen=True):
 
 def join_launches(trace: Trace) -> Launches:
     """Join device slices with the calls that caused them."""
-    slices, most = trace.slices, len(trace.slices)
-    device_rows = collected(chosen(trace, _DEVICE_KINDS, of_role(trace, Role.STREAM)), most)
-    calls = collected(_calls(trace), most)
+    slices = trace.slices
+    device_rows = collected(chosen(trace, _DEVICE_KINDS, of_role(trace, Role.STREAM)))
+    calls = collected(_calls(trace))
     shared = _shared(slices.correlation, calls)
     again, ambiguous = _doubts(trace, calls[shared])
     reused = int(again.sum()) > _MOST_REUSED * len(calls)

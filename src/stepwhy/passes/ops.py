@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.passes.grouping import distinct, numbered
+from stepwhy.passes.self_time import self_times
 from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.nesting import Nesting
+    from stepwhy.passes.selection import Ranges
     from stepwhy.trace import Trace
 
 _LISTED = (Kind.OP, Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET, Kind.INPUT, Kind.SYNC)
@@ -161,24 +163,24 @@ def _by_self_time(row: OpRow) -> tuple[int, str]:
     return -row.self_ns, row.name
 
 
-def op_table(
-    trace: Trace, nesting: Nesting, phases: NDArray[np.int8], is_steady: NDArray[np.bool_]
-) -> OpTable:
+def op_table(trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steady: Ranges) -> OpTable:
     """Operations in the steady steps.
 
     Args:
         trace: The trace.
         nesting: Its call trees.
         phases: Phase of every slice; (slices,).
-        is_steady: Whether each slice starts in a steady step; (slices,).
+        steady: The slices that start in a steady step.
     """
-    rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
+    listed = _listed(trace)
     code = _Code((NULL, NULL, 0, 0), (len(trace.strings) + 1, len(trace.devices) + 1, *_CLASSES))
     parts, pending = [_NOTHING], 0
-    for first in range(0, len(rows), _PIECE):
-        piece = rows[first : first + _PIECE]
-        codes, group = numbered(_codes(trace, code, phases, piece))
-        parts.append(_Part(codes, _sums(trace, nesting, piece, group, len(codes))))
+    for piece, times in self_times(nesting):
+        rows = np.flatnonzero(among(trace.slices.kind[piece], listed) & steady.within(piece))
+        own_ns = times[rows]
+        rows += piece.start
+        codes, group = numbered(_codes(trace, code, phases, rows))
+        parts.append(_Part(codes, _sums(trace, rows, own_ns, group, len(codes))))
         pending += len(codes)
         if pending > len(parts[0].codes):  # so that few are joined often
             parts, pending = [_united(parts)], 0
@@ -234,7 +236,11 @@ def _listed(trace: Trace) -> tuple[Kind, ...]:
 
 
 def _sums(
-    trace: Trace, nesting: Nesting, rows: NDArray[np.int64], group: NDArray[np.int64], groups: int
+    trace: Trace,
+    rows: NDArray[np.int64],
+    own_ns: NDArray[np.int64],
+    group: NDArray[np.int64],
+    groups: int,
 ) -> list[NDArray[np.int64]]:
     """Count, total, self, bytes and number of known sizes per group; (groups,) each."""
     sizes = trace.slices.bytes[rows]
@@ -248,7 +254,7 @@ def _sums(
     return [
         np.bincount(group, minlength=groups),
         sums_of(trace.slices.dur_ns[rows], group, groups),
-        sums_of(nesting.self_ns[rows], group, groups),
+        sums_of(own_ns, group, groups),
         *sized,
     ]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.nesting import inherit
-from stepwhy.trace import Kind, Phase, Role, among
+from stepwhy.passes.selection import chosen, of_role, of_threads, parts
+from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,18 +27,22 @@ def find_phases(
 ) -> NDArray[np.int8]:
     """Phase of every slice, as `Phase` values; (slices,)."""
     slices = trace.slices
-    own = slices.phase.copy()
-    autograd = among(slices.track, threads.autograd) & (own == Phase.UNKNOWN)
-    own[autograd] = Phase.BACKWARD
-    phase = inherit(nesting, own)
+    phase = inherit(nesting, _marked(trace, threads))
     _rest_of_host(trace, phase)
-    known = launches.call_row != NO_CALL
-    rows = launches.device_rows
-    marked = slices.phase[rows] != Phase.UNKNOWN
-    take = known & ~marked
-    phase[rows[take]] = phase[launches.call_row[take]]
-    collective = slices.kind == Kind.COLLECTIVE
-    phase[collective] = Phase.COMMUNICATION
+    for work, calls in launches.joined():
+        unmarked = slices.phase[work] == Phase.UNKNOWN
+        phase[work[unmarked]] = phase[calls[unmarked]]
+    for rows in chosen(trace, (Kind.COLLECTIVE,)):
+        phase[rows] = Phase.COMMUNICATION
+    return phase
+
+
+def _marked(trace: Trace, threads: Threads) -> NDArray[np.int8]:
+    """The phases that names tell, and backward on the autograd threads; (slices,)."""
+    slices, autograd = trace.slices, of_threads(trace, threads.autograd)
+    phase: NDArray[np.int8] = slices.phase.copy()
+    for part in parts(len(phase) if autograd.any() else 0):
+        phase[part][autograd[slices.track[part]] & (phase[part] == Phase.UNKNOWN)] = Phase.BACKWARD
     return phase
 
 
@@ -48,9 +52,9 @@ def _rest_of_host(trace: Trace, phase: NDArray[np.int8]) -> None:
     Where no backward operation is recorded (inference, or a trace without autograd marks), calling
     everything forward would claim more than is known, so it stays unknown.
     """
-    slices = trace.slices
-    host = trace.tracks.role[slices.track] == Role.HOST_THREAD if len(slices) else slices.kind == 0
-    if not ((phase == Phase.BACKWARD) & host).any():
+    host, track = of_role(trace, Role.HOST_THREAD), trace.slices.track
+    pieces = parts(len(phase))
+    if not any(host[track[p][phase[p] == Phase.BACKWARD]].any() for p in pieces):
         return
-    calls = trace.is_kind(Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
-    phase[host & calls & (phase == Phase.UNKNOWN)] = Phase.FORWARD
+    for rows in chosen(trace, (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC), host):
+        phase[rows[phase[rows] == Phase.UNKNOWN]] = Phase.FORWARD

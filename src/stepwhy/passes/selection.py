@@ -91,19 +91,9 @@ def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None)
     return joined(chosen(trace, kinds, tracks), NO_ROWS)
 
 
-def collected(pieces: Iterable[Rows], most: int) -> NDArray[np.int32]:
-    """Rows of slices, which may be millions, one piece behind another; (rows,).
-
-    Args:
-        pieces: The pieces.
-        most: How many rows they are at most; room that is left takes no memory.
-    """
-    found, count = np.empty(most, dtype=np.int32), 0
-    for rows in pieces:
-        found[count : count + len(rows)] = rows
-        count += len(rows)
-    found.resize(count, refcheck=False)
-    return found
+def collected(pieces: Iterable[Rows], most: int | None = None) -> NDArray[np.int32]:  # noqa: ARG001
+    """Rows of slices, which may be millions, one piece behind another; (rows,)."""
+    return joined((rows.astype(np.int32) for rows in pieces), np.empty(0, dtype=np.int32))
 
 
 def between(rows: NDArray[Any], part: slice) -> NDArray[Any]:
@@ -134,11 +124,20 @@ class Ranges(msgspec.Struct, frozen=True):
         runs = zip([0, *ends], ends, strict=False)
         return np.concatenate([self._hold(rows[first:end]) for first, end in runs])
 
+    def within(self, part: slice) -> NDArray[np.bool_]:
+        """Whether each row of a piece lies in a range."""
+        places = np.clip(self.edges, part.start, part.stop) - part.start
+        return _between_edges(places, part.stop - part.start)
+
     def _hold(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """As `hold`, of rows that ascend."""
-        places = np.searchsorted(rows, self.edges.astype(rows.dtype))
-        lengths = np.diff(places, prepend=0, append=len(rows))
-        return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+        return _between_edges(np.searchsorted(rows, self.edges.astype(rows.dtype)), len(rows))
+
+
+def _between_edges(edges: Rows, count: int) -> NDArray[np.bool_]:
+    """Whether each of [0, count) lies behind an odd number of ascending edges; (count,)."""
+    lengths = np.diff(edges, prepend=0, append=count)
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
 
 
 __all__ = [

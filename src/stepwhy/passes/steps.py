@@ -17,7 +17,7 @@ from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.passes.selection import chosen, of_role, of_threads, parts, rows_of
+from stepwhy.passes.selection import Ranges, chosen, of_role, of_threads, parts, rows_of
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
@@ -97,15 +97,17 @@ class StepTable(msgspec.Struct, frozen=True):
         inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
         return inside
 
-    def steady_among(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """As `in_steady` for times that ascend, of which there may be millions; (times,)."""
+    def steady_rows(self, times_ns: NDArray[np.int64]) -> Ranges:
+        """Which rows of a table are in steady steps.
+
+        Args:
+            times_ns: Their times, ascending, ns; (rows,).
+        """
         starts, ends = self.starts[self.steady], self.ends[self.steady]
         first = np.searchsorted(times_ns, starts)
         past = np.maximum(np.searchsorted(times_ns, ends), first)
         past[:-1] = np.minimum(past[:-1], first[1:])
-        edges = np.stack([first, past], axis=1).reshape(-1)
-        lengths = np.diff(edges, prepend=0, append=len(times_ns))
-        return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+        return Ranges(np.stack([first, past], axis=1).reshape(-1))
 
 
 def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launches) -> StepTable:

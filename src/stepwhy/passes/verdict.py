@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from stepwhy.findings import Verdict
 from stepwhy.passes.host_load import CONTENDED, host_load
 from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.selection import chosen, of_role
 from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.units import format_fraction, format_ns
 
@@ -164,9 +166,11 @@ def _sampled(facts: Facts) -> str:
         return ""
     if facts.has_accelerator or len(facts.trace.nodes) or facts.trace.meta.framework == "jax":
         return ""  # XLA fuses a whole step into a handful of operations
-    ops = facts.in_steady(facts.trace.rows(Kind.OP, role=Role.HOST_THREAD))
-    kernels = facts.in_steady(facts.trace.rows(Kind.KERNEL, role=Role.EXECUTOR))
-    per_step = (len(ops) + len(kernels)) / max(facts.steady_count, 1)
+    on_host, on_executors = (of_role(facts.trace, r) for r in (Role.HOST_THREAD, Role.EXECUTOR))
+    ops = chain(
+        chosen(facts.trace, (Kind.OP,), on_host), chosen(facts.trace, (Kind.KERNEL,), on_executors)
+    )
+    per_step = sum(len(facts.in_steady(rows)) for rows in ops) / max(facts.steady_count, 1)
     if per_step < FEWEST_HOST_OPS:
         return (
             f"Cannot tell: the file has no device activity and only {per_step:.0f} operations per "
