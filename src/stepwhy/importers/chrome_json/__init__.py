@@ -21,9 +21,9 @@ from stepwhy.importers.chrome_json.events import (
     looks_like_chrome_json,
     phases_of,
 )
-from stepwhy.importers.chrome_json.growing import Growing
 from stepwhy.importers.chrome_json.table import Collector, Place, Table, Title
 from stepwhy.importers.chrome_json.times import LARGEST_NS, usable
+from stepwhy.trace.growing import Growing
 
 __all__ = [
     "LARGEST_NS",

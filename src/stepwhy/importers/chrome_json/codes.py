@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.chrome_json.growing import Growing
+from stepwhy.trace.growing import Growing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

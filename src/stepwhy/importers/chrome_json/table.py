@@ -10,7 +10,7 @@ import numpy as np
 
 from stepwhy.importers.chrome_json.codes import Codes, KeyCodes
 from stepwhy.importers.chrome_json.events import SLICE
-from stepwhy.importers.chrome_json.growing import Growing
+from stepwhy.trace.growing import Growing
 from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
