@@ -171,6 +171,26 @@ def test_kernels_nest_as_the_slower_way_does(rows):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nesting_pass, "_MANY", 0)
         assert_equal(nest(trace), slowly)
+        for room in (1, 2):  # for what is cut: there is more, until there is enough
+            patch.setattr(nesting_pass, "_FEW_CUT", room)
+            assert_equal(nest(trace), slowly)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_kernels_take_tracks_of_any_width(monkeypatch, dtype):
+    trace = traced([((0, 9), "a"), ((1, 12), "b"), ((2, 5), "a"), ((3, 15), "b"), ((4, 7), "b")])
+    slowly = nest(trace)
+    slow_time = innermost_time(trace, slowly, trace.is_kind(Kind.OP))
+    trace.slices.track = trace.slices.track.astype(dtype)
+    monkeypatch.setattr(nesting_pass, "_MANY", 0)
+    assert_equal(nest(trace), slowly)
+    assert slowly.cut_end_ns.tolist() == [12]
+    time = innermost_time(trace, slowly, trace.is_kind(Kind.OP))
+    assert (time.starts.tolist(), time.ends.tolist()) == (
+        slow_time.starts.tolist(),
+        slow_time.ends.tolist(),
+    )
 
 
 @pytest.mark.usefixtures("kernels")

@@ -37,7 +37,8 @@ def test_a_sound_trace_passes(trace):
 
 def spoil(trace, table, column, value):
     """Write a value into the first row of a column."""
-    values = getattr(trace.table(table), column).copy()
+    dtype = next(c.dtype for c in COLUMNS if (c.table, c.name) == (table, column))
+    values = getattr(trace.table(table), column).astype(dtype)
     values[0] = value
     setattr(trace.table(table), column, values)
 

@@ -33,6 +33,16 @@ def byte_at(_, address):
 
 
 @intrinsic
+def quarter_at(_, address):
+    """The int16 at an address, as int64."""
+
+    def code(_, builder, __, args):
+        return builder.sext(_load(builder, args[0], ir.IntType(16)), ir.IntType(64))
+
+    return types.int64(types.int64), code
+
+
+@intrinsic
 def half_at(_, address):
     """The int32 at an address, as int64."""
 

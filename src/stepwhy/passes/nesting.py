@@ -40,6 +40,8 @@ _MANY = 1 << 19
 # Kernels that pass values on, by the bytes of a value.
 _INHERITING = {1: "inherit_bytes", 4: "inherit_halves"}
 _NO_ROWS = np.empty(0, dtype=np.int64)
+# Slices that reach beyond their parents for which there is room at first.
+_FEW_CUT = 1 << 12
 
 
 class Nesting(msgspec.Struct, frozen=True, dict=True):
@@ -93,15 +95,19 @@ def _nest_by(kernel: Kernel, trace: Trace) -> Nesting:
     is_called = roles != Role.STREAM
     last = np.full(len(roles), NO_PARENT, dtype=np.int32)
     parent = np.empty(len(slices), dtype=np.int32)
-    ends = np.empty(len(slices), dtype=np.int64)
-    # The fields of the kernel, in its order.
-    columns = (starts, durations, tracks, is_called, last, parent, ends)
-    fields = [len(slices), *(column.ctypes.data for column in columns)]
-    cut = _NO_ROWS
-    control = np.array(fields, dtype=np.int64)  # must outlive the call
-    if kernel(control.ctypes.data):
-        cut = np.flatnonzero(ends != starts + durations)
-    return Nesting(slices, parent, cut, ends[cut])
+    cuts = np.empty((_FEW_CUT, 2), dtype=np.int64)
+    while True:
+        is_cut = np.zeros(len(slices), dtype=np.bool_)  # no memory, where nothing is cut
+        columns = (starts, durations, tracks, is_called, last, parent, is_cut, cuts)
+        addresses = [column.ctypes.data for column in columns]
+        # The fields of the kernel, in its order.
+        fields = [len(slices), *addresses[:3], tracks.itemsize, *addresses[3:], len(cuts)]
+        control = np.array(fields, dtype=np.int64)  # must outlive the call
+        count = kernel(control.ctypes.data)
+        if count >= 0:
+            return Nesting(slices, parent, cuts[:count, 0].copy(), cuts[:count, 1].copy())
+        last[:] = NO_PARENT
+        cuts = np.empty((8 * len(cuts), 2), dtype=np.int64)
 
 
 def _nest(trace: Trace) -> Nesting:
@@ -211,7 +217,8 @@ def _innermost_by(
         states = np.tile(np.array([0, NO_PARENT, 0, NO_PARENT, 0]), (tracks, 1))
         arrays = (*columns, *cuts, states, *found)
         # The fields of the kernel, in its order.
-        fields = [len(chosen), len(cuts[0]), tracks, count, 0, *(a.ctypes.data for a in arrays)]
+        counts = len(chosen), len(cuts[0]), tracks, columns[2].itemsize, count, 0
+        fields = [*counts, *(array.ctypes.data for array in arrays)]
         control = np.array(fields, dtype=np.int64)  # must outlive the call
         count = kernel(control.ctypes.data)
     return found[0], found[1]

@@ -13,6 +13,7 @@ import numpy as np
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
+from stepwhy.trace.narrow import CODES, narrowed
 from stepwhy.trace.order import order_others, parents_first, taken
 from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
 
@@ -132,7 +133,7 @@ class TraceBuilder:
                 null = np.asarray(_DEFAULTS[table, column.name], dtype=column.dtype)
                 block[column.name] = np.broadcast_to(null, length)
             else:
-                block[column.name] = np.asarray(given, dtype=column.dtype)
+                block[column.name] = _held(given, column.dtype)
         self._blocks[table].append(block)
         self._settled[table] += length
 
@@ -183,12 +184,20 @@ class TraceBuilder:
             values = self._column("slices", column.name) if values is None else values
             if order is not None and values.strides != (0,):  # else all rows are alike
                 values = taken(values, order)
-            columns[column.name] = values
+            columns[column.name] = narrowed(values) if column.name in CODES else values
+            del values  # not held while the next one is joined
         return Columns(**columns), order
 
     def _column(self, table: Table, name: str) -> Block:
         """A column of the rows so far; it is no longer held in parts."""
         return _joined([b.pop(name) for b in self._blocks[table]], _DEFAULTS[table, name])
+
+
+def _held(given: Sequence[int] | Block, dtype: str) -> Block:
+    """A column as an array of its type, or of a narrower one that it has already."""
+    if isinstance(given, np.ndarray) and given.dtype.kind == "i" and given.dtype < np.dtype(dtype):
+        return given
+    return np.asarray(given, dtype=dtype)
 
 
 def _joined(parts: list[Block], null: int) -> Block:

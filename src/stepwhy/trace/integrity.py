@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
     for column in columns_of(table):  # type: ignore[arg-type]
         values = getattr(columns, column.name)
         where = f"{table}.{column.name}"
-        if values.shape != (length,) or values.dtype != np.dtype(column.dtype):
+        if values.shape != (length,) or not _fits(values.dtype, np.dtype(column.dtype)):
             raise ValueError(
                 f"{where}: {values.dtype}{values.shape}, expected {column.dtype}({length},)"
             )
@@ -83,6 +83,11 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
             _within(where, values, lowest, len(getattr(trace, column.unit.removeprefix("row of "))))
         elif column.unit in ENUMS:
             _members(where, values, ENUMS[column.unit])
+
+
+def _fits(held: np.dtype[Any], promised: np.dtype[Any]) -> bool:
+    """Whether a column holds what it promises; rows, strings and ids may be narrower."""
+    return held == promised or (held.kind == promised.kind == "i" and held < promised)
 
 
 def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:

@@ -43,7 +43,7 @@ class Column(msgspec.Struct, frozen=True):
     Args:
         table: The table.
         name: The column's name.
-        dtype: NumPy dtype of its array.
+        dtype: NumPy dtype of its array; those of `narrow.CODES` may be narrower.
         unit: 'ns', 'bytes', 'string' (index into `Trace.strings`), 'Kind', '' ...
         null: What stands for 'not recorded', in words; '' when the column is never null.
         help: One sentence.

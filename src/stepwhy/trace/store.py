@@ -23,6 +23,7 @@ from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
 from stepwhy.trace.header import header_of, health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
 from stepwhy.trace.model import Columns, Trace, empty_columns
+from stepwhy.trace.narrow import CODES, narrowed
 from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 
 if TYPE_CHECKING:
@@ -232,7 +233,9 @@ def _columns(table: Table, archive: _Archive) -> Columns:
     columns = {}
     for column in columns_of(table):
         archive.let_go()
-        columns[column.name] = _column(column, stored)
+        values = _column(column, stored)
+        is_code = table == "slices" and column.name in CODES
+        columns[column.name] = narrowed(values) if is_code else values
     pa.default_memory_pool().release_unused()
     return Columns(**columns)
 

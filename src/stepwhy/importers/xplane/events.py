@@ -240,7 +240,7 @@ def _drained(parts: Sequence[Events], name: str) -> Ints:
     """A column of all parts, which they no longer hold."""
     column = np.concatenate([getattr(part, name) for part in parts])
     for part in parts:
-        setattr(part, name, column[:0])
+        setattr(part, name, column[:0].copy())  # a view would hold all of it
     return column
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from stepwhy.importers.xplane.events import CORRELATION, missing_id
 from stepwhy.trace import NULL, Copy, Kind, Phase
-from stepwhy.trace.order import taken
+from stepwhy.trace.narrow import CODES, narrowed
+from stepwhy.trace.order import parents_first, taken
 from stepwhy.trace.schema import columns_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # Of the columns of a trace, so that nothing is converted later.
 _TYPES = {column.name: column.dtype for column in columns_of("slices")}
+# What slices that look alike do not share.
+_EACH = ("start_ns", "dur_ns", "correlation")
 _OF_COPIES = (("copy", int(Copy.NONE)), ("bytes", NULL), ("pageable", NULL))
 
 
@@ -77,7 +80,16 @@ class _Part(msgspec.Struct, eq=False):
         values = self.looks[name]
         if (values == values[0]).all():
             return np.broadcast_to(values[0], len(self.group))
-        return taken(values, self.group)
+        return taken(narrowed(values) if name in CODES else values, self.group)
+
+    def put_in_order(self) -> None:
+        """Put the slices into the order that a trace promises."""
+        order = parents_first(self.start_ns, self.dur_ns)
+        if order is None:
+            return
+        for name in (*_EACH, "group"):
+            setattr(self, name, taken(getattr(self, name), order))
+        self.changed = {name: taken(column, order) for name, column in self.changed.items()}
 
     def rows(self, looks: NDArray[np.bool_]) -> NDArray[np.intp]:
         """The slices of some looks."""
@@ -156,19 +168,42 @@ class SliceTable:
         return [ids, *(column[::-1][last] for column in columns[1:])]
 
     def finish(self) -> None:
-        """Hand the slices over."""
-        while self._parts:
-            part = self._parts.pop(0)  # so that no slice is held twice for long
-            columns = {name: part.column(name) for name in part.looks}
-            for name in ("start_ns", "dur_ns", "correlation"):
-                columns[name] = getattr(part, name)
-            self.builder.slices_from(columns)
-            self.builder.health.events_kept += len(part.group)
+        """Hand the slices over, in their order: until then, little of each is held."""
+        if not self._parts:
+            return
+        every = _joined(self._parts)
+        every.put_in_order()
+        times = {name: getattr(every, name) for name in _EACH}
+        self.builder.slices_from(times | {name: every.column(name) for name in every.looks})
+        self.builder.health.events_kept += len(every.group)
 
     @property
     def copies_with_bytes(self) -> bool:
         """Whether any copy carries its size."""
         return any(_copies_with_bytes(part) for part in self._parts)
+
+
+def _joined(parts: list[_Part]) -> _Part:
+    """Slices one behind another; of several parts nothing is left."""
+    if len(parts) == 1:
+        return parts[0]
+    changed = {name for part in parts for name in part.changed}
+    columns = {name: np.concatenate([part.column(name) for part in parts]) for name in changed}
+    count = 0
+    for part in parts:
+        part.group = part.group + np.int32(count)
+        count += len(part.looks["kind"])
+    looks = {name: np.concatenate([part.looks[name] for part in parts]) for name in parts[0].looks}
+    start_ns, dur_ns, correlation, group = (_drained(parts, name) for name in (*_EACH, "group"))
+    return _Part(start_ns, dur_ns, correlation, group, looks, columns)
+
+
+def _drained(parts: list[_Part], name: str) -> Ints:
+    """A column of all parts, which they no longer hold."""
+    column: Ints = np.concatenate([getattr(part, name) for part in parts])
+    for part in parts:
+        setattr(part, name, column[:0].copy())  # a view would hold all of it
+    return column
 
 
 def _complete(part: _Part, ids: Ints, details: Sequence[Ints]) -> None:

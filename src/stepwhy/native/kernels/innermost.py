@@ -1,20 +1,23 @@
 """When the innermost slice on a track is one of some.
 
-Columns are addresses; times are int64, tracks and rows int32, what is chosen a byte.
+Columns are addresses; times are int64, rows int32, what is chosen a byte, tracks as wide as they
+must be.
 """
 
 from numba import njit
 
+from stepwhy.native.kernels.slice_tracks import track_at
 from stepwhy.native.kernels.wire import FAST
 from stepwhy.native.memory import byte_at, half_at, put_word, word_at
 
-# Fields: how many slices, cut ones and tracks there are, for how many intervals there is room, and
-# how many were found; what is known of the slices, and whether each is chosen; those that were cut,
-# ascending, and their ends; the state of the tracks; the intervals.
+# Fields: how many slices, cut ones and tracks there are, the bytes of a track's number, for how
+# many intervals there is room, and how many were found; what is known of the slices, and whether
+# each is chosen; those that were cut, ascending, and their ends; the state of the tracks; the
+# intervals.
 (
-    COUNT, CUT_COUNT, TRACK_COUNT, ROOM, FOUND, START_NS, DUR_NS, TRACK, PARENT, CHOSEN,
-    CUT, CUT_END_NS, TRACKS, STARTS, ENDS,
-) = range(0, 120, 8)  # fmt: skip
+    COUNT, CUT_COUNT, TRACK_COUNT, TRACK_WIDTH, ROOM, FOUND, START_NS, DUR_NS, TRACK, PARENT,
+    CHOSEN, CUT, CUT_END_NS, TRACKS, STARTS, ENDS,
+) = range(0, 128, 8)  # fmt: skip
 # Of a track: whether a slice on it is chosen, its innermost slice, since when that is, and the
 # interval that was found last, and its end.
 WANTED, TOP, SINCE, LAST, LAST_END, STATE = 0, 8, 16, 24, 32, 40
@@ -79,13 +82,14 @@ def innermost_time(control):
     count = word_at(control + COUNT)
     starts = word_at(control + START_NS)
     tracks = word_at(control + TRACK)
+    width = word_at(control + TRACK_WIDTH)
     chosen = word_at(control + CHOSEN)
     states = word_at(control + TRACKS)
     for row in range(count):
         if byte_at(chosen + row):
-            put_word(states + STATE * half_at(tracks + 4 * row) + WANTED, 1)
+            put_word(states + STATE * track_at(tracks, width, row) + WANTED, 1)
     for row in range(count):
-        state = states + STATE * half_at(tracks + 4 * row)
+        state = states + STATE * track_at(tracks, width, row)
         if word_at(state + WANTED):
             start = word_at(starts + 8 * row)
             above = _leave(control, state, start, False)

@@ -1,10 +1,11 @@
 """Rows of slices: in which order they are, and which encloses which.
 
-Columns are addresses; times are int64, tracks and rows int32.
+Columns are addresses; times are int64, rows int32, tracks as wide as they must be.
 """
 
 from numba import njit
 
+from stepwhy.native.kernels.slice_tracks import track_at
 from stepwhy.native.kernels.wire import FAST
 from stepwhy.native.memory import byte_at, half_at, put_byte, put_half, put_word, word_at
 
@@ -98,41 +99,77 @@ def merge_rows(control):
 
 
 # Fields of `hang_slices`: how many slices there are, and what is known of them; of each track
-# whether slices call each other on it, and its last slice; the parents, and the ends.
-COUNT, SLICE_START, SLICE_DUR, TRACK, IS_CALLED, LAST, PARENT, ENDS = range(0, 64, 8)
+# whether slices call each other on it, and its last slice; the parents; whether a slice was cut,
+# those that were, ascending, with their ends, and for how many there is room.
+(
+    COUNT, SLICE_START, SLICE_DUR, TRACK, TRACK_WIDTH, IS_CALLED, LAST, PARENT, IS_CUT, CUTS, ROOM,
+) = range(0, 88, 8)  # fmt: skip
+# Of a slice that was cut: its row, its end.
+CUT_ROW, CUT_END, CUT = 0, 8, 16
+
+
+@njit(**FAST)
+def _cut_end(cuts, count, row):
+    """Where a slice ends that was cut."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if word_at(cuts + CUT * middle + CUT_ROW) < row:
+            low = middle + 1
+        else:
+            high = middle
+    return word_at(cuts + CUT * low + CUT_END)
+
+
+@njit(**FAST)
+def _end(control, row, count):
+    """Where a slice ends, of so many that were cut."""
+    if byte_at(word_at(control + IS_CUT) + row):
+        return _cut_end(word_at(control + CUTS), count, row)
+    start = word_at(word_at(control + SLICE_START) + 8 * row)
+    return start + word_at(word_at(control + SLICE_DUR) + 8 * row)
 
 
 @njit(**FAST)
 def hang_slices(control):
-    """Find the parent of every slice, and where it ends, cut at its parent's end; how many were.
+    """Find the parent of every slice, and those that are cut at their parent's end.
 
     Slices stand in the order of their starts, the longest first. The last one on a track and those
     around it are all that can hold the next.
+
+    Returns:
+        How many were cut; -1 where there is no room for them.
     """
     start_ns = word_at(control + SLICE_START)
     dur_ns = word_at(control + SLICE_DUR)
     tracks = word_at(control + TRACK)
+    width = word_at(control + TRACK_WIDTH)
     is_called = word_at(control + IS_CALLED)
     last = word_at(control + LAST)
     parent = word_at(control + PARENT)
-    ends = word_at(control + ENDS)
-    cuts = 0
+    count = 0
     for row in range(word_at(control + COUNT)):
         start = word_at(start_ns + 8 * row)
-        end = start + word_at(dur_ns + 8 * row)
-        track = half_at(tracks + 4 * row)
+        track = track_at(tracks, width, row)
         above = NO_PARENT
         if byte_at(is_called + track):
             above = half_at(last + 4 * track)
-            while above >= 0 and word_at(ends + 8 * above) <= start:
+            until = 0
+            while above >= 0:
+                until = _end(control, above, count)
+                if until > start:
+                    break
                 above = half_at(parent + 4 * above)
             put_half(last + 4 * track, row)
-            if above >= 0 and end > word_at(ends + 8 * above):
-                end = word_at(ends + 8 * above)
-                cuts += 1
+            if above >= 0 and start + word_at(dur_ns + 8 * row) > until:
+                if count == word_at(control + ROOM):
+                    return -1
+                put_word(word_at(control + CUTS) + CUT * count + CUT_ROW, row)
+                put_word(word_at(control + CUTS) + CUT * count + CUT_END, until)
+                put_byte(word_at(control + IS_CUT) + row, 1)
+                count += 1
         put_half(parent + 4 * row, above)
-        put_word(ends + 8 * row, end)
-    return cuts
+    return count
 
 
 @njit(**FAST)
