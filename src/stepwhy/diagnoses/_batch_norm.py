@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.diagnoses._look import NOWHERE, nearest, outermost, steady_rows
+from stepwhy.diagnoses._look import NOWHERE, names_in, nearest, outermost
+from stepwhy.diagnoses._steady import (
+    gathered,
+    ops_of_nodes,
+    steady_pieces,
+    steady_rows,
+    steady_work,
+)
 from stepwhy.passes.grouping import distinct, numbered
-from stepwhy.passes.sums import total_of
+from stepwhy.passes.sums import LARGEST, total_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.passes.facts import Facts
 
 CONVOLUTION = regex(
@@ -47,7 +55,7 @@ class WrittenOut(msgspec.Struct, frozen=True):
 
     names: tuple[str, ...]
     per_step: float
-    rows: NDArray[np.int64]
+    rows: Rows
     group: NDArray[np.int64]
     backward: NDArray[np.bool_]
     doubtful: int = 0
@@ -83,14 +91,15 @@ class _Place(NamedTuple):
 
 def in_graph(facts: Facts) -> WrittenOut:
     """The normalisations among operations with a name in the graph."""
-    slices = facts.trace.slices
-    rows = steady_rows(facts, Kind.KERNEL, Kind.OP)
-    rows = rows[slices.scope[rows] != NULL]
-    ops = _ops_by_node(facts, rows)
+    slices, text = facts.trace.slices, facts.trace.string
+    named = ops_of_nodes(facts, Kind.KERNEL, Kind.OP).items()
+    ops = {scope: _Node(text(scope), text(name)) for scope, name in named}
     places, doubtful = _places(ops)
     member = {s: place for s, n in ops.items() if (place := _member(n.node, places)) is not None}
-    on_device = rows[np.isin(rows, np.concatenate([a.rows for a in facts.leading]))]
-    on_device = on_device[np.isin(slices.scope[on_device], list(member))]
+    wanted = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
+    wanted[list(member)] = True
+    pieces = steady_work(facts, Kind.KERNEL, Kind.OP) if member else ()
+    on_device = gathered((rows[wanted[slices.scope[rows]]] for rows in pieces), len(slices))
     keys = np.array([member[s] for s in slices.scope[on_device].tolist()], dtype=np.int64)
     keys = keys.reshape(-1, 2)
     step = np.searchsorted(facts.steps.starts, slices.start_ns[on_device], side="right")
@@ -104,13 +113,6 @@ class _Node(NamedTuple):
 
     node: str
     op: str
-
-
-def _ops_by_node(facts: Facts, rows: NDArray[np.int64]) -> dict[int, _Node]:
-    """The nodes behind some slices, by the string of their name."""
-    slices, text = facts.trace.slices, facts.trace.string
-    pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
-    return {scope: _Node(text(scope), text(name)) for scope, name in pairs.tolist()}
 
 
 def _places(ops: Mapping[int, _Node]) -> tuple[list[_Place], int]:
@@ -281,7 +283,7 @@ def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -
 
 
 def _work(
-    facts: Facts, outer: NDArray[np.int32], calls: NDArray[np.int64]
+    facts: Facts, outer: NDArray[np.int32], calls: Rows
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The device work that some calls cause, and the call behind each; twice (slices,)."""
     if not facts.has_accelerator:
@@ -300,21 +302,22 @@ def count_of(facts: Facts, pattern: re.Pattern[str]) -> int:
         facts: Facts of the run.
         pattern: The names.
     """
-    rows = steady_rows(facts, Kind.OP, Kind.KERNEL)
-    keys, place = numbered(facts.trace.slices.name[rows])
-    named = zip(keys.tolist(), np.bincount(place, minlength=len(keys)).tolist(), strict=True)
-    return sum(count for key, count in named if pattern.fullmatch(facts.trace.string(key)))
+    groups = names_in(facts, steady_pieces(facts, Kind.OP, Kind.KERNEL))
+    return sum(group.count for group in groups if pattern.fullmatch(group.name))
 
 
 def attributed(facts: Facts) -> float:
     """Share of the kernels' time of which the launching operation is known, 0..1; 1 on a CPU."""
     slices, launches = facts.trace.slices, facts.launches
-    kernels = steady_rows(facts, Kind.KERNEL)
-    if not facts.has_accelerator or not len(kernels):
+    if not facts.has_accelerator:
         return 1.0
     known = launches.call_row != NOWHERE
     callers = nearest(facts, Kind.OP)[launches.call_row[known]]
     is_named = np.zeros(len(slices), dtype=bool)
     is_named[launches.device_rows[known][callers != NOWHERE]] = True
-    named = kernels[is_named[kernels]]
-    return total_of(slices.dur_ns[named]) / max(total_of(slices.dur_ns[kernels]), 1)
+    kernels = named = whole = 0
+    for rows in steady_pieces(facts, Kind.KERNEL):
+        kernels += len(rows)
+        whole += total_of(slices.dur_ns[rows])
+        named += total_of(slices.dur_ns[rows[is_named[rows]]])
+    return min(named, LARGEST) / max(min(whole, LARGEST), 1) if kernels else 1.0

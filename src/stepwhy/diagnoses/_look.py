@@ -14,6 +14,7 @@ from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.grouping import numbered
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.nesting import climb, inherit
+from stepwhy.passes.selection import parts
 from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
+    Times = NDArray[np.int64]
 
 NOWHERE = -1
 
@@ -76,39 +80,36 @@ def idle(facts: Facts) -> Intervals:
     return rest
 
 
-def steady_rows(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
-    """Slices of some kinds that start in a steady step, ascending; (slices,)."""
-    return facts.in_steady(facts.trace.rows(*kinds))
-
-
-def by_key(facts: Facts, named_by: NDArray[np.int64], time_ns: NDArray[np.int64]) -> list[Group]:
-    """Times grouped by the name of a slice, longest first.
-
-    Args:
-        facts: Facts of the run.
-        named_by: The slice that names each time; (n,).
-        time_ns: The times; (n,).
-    """
-    return by_string(facts, facts.trace.slices.name[named_by], time_ns)
-
-
-def by_string(facts: Facts, names: NDArray[Any], time_ns: NDArray[np.int64]) -> list[Group]:
+def by_string(facts: Facts, pieces: Iterable[tuple[NDArray[Any], Times]]) -> list[Group]:
     """Times grouped by a string, longest first.
 
     Args:
         facts: Facts of the run.
-        names: The string of each time; (n,).
-        time_ns: The times; (n,).
+        pieces: The strings of some times, and these, ns; (n,) each.
     """
+    sums = [_summed(names, np.ones(len(names), dtype=np.int64), ns) for names, ns in pieces]
+    if not sums:
+        return []
+    rows = _summed(*map(np.concatenate, zip(*sums, strict=True)))
+    each = zip(*(column.tolist() for column in rows), strict=True)
+    return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in each])
+
+
+def _summed(names: NDArray[Any], counts: Times, time_ns: Times) -> tuple[Times, Times, Times]:
+    """The different names, ascending, and the counts and times of each together; (names,) each."""
     keys, place = numbered(names)
-    counts = np.bincount(place, minlength=len(keys)).tolist()
-    rows = zip(keys.tolist(), counts, sums_of(time_ns, place, len(keys)).tolist(), strict=True)
-    return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in rows])
+    return keys, sums_of(counts, place, len(keys)), sums_of(time_ns, place, len(keys))
 
 
-def by_name(facts: Facts, rows: NDArray[np.int64]) -> list[Group]:
+def by_name(facts: Facts, rows: Rows) -> list[Group]:
     """Some slices grouped by their name, longest first."""
-    return by_key(facts, rows, facts.trace.slices.dur_ns[rows])
+    return names_in(facts, (rows[part] for part in parts(len(rows))))
+
+
+def names_in(facts: Facts, pieces: Iterable[Rows]) -> list[Group]:
+    """As `by_name`, of slices that come piece by piece."""
+    slices = facts.trace.slices
+    return by_string(facts, ((slices.name[rows], slices.dur_ns[rows]) for rows in pieces))
 
 
 def grouped(names: Iterable[tuple[str, int]]) -> list[Group]:
@@ -146,7 +147,7 @@ def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     return facts.nearest(kinds)
 
 
-def nearest_of(facts: Facts, rows: NDArray[np.int64], *kinds: Kind) -> NDArray[np.int64]:
+def nearest_of(facts: Facts, rows: Rows, *kinds: Kind) -> NDArray[np.int64]:
     """For some slices, themselves or the nearest slice around them of some kinds; (rows,).
 
     NOWHERE where there is none.
@@ -165,7 +166,7 @@ def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     return inherit(facts.nesting, np.where(is_outermost, own, np.int32(NOWHERE)), null=NOWHERE)
 
 
-def source_lines(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:
     """For some slices, the string of their source line or that of the Python around; (rows,).
 
     The framework's own lines do not count. NULL where there is none.
@@ -189,15 +190,9 @@ def name_of(facts: Facts, row: int) -> str:
     return facts.trace.string(int(facts.trace.slices.name[row])) if row >= 0 else ""
 
 
-def time_of(facts: Facts, rows: NDArray[np.int64]) -> Intervals:
+def time_of(facts: Facts, rows: Rows) -> Intervals:
     """The union of some slices."""
     return intervals_of(facts.trace, rows)
-
-
-def scopes_among(facts: Facts, rows: NDArray[np.int64], nodes: frozenset[str]) -> NDArray[np.int64]:
-    """Those of the rows whose graph node is one of the given; (slices,)."""
-    wanted = facts.trace.strings_where(nodes)
-    return rows[np.isin(facts.trace.slices.scope[rows], wanted)]
 
 
 def taken_from_the_rest(facts: Facts, cost_ns: int, rivals: float) -> int:

@@ -14,24 +14,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.diagnoses._look import (
-    Group,
-    grouped,
-    mean_within,
-    on_scale,
-    scopes_among,
-    steady_rows,
-    time_of,
-)
+from stepwhy.diagnoses._look import Group, grouped, mean_within, on_scale, time_of
+from stepwhy.diagnoses._steady import scopes_among
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.passes.facts import Facts
 
 _FIELD = regex(r"(?:(job|replica|task|device):)?([^:]+)(?::(\d+|\*))?")
@@ -277,11 +268,11 @@ def variable_trips(facts: Facts, every: Sequence[Trip]) -> list[Trip]:
     return [*values, *back]
 
 
-def trip_rows(facts: Facts, some: Iterable[Trip]) -> NDArray[np.int64]:
+def trip_rows(facts: Facts, some: Iterable[Trip]) -> Rows:
     """The slices of some copies in the steady steps; (slices,)."""
     names = facts.trace.nodes.name
     nodes = frozenset(facts.trace.string(int(names[t.source])) for t in some)
-    return scopes_among(facts, steady_rows(facts, Kind.MEMCPY), nodes)
+    return scopes_among(facts, nodes, Kind.MEMCPY)
 
 
 def exposed_copies_ns(facts: Facts, some: Iterable[Trip]) -> int | None:

@@ -50,12 +50,12 @@ from stepwhy.diagnoses._look import (
     mean_within,
     on_scale,
     steady,
-    steady_rows,
     tells_steps,
     time_of,
 )
 from stepwhy.diagnoses._page_faults import find_page_faults
 from stepwhy.diagnoses._rule import Rule, missing, saving
+from stepwhy.diagnoses._steady import gathered, steady_pieces, strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses._page_faults import PageFaults
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -130,21 +131,20 @@ def _told(faults: PageFaults) -> tuple[Evidence, ...]:
     )
 
 
-def _calls(facts: Facts) -> NDArray[np.int64]:
-    rows = steady_rows(facts, Kind.RUNTIME, Kind.SYNC)
-    names = facts.trace.slices.name[rows]
-    ours = {n for n in set(names.tolist()) if _CALL.match(facts.trace.string(n))}
-    calls: NDArray[np.int64] = rows[among(names, tuple(ours))]
-    return calls
+def _calls(facts: Facts) -> NDArray[np.int32]:
+    kinds, names = (Kind.RUNTIME, Kind.SYNC), facts.trace.slices.name
+    ours = [n for n in strings_of(facts, names, *kinds) if _CALL.match(facts.trace.string(n))]
+    pieces = steady_pieces(facts, *kinds) if ours else ()
+    return gathered((rows[among(names[rows], ours)] for rows in pieces), len(names))
 
 
-def _steps_with(facts: Facts, calls: NDArray[np.int64]) -> int:
+def _steps_with(facts: Facts, calls: Rows) -> int:
     steps = facts.steps
     at = facts.trace.slices.start_ns[calls]
     return len(np.unique(np.searchsorted(steps.starts, at, side="right")))
 
 
-def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
     count = len(calls) / max(facts.steady_count, 1)
     found = [Evidence("allocator calls per step", count, "count")]
     found.extend(
@@ -159,9 +159,10 @@ def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
 def _growth(facts: Facts, what: str) -> list[Evidence]:
     """Peak and growth of a counter over the steady steps, where it was sampled."""
     trace, window = facts.trace, steady(facts)
-    ours = np.isin(trace.counters.name, trace.strings_where([what]))
     at = trace.counters.time_ns
-    values = trace.counters.value[ours & (at >= window.starts[0]) & (at < window.ends[-1])]
+    inside = slice(*np.searchsorted(at, [window.starts[0], window.ends[-1]]).tolist())
+    ours = among(trace.counters.name[inside], trace.strings_where([what]).tolist())
+    values = trace.counters.value[inside][ours]
     if not len(values):
         return []
     return [

@@ -32,14 +32,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import NOWHERE, by_key, merged, nearest
+from stepwhy.diagnoses._look import NOWHERE, by_string, merged, nearest
 from stepwhy.diagnoses._rule import Rule
+from stepwhy.diagnoses._steady import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses._look import Group
@@ -93,12 +96,12 @@ _FUSED = regex(r"flash|fmha|efficient_attention|memory_efficient|cudnn_attention
 
 def diagnose(facts: Facts) -> Finding:
     """Judge how much of the computation one kind of operation holds."""
-    rows = _compute_rows(facts)
-    if not len(rows):
+    count = sum(map(len, _compute(facts)))
+    if not count:
         return RULE.no_data("No computation is recorded in the steps (signal 'device-activity').")
-    if len(rows) < FEWEST_SLICES:
+    if count < FEWEST_SLICES:
         return RULE.incomplete("Too little computation is recorded to tell what dominates it.")
-    ops = by_key(facts, _named_by(facts, rows), _own_ns(facts, rows))
+    ops = by_string(facts, _named_times(facts))
     families = merged((family_of(op.name), op) for op in ops)
     total_ns = sum(family.total_ns for family in families)
     evidence = _evidence(facts, families, ops, total_ns)
@@ -118,14 +121,16 @@ def family_of(name: str) -> str:
     return next((family for family, pattern in _FAMILIES if pattern.search(lower)), name)
 
 
-def _compute_rows(facts: Facts) -> NDArray[np.int64]:
-    """Compute slices of the leading devices in the steady steps; (slices,)."""
-    is_leading = np.zeros(len(facts.trace.slices), dtype=bool)
-    for activity in facts.leading:
-        is_leading[activity.rows] = True
-    rows = np.flatnonzero(is_leading)
-    kinds = [int(k) for k in (Kind.KERNEL, Kind.MEMSET, Kind.OP)]
-    return facts.in_steady(rows[np.isin(facts.trace.slices.kind[rows], kinds)])
+def _compute(facts: Facts) -> Iterator[NDArray[np.int64]]:
+    """Compute slices of the leading devices in the steady steps, piece by piece."""
+    return steady_work(facts, Kind.KERNEL, Kind.MEMSET, Kind.OP)
+
+
+def _named_times(facts: Facts) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+    """Name and time of each, piece by piece."""
+    names = facts.trace.slices.name
+    for rows in _compute(facts):
+        yield names[_named_by(facts, rows)], _own_ns(facts, rows)
 
 
 def _own_ns(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import steady_rows
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.devices import known_bytes
 from stepwhy.passes.sums import total_of
@@ -37,9 +37,7 @@ from stepwhy.trace import Copy, Kind
 from stepwhy.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -84,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(facts), gain)
 
 
-def _evidence(facts: Facts, rows: NDArray[np.int64]) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     found = [Evidence("share of the step spent copying alone", facts.share("transfer"), "fraction")]
     slices = facts.trace.slices
     directions = sorted(
@@ -96,7 +94,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int64]) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-def _direction(facts: Facts, rows: NDArray[np.int64], direction: Copy) -> list[Evidence]:
+def _direction(facts: Facts, rows: Rows, direction: Copy) -> list[Evidence]:
     slices, words = facts.trace.slices, _DIRECTIONS[direction]
     total_ns = total_of(slices.dur_ns[rows])
     found = [Evidence(f"time of copies {words}", facts.mean_ns(total_ns), "ns")]

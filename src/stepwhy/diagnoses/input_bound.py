@@ -40,16 +40,17 @@ from stepwhy.diagnoses._look import (
     enclosing,
     mean_within,
     source_lines,
-    steady_rows,
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import gathered, steady_pieces, steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -84,23 +85,22 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(facts, fetches, working), gain)
 
 
-def _outermost(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outermost(facts: Facts, rows: Rows) -> Rows:
     """Fetches that are not part of another fetch."""
     return rows[[enclosing(facts, int(r), Kind.INPUT) < 0 for r in rows]] if len(rows) else rows
 
 
-def _works_itself(facts: Facts, fetches: NDArray[np.int64]) -> bool:
+def _works_itself(facts: Facts, fetches: Rows) -> bool:
     """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
     if any("SingleProcess" in g.name for g in by_name(facts, fetches)):
         return True
     inside = facts.in_input.copy()
     inside[fetches] = False
-    rows = steady_rows(facts, *_WORK)
-    busy = mean_within(facts, time_of(facts, rows[inside[rows]]))
+    busy = mean_within(facts, time_of(facts, _among(facts, inside, *_WORK)))
     return busy > WORKING_SHARE * max(mean_within(facts, time_of(facts, fetches)), 1)
 
 
-def _evidence(facts: Facts, fetches: NDArray[np.int64], working: bool) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...]:
     found = [
         Evidence("share of the step spent waiting for input", facts.share("input_wait"), "fraction")
     ]
@@ -123,17 +123,23 @@ def _evidence(facts: Facts, fetches: NDArray[np.int64], working: bool) -> tuple[
     return tuple(found)
 
 
-def _hottest(facts: Facts, fetches: NDArray[np.int64]) -> list[Group]:
+def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
     """Source lines, or operations where no line is known, that hold the fetches most."""
     inside = facts.in_input.copy()
     inside[fetches] = False
-    rows = steady_rows(facts, *_WORK, Kind.INPUT)
-    rows = rows[inside[rows]]
+    rows = _among(facts, inside, *_WORK, Kind.INPUT)
     lines, names = source_lines(facts, rows), facts.trace.slices.name[rows]
-    return by_string(facts, np.where(lines == NULL, names, lines), facts.nesting.self_ns[rows])
+    keys = np.where(lines == NULL, names, lines)
+    return by_string(facts, [(keys, facts.nesting.self_ns[rows])])
 
 
-def _fix(facts: Facts, fetches: NDArray[np.int64], working: bool) -> Fix:
+def _among(facts: Facts, wanted: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int32]:
+    """Steady slices of some kinds that are wanted, of (slices,) flags; (slices,)."""
+    pieces = steady_pieces(facts, *kinds)
+    return gathered((rows[wanted[rows]] for rows in pieces), len(wanted))
+
+
+def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
     if facts.trace.meta.framework == "pytorch":
         return _PYTORCH_WORKERS if working else _PYTORCH_MORE
     if facts.trace.meta.framework == "tensorflow":

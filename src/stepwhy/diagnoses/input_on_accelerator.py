@@ -28,11 +28,11 @@ of it: only what computes, or what goes back to the host, counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.diagnoses._look import mean_within, on_scale, steady_rows, time_of
+from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     by_op,
     crossing_of,
@@ -43,7 +43,9 @@ from stepwhy.diagnoses._placement import (
     type_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import gathered, steady_pieces
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.grouping import numbered
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from stepwhy.diagnoses._placement import Crossing, Node, Trip
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
 
 RULE = Rule(
     id="input-on-accelerator",
@@ -123,19 +127,41 @@ def _back(facts: Facts, nodes: list[Node]) -> list[Trip]:
     ]  # fmt: skip
 
 
-def _kernels(facts: Facts) -> NDArray[np.int64]:
+def _kernels(facts: Facts) -> Rows:
     """Kernels of input operations on the streams of an accelerator; (slices,)."""
-    trace, rows = facts.trace, steady_rows(facts, Kind.KERNEL)
-    tracks, slices = trace.tracks, trace.slices
-    device = tracks.device[slices.track[rows]]
-    on_stream = (tracks.role[slices.track[rows]] == Role.STREAM) & (device != NULL)
-    rows = rows[on_stream & (slices.scope[rows] != NULL)]
-    rows = rows[trace.devices.kind[tracks.device[slices.track[rows]]] != DeviceKind.CPU]
-    keys = np.stack([slices.name[rows], slices.scope[rows]], axis=1)
-    pairs, place = np.unique(keys, axis=0, return_inverse=True)
-    wanted = [is_input(trace.string(int(n)), trace.string(int(s))) for n, s in pairs]
-    chosen: NDArray[np.int64] = rows[np.asarray(wanted, dtype=bool)[place.reshape(-1)]]
-    return chosen
+    slices = facts.trace.slices
+    streams = _streams(facts)
+    known: dict[int, bool] = {}
+    pieces = steady_pieces(facts, Kind.KERNEL) if streams.any() else ()
+    on_stream = (rows[streams[slices.track[rows]]] for rows in pieces)
+    named = (rows[slices.scope[rows] != NULL] for rows in on_stream)
+    return gathered((rows[_are_input(facts, rows, known)] for rows in named), len(slices))
+
+
+def _streams(facts: Facts) -> NDArray[np.bool_]:
+    """Whether each track is a stream of an accelerator; (tracks,)."""
+    tracks = facts.trace.tracks
+    is_other = np.append(facts.trace.devices.kind != DeviceKind.CPU, False)  # the null is last
+    found: NDArray[np.bool_] = (tracks.role == Role.STREAM) & is_other[tracks.device]
+    return found
+
+
+def _are_input(facts: Facts, rows: Rows, known: dict[int, bool]) -> NDArray[np.bool_]:
+    """Whether some slices are operations that prepare input; (rows,).
+
+    Args:
+        facts: Facts of the run.
+        rows: The slices, each of a node.
+        known: What has been found of pairs of name and scope, each as one number.
+    """
+    slices, strings = facts.trace.slices, len(facts.trace.strings)
+    keys, place = numbered(slices.name[rows].astype(np.int64) * strings + slices.scope[rows])
+    for key in keys.tolist():
+        if key not in known:
+            name, scope = divmod(key, strings)
+            known[key] = is_input(facts.trace.string(name), facts.trace.string(scope))
+    found: NDArray[np.bool_] = np.array([known[key] for key in keys.tolist()], dtype=bool)[place]
+    return found
 
 
 def _evidence(

@@ -35,7 +35,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses._look import on_scale, steady
+from stepwhy.diagnoses._median import median_of
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.intervals import Intervals
 from stepwhy.trace import Kind
@@ -64,21 +66,17 @@ LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
-    rows = _work(facts)
-    if len(rows) < FEWEST_LAUNCHES:
+    count = sum(map(len, steady_work(facts)))
+    if count < FEWEST_LAUNCHES:
         return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
     gaps = _host_gaps(facts)
     launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
     cost = on_scale(facts, launching, "dispatch", "python")
-    evidence = _evidence(facts, rows, gaps, cost)
+    evidence = _evidence(facts, count, gaps, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     fix = _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
     return RULE.finding(cost, evidence, fix, saving("remove dispatch", LEAST_SAVED * cost, cost))
-
-
-def _work(facts: Facts) -> NDArray[np.int64]:
-    return facts.in_steady(np.concatenate([a.rows for a in facts.leading]))
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:
@@ -92,20 +90,17 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
     return gaps[gaps > 0]
 
 
-def _evidence(
-    facts: Facts, rows: NDArray[np.int64], gaps: NDArray[np.int64], cost: int
-) -> tuple[Evidence, ...]:
-    slices = facts.trace.slices
-    kernels = rows[slices.kind[rows] == Kind.KERNEL]
+def _evidence(facts: Facts, count: int, gaps: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
+    durations = facts.trace.slices.dur_ns
+    median = median_of(lambda: (durations[rows] for rows in steady_work(facts, Kind.KERNEL)))
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
     found = [
         Evidence(
             "share of the step the device waits for launches", cost / facts.wall_ns, "fraction"
         ),
-        Evidence("launches per step", len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("launches per step", count / max(facts.steady_count, 1), "count"),
     ]
-    if len(kernels):
-        median = int(np.median(slices.dur_ns[kernels]))
+    if median is not None:
         found.append(Evidence("median duration of a kernel", median, "ns"))
     if len(gaps):
         found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))

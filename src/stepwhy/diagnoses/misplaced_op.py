@@ -32,14 +32,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import (
-    by_name,
-    mean_within,
-    on_scale,
-    scopes_among,
-    steady_rows,
-    time_of,
-)
+import numpy as np
+
+from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     by_op,
     conflicts,
@@ -50,15 +45,15 @@ from stepwhy.diagnoses._placement import (
     type_of,
 )
 from stepwhy.diagnoses._rule import Rule, missing, saving
+from stepwhy.diagnoses._steady import gathered, scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.selection import chosen, of_role
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from stepwhy.diagnoses._look import Group
     from stepwhy.diagnoses._placement import Crossing, Node
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
 
@@ -125,13 +120,13 @@ def _job(device: str) -> str:
 
 def _found(facts: Facts, wrong: list[Node]) -> Finding:
     crossing = crossings(facts, wrong)
-    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), frozenset(n.name for n in wrong))
+    rows = scopes_among(facts, frozenset(n.name for n in wrong), Kind.KERNEL)
     cost = _cost_ns(facts, _alone_ns(facts, rows, wrong), crossing)
     gain = _saving(facts, cost, rows, crossing) if cost else None
     return RULE.finding(cost, _evidence(facts, wrong, crossing, rows), _fix(wrong), gain)
 
 
-def _alone_ns(facts: Facts, rows: NDArray[np.int64], wrong: list[Node]) -> int | None:
+def _alone_ns(facts: Facts, rows: Rows, wrong: list[Node]) -> int | None:
     """Time in which the nodes run while the devices that were asked for compute nothing."""
     if not len(rows):
         return None
@@ -150,7 +145,7 @@ def _cost_ns(facts: Facts, alone: int | None, crossing: Crossing) -> int | None:
     return min((alone or 0) + min(crossing.dur_ns or 0, exposed), facts.wall_ns)
 
 
-def _saving(facts: Facts, cost: int, rows: NDArray[np.int64], crossing: Crossing) -> Saving:
+def _saving(facts: Facts, cost: int, rows: Rows, crossing: Crossing) -> Saving:
     """At most all of their time: towers that no longer queue for one device overlap better."""
     together = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     most = max(cost, _cost_ns(facts, together, crossing) or 0)
@@ -159,7 +154,7 @@ def _saving(facts: Facts, cost: int, rows: NDArray[np.int64], crossing: Crossing
 
 
 def _evidence(
-    facts: Facts, wrong: list[Node], crossing: Crossing, rows: NDArray[np.int64]
+    facts: Facts, wrong: list[Node], crossing: Crossing, rows: Rows
 ) -> tuple[Evidence, ...]:
     types = _heaviest_first(wrong)
     order = {group.name: place for place, group in enumerate(types)}
@@ -240,8 +235,11 @@ def _by_timeline(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix([]), gain)
 
 
-def _heavy_on_cpu(facts: Facts) -> NDArray[np.int64]:
+def _heavy_on_cpu(facts: Facts) -> Rows:
     """Heavy operations that a CPU's executor ran in the steady steps; (slices,)."""
-    slices = facts.trace.slices
-    rows = facts.in_steady(facts.trace.rows(Kind.KERNEL, role=Role.EXECUTOR))
-    return rows[[is_heavy(facts.trace.string(name)) for name in slices.name[rows].tolist()]]
+    trace, names = facts.trace, facts.trace.slices.name
+    heavy = np.zeros(len(trace.strings) + 1, dtype=bool)
+    told = strings_of(facts, names, Kind.KERNEL)
+    heavy[[name for name in told if is_heavy(trace.string(name))]] = True
+    pieces = chosen(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)) if heavy.any() else ()
+    return gathered((facts.in_steady(rows[heavy[names[rows]]]) for rows in pieces), len(names))

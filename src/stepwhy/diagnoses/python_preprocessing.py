@@ -40,8 +40,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import steady_rows, taken_from_the_rest
+from stepwhy.diagnoses._look import taken_from_the_rest
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
 from stepwhy.passes.preparation import find_preparation

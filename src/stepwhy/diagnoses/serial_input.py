@@ -30,23 +30,18 @@ do. Input that is read, decoded or fed is another matter, which it does not judg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.diagnoses._look import (
-    by_name,
-    mean_within,
-    on_scale,
-    scopes_among,
-    steady_rows,
-    time_of,
-)
+from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import gathered, steady_work, strings_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.op_costs import reads_of
+from stepwhy.passes.selection import of_role, parts
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind, Role, among
+from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +50,8 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
 
 RULE = Rule(
     id="serial-input",
@@ -95,9 +92,8 @@ def diagnose(facts: Facts) -> Finding:
     reads = reads_of(facts)
     if not reads:
         return RULE.no_data("The trace does not record which operation reads from which.")
-    work = _rows(facts)
-    rows = scopes_among(facts, work, drawn_input(_ops(facts), reads))
-    alone = time_of(facts, rows) - time_of(facts, work[~among(work, rows)])
+    rows, others = _rows(facts, drawn_input(_ops(facts), reads))
+    alone = time_of(facts, rows) - time_of(facts, others)
     cost = on_scale(facts, mean_within(facts, alone), "compute")
     evidence = _evidence(facts, rows, cost)
     if cost < SHARE * facts.wall_ns:
@@ -106,23 +102,30 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _FIX, gain)
 
 
-def _rows(facts: Facts) -> NDArray[np.int64]:
-    """Work of the graph's operations in the steady steps; (slices,)."""
-    rows = steady_rows(facts, Kind.KERNEL, Kind.OP)
-    is_device = np.isin(rows, np.concatenate([a.rows for a in facts.leading]))
-    named: NDArray[np.int64] = rows[is_device & (facts.trace.slices.scope[rows] != NULL)]
-    return named
+def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[Rows, Rows]:
+    """Work in the steady steps of some nodes of the graph, and of all others; (slices,) each."""
+    scope, wanted = facts.trace.slices.scope, strings_among(facts, nodes)
+
+    def of(*, these: bool) -> Rows:
+        pieces = steady_work(facts, Kind.KERNEL, Kind.OP)
+        named = (rows[scope[rows] != NULL] for rows in pieces)
+        return gathered((rows[wanted[scope[rows]] == these] for rows in named), len(scope))
+
+    return of(these=True), of(these=False)
 
 
 def _ops(facts: Facts) -> dict[str, str]:
     """Op type of every node that ran in the steady steps."""
     trace, slices = facts.trace, facts.trace.slices
-    rows = facts.in_steady(np.flatnonzero(slices.scope != NULL))
-    on_stream = trace.tracks.role[slices.track[rows]] == Role.STREAM
-    names = np.full(len(trace.strings), NULL, dtype=np.int32)
-    # What runs on a stream may be a kernel or a copy on behalf of the operation: it goes first.
-    for some in (rows[on_stream], rows[~on_stream]):
-        names[slices.scope[some]] = slices.name[some]  # of several the last one counts
+    on_stream = of_role(trace, Role.STREAM)
+    told = np.full((2, len(trace.strings)), NULL, dtype=np.int32)
+    for part in parts(len(slices)):
+        rows = facts.in_steady(np.flatnonzero(slices.scope[part] != NULL) + part.start)
+        runs_there = on_stream[slices.track[rows]]
+        for names, some in zip(told, (rows[runs_there], rows[~runs_there]), strict=True):
+            names[slices.scope[some]] = slices.name[some]  # of several the last one counts
+    # What runs on a stream may be a kernel or a copy on behalf of the operation.
+    names = np.where(told[1] == NULL, told[0], told[1])
     scopes = np.flatnonzero(names != NULL).tolist()
     return {trace.string(scope): trace.string(int(names[scope])) for scope in scopes}
 
@@ -183,7 +186,7 @@ def _behind(nodes: set[str], made: set[str], reads: Mapping[str, list[str]]) -> 
     return found
 
 
-def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
     share = Evidence(
         "share of the step that only makes random input",
         cost / max(facts.wall_ns, 1),

@@ -32,9 +32,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
+from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import fields_of, listed, placed_nodes, type_of
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import scopes_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.gpu_load import framework_devices
 from stepwhy.trace import Kind
@@ -104,7 +105,7 @@ def _covers(request: str, device: str) -> bool:
 
 def _shared(facts: Facts, ran: Towers, devices: set[str]) -> Finding:
     names = frozenset(n.name for own in ran.values() for n in own)
-    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
+    rows = scopes_among(facts, names, Kind.KERNEL)
     cost = None
     if len(rows):
         together = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")

@@ -33,18 +33,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy.diagnoses._look import mean_within, on_scale, steady_rows, time_of
+from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.host_load import host_load
+from stepwhy.passes.selection import rows_of
 from stepwhy.passes.sums import total_of
 from stepwhy.trace import NULL, Copy, Kind, among
 from stepwhy.units import NS_PER_S
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from stepwhy.diagnoses._steady import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -83,7 +83,7 @@ class _Speed(NamedTuple):
     """What a link carries, in bytes per second, and its rows of the steady steps."""
 
     link: _Link
-    rows: NDArray[np.int64]
+    rows: Rows
     achieved: float
     attainable: float
     cost_ns: int
@@ -121,34 +121,34 @@ def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
     return RULE.nothing(_speed_evidence(facts, best) if best else ())
 
 
-def _copies(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _copies(facts: Facts, rows: Rows) -> Rows:
     """Those of the copies that cross a link, with a size and a time that can be."""
     slices = facts.trace.slices
     crosses = among(slices.copy[rows], (Copy.H2D, Copy.D2H, Copy.PEER))
     size, took_ns = slices.bytes[rows], slices.dur_ns[rows]
     usable = (size > 0) & (took_ns > 0) & (size < _TOO_FAST * took_ns)
-    chosen: NDArray[np.int64] = rows[crosses & usable]
+    chosen: Rows = rows[crosses & usable]
     return chosen
 
 
-def _links(facts: Facts, rows: NDArray[np.int64]) -> list[_Link]:
+def _links(facts: Facts, rows: Rows) -> list[_Link]:
     slices = facts.trace.slices
     devices = facts.trace.tracks.device[slices.track[rows]]
     pairs = zip(devices.tolist(), slices.copy[rows].tolist(), strict=True)
     return [_Link(*pair) for pair in sorted(set(pairs))]
 
 
-def _of_link(facts: Facts, link: _Link, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _of_link(facts: Facts, link: _Link, rows: Rows) -> Rows:
     slices = facts.trace.slices
     is_here = facts.trace.tracks.device[slices.track[rows]] == link.device
-    chosen: NDArray[np.int64] = rows[is_here & (slices.copy[rows] == link.direction)]
+    chosen: Rows = rows[is_here & (slices.copy[rows] == link.direction)]
     return chosen
 
 
-def _speed(facts: Facts, link: _Link, steady: NDArray[np.int64]) -> _Speed | None:
+def _speed(facts: Facts, link: _Link, steady: Rows) -> _Speed | None:
     """None where no large copies tell what the link can carry."""
     slices = facts.trace.slices
-    every = _of_link(facts, link, _copies(facts, facts.trace.rows(Kind.MEMCPY)))
+    every = _of_link(facts, link, _copies(facts, rows_of(facts.trace, (Kind.MEMCPY,))))
     large = every[slices.bytes[every] >= LARGE]
     if len(large) < FEWEST_LARGE:
         return None
@@ -197,7 +197,7 @@ def _evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
     )
 
 
-def _pageable(facts: Facts, rows: NDArray[np.int64]) -> tuple[Evidence, ...]:
+def _pageable(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     known = rows[facts.trace.slices.pageable[rows] != NULL]
     if not len(known):
         return ()

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
+from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import by_op, crossings, is_heavy, listed, placed_nodes, type_of
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import scopes_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import DeviceKind, Kind
 
@@ -71,7 +72,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _cost_ns(facts: Facts, fallen: list[Node]) -> int | None:
     names = frozenset(n.name for n in fallen)
-    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
+    rows = scopes_among(facts, names, Kind.KERNEL)
     if not len(rows):
         return None
     time = time_of(facts, rows)

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy.diagnoses._look import mean_within, on_scale, scopes_among, steady_rows, time_of
+from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     IN_GRADIENTS,
     by_op,
@@ -41,6 +41,7 @@ from stepwhy.diagnoses._placement import (
     placed_nodes,
 )
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import scopes_among
 from stepwhy.diagnoses.misplaced_op import misplaced
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
@@ -110,7 +111,7 @@ def _pairs(nodes: list[Node]) -> list[_Pair]:
 def _cost_ns(facts: Facts, apart: list[_Pair], crossing: Crossing) -> int | None:
     """Time in which only they compute, and their copies as far as the step shows any."""
     names = frozenset(p.backward.name for p in apart)
-    rows = scopes_among(facts, steady_rows(facts, Kind.KERNEL), names)
+    rows = scopes_among(facts, names, Kind.KERNEL)
     if not len(rows):
         return None
     time = time_of(facts, rows)

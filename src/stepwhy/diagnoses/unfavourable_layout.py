@@ -36,13 +36,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
-from stepwhy.diagnoses._look import by_name, mean_within, on_scale, steady_rows, time_of
+from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._steady import (
+    gathered,
+    ops_of_nodes,
+    scopes_among,
+    steady_pieces,
+    strings_of,
+)
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.grouping import distinct
 from stepwhy.patterns import regex
@@ -55,6 +62,8 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
 
 RULE = Rule(
     id="unfavourable-layout",
@@ -110,7 +119,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _tells_layout(facts: Facts, rows: NDArray[np.int64]) -> bool:
     """Whether a name says which layout is converted to, or computed in."""
-    names = {group.name for group in by_name(facts, steady_rows(facts, Kind.KERNEL))}
+    names = map(facts.trace.string, strings_of(facts, facts.trace.slices.name, Kind.KERNEL))
     is_told = any("nhwc" in name.lower() for name in names)
     return is_told or any(len(_going(facts, rows, way)) for way in ("last", "first"))
 
@@ -118,39 +127,34 @@ def _tells_layout(facts: Facts, rows: NDArray[np.int64]) -> bool:
 def _convolves(facts: Facts) -> bool:
     if count_of(facts, CONVOLUTION):
         return True
-    kernels = by_name(facts, steady_rows(facts, Kind.KERNEL))
-    return any(_KERNEL.search(group.name) for group in kernels)
+    kernels = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
+    return any(_KERNEL.search(facts.trace.string(name)) for name in kernels)
 
 
-def _library_rows(facts: Facts) -> NDArray[np.int64]:
+def _library_rows(facts: Facts) -> Rows:
     """Kernels with which a library, or nodes with which an optimizer converts; (slices,)."""
-    slices, text = facts.trace.slices, facts.trace.string
-    rows = steady_rows(facts, Kind.KERNEL)
-    names = {key for key in distinct(slices.name[rows]).tolist() if _LIBRARY.search(text(key))}
-    nodes = {
-        key
-        for key in distinct(slices.scope[rows]).tolist()
-        if key != NULL and _OPTIMIZER.search(text(key))
-    }
-    wanted: NDArray[np.int64] = rows[
-        np.isin(slices.name[rows], list(names)) | np.isin(slices.scope[rows], list(nodes))
-    ]
-    return wanted
+    slices = facts.trace.slices
+    names = _flags(facts, slices.name, _LIBRARY)
+    nodes = _flags(facts, slices.scope, _OPTIMIZER)
+    pieces = steady_pieces(facts, Kind.KERNEL) if names.any() or nodes.any() else ()
+    wanted = (rows[names[slices.name[rows]] | nodes[slices.scope[rows]]] for rows in pieces)
+    return gathered(wanted, len(slices))
 
 
-def _program_rows(facts: Facts) -> NDArray[np.int64]:
+def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    """Whether each string is one of kernels that a pattern finds; (strings + 1,)."""
+    found = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
+    told = strings_of(facts, column, Kind.KERNEL)
+    found[[key for key in told if pattern.search(facts.trace.string(key))]] = True
+    return found
+
+
+def _program_rows(facts: Facts) -> Rows:
     """Device work of transpositions that the program put around convolutions; (slices,)."""
-    slices, text = facts.trace.slices, facts.trace.string
-    rows = steady_rows(facts, Kind.KERNEL, Kind.OP)
-    rows = rows[slices.scope[rows] != NULL]
-    if not len(rows):
-        return np.empty(0, dtype=np.int64)
-    pairs = np.unique(np.stack([slices.scope[rows], slices.name[rows]], axis=1), axis=0)
-    ops = {text(scope): text(name) for scope, name in pairs.tolist()}
-    wanted = facts.trace.strings_where(_around_convolutions(ops))
-    kernels = rows[slices.kind[rows] == Kind.KERNEL]
-    around: NDArray[np.int64] = kernels[np.isin(slices.scope[kernels], wanted)]
-    return around
+    text = facts.trace.string
+    named = ops_of_nodes(facts, Kind.KERNEL, Kind.OP).items()
+    ops = {text(scope): text(name) for scope, name in named}
+    return scopes_among(facts, _around_convolutions(ops), Kind.KERNEL)
 
 
 def _around_convolutions(ops: Mapping[str, str]) -> frozenset[str]:

@@ -50,12 +50,15 @@ from stepwhy.diagnoses._placement import placed_nodes
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.selection import between, parts
 from stepwhy.passes.session_parts import find_session_parts
 from stepwhy.patterns import regex
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, among
 from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses._placement import Node
@@ -199,26 +202,32 @@ def _around(facts: Facts) -> list[Evidence]:
     trace, steps = facts.trace, facts.steps
     if trace.meta.framework != "tensorflow" or steps.source != "marker":
         return []
-    rows = np.sort(
-        np.concatenate([_device_rows(facts), trace.rows(Kind.OP, Kind.WAIT, Kind.INPUT)])
-    )
-    before, after = [], []
-    for start, end in zip(steps.starts[steps.steady], steps.ends[steps.steady], strict=True):
-        at = trace.slices.start_ns[rows]
-        own = rows[(at >= start) & (at < end)]
-        if len(own):
-            before.append(int(trace.slices.start_ns[own].min() - start))
-            after.append(max(int(end - trace.ends(own).max()), 0))
-    if not before:
+    starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
+    first, last = ends.copy(), starts.copy()
+    has_any = np.zeros(len(starts), dtype=bool)
+    for rows in _operations(facts):
+        step = np.searchsorted(starts, trace.slices.start_ns[rows], side="right") - 1
+        np.minimum.at(first, step, trace.slices.start_ns[rows])
+        np.maximum.at(last, step, trace.ends(rows))
+        has_any[step] = True
+    if not has_any.any():
         return []
+    before = sum((first - starts)[has_any].tolist())
+    after = sum(np.maximum(ends - last, 0)[has_any].tolist())
     return [
-        Evidence("before the first operation of Session.run", facts.mean_ns(sum(before)), "ns"),
-        Evidence("after the last operation of Session.run", facts.mean_ns(sum(after)), "ns"),
+        Evidence("before the first operation of Session.run", facts.mean_ns(before), "ns"),
+        Evidence("after the last operation of Session.run", facts.mean_ns(after), "ns"),
     ]
 
 
-def _device_rows(facts: Facts) -> NDArray[np.int64]:
-    return np.concatenate([a.rows for a in facts.activities])
+def _operations(facts: Facts) -> Iterator[NDArray[np.int64]]:
+    """What runs in the steady steps on a device or for the program, piece by piece."""
+    kinds = facts.trace.slices.kind
+    for part in parts(len(kinds)):
+        runs = among(kinds[part], (Kind.OP, Kind.WAIT, Kind.INPUT))
+        for activity in facts.activities:
+            runs[between(activity.rows, part) - part.start] = True
+        yield facts.in_steady(np.flatnonzero(runs) + part.start)
 
 
 def _unprofiled(facts: Facts) -> list[Evidence]:

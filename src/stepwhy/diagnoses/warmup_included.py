@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import by_name, steady_rows
+from stepwhy.diagnoses._look import by_name
 from stepwhy.diagnoses._rule import Rule
+from stepwhy.diagnoses._steady import gathered, steady_pieces
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.evidence import FIRST_USE_NS
@@ -95,8 +96,10 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
 
 
 def _first_use(facts: Facts) -> tuple[Evidence, ...]:
-    rows = steady_rows(facts, Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP)
-    long = rows[facts.trace.slices.dur_ns[rows] >= FIRST_USE_NS]
+    durations = facts.trace.slices.dur_ns
+    pieces = steady_pieces(facts, Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP)
+    some = (rows[durations[rows] >= FIRST_USE_NS] for rows in pieces)
+    long = gathered(some, len(durations))
     # Only the innermost: an operation that contains a long call is not a second cause.
     around = facts.nesting.parent[long]
     contains = np.zeros(len(facts.trace.slices), dtype=bool)
