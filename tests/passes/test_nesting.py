@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from tests.passes.timeline import Timeline
 
 from stepwhy.passes import nesting as nesting_pass
-from stepwhy.passes.nesting import NO_PARENT, inherit, innermost_at, innermost_time, nest, under
+from stepwhy.passes.nesting import (
+    NO_PARENT,
+    inherit,
+    innermost_at,
+    innermost_time,
+    nearest,
+    nest,
+    outermost,
+    under,
+)
 from stepwhy.trace import Kind
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -125,14 +134,22 @@ def test_the_innermost_is_a_matter_of_each_thread():
 def test_inherit_gives_the_value_of_the_nearest_ancestor():
     nesting = nest(drawn((0, 100), (10, 90), (20, 80), (30, 40)))
     own = np.asarray([1, 0, 2, 0], dtype=np.int8)
-    assert inherit(nesting, own).tolist() == [1, 1, 2, 2]
-    assert own.tolist() == [1, 0, 2, 0]
+    assert inherit(nesting, own) is own
+    assert own.tolist() == [1, 1, 2, 2]
 
 
 def test_under():
     kinds = [Kind.INPUT, Kind.OP, Kind.OP, Kind.OP]
     trace = drawn((0, 50), (10, 40), (20, 30), (60, 70), kinds=kinds)
     assert under(trace, nest(trace), Kind.INPUT).tolist() == [True, True, True, False]
+
+
+def test_nearest_and_outermost():
+    trace = drawn((0, 50), (10, 40), (20, 30), (60, 70))
+    nesting = nest(trace)
+    wanted = np.asarray([False, True, False, True])
+    assert nearest(nesting, wanted).tolist() == [NO_PARENT, 1, 1, 3]
+    assert outermost(nesting, np.asarray([1, 2, 3])).tolist() == [1, 3]
 
 
 def test_nothing_to_nest():
@@ -202,7 +219,7 @@ def test_kernels_pass_values_on_as_the_slower_way_does(rows, data):
         values = st.lists(st.integers(null, 3), min_size=len(rows), max_size=len(rows))
         own = np.array(data.draw(values), dtype=dtype)
         expected = inherited(nesting.parent.tolist(), own.tolist(), null)
-        assert inherit(nesting, own, null).tolist() == expected
+        assert inherit(nesting, own.copy(), null).tolist() == expected
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(nesting_pass, "_MANY", 0)
             found = inherit(nesting, own, null)
@@ -233,3 +250,20 @@ def test_kernels_find_the_innermost_time_as_the_slower_way_does(rows, tracks, da
 
 def trace_name(trace, row):
     return trace.string(trace.tracks.name[trace.slices.track[row]])
+
+
+@FEW
+@given(trees, st.data())
+def test_outermost_of_few_and_of_many_slices(rows, data):
+    nesting = nest(traced(rows))
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
+    parent, expected = nesting.parent.tolist(), []
+    for row in np.flatnonzero(chosen).tolist():
+        above = parent[row]
+        while above != NO_PARENT and not chosen[above]:
+            above = parent[above]
+        expected += [row] if above == NO_PARENT else []
+    for sparse in (0, 1 << 30):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(nesting_pass, "_SPARSE", sparse)
+            assert outermost(nesting, np.flatnonzero(chosen)).tolist() == expected

@@ -22,7 +22,7 @@ from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
-from stepwhy.passes.selection import Ranges, of_role, parts, rows_of
+from stepwhy.passes.selection import Ranges, mask, of_role, parts, rows_of
 from stepwhy.passes.steps import StepTable, find_steps
 from stepwhy.passes.sums import LARGEST
 from stepwhy.passes.threads import Threads, find_threads
@@ -97,15 +97,13 @@ class Facts:
         NO_PARENT where there is none.
         """
         if kinds not in self._nearest:
-            self._nearest[kinds] = self._find_nearest(self.trace.is_kind(*kinds))
+            self._nearest[kinds] = self._find_nearest(mask(self.trace, kinds))
         return self._nearest[kinds]
 
     def _find_nearest(self, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
-        nowhere = np.int32(NO_PARENT)
         if not wanted.any():
-            return np.broadcast_to(nowhere, len(wanted))  # one value in memory
-        own = np.where(wanted, np.arange(len(wanted), dtype=np.int32), nowhere)
-        return nesting_pass.inherit(self.nesting, own, NO_PARENT)
+            return np.broadcast_to(np.int32(NO_PARENT), len(wanted))  # one value in memory
+        return nesting_pass.nearest(self.nesting, wanted)
 
     @cached_property
     def activities(self) -> list[Activity]:

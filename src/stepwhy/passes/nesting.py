@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +15,8 @@ from stepwhy import native
 from stepwhy.passes.call_tree import NO_PARENT, hang
 from stepwhy.passes.grouping import by_code
 from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.selection import joined, mask, parts
+from stepwhy.passes.self_time import self_times
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.order import taken
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from stepwhy.trace.model import Columns
 
     Rows = NDArray[np.int64]
+    AnyRows = NDArray[np.signedinteger[Any]]
     Times = NDArray[np.int64]
     Value = TypeVar("Value", np.int8, np.int32, np.int64)
 
@@ -40,6 +43,8 @@ _MANY = 1 << 19
 # Kernels that pass values on, by the bytes of a value.
 _INHERITING = {1: "inherit_bytes", 4: "inherit_halves"}
 _NO_ROWS = np.empty(0, dtype=np.int64)
+# Slices that are one behind another, of the chosen ones; where fewer are, they are found twice.
+_CHOSEN_AT_ONCE = 4
 # Slices that reach beyond their parents for which there is room at first.
 _FEW_CUT = 1 << 12
 
@@ -62,12 +67,9 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def self_ns(self) -> Times:
         """Duration not covered by children, ns; (slices,)."""
-        own: Times = self.slices.dur_ns.copy()
-        own[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
-        kernel = native.kernel("without_children") if len(own) >= _MANY else None
-        if kernel is None:
-            return _without_children(self.parent, own)
-        kernel(self.parent.ctypes.data, len(own), own.ctypes.data)
+        own = np.empty(len(self.slices), dtype=np.int64)
+        for part, times in self_times(self):
+            own[part] = times
         return own
 
     def ends(self, trace: Trace, rows: Rows) -> Times:
@@ -127,16 +129,6 @@ def _nest(trace: Trace) -> Nesting:
     cut, cut_end_ns = (np.concatenate(column) for column in zip(*cuts, strict=True))
     order = np.argsort(cut)
     return Nesting(slices, parent, cut[order], cut_end_ns[order])
-
-
-def _without_children(parent: NDArray[np.int32], durations: Times) -> Times:
-    """Durations without those of the slices that have each for their parent, ns; (slices,)."""
-    own = durations.copy()
-    for first in range(0, len(parent), _PIECE):
-        above = parent[first : first + _PIECE]
-        hung = np.flatnonzero(above != NO_PARENT)
-        np.subtract.at(own, above[hung], durations[first + hung])
-    return own
 
 
 def _pieces(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
@@ -210,18 +202,19 @@ def _innermost_by(
     given = (slices.start_ns, slices.dur_ns, slices.track, nesting.parent, chosen)
     columns = [np.ascontiguousarray(column) for column in given]
     cuts = nesting.cut, nesting.cut_end_ns
-    count = 0
-    for _ in range(2):  # the first time to know how much room they need
-        found = np.empty((2, count), dtype=np.int64)
+    count, room = 1, 0
+    while count > room:
+        room = count if room else max(int(np.count_nonzero(chosen)) // _CHOSEN_AT_ONCE, 1)
+        found = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
         # Of each track whether it is looked at, its innermost slice, and what was found last.
         states = np.tile(np.array([0, NO_PARENT, 0, NO_PARENT, 0]), (tracks, 1))
         arrays = (*columns, *cuts, states, *found)
         # The fields of the kernel, in its order.
-        counts = len(chosen), len(cuts[0]), tracks, columns[2].itemsize, count, 0
+        counts = len(chosen), len(cuts[0]), tracks, columns[2].itemsize, room, 0
         fields = [*counts, *(array.ctypes.data for array in arrays)]
         control = np.array(fields, dtype=np.int64)  # must outlive the call
         count = kernel(control.ctypes.data)
-    return found[0], found[1]
+    return found[0][:count], found[1][:count]
 
 
 def _innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
@@ -261,19 +254,18 @@ def inherit(nesting: Nesting, own: NDArray[Value], null: int = 0) -> NDArray[Val
 
     Args:
         nesting: The call tree.
-        own: A value per slice; (slices,).
+        own: A value per slice, which is filled in; (slices,).
         null: The value that means 'none of its own'.
     """
     name = _INHERITING.get(own.itemsize, "") if len(own) >= _MANY else ""
     kernel = native.kernel(name) if name else None
-    values = own.copy()
     if kernel is None:
         heirs, heads = _inheritance(nesting.parent, own != null)
-        values[heirs] = own[heads]
-        return values
+        own[heirs] = own[heads]
+        return own
     parent = np.ascontiguousarray(nesting.parent)
-    kernel(parent.ctypes.data, len(own), values.ctypes.data, null)
-    return values
+    kernel(parent.ctypes.data, len(own), own.ctypes.data, null)
+    return own
 
 
 def _inheritance(parent: NDArray[np.int32], holds: NDArray[np.bool_]) -> tuple[Rows, Rows]:
@@ -299,7 +291,40 @@ def _inheritance(parent: NDArray[np.int32], holds: NDArray[np.bool_]) -> tuple[R
 _SPARSE = 8
 
 
-def climb(nesting: Nesting, rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
+def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """For every slice, itself or the nearest wanted slice around it; (slices,).
+
+    NO_PARENT where there is none.
+
+    Args:
+        nesting: The call tree.
+        wanted: Whether each slice is wanted; (slices,).
+    """
+    own = np.full(len(wanted), NO_PARENT, dtype=np.int32)
+    for part in parts(len(wanted)):
+        rows = np.flatnonzero(wanted[part]) + part.start
+        own[rows] = rows
+    return inherit(nesting, own, NO_PARENT)
+
+
+def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
+    """Those of some slices that lie in no other of them; (outermost,)."""
+    chosen = np.zeros(len(nesting.parent), dtype=np.int8)
+    for part in parts(len(rows)):
+        chosen[rows[part]] = True
+    if len(rows) * _SPARSE <= len(chosen):
+        around = nesting.parent[rows]
+        hung = np.flatnonzero(around != NO_PARENT)
+        around[hung] = climb(nesting, around[hung], chosen.view(np.bool_))
+        few: AnyRows = rows[around == NO_PARENT]
+        return few
+    inside = inherit(nesting, chosen).view(np.bool_)
+    pieces = ((some, nesting.parent[some]) for some in (rows[part] for part in parts(len(rows))))
+    found = (some[(above == NO_PARENT) | ~inside[above]] for some, above in pieces)
+    return joined(found, rows[:0])
+
+
+def climb(nesting: Nesting, rows: AnyRows, wanted: NDArray[np.bool_]) -> Rows:
     """For some slices, themselves or the nearest wanted slice around them; (rows,).
 
     NO_PARENT where there is none.
@@ -310,8 +335,7 @@ def climb(nesting: Nesting, rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
         wanted: Whether each slice is wanted; (slices,).
     """
     if len(rows) * _SPARSE > len(wanted):
-        own = np.where(wanted, np.arange(len(wanted), dtype=np.int32), np.int32(NO_PARENT))
-        return inherit(nesting, own, null=NO_PARENT)[rows].astype(np.int64)
+        return nearest(nesting, wanted)[rows].astype(np.int64)
     found = rows.astype(np.int64)
     climbing = np.flatnonzero(~wanted[found])
     while len(climbing):
@@ -323,7 +347,7 @@ def climb(nesting: Nesting, rows: Rows, wanted: NDArray[np.bool_]) -> Rows:
 
 def under(trace: Trace, nesting: Nesting, *kinds: Kind) -> NDArray[np.bool_]:
     """Whether each slice is of one of the kinds, or lies inside such a slice; (slices,)."""
-    wanted = trace.is_kind(*kinds)
+    wanted = mask(trace, kinds)
     if not wanted.any():
         return wanted
-    return inherit(nesting, wanted.view(np.int8)).astype(bool)
+    return inherit(nesting, wanted.view(np.int8)).view(np.bool_)

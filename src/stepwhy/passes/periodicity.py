@@ -8,15 +8,16 @@ asked of the kernels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.passes.call_tree import NO_PARENT
-from stepwhy.passes.nesting import climb
-from stepwhy.trace import Kind, Phase, Role, among
+from stepwhy.passes.nesting import outermost
+from stepwhy.passes.selection import chosen, collected, joined, of_role, parts
+from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.nesting import Nesting
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
+
+    Rows = NDArray[np.signedinteger[Any]]
 
 # What a host thread does besides calling the device API.
 _TELLING = (Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION, Kind.PYTHON, Kind.INPUT)
@@ -64,11 +67,11 @@ class Period(msgspec.Struct, frozen=True):
 
 def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | None:
     """The training loop on the driving thread or the device, or None when nothing repeats."""
-    if not len(trace.rows(*_TELLING, role=Role.HOST_THREAD)):
+    if not any(True for _ in chosen(trace, _TELLING, of_role(trace, Role.HOST_THREAD))):
         return _by_kernels(trace)
     if threads.driving < 0:
         return None
-    rows = np.flatnonzero(trace.slices.track == threads.driving)
+    rows = _on_track(trace, threads.driving)
     for find in (_by_optimizer, _by_input, _by_agreement):
         period = find(trace, rows, nesting)
         if period is not None:
@@ -76,47 +79,62 @@ def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | No
     return None
 
 
-def _by_optimizer(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
+def _on_track(trace: Trace, track: int) -> Rows:
+    """The slices of a track, ascending."""
+    tracks = trace.slices.track
+    pieces = (np.flatnonzero(tracks[part] == track) + part.start for part in parts(len(tracks)))
+    return collected(pieces)
+
+
+def _of_kinds(trace: Trace, rows: Rows, *kinds: Kind) -> Rows:
+    """Those of some slices that are of some kinds."""
+    pieces = (rows[part] for part in parts(len(rows)))
+    return joined((some[among(trace.slices.kind[some], kinds)] for some in pieces), rows[:0])
+
+
+def _by_optimizer(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     """Iterations end with `Optimizer.step`; the first begins where the thread's record does."""
     slices, steps = trace.slices, _optimizer_steps(trace, rows, nesting)
     if len(steps) < _FEWEST_REPEATS or _several_per_batch(trace, rows, nesting, len(steps)):
         return None
     ends = trace.ends(steps)
-    starts = np.concatenate([[slices.start_ns[rows].min()], ends[:-1]])
+    starts = np.concatenate([slices.start_ns[rows[:1]], ends[:-1]])
     return Period(starts, ends, 0.9, "Steps are told by the calls of the optimizer.")
 
 
-def _optimizer_steps(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> NDArray[np.int64]:
+def _optimizer_steps(trace: Trace, rows: Rows, nesting: Nesting) -> Rows:
     """Calls of an optimizer's step among some slices."""
     slices = trace.slices
-    kind = rows[(slices.kind[rows] == Kind.FRAMEWORK) & (slices.phase[rows] == Phase.OPTIMIZER)]
+    kind = _of_kinds(trace, rows, Kind.FRAMEWORK)
+    kind = kind[slices.phase[kind] == Phase.OPTIMIZER]
     steps = kind[[".step" in trace.string(slices.name[r]) for r in kind]] if len(kind) else kind
-    return _outermost(steps, nesting)
+    return outermost(nesting, steps)
 
 
-def _several_per_batch(trace: Trace, rows: NDArray[np.int64], nesting: Nesting, steps: int) -> bool:
+def _several_per_batch(trace: Trace, rows: Rows, nesting: Nesting, steps: int) -> bool:
     """Whether every batch is stepped on several times: by the optimizers of a GAN, say.
 
     Fewer optimizer steps than batches are accumulated gradients, and one of them is a step.
     """
-    batches = len(_outermost(rows[trace.slices.kind[rows] == Kind.INPUT], nesting))
+    batches = len(outermost(nesting, _of_kinds(trace, rows, Kind.INPUT)))
     return batches >= _FEWEST_REPEATS and steps >= 2 * batches - 1
 
 
-def _by_input(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
+def _by_input(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     """Iterations begin with the fetch of a batch."""
-    fetches = _outermost(rows[trace.slices.kind[rows] == Kind.INPUT], nesting)
-    names, counts = np.unique(trace.slices.name[fetches], return_counts=True)
+    fetches = outermost(nesting, _of_kinds(trace, rows, Kind.INPUT))
+    names, _, counts = _names(trace, fetches)
     if not len(names) or counts.max() < _FEWEST_REPEATS:
         return None
     anchor = fetches[trace.slices.name[fetches] == names[counts.argmax()]]
     return _from_starts(trace, rows, anchor, 0.8, "Steps are told by the fetches of a batch.")
 
 
-def _by_agreement(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Period | None:
+def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     """The count that most distinct outermost names share; its first name in time is the anchor."""
-    calls = among(trace.slices.kind[rows], (Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION))
-    top = _outermost(rows[calls], nesting)
+    calls = _of_kinds(trace, rows, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION)
+    top = outermost(nesting, calls)
+    del calls
     period = _agreed(trace, rows, top)
     if period is None or 0 < len(_optimizer_steps(trace, rows, nesting)) < len(period.starts):
         return None
@@ -125,38 +143,65 @@ def _by_agreement(trace: Trace, rows: NDArray[np.int64], nesting: Nesting) -> Pe
 
 def _by_kernels(trace: Trace) -> Period | None:
     """The same of the kernels of the device that ran most of them."""
-    rows = trace.rows(Kind.KERNEL, Kind.COLLECTIVE, role=Role.STREAM)
+    rows = _of_busiest_device(trace)
     if not len(rows):
         return None
-    device = trace.tracks.device[trace.slices.track[rows]]
-    devices, counts = np.unique(device, return_counts=True)
-    rows = rows[device == devices[counts.argmax()]]
     period = _agreed(trace, rows, rows)
     if period is None or not _is_whole_loop(trace, rows, period):
         return None
     return replace(period, on_device=True)
 
 
-def _is_whole_loop(trace: Trace, rows: NDArray[np.int64], period: Period) -> bool:
+def _of_busiest_device(trace: Trace) -> Rows:
+    """Kernels of the device that ran most of them."""
+    kinds, streams = (Kind.KERNEL, Kind.COLLECTIVE), of_role(trace, Role.STREAM)
+    device, counts = trace.tracks.device, Counter[int]()
+    for rows in chosen(trace, kinds, streams):
+        some, count = np.unique(device[trace.slices.track[rows]], return_counts=True)
+        counts.update(dict(zip(some.tolist(), count.tolist(), strict=True)))
+    busiest = max(sorted(counts), key=counts.__getitem__, default=NULL)
+    return collected(chosen(trace, kinds, streams & (device == busiest)))
+
+
+def _is_whole_loop(trace: Trace, rows: Rows, period: Period) -> bool:
     """Whether kernels that repeat make up iterations of training, not layers of one of them."""
     counts = _counts(trace, rows, period)
     enough = int((counts == len(period.starts)).sum()) >= _FEWEST_KERNELS
     return enough and _share_of_rarer(trace, rows, period) <= _MOST_RARER
 
 
-def _share_of_rarer(trace: Trace, rows: NDArray[np.int64], period: Period) -> float:
+def _share_of_rarer(trace: Trace, rows: Rows, period: Period) -> float:
     """Share of the names that occur in fewer than all iterations, as many of one step do."""
     return float((_counts(trace, rows, period) < len(period.starts)).mean())
 
 
-def _counts(trace: Trace, rows: NDArray[np.int64], period: Period) -> NDArray[np.int64]:
+def _counts(trace: Trace, rows: Rows, period: Period) -> NDArray[np.int64]:
     """How often each name occurs from the first iteration on; what ran before set it up."""
-    inside = rows[trace.slices.start_ns[rows] >= period.starts[0]]
-    counts: NDArray[np.int64] = np.unique(trace.slices.name[inside], return_counts=True)[1]
-    return counts
+    since = np.searchsorted(trace.slices.start_ns, period.starts[0])
+    return _names(trace, rows[np.searchsorted(rows, since) :])[2]
 
 
-def _agreed(trace: Trace, rows: NDArray[np.int64], top: NDArray[np.int64]) -> Period | None:
+def _names(trace: Trace, rows: Rows) -> tuple[Rows, Rows, Rows]:
+    """Names of some slices, ascending, the place of the first with each, and how many have it.
+
+    Args:
+        trace: The trace.
+        rows: The slices; (rows,).
+
+    Returns:
+        The names; (names,) each.
+    """
+    count = np.zeros(len(trace.strings), dtype=np.int64)
+    first = np.empty(len(count), dtype=np.int64)
+    for part in reversed([*parts(len(rows))]):
+        names = trace.slices.name[rows[part]]
+        count += np.bincount(names, minlength=len(count))
+        first[names[::-1]] = np.arange(part.start, part.stop)[::-1]
+    names = np.flatnonzero(count)
+    return names, first[names], count[names]
+
+
+def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
     """The loop whose iterations most names of some slices occur once in.
 
     Args:
@@ -165,7 +210,7 @@ def _agreed(trace: Trace, rows: NDArray[np.int64], top: NDArray[np.int64]) -> Pe
         top: Those that are counted.
     """
     slices = trace.slices
-    names, first, counts = np.unique(slices.name[top], return_index=True, return_counts=True)
+    names, first, counts = _names(trace, top)
     repeated = counts >= _FEWEST_REPEATS
     if not repeated.any():
         return None
@@ -176,7 +221,8 @@ def _agreed(trace: Trace, rows: NDArray[np.int64], top: NDArray[np.int64]) -> Pe
         return None
     candidates = np.flatnonzero(counts == agreed)
     anchor_name = names[candidates[first[candidates].argmin()]]
-    anchor = top[slices.name[top] == anchor_name]
+    pieces = (top[part] for part in parts(len(top)))
+    anchor = joined((some[slices.name[some] == anchor_name] for some in pieces), top[:0])
     note = f"Steps are told by what repeats: {agreed} times '{_short(trace, int(anchor_name))}'."
     period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
     spread = np.abs(np.diff(period.starts) - np.median(np.diff(period.starts)))
@@ -191,22 +237,12 @@ def _short(trace: Trace, name: int) -> str:
 
 def _from_starts(
     trace: Trace,
-    rows: NDArray[np.int64],
-    anchor: NDArray[np.int64],
+    rows: Rows,
+    anchor: Rows,
     confidence: float,
     note: str,
 ) -> Period:
     starts = trace.slices.start_ns[anchor]
-    ends = np.append(starts[1:], trace.ends(rows).max())
+    end = max(int(trace.ends(rows[part]).max()) for part in parts(len(rows)))
+    ends = np.append(starts[1:], end)
     return Period(starts, ends, confidence, note)
-
-
-def _outermost(rows: NDArray[np.int64], nesting: Nesting) -> NDArray[np.int64]:
-    """Those of the rows that lie in no other of them."""
-    chosen = np.zeros(len(nesting.parent), dtype=bool)
-    chosen[rows] = True
-    around = nesting.parent[rows]
-    hung = np.flatnonzero(around != NO_PARENT)
-    around[hung] = climb(nesting, around[hung].astype(np.int64), chosen)
-    outermost: NDArray[np.int64] = rows[around == NO_PARENT]
-    return outermost

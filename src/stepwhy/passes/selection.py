@@ -50,13 +50,14 @@ def chosen(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) 
             yield rows
 
 
-def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks) -> NDArray[np.bool_]:
-    """Whether each slice is of some kinds on some tracks; (slices,)."""
+def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> NDArray[np.bool_]:
+    """As `chosen`, whether each slice is one of those; (slices,)."""
     slices = trace.slices
     found = np.empty(len(slices), dtype=bool)
     for part in parts(len(slices)):
         found[part] = among(slices.kind[part], kinds)
-        found[part] &= tracks[slices.track[part]]
+        if tracks is not None:
+            found[part] &= tracks[slices.track[part]]
     return found
 
 
@@ -91,7 +92,7 @@ def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None)
     return joined(chosen(trace, kinds, tracks), NO_ROWS)
 
 
-def collected(pieces: Iterable[Rows], most: int | None = None) -> NDArray[np.int32]:  # noqa: ARG001
+def collected(pieces: Iterable[Rows]) -> NDArray[np.int32]:
     """Rows of slices, which may be millions, one piece behind another; (rows,)."""
     return joined((rows.astype(np.int32) for rows in pieces), np.empty(0, dtype=np.int32))
 
