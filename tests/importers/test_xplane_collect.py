@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwhy.importers.xplane import events as events_module
 from stepwhy.importers.xplane.collect import Collector
 from stepwhy.importers.xplane.events import Events, Labels, joined
 from stepwhy.importers.xplane.groups import MISSING
@@ -114,6 +115,21 @@ def test_events_of_one_label_are_told_apart(rows, chance):
     assert said(events) == before
     assert was[events.label].tolist() == old.tolist()
     assert marked[events.label].tolist() == mark.tolist()
+
+
+@given(EVENTS, st.randoms(use_true_random=False), st.integers(1, 4))
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_labels_are_numbered_by_their_first_events(rows, chance, piece):
+    events = collected(part_of(rows))
+    order = list(range(len(rows)))
+    chance.shuffle(order)
+    events.reorder(np.array(order, dtype=np.int64))
+    before = said(events)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events_module, "_PIECE", piece)
+        events.number_labels()
+    assert said(events) == before
+    assert list(dict.fromkeys(events.label.tolist())) == list(range(len(events.labels)))
 
 
 def test_nothing_is_told_apart_where_nothing_differs():

@@ -148,6 +148,7 @@ def _leave_out(builder: TraceBuilder, planes: Sequence[Plane]) -> None:
 def _add_steps(table: SliceTable, events: Events, space: Space) -> None:
     """Steps as a TPU marks them, where the host marked none; all TPUs of a host share them."""
     track = table.builder.track(Role.HOST_THREAD, "steps of the device")
+    events.number_labels()
     names = [space.texts[code] for code in events.labels.name.tolist()]
     table.add(events, [Look(track, Kind.STEP, f"step {name}") for name in names])
     table.builder.health.events_read += len(events)

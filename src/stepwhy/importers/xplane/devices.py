@@ -70,6 +70,7 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
     """
     chosen = _chosen(plane)
     events = plane.events.labelled(chosen[plane.events.labels.line])
+    events.number_labels()
     _count_others(table, plane, chosen)
     labels = events.labels
     details = [labels.texts[stat] for stat in _DETAILS if stat in labels.texts]

@@ -186,6 +186,20 @@ class Events(msgspec.Struct, eq=False):
         for stat, column in self.ids.items():
             self.ids[stat] = taken(column, rows)
 
+    def number_labels(self) -> None:
+        """Put labels into the order of their first events, however those were read."""
+        first = np.zeros(len(self.labels), dtype=np.int64)
+        for since in reversed(range(0, len(self), _PIECE)):
+            piece = self.label[since : since + _PIECE]
+            # Of one label, the last one written stays.
+            first[piece[::-1]] = np.arange(since + len(piece) - 1, since - 1, -1)
+        if (first[1:] > first[:-1]).all():
+            return
+        order = np.argsort(first)
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        self.labels, self.label = self.labels.take(order), taken(place, self.label)
+
     def tell_apart(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
         """Give events of one label several labels where they differ in other columns.
 

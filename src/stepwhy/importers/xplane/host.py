@@ -82,6 +82,7 @@ class HostReader:
         self._ends = self._events.labelled(self._named(lambda name: name.startswith(END_MARK)))
         self._leave_out_instants()
         _order(self._events)
+        self._events.number_labels()
 
     def _leave_out_derived(self) -> None:
         """Leave out lines that the profiler's tools derived from the others."""
