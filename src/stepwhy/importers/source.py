@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import TooLargeError
+from stepwhy.importers.changing import at_rest
 
 if TYPE_CHECKING:
     import re
@@ -76,9 +77,9 @@ class Source:
         if self.path is None or "data" in self.__dict__:
             return self.data
         try:
-            with self.path.open("rb") as file:
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):  # a file system that cannot map; empty by now
+            with self.path.open("rb") as file, at_rest(file) as same:
+                return mmap.mmap(same.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):  # a file system that cannot map; no space; empty by now
             return self.data
 
     @property
