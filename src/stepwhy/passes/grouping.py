@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.passes.selection import parts
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -56,8 +58,10 @@ def numbered(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     """
     if is_dense(codes):
         low, seen = _seen(codes)
-        number = np.cumsum(seen) - 1
-        return np.flatnonzero(seen) + low, number[codes - low]
+        number, place = np.cumsum(seen) - 1, np.empty(len(codes), dtype=np.int64)
+        for part in parts(len(codes)):
+            place[part] = number[codes[part].astype(np.int64) - low]
+        return np.flatnonzero(seen) + low, place
     order = np.argsort(codes, kind="stable")
     ordered = codes[order].astype(np.int64)
     first = _firsts(ordered)
@@ -88,7 +92,8 @@ def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
     """The lowest code, and of each from there whether it occurs; (codes,)."""
     low = int(codes.min())
     seen = np.zeros(int(codes.max()) - low + 1, dtype=bool)
-    seen[codes - low] = True
+    for part in parts(len(codes)):
+        seen[codes[part].astype(np.int64) - low] = True
     return low, seen
 
 

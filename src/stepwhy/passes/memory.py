@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from stepwhy.passes.block_owners import Owners
 from stepwhy.passes.counters import series
 from stepwhy.passes.grouping import distinct
 from stepwhy.passes.sampled_memory import sampled_memory
+from stepwhy.passes.selection import parts
 from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
+    # A range where they follow one another.
+    Rows = range | NDArray[np.int32]
+
 CAPACITY = "memory capacity"
 _MOST_USES = 8
 _MOST_HOLDERS = 10
 _MOST_POINTS = 200
-# Rows of which Python objects are made at a time.
-_PIECE = 1 << 16
+# Below all levels.
+_LOWEST = -(1 << 63)
 # A growing batch needs room for fragments, and for the libraries' own work space.
 _USABLE = 0.9
 # Growth is a difference of levels at the beginnings of steps; two of them may differ by chance.
@@ -61,20 +65,22 @@ class _Span(msgspec.Struct, frozen=True):
     Args:
         start_ns, end_ns: From when to when.
         rows: Rows of `allocations` in it, ascending.
-        levels: Bytes handed out after each row, beyond what was handed out at its beginning.
-        base: What was handed out then; None where the allocator does not tell.
+        top: Most bytes handed out after one of them, beyond what was at its beginning.
+        at: After which of them.
+        base: What was handed out at its beginning; None where the allocator does not tell.
     """
 
     start_ns: int
     end_ns: int
-    rows: NDArray[np.int32]
-    levels: NDArray[np.int64]
+    rows: Rows
+    top: int
+    at: int
     base: int | None
 
     @property
     def peak(self) -> int:
         """Highest level, on top of the base where that is known."""
-        return (self.base or 0) + max(int(self.levels.max(initial=0)), 0)
+        return (self.base or 0) + max(self.top, 0)
 
 
 class _Pool:
@@ -89,9 +95,8 @@ class _Pool:
         self._facts, self._name = facts, name
         self._owners = Owners(facts)
         self._table = facts.trace.allocations
-        self._rows = np.flatnonzero(self._table.pool == name).astype(np.int32)
+        self._rows = _rows_of(self._table.pool, name)
         self._times = _taken(self._table.time_ns, self._rows)
-        self._changes = np.cumsum(_taken(self._table.change, self._rows))
 
     def use(self) -> MemoryUse | None:
         """What is known of it; None where no step saw anything of it."""
@@ -99,9 +104,8 @@ class _Pool:
         if not spans:
             return None
         top = max(spans, key=lambda span: span.peak)
-        at = int(top.levels.argmax())
-        owner, phase = self._owners.of(int(top.rows[at]))
-        holders = self._holders(top, at)
+        owner, phase = self._owners.of(int(top.rows[top.at]))
+        holders = self._holders(top)
         capacity = self._capacity()
         return MemoryUse(
             name=self._facts.trace.string(self._name),
@@ -110,7 +114,7 @@ class _Pool:
             span_ns=top.end_ns - top.start_ns,
             base_bytes=top.base,
             peak_bytes=top.peak,
-            peak_ns=int(self._table.time_ns[top.rows[at]]) - top.start_ns,
+            peak_ns=int(self._table.time_ns[top.rows[top.at]]) - top.start_ns,
             peak_phase=phase,
             peak_name=owner,
             reserved_bytes=_largest(_taken(self._table.reserved, self._rows)),
@@ -140,20 +144,47 @@ class _Pool:
 
     def _span(self, start_ns: int, end_ns: int) -> _Span:
         a, b = np.searchsorted(self._times, (start_ns, end_ns))
-        rows = self._rows[a:b]
-        levels = self._changes[a:b] - self._changes[a - 1] if a else self._changes[:b]
-        totals = _taken(self._table.total, rows)
-        told = int((totals != NULL).argmax()) if len(totals) else 0
-        # The first one: later ones also hold what allocators take for blocks that are not told.
-        is_told = len(totals) > 0 and totals[told] != NULL
-        base = int(totals[told] - levels[told]) if is_told else None
-        # Below zero it does not count all that it hands out, small blocks for example.
-        return _Span(start_ns, end_ns, rows, levels, base if base is None or base >= 0 else None)
+        rows = self._rows[int(a) : int(b)]
+        at, top, _ = self._highest(rows)
+        return _Span(start_ns, end_ns, rows, top, at, self._base(rows))
 
-    def _holders(self, span: _Span, at: int) -> list[MemoryHolder]:
+    def _highest(self, rows: Rows, level: int = 0, least: int = _LOWEST) -> tuple[int, int, int]:
+        """After which of some rows the level is highest, that level, and the one behind them.
+
+        Args:
+            rows: The rows.
+            level: The level before them.
+            least: Levels below it count as this one.
+        """
+        at, top = 0, least
+        for part in parts(len(rows)):
+            levels = np.cumsum(_taken(self._table.change, rows[part]))
+            levels += level
+            level = int(levels[-1])
+            highest = int(levels.argmax())
+            if levels[highest] > top:
+                at, top = part.start + highest, int(levels[highest])
+        return at, top, level
+
+    def _base(self, rows: Rows) -> int | None:
+        """What was handed out before some rows; None where the allocator does not tell."""
+        level = 0
+        for part in parts(len(rows)):
+            totals = _taken(self._table.total, rows[part])
+            levels = level + np.cumsum(_taken(self._table.change, rows[part]))
+            # The first one: later ones also hold what allocators take for blocks that are not told.
+            told = int((totals != NULL).argmax())
+            if totals[told] != NULL:
+                base = int(totals[told] - levels[told])
+                # Below zero it does not count all that it hands out, small blocks for example.
+                return base if base >= 0 else None
+            level = int(levels[-1])
+        return None
+
+    def _holders(self, span: _Span) -> list[MemoryHolder]:
         """What was allocated in the span and not freed until its peak, largest first."""
         living: dict[int, int] = {}
-        for row, block, change in self._changed(span.rows[: at + 1]):
+        for row, block, change in self._changed(span.rows[: span.at + 1]):
             if change < 0:
                 living.pop(block, None)
             elif block != NULL and change > 0:
@@ -166,12 +197,13 @@ class _Pool:
         holders = [MemoryHolder(*owner, *entry) for owner, entry in sums.items()]
         return sorted(holders, key=lambda h: (-h.bytes, h.name))
 
-    def _changed(self, rows: NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
+    def _changed(self, rows: Rows) -> Iterator[tuple[int, int, int]]:
         """Rows, their blocks, and by how much these change what is handed out."""
-        for first in range(0, len(rows), _PIECE):
-            some = rows[first : first + _PIECE]
-            columns = (some, self._table.block[some], self._table.change[some])
-            yield from zip(*(column.tolist() for column in columns), strict=True)
+        for part in parts(len(rows)):
+            columns = (_taken(c, rows[part]) for c in (self._table.block, self._table.change))
+            some = rows[part]
+            numbers = some if isinstance(some, range) else some.tolist()
+            yield from zip(numbers, *(column.tolist() for column in columns), strict=True)
 
     def _series(self, span: _Span) -> tuple[tuple[int, int], ...]:
         """The level over time; of many changes the highest of each stretch."""
@@ -183,12 +215,11 @@ class _Pool:
             edges = np.linspace(0, span.end_ns - span.start_ns, _MOST_POINTS + 1)[1:-1]
             inner = np.searchsorted(times, np.ceil(edges).astype(np.int64) + span.start_ns)
             bounds = [0, *inner.tolist(), len(times)]
-        points = [(0, base)]
+        points, level = [(0, base)], 0
         for a, b in pairwise(bounds):
             if b > a:
-                levels = np.maximum(span.levels[a:b] + base, 0)
-                highest = int(levels.argmax())
-                points.append((int(times[a + highest]) - span.start_ns, int(levels[highest])))
+                highest, top, level = self._highest(span.rows[a:b], level, least=-base)
+                points.append((int(times[a + highest]) - span.start_ns, top + base))
         return tuple(points)
 
     def _capacity(self) -> int | None:
@@ -204,11 +235,27 @@ class _Pool:
         return batch_room(span.base, span.peak - span.base, capacity, trains=trains)
 
 
-def _taken(column: NDArray[np.int64], rows: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Some rows of a column, ascending; without a copy where they follow one another."""
-    if not len(rows) or int(rows[-1]) - int(rows[0]) >= len(rows):
-        return column[rows]
-    return column[int(rows[0]) : int(rows[-1]) + 1]
+def _rows_of(pools: NDArray[np.int32], pool: int) -> Rows:
+    """The rows of one of the pools that there are, ascending."""
+    first, count, last = len(pools), 0, -1
+    for rows in _found(pools, pool):
+        first, count, last = min(first, int(rows[0])), count + len(rows), int(rows[-1])
+    if last - first + 1 == count:
+        return range(first, last + 1)
+    return np.concatenate([rows.astype(np.int32) for rows in _found(pools, pool)])
+
+
+def _found(pools: NDArray[np.int32], pool: int) -> Iterator[NDArray[np.int64]]:
+    """The rows of one of the pools, ascending, piece by piece, none of which is empty."""
+    for part in parts(len(pools)):
+        rows = np.flatnonzero(pools[part] == pool) + part.start
+        if len(rows):
+            yield rows
+
+
+def _taken(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    """Some rows of a column; without a copy where they follow one another."""
+    return column[rows.start : rows.stop] if isinstance(rows, range) else column[rows]
 
 
 def _capacity_of_devices(trace: Trace) -> int | None:
