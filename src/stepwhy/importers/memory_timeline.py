@@ -21,6 +21,8 @@ from stepwhy.importers.chrome_json import Growing
 from stepwhy.importers.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Meta, TraceBuilder
+from stepwhy.trace.narrow import narrowed
+from stepwhy.trace.order import taken
 from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
@@ -272,11 +274,13 @@ class _Writer:
         self._sums = np.zeros(len(_CATEGORIES), dtype=np.int64)
         self._peak = self._sums.copy()
         self._begin_ns = _LARGEST_NS
-        columns = ("time_ns", "change", "total", *(("block",) if is_raw else ()))
-        self._allocations = {name: Growing(np.int64) for name in columns}
+        self._allocations = {name: Growing(np.int64) for name in ("time_ns", "change", "total")}
+        if is_raw:
+            self._allocations["block"] = Growing(np.int32)  # no file has 2**31 records
         self._owners = Growing(np.int8)
-        # At every time as many categories are counted as change.
-        self._values, self._names = Growing(np.int64), Growing(np.int8)
+        # At every time as many categories are counted as change; of a single one, it is the owner.
+        self._values = Growing(np.int64)
+        self._names = self._owners if is_raw else Growing(np.int8)
 
     def add(self, records: _Records) -> None:
         """Take some records.
@@ -297,9 +301,12 @@ class _Writer:
         for name, values in added.items():
             self._allocations[name].append(values)
         self._owners.append(category)
-        order = np.lexsort((category, record))
-        self._values.append(self._levels(size, category)[order])
-        self._names.append(category[order])
+        levels = self._levels(size, category)
+        if self._names is not self._owners:
+            order = np.lexsort((category, record))
+            levels = levels[order]
+            self._names.append(category[order])
+        self._values.append(levels)
 
     def _levels(self, size: Ints, category: Ints) -> Ints:
         """What its category held after each change; (changes,)."""
@@ -325,8 +332,9 @@ class _Writer:
             np.add.at(self._peak, records.category[until], records.size[until])
 
     def write(self, builder: TraceBuilder) -> None:
-        """Append all of them."""
+        """Append all of them; nothing is held any more."""
         columns = {name: column.values() for name, column in self._allocations.items()}
+        self._allocations = {}
         time_ns = columns["time_ns"]
         if not len(time_ns):
             return
@@ -337,7 +345,8 @@ class _Writer:
         owner = _of(builder.intern_all(_CATEGORIES), self._owners)
         builder.rows_from("allocations", {"pool": pool, "owner": owner, **columns})
         names = _of(builder.intern_all([f"{name} bytes" for name in _CATEGORIES]), self._names)
-        value = self._values.values()
+        value, self._values = self._values.values(), Growing(np.int64)
+        self._owners = self._names = Growing(np.int8)
         builder.rows_from("counters", {"time_ns": time_ns, "name": names, "value": value})
 
     def held_at_peak(self) -> str:
@@ -375,7 +384,6 @@ class _Blocks:
         return blocks.pop()
 
 
-def _of(strings: Sequence[int], categories: Growing) -> NDArray[np.int32]:
+def _of(strings: Sequence[int], categories: Growing) -> NDArray[np.signedinteger[Any]]:
     """The string of each category; (categories,)."""
-    found: NDArray[np.int32] = np.asarray(strings, dtype=np.int32)[categories.values()]
-    return found
+    return taken(narrowed(np.asarray(strings, dtype=np.int32)), categories.values())
