@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.patterns import regex
+from stepwhy.trace.strings import strings_from
 
 if TYPE_CHECKING:
     from stepwhy.trace import Trace
@@ -20,7 +21,7 @@ def without_homes(trace: Trace) -> Trace:
     Importers keep names of hosts out and shorten paths of source files; this is for the paths that
     stand inside of other names, as of a kernel or a range.
     """
-    return replace(trace, strings=tuple(_HOME.sub("~", text) for text in trace.strings))
+    return replace(trace, strings=strings_from(_HOME.sub("~", text) for text in trace.strings))
 
 
 __all__ = ["without_homes"]

@@ -48,24 +48,20 @@ _NUMBERED = (
 )
 
 
-class Spans(msgspec.Struct, frozen=True):
-    """Ranges.
+class Times(msgspec.Struct, frozen=True):
+    """Times of ranges.
 
     Args:
-        first: Rows of the records that begin them, or are all of them; (ranges,).
-        last: Rows of those that end them; (ranges,).
         start_ns: Their starts; (ranges,).
         dur_ns: Their durations, not negative; (ranges,).
     """
 
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
     start_ns: NDArray[np.int64]
     dur_ns: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Number of ranges."""
-        return len(self.first)
+        return len(self.start_ns)
 
     @property
     def end_ns(self) -> NDArray[np.int64]:
@@ -75,6 +71,23 @@ class Spans(msgspec.Struct, frozen=True):
     def outermost_first(self) -> NDArray[np.int32]:
         """Their order by start, then longest first; (ranges,)."""
         return outermost_first(self.start_ns, self.dur_ns)
+
+
+class Spans(Times, frozen=True):
+    """Ranges.
+
+    Args:
+        first: Rows of the records that begin them, or are all of them; (ranges,).
+        last: Rows of those that end them; (ranges,).
+    """
+
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+
+    @property
+    def times(self) -> Times:
+        """Their times alone."""
+        return Times(self.start_ns, self.dur_ns)
 
 
 def outermost_first(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -125,11 +138,14 @@ def spans_of(table: Table, health: Health) -> Spans:
     count_untimed(health, len(complete) - len(timed))
     health.events_kept += len(timed)
     first, last = _pair(table, table.phase != SLICE, table.place, health)
-    first, last = np.concatenate([timed, first]), np.concatenate([timed, last])
+    if len(first):
+        first, last = np.concatenate([timed, first]), np.concatenate([timed, last])
+    else:
+        first = last = timed
     start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
     dur_ns -= start_ns
     dur_ns[: len(timed)] = table.dur_ns[is_timed]
-    return Spans(first, last, start_ns, dur_ns)
+    return Spans(start_ns, dur_ns, first, last)
 
 
 def async_spans_of(table: Table, health: Health) -> Spans:
@@ -151,7 +167,7 @@ def async_spans_of(table: Table, health: Health) -> Spans:
     first, last = _pair(table, known, _numbered(family, number), health)
     start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
     dur_ns -= start_ns
-    return Spans(first, last, start_ns, dur_ns)
+    return Spans(start_ns, dur_ns, first, last)
 
 
 def _numbered(family: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -288,6 +304,7 @@ __all__ = [
     "Identified",
     "Identities",
     "Spans",
+    "Times",
     "async_spans_of",
     "of_phase",
     "spans_of",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.errors import TooLargeError
 from stepwhy.importers.changing import at_rest
+from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
     import re
@@ -141,14 +142,6 @@ class Source:
             yield copy
 
 
-def give_back() -> None:
-    """Give freed memory back to the system, also what lies between pieces that are held."""
-    import ctypes  # noqa: PLC0415 - NumPy has imported it
-
-    with suppress(AttributeError, OSError, TypeError):  # not on every system
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
     """Give pages of a mapped file back to the system; they come back when they are read again.
 
@@ -161,3 +154,6 @@ def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
     if isinstance(data, mmap.mmap) and last > first:
         with suppress(AttributeError, OSError):  # not on every system
             data.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+
+
+__all__ = ["HEAD_BYTES", "Source", "give_back", "let_go"]

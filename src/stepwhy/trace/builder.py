@@ -12,6 +12,8 @@ import numpy as np
 
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
+from stepwhy.trace.interning import Interner
+from stepwhy.trace.memory import give_back
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
 from stepwhy.trace.narrow import CODES, narrowed
 from stepwhy.trace.order import order_others, parents_first, taken
@@ -44,7 +46,7 @@ class TraceBuilder:
 
     def __init__(self, health: Health | None = None) -> None:
         self.health = health if health is not None else Health()
-        self._strings: dict[str, int] = {}
+        self._strings = Interner()
         self._rows: dict[Table, dict[str, list[Any]]] = {
             table: {c.name: [] for c in columns_of(table)} for table in TABLES
         }
@@ -56,12 +58,12 @@ class TraceBuilder:
 
     def intern(self, text: str) -> int:
         """Index of a string, the same for equal strings."""
-        return self._strings.setdefault(text, len(self._strings))
+        return self._strings.number(text)
 
     def intern_all(self, texts: Sequence[str]) -> list[int]:
         """Indices of many strings."""
-        strings = self._strings
-        return [strings.setdefault(t, len(strings)) for t in texts]
+        numbers: list[int] = self._strings.numbers(texts).tolist()
+        return numbers
 
     def add(self, table: Table, **values: int) -> int:
         """Append one row, columns that are not given take their null; returns its row number."""
@@ -154,12 +156,14 @@ class TraceBuilder:
         Raises:
             ValueError: A table violates an invariant of the schema (a bug in the importer).
         """
+        strings = self._strings.strings()
+        give_back()
         slices, order = self._slices_in_order()
         tables = {t: slices if t == "slices" else self._columns(t) for t in TABLES}
         order_others(tables, order)
         # Shared with the trace, for rows that are added after it.
         self._blocks = {t: [dict(vars(tables[t]))] if len(tables[t]) else [] for t in TABLES}
-        trace = Trace(strings=tuple(self._strings), meta=meta, health=self.health, **tables)
+        trace = Trace(strings=strings, meta=meta, health=self.health, **tables)
         check(trace)
         return trace
 

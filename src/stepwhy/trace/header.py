@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -10,6 +10,10 @@ from msgspec.structs import asdict
 from stepwhy.trace.health import Health, HealthCounter
 from stepwhy.trace.model import Meta, Trace
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES
+from stepwhy.trace.strings import strings_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def header_of(trace: Trace) -> dict[str, Any]:
@@ -63,13 +67,13 @@ def _check_fit(*numbers: int) -> None:
         raise ValueError("a number in its header does not fit into 64 bits")
 
 
-def strings_of(texts: Any) -> tuple[str, ...]:
+def strings_of(texts: Any) -> Sequence[str]:
     """The interned strings.
 
     Raises:
         ValueError: Something else is among them.
     """
-    return msgspec.convert(texts, tuple[str, ...])
+    return strings_from(msgspec.convert(texts, list[str]))
 
 
 def in_short(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
+from stepwhy.trace.interning import Interner
 from stepwhy.trace.model import Columns, Meta, Trace
 from stepwhy.trace.order import order_all
 from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
@@ -25,6 +26,8 @@ _SHARED: dict[Table, tuple[str, ...]] = {
     "tracks": ("role", "process", "thread", "device", "name"),
     "nodes": ("name", "requested", "actual"),
 }
+# Strings that are looked at at a time.
+_LOT = 1 << 12
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
@@ -43,7 +46,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
         raise ValueError("nothing to concatenate")
     if len(traces) == 1:
         return traces[0]
-    strings: dict[str, int] = {}
+    strings = Interner()
     texts = [_string_map(strings, t) for t in traces]
     rows: dict[Table, list[NDArray[np.int64]]] = {}
     tables: dict[Table, Columns] = {}
@@ -52,7 +55,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
         tables[table], rows[table] = _join(table, parts)
     order_all(tables)
     trace = Trace(
-        strings=tuple(strings),
+        strings=strings.strings(),
         meta=_meta(traces),
         health=_health(traces),
         **{str(name): columns for name, columns in tables.items()},
@@ -61,16 +64,17 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     return trace
 
 
-def _string_map(strings: dict[str, int], trace: Trace) -> NDArray[np.int64]:
+def _string_map(strings: Interner, trace: Trace) -> NDArray[np.int32]:
     """New index of every string of a trace, with the null at the end (index -1)."""
-    places = [strings.setdefault(s, len(strings)) for s in trace.strings]
-    return np.asarray([*places, NULL], dtype=np.int64)
+    left = iter(trace.strings)
+    lots = [strings.numbers(lot) for lot in iter(lambda: list(islice(left, _LOT)), [])]
+    return np.concatenate([*lots, np.full(1, NULL, dtype=np.int32)])
 
 
 def _moved(
     trace: Trace,
     table: Table,
-    text: NDArray[np.int64],
+    text: NDArray[np.int32],
     rows: dict[Table, list[NDArray[np.int64]]],
     index: int,
 ) -> dict[str, NDArray[Any]]:

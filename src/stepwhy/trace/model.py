@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
+from stepwhy.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,12 +78,13 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     Tables are `Columns`; see `schema.COLUMNS` for unit, null and order of each column.
 
     Args:
-        strings: The interned strings; every 'string' column holds indices into it.
+        strings: The interned strings; every 'string' column holds indices into it. Packed where
+            there are many.
         meta: Facts about the whole run.
         health: What was lost, repaired or guessed while reading.
     """
 
-    strings: tuple[str, ...]
+    strings: Sequence[str]
     devices: Columns
     tracks: Columns
     slices: Columns
@@ -112,6 +114,8 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
 
     def strings_where(self, wanted: Iterable[str]) -> NDArray[np.int64]:
         """Indices of the given strings that occur in the trace, ascending."""
+        if isinstance(self.strings, Strings):
+            return self.strings.where_any(wanted)
         targets, index = set(wanted), self._index
         if len(index) == len(self.strings):
             found = sorted(index[s] for s in targets if s in index)
@@ -121,7 +125,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        """Index of every string, for there may be 100,000s in which many passes look for a few."""
+        """Index of every string, of few."""
         return {text: index for index, text in enumerate(self.strings)}
 
     @property

@@ -26,6 +26,7 @@ from stepwhy.importers.chrome_trace.tracks import Tracks
 from stepwhy.importers.chrome_trace.uses import uses_of
 from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
+from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -72,22 +73,25 @@ def read(source: Source) -> Trace | None:
     builder = TraceBuilder()
     found = collect(source, builder.health)
     table = found.ranges.finish()
+    give_back()
     spans = spans_of(table, builder.health)
     detached = found.detached.finish()
     async_spans = async_spans_of(detached, builder.health)
     if not len(spans) and not len(async_spans):
         return None
     uses = uses_of(table, spans)
-    del table  # What follows needs the memory.
+    times = spans.times
+    del table, spans
+    give_back()  # What follows needs the memory.
     rows = rows_of(found.titles, uses)
     tracks = Tracks(builder)
-    kinds = add_slices(builder, tracks, spans, uses, rows)
+    kinds = add_slices(builder, tracks, times, uses, rows)
     add_async(builder, tracks, detached, async_spans)
     add_counters(builder, found.samples)
     _count_others(found.phases, builder.health)
     meta = meta_of(FORMAT, uses, rows, kinds)
     # The builder has columns of its own, and needs the memory.
-    del spans, uses, detached, async_spans, found
+    del times, uses, detached, async_spans, found
     return builder.finish(meta)
 
 

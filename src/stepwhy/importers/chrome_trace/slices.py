@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from stepwhy.importers.chrome_trace.names import Meaning, is_api_call, loop_name
 from stepwhy.importers.chrome_trace.uses import LONGEST
 from stepwhy.importers.nvtx import find_steps, is_step_name, without_homes
 from stepwhy.trace import NULL, Kind
+from stepwhy.trace.growing import Growing
 from stepwhy.trace.order import taken
+from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
@@ -20,14 +22,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.chrome_json import Place, Table
-    from stepwhy.importers.chrome_spans import Spans
+    from stepwhy.importers.chrome_spans import Spans, Times
     from stepwhy.importers.chrome_trace.rows import Row
     from stepwhy.importers.chrome_trace.tracks import Tracks
     from stepwhy.importers.chrome_trace.uses import Use, Uses
     from stepwhy.trace import TraceBuilder
 
-_LOOK = ("track", "name", "source", "copy", "phase", "kind")
-_TYPES = (np.int32, np.int32, np.int32, np.int8, np.int8, np.int8)
+_OTHERS: Final = {
+    "track": np.int32,
+    "source": np.int32,
+    "copy": np.int8,
+    "phase": np.int8,
+    "kind": np.int8,
+}
+_COLUMNS: Final = ("name", *_OTHERS)
 # Ranges that are Python's objects at a time.
 _CHUNK = 1 << 14
 
@@ -40,14 +48,14 @@ class _Kinds(NamedTuple):
 
 
 def add_slices(
-    builder: TraceBuilder, tracks: Tracks, spans: Spans, uses: Uses, rows: Mapping[Place, Row]
+    builder: TraceBuilder, tracks: Tracks, times: Times, uses: Uses, rows: Mapping[Place, Row]
 ) -> set[Kind]:
     """Append the ranges on threads and streams.
 
     Args:
         builder: The trace to append to.
         tracks: Its tracks.
-        spans: The ranges.
+        times: The ranges.
         uses: Their names.
         rows: The row of every process and thread.
 
@@ -57,18 +65,21 @@ def add_slices(
     # Devices in their own order, not in that of the file.
     for row in sorted(dict.fromkeys(rows.values()), key=lambda r: (len(r.device), r.device)):
         tracks.of(row)
-    if not len(spans):
+    if not len(times):
         return set()
     on_device, repeats = _kinds(uses, rows)
     of = uses.of
     looks = _looks(builder, tracks, uses, rows)
-    on_hosts = looks["kind"][uses.shown][~on_device[uses.shown]]
-    columns = {name: taken(looks.pop(name), of) for name in _LOOK}
-    columns["kind"][_steps(spans, uses, rows)] = Kind.STEP
-    named = on_device[of] & (repeats[of] | _around_others(spans, uses, on_device[of]))
+    columns = {name: looks.column(name, of) for name in _COLUMNS}
+    columns["kind"] = columns["kind"].copy()
+    del looks
+    on_device, repeats = taken(on_device, of), taken(repeats, of)
+    on_hosts = np.unique(columns["kind"][~on_device])
+    columns["kind"][_steps(times, uses, rows)] = Kind.STEP
+    named = on_device & (repeats | _around_others(times, uses, on_device))
     columns["kind"][named] = Kind.DEVICE_ANNOTATION
-    builder.slices_from({**columns, "start_ns": spans.start_ns, "dur_ns": spans.dur_ns})
-    return {Kind(kind) for kind in np.unique(on_hosts).tolist()}
+    builder.slices_from({**columns, "start_ns": times.start_ns, "dur_ns": times.dur_ns})
+    return set(map(Kind, on_hosts.tolist()))
 
 
 def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
@@ -80,31 +91,61 @@ def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
     return _Kinds(*(taken(column, uses.like) for column in kinds))
 
 
-def _looks(
-    builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]
-) -> dict[str, NDArray[Any]]:
-    """What ranges of one name on one row have in common, by its number; (uses,) each."""
-    looks = {n: np.zeros(uses.count, dtype=t) for n, t in zip(_LOOK, _TYPES, strict=True)}
-    says = {number: _meaning(use.name, use, rows) for number, use in uses.known.items()}
+class _Looks:
+    """What ranges of one name on one row have in common, by its number.
+
+    Args:
+        count: Numbers are below this.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.name = np.zeros(count, dtype=np.int32)
+        self.other = np.zeros(count, dtype=np.int32)
+        """Number of all but the name, which most have in common with others."""
+        self._others = {column: Growing(dtype) for column, dtype in _OTHERS.items()}
+
+    def column(self, column: str, of: NDArray[np.int32]) -> NDArray[Any]:
+        """A column of slices, by their numbers; (slices,)."""
+        if column == "name":
+            return taken(self.name, of)
+        values = self._others[column].values()
+        if (values == values[0]).all():  # takes no memory
+            return np.broadcast_to(values[0], len(of))
+        return taken(taken(values, self.other), of)
+
+    def add(self, track: int, source: int, meaning: Meaning) -> int:
+        """The number of all but a name."""
+        number = len(self._others["track"])
+        values = (track, source, int(meaning.copy), int(meaning.phase), int(meaning.kind))
+        for column, value in zip(self._others.values(), values, strict=True):
+            column.append(np.asarray([value]))
+        return number
+
+
+def _looks(builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]) -> _Looks:
+    looks, is_plain = _Looks(uses.count), np.zeros(uses.count, dtype=bool)
     for number, use in uses.known.items():
-        meaning = says[number]
-        track = tracks.of(rows[use.place])
-        for name, value in zip(_LOOK, _columns(track, NULL, NULL, meaning), strict=True):
-            looks[name][number] = value
-    for name in _LOOK:
-        looks[name] = taken(looks[name], uses.like)
-    # Of these, the name is all that differs.
-    plain = {number for number, use in uses.known.items() if _is_plain(use.name, says[number])}
+        said = _meaning(use.name, use, rows)
+        looks.other[number] = looks.add(tracks.of(rows[use.place]), NULL, said)
+        is_plain[number] = _is_plain(use.name, said)
+    looks.other = taken(looks.other, uses.like)
     for some, names in uses.chunks():
-        for number, name, like in zip(some.tolist(), names, uses.like[some].tolist(), strict=True):
-            if like in plain:
-                looks["name"][number] = builder.intern(name)
-            else:
+        likes = uses.like[some]
+        if is_plain[likes].all():
+            looks.name[some] = builder.intern_all(names)
+            continue
+        for number, name, like in zip(some.tolist(), names, likes.tolist(), strict=True):
+            if not is_plain[like]:
                 use = uses.known[like]
-                look = _look(builder, tracks.of(rows[use.place]), _meaning(name, use, rows))
-                for column, value in zip(_LOOK, look, strict=True):
-                    looks[column][number] = value
+                said, track = _meaning(name, use, rows), tracks.of(rows[use.place])
+                looks.other[number] = looks.add(track, _source(builder, said), said)
+                name = said.name  # noqa: PLW2901
+            looks.name[number] = builder.intern(name)
     return looks
+
+
+def _source(builder: TraceBuilder, meaning: Meaning) -> int:
+    return builder.intern(meaning.source) if meaning.source else NULL
 
 
 def _meaning(name: str, like: Use, rows: Mapping[Place, Row]) -> Meaning:
@@ -127,27 +168,59 @@ def add_async(builder: TraceBuilder, tracks: Tracks, table: Table, spans: Spans)
         table: The records of the ranges.
         spans: The ranges.
     """
-    # Per process and category when each lane is free again.
-    free: dict[tuple[Hashable, str], list[tuple[int, int]]] = defaultdict(list)
-    looks: dict[tuple[int, int], list[int]] = {}
+    lanes = _Lanes(tracks, table)
+    shown = np.full(len(table.names), NULL, dtype=np.int32)
     for rows in _chunks(spans.outermost_first()):
         start_ns, dur_ns = spans.start_ns[rows], spans.dur_ns[rows]
-        uses = table.use[spans.first[rows]].tolist()
-        found = []
-        for use, start, end in zip(
-            uses, start_ns.tolist(), (start_ns + dur_ns).tolist(), strict=True
+        uses = table.use[spans.first[rows]]
+        names, contexts = table.name_of_use[uses], table.context_of_use[uses].tolist()
+        texts, times = texts_at(table.names, names), (start_ns, start_ns + dur_ns)
+        track = []
+        for name, text, *where in zip(
+            names.tolist(), texts, contexts, *(t.tolist() for t in times), strict=True
         ):
-            (process, _), (name, category) = table.place_of(use), table.title_of(use)
-            lanes = free[process, category]
-            reused = bool(lanes) and lanes[0][0] <= start
-            lane = heapq.heappop(lanes)[1] if reused else len(lanes)
-            heapq.heappush(lanes, (end, lane))
-            if (use, lane) not in looks:
-                meaning = Meaning(Kind.ANNOTATION, without_homes(name))
-                looks[use, lane] = _look(builder, tracks.lane(process, category, lane), meaning)
-            found.append(looks[use, lane])
-        columns = dict(zip(_LOOK, np.asarray(found).T, strict=True))
-        builder.slices_from({**columns, "start_ns": start_ns, "dur_ns": dur_ns})
+            track.append(lanes.track(*where))
+            if shown[name] == NULL:
+                shown[name] = builder.intern(without_homes(text))
+        builder.slices_from(
+            {
+                "track": track,
+                "kind": np.broadcast_to(np.int8(Kind.ANNOTATION), len(rows)),
+                "name": shown[names],
+                "start_ns": start_ns,
+                "dur_ns": dur_ns,
+            }
+        )
+
+
+class _Lanes:
+    """Lanes of ranges that lie on no thread: they do not overlap on one.
+
+    Args:
+        tracks: Takes the lanes.
+        table: Knows the processes and categories of ranges.
+    """
+
+    def __init__(self, tracks: Tracks, table: Table) -> None:
+        self._tracks = tracks
+        self._contexts = [
+            (table.places[place][0], table.categories[category])
+            for place, category in table.contexts.tolist()
+        ]
+        # Per process and category when each lane is free again.
+        self._free: dict[tuple[Hashable, str], list[tuple[int, int]]] = defaultdict(list)
+        self._known: dict[tuple[Hashable, str, int], int] = {}
+
+    def track(self, context: int, start_ns: int, end_ns: int) -> int:
+        """Track of a range, which begins behind all before it; in as few lanes as fit."""
+        of = self._contexts[context]
+        lanes = self._free[of]
+        reused = bool(lanes) and lanes[0][0] <= start_ns
+        lane = heapq.heappop(lanes)[1] if reused else len(lanes)
+        heapq.heappush(lanes, (end_ns, lane))
+        if (*of, lane) not in self._known:
+            self._known[*of, lane] = self._tracks.lane(*of, lane)
+        return self._known[*of, lane]
 
 
 def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
@@ -155,17 +228,7 @@ def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
         yield rows[begin : begin + _CHUNK]
 
 
-def _look(builder: TraceBuilder, track: int, meaning: Meaning) -> list[int]:
-    """What ranges of one name on one track have in common: the columns of `_LOOK`."""
-    source = builder.intern(meaning.source) if meaning.source else NULL
-    return _columns(track, builder.intern(meaning.name), source, meaning)
-
-
-def _columns(track: int, name: int, source: int, meaning: Meaning) -> list[int]:
-    return [track, name, source, int(meaning.copy), int(meaning.phase), int(meaning.kind)]
-
-
-def _steps(spans: Spans, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
+def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
     """Which ranges are steps, by their names."""
     may_be = np.zeros(uses.count, dtype=bool)
     for number, use in uses.known.items():
@@ -176,23 +239,23 @@ def _steps(spans: Spans, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.in
     numbers = uses.of[chosen]
     names = [loop_name(uses.name(n)) for n in numbers.tolist()]
     threads = uses.place[numbers].astype(np.int64)
-    start_ns = spans.start_ns[chosen]
-    end_ns = start_ns + spans.dur_ns[chosen]
+    start_ns = times.start_ns[chosen]
+    end_ns = start_ns + times.dur_ns[chosen]
     found: NDArray[np.int64] = chosen[find_steps(names, threads, start_ns, end_ns)]
     return found
 
 
-def _around_others(spans: Spans, uses: Uses, on_device: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _around_others(times: Times, uses: Uses, on_device: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which ranges of device rows enclose others: what runs on a device does not nest; (ranges,).
 
     The enclosing range is a name for the work inside, and that alone is device time.
     """
-    around = np.zeros(len(spans), dtype=bool)
-    rows = np.flatnonzero(on_device & (spans.dur_ns > 0))
+    around = np.zeros(len(times), dtype=bool)
+    rows = np.flatnonzero(on_device & (times.dur_ns > 0))
     place = uses.place[uses.of[rows]]
-    order = np.lexsort((-spans.dur_ns[rows], spans.start_ns[rows], place))
+    order = np.lexsort((-times.dur_ns[rows], times.start_ns[rows], place))
     rows, place = rows[order], place[order]
-    end_ns = spans.start_ns[rows] + spans.dur_ns[rows]
+    end_ns = times.start_ns[rows] + times.dur_ns[rows]
     around[rows[:-1]] = (place[1:] == place[:-1]) & (end_ns[1:] <= end_ns[:-1])
     return around
 

@@ -15,9 +15,10 @@ import numpy as np
 from stepwhy.importers.chrome_json import Codes, first_seen
 from stepwhy.importers.ranges import ANY_NUMBER, LONG_NUMBER
 from stepwhy.trace.order import taken
+from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,13 +39,11 @@ class Use(msgspec.Struct, frozen=True):
         name: The name.
         category: Its category.
         place: Process and thread.
-        number: Number of the place.
     """
 
     name: str
     category: str
     place: Place
-    number: int
 
 
 class Uses(msgspec.Struct, frozen=True):
@@ -56,7 +55,8 @@ class Uses(msgspec.Struct, frozen=True):
         like: Which of these stands for each; 0 of those that no range has; (uses,).
         shown: Those that ranges have, in the order in which they show them.
         of: Number of every range's; (ranges,).
-        labels: Numbers of place, category and name of each; (uses, 3).
+        place: Number of the place of each; (uses,).
+        label: Number of the name of each; (uses,).
         names: All names.
     """
 
@@ -64,28 +64,24 @@ class Uses(msgspec.Struct, frozen=True):
     like: NDArray[np.int32]
     shown: NDArray[np.int32]
     of: NDArray[np.int32]
-    labels: NDArray[np.int32]
-    names: list[str]
+    place: NDArray[np.int32]
+    label: NDArray[np.int32]
+    names: Sequence[str]
 
     @property
     def count(self) -> int:
         """Numbers are below this."""
         return len(self.like)
 
-    @property
-    def place(self) -> NDArray[np.int32]:
-        """Number of the place of each; (uses,)."""
-        return self.labels[:, 0]
-
     def name(self, number: int) -> str:
         """The name of one."""
-        return self.names[int(self.labels[number, 2])]
+        return self.names[int(self.label[number])]
 
     def chunks(self) -> Iterator[tuple[NDArray[np.int32], list[str]]]:
         """Those that ranges have, some at a time, and their names."""
         for begin in range(0, len(self.shown), _CHUNK):
             some = self.shown[begin : begin + _CHUNK]
-            yield some, [self.names[i] for i in self.labels[some, 2].tolist()]
+            yield some, texts_at(self.names, self.label[some])
 
 
 def uses_of(table: Table, spans: Spans) -> Uses:
@@ -96,13 +92,14 @@ def uses_of(table: Table, spans: Spans) -> Uses:
         spans: The ranges.
     """
     numbers = taken(table.use, spans.first)
-    shown = first_seen(numbers, len(table.uses))[0].astype(np.int32)
-    like = np.zeros(len(table.uses), dtype=np.int32)
-    uses = Uses({}, like, shown, numbers, table.uses, table.names)
-    shapes, firsts = Codes(), dict[tuple[int, ...], int]()
+    shown, _ = first_seen(numbers, len(table.name_of_use))
+    like = np.zeros(len(table.name_of_use), dtype=np.int32)
+    place, label = table.place_of_use, table.name_of_use
+    uses = Uses({}, like, shown, numbers, place, label, table.names)
+    shapes, firsts = Codes(), dict[tuple[int, int], int]()
     for some, names in uses.chunks():
         codes = shapes.of(_shapes(names), len(names)).tolist()
-        keys = zip(codes, *table.uses[some, :2].T.tolist(), strict=True)
+        keys = zip(codes, table.context_of_use[some].tolist(), strict=True)
         for number, key in zip(some.tolist(), keys, strict=True):
             if key not in firsts:
                 firsts[key] = number
@@ -113,7 +110,7 @@ def uses_of(table: Table, spans: Spans) -> Uses:
 
 def _use(table: Table, number: int) -> Use:
     name, category = table.title_of(number)
-    return Use(name, category, table.place_of(number), int(table.uses[number, 0]))
+    return Use(name, category, table.place_of(number))
 
 
 def _shapes(names: list[str]) -> list[str]:

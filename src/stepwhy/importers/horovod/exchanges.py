@@ -100,8 +100,8 @@ def pieces_of(found: Found, health: Health) -> Pieces:
     spans = spans_of(table, health)
     last, start_ns, end_ns = spans.last, spans.start_ns, spans.dur_ns
     use, is_slice = taken(table.use, spans.first), taken(table.phase, spans.first) == SLICE
-    names, of_use = table.names, table.name_of_use
-    places, place_of_use = table.places, table.uses[:, 0]
+    names, of_use = list(table.names), table.name_of_use
+    places, place_of_use = table.places, table.place_of_use
     del table, spans  # What follows needs the memory.
     order = outermost_first(start_ns, end_ns)
     use, is_slice, last = taken(use, order), taken(is_slice, order), taken(last, order)

@@ -185,7 +185,7 @@ def _ranges(table: Table, spans: Spans) -> Ranges:
         [(_number(pid, 0), _number(tid, 0)) for pid, tid in table.places], dtype=np.int32
     ).reshape(-1, 2)
     use = table.use[first]
-    place = places[table.uses[use, 0]]
+    place = places[table.place_of_use[use]]
     return Ranges(
         table.names,
         table.name_of_use[use],

@@ -19,9 +19,10 @@ from stepwhy.importers.megascan.nesting import nest
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role
 from stepwhy.trace.order import taken
+from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -47,7 +48,7 @@ class Ranges(msgspec.Struct, frozen=True):
         chunk: Model chunk of an interleaved schedule, NULL when not told.
     """
 
-    names: list[str]
+    names: Sequence[str]
     name: Ids
     rank: Ids
     lane: Ids
@@ -169,11 +170,11 @@ def _claimed(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]
     return parts if tells.all() else (parts[0][tells], parts[1][tells], parts[2][tells])
 
 
-def _strings(builder: TraceBuilder, names: list[str], name: Ids) -> Ids:
+def _strings(builder: TraceBuilder, names: Sequence[str], name: Ids) -> Ids:
     """The string of every range's name; (ranges,)."""
     strings = np.full(len(names), NULL, dtype=np.int32)
     shown, _ = first_seen(name, len(names))
-    strings[shown] = builder.intern_all([names[i] for i in shown.tolist()])
+    strings[shown] = builder.intern_all(texts_at(names, shown))
     found: Ids = strings[name]
     return found
 

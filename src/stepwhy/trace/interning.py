@@ -1,0 +1,185 @@
+"""Numbers for texts in the order of their first sight, however many there are."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stepwhy.trace.growing import Growing
+from stepwhy.trace.packing import Packing, Parts, parts_of
+from stepwhy.trace.slots import Slots
+from stepwhy.trace.strings import FEW, Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int32]
+
+# Texts that are packed together: each lot of them costs some time.
+_LOT: Final = 1 << 12
+_UNKNOWN: Final = -1
+_HASH: Final = (1 << 32) - 1
+
+
+class Interner:
+    """Numbers texts.
+
+    The first ones, which are all of an ordinary trace, are found in a dictionary. All others are
+    packed: each takes its bytes and about 20 more, where it would be 150 in a dictionary.
+
+    Args:
+        texts: The first ones.
+    """
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self._known = _Known()
+        self.numbers(texts)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._known.count()
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        return self._known[text]
+
+    def numbers(self, texts: Sequence[str]) -> Numbers:
+        """Numbers of many texts; (texts,)."""
+        known = self._known
+        if len(known) < FEW:
+            return np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
+        told = np.fromiter(map(known.get, texts, repeat(_UNKNOWN)), np.int32, len(texts))
+        other = np.flatnonzero(told == _UNKNOWN)
+        if len(other):
+            told[other] = known.packed().numbers([texts[i] for i in other.tolist()])
+        return told
+
+    def strings(self) -> Sequence[str]:
+        """All texts by their numbers; more may follow, at the price of a copy."""
+        return self._known.strings()
+
+
+class _Known(dict[str, int]):
+    """The numbers of the first texts; it has those of all others looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._others: _Others | None = None
+        self._strings: Strings | None = None
+
+    def __missing__(self, text: str) -> int:
+        """The next number, or that of a text that is not among the first."""
+        if len(self) < FEW:
+            number = self[text] = len(self)
+            return number
+        return self.packed().number(text)
+
+    def count(self) -> int:
+        """How many there are in all."""
+        held = self._strings if self._others is None else self._others
+        return len(self) if held is None else len(held)
+
+    def packed(self) -> _Others:
+        """What numbers all texts, these among them."""
+        if self._others is None:
+            self._others = _Others(self if self._strings is None else self._strings)
+            self._strings = None
+        return self._others
+
+    def strings(self) -> Sequence[str]:
+        """All texts; what finds the others is let go."""
+        if self._others is not None:
+            self._strings, self._others = self._others.finish(), None
+        return tuple(self) if self._strings is None else self._strings
+
+
+class _Others:
+    """Numbers texts that are packed.
+
+    Args:
+        texts: The first ones, all different.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts, self._hashes, self._slots = Packing(), Growing(np.uint32), Slots()
+        self._new: dict[str, int] = {}  # not packed yet
+        self._count = 0
+        left = iter(texts)
+        while lot := list(islice(left, _LOT)):
+            self._add(lot)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._count
+
+    def number(self, text: str) -> int:
+        """The number of a text."""
+        number = self._new.get(text, _UNKNOWN)
+        if number == _UNKNOWN:
+            number = self._find(text)
+        if number == _UNKNOWN:
+            if len(self._new) >= _LOT:
+                self._pack_new()
+            number = self._new[text] = self._count
+            self._count += 1
+        return number
+
+    def numbers(self, texts: Sequence[str]) -> Numbers:
+        """Numbers of many texts; (texts,)."""
+        self._pack_new()
+        different = dict.fromkeys(texts)
+        numbers = self._add(list(different))
+        if len(different) == len(texts):
+            return numbers
+        told = dict(zip(different, numbers.tolist(), strict=True))
+        return np.fromiter(map(told.__getitem__, texts), dtype=np.int32, count=len(texts))
+
+    def finish(self) -> Strings:
+        """All texts; nothing may be added any more."""
+        self._pack_new()
+        return Strings(self._texts.data, self._texts.bounds)
+
+    def _find(self, text: str) -> int:
+        """The number of a text that is packed, `_UNKNOWN` of any other."""
+        hashed = hash(text) & _HASH
+        for number in self._slots.from_hash(hashed):
+            if self._hashes[number] == hashed and self._texts.text(number) == text:
+                return number
+        return _UNKNOWN
+
+    def _pack_new(self) -> None:
+        if self._new:
+            new, self._new = list(self._new), {}
+            self._count -= len(new)
+            self._add(new)
+
+    def _add(self, texts: list[str]) -> Numbers:
+        """Numbers of different texts; (texts,)."""
+        hashes = np.fromiter(map(hash, texts), dtype=np.int64, count=len(texts)).astype(np.uint32)
+        parts, count = parts_of(texts), self._count
+        numbers, places = self._slots.find(hashes, partial(self._are, parts, hashes))
+        new = np.flatnonzero(numbers < 0)
+        numbers[new] = np.arange(count, count + len(new), dtype=np.int32)
+        self._count += len(new)
+        self._texts.add(parts[new])
+        self._hashes.append(hashes[new])
+        if not self._slots.grow(self._count, lambda some: self._hashes.values()[some]):
+            self._slots.put(numbers[new], places[new])
+        return numbers
+
+    def _are(
+        self, parts: Parts, hashes: NDArray[np.uint32], numbers: Numbers, at: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether the texts of numbers are some of those that are looked for."""
+        same: NDArray[np.bool_] = self._hashes.values()[numbers] == hashes[at]
+        alike = np.flatnonzero(same)
+        same[alike] = self._texts[numbers[alike]].are(parts[at[alike]])
+        return same
+
+
+__all__ = ["Interner"]

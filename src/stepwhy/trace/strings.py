@@ -1,0 +1,140 @@
+"""Texts without an object for each: there may be as many as slices, if each has a name of its own.
+
+Few texts are a tuple, which is faster to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, overload
+
+import numpy as np
+
+from stepwhy.trace.packing import CODE, Packing, Parts, cut, parts_between, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from stepwhy.trace.packing import Bounds, Data
+
+FEW: Final = 1 << 16
+"""How many texts may be objects."""
+
+# Texts that are objects at a time, of those that are packed; and those that are looked at.
+_LOT: Final = 1 << 12
+_PIECE: Final = 1 << 16
+# Texts that are looked for together in all others, not one by one.
+_MANY: Final = 1 << 6
+_NOWHERE: Final = np.empty(0, dtype=np.int64)
+
+
+class Strings(Sequence[str]):
+    """Texts one behind another.
+
+    Args:
+        data: Their UTF-8.
+        bounds: Where each begins, with the end of the last; (texts + 1,), bytes.
+    """
+
+    __slots__ = ("_bounds", "_data", "_places")
+
+    def __init__(self, data: Data, bounds: Bounds) -> None:
+        self._data, self._bounds = data, bounds
+        self._places = bounds.data  # integers of Python's
+
+    def __reduce__(self) -> tuple[type[Strings], tuple[Any, ...]]:
+        return Strings, (bytes(self._data[: self._places[-1]]), self._bounds)
+
+    def __len__(self) -> int:
+        """Number of texts."""
+        return len(self._places) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        at = index(place)
+        at = at + len(self) if at < 0 else at
+        if not 0 <= at < len(self):
+            raise IndexError(f"text {place} of {len(self)}")
+        return str(self._data[self._places[at] : self._places[at + 1]], *CODE)
+
+    def __iter__(self) -> Iterator[str]:
+        """All texts, few of them as objects at a time."""
+        for begin in range(0, len(self), _LOT):
+            bounds = self._bounds[begin : begin + _LOT + 1].astype(np.int64)
+            yield from cut(self._data[int(bounds[0]) : int(bounds[-1])], bounds - bounds[0])
+
+    def __contains__(self, text: object) -> bool:
+        return isinstance(text, str) and len(self.where(text)) > 0
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) or not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} texts, {list(islice(self, 3))} ...>"
+
+    def some(self, places: NDArray[np.signedinteger[Any]]) -> list[str]:
+        """The texts at some places; (places,)."""
+        begins = self._bounds[places].astype(np.int64)
+        lengths = self._bounds[places + 1].astype(np.int64) - begins
+        return Parts(self._data, begins, lengths).texts()
+
+    def where(self, text: str) -> NDArray[np.int64]:
+        """Places of a text, ascending."""
+        wanted = np.frombuffer(text.encode(*CODE), dtype=np.uint8)
+        pieces = (self._where(begin, wanted) for begin in range(0, len(self), _PIECE))
+        return np.concatenate([_NOWHERE, *pieces])
+
+    def where_any(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Places of some texts, ascending."""
+        wanted = set(texts)
+        if len(wanted) > _MANY:
+            found = [place for place, text in enumerate(self) if text in wanted]
+            return np.asarray(found, dtype=np.int64)
+        places = [self.where(text) for text in wanted]
+        return np.sort(np.concatenate([_NOWHERE, *places]))
+
+    def _where(self, begin: int, wanted: NDArray[np.uint8]) -> NDArray[np.int64]:
+        parts = parts_between(self._data, self._bounds[begin : begin + _PIECE + 1])
+        data, last = np.frombuffer(self._data, dtype=np.uint8), parts.begins + len(wanted)
+        found = np.flatnonzero(parts.lengths == len(wanted))
+        for back in range(1, len(wanted) + 1):  # names differ at their ends
+            found = found[data[last[found] - back] == wanted[-back]]
+        return found + begin
+
+
+def strings_from(texts: Iterable[str]) -> Sequence[str]:
+    """Texts, packed where there are many."""
+    left = iter(texts)
+    few = tuple(islice(left, FEW))
+    lot = list(islice(left, _LOT))
+    if not lot:
+        return few
+    packing = Packing()
+    packing.add(parts_of(few))
+    while lot:
+        packing.add(parts_of(lot))
+        lot = list(islice(left, _LOT))
+    return Strings(packing.data, packing.bounds)
+
+
+def texts_at(texts: Sequence[str], places: NDArray[np.signedinteger[Any]]) -> list[str]:
+    """Some of many texts, which may be packed; (places,)."""
+    if isinstance(texts, Strings):
+        return texts.some(places)
+    return [texts[place] for place in places.tolist()]
+
+
+__all__ = ["FEW", "Strings", "strings_from", "texts_at"]

@@ -1,0 +1,151 @@
+"""Texts without an object for each, and their numbers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder, interning, packing, strings
+from stepwhy.trace.interning import Interner
+from stepwhy.trace.packing import Packing, parts_of
+from stepwhy.trace.slots import Slots
+from stepwhy.trace.strings import Strings, strings_from
+
+FEW = settings(max_examples=60, deadline=None, derandomize=True)
+# Of several lengths in bytes, halves of surrogate pairs among them; none of them is special.
+TEXTS = st.lists(st.text(st.sampled_from("ab\0é€😀\ud83d\ude00"), max_size=4))
+
+
+@pytest.fixture(autouse=True)
+def _few_are_objects(monkeypatch):
+    """Lots and limits so small that tests go beyond them."""
+    monkeypatch.setattr(interning, "FEW", 3)
+    monkeypatch.setattr(interning, "_LOT", 4)
+    monkeypatch.setattr(strings, "FEW", 2)
+    monkeypatch.setattr(strings, "_LOT", 3)
+    monkeypatch.setattr(strings, "_PIECE", 4)
+
+
+def packed(texts):
+    packing = Packing()
+    packing.add(parts_of(texts))
+    return Strings(packing.data, packing.bounds)
+
+
+@FEW
+@given(TEXTS)
+def test_packed_texts_are_those_that_were_packed(texts):
+    held = packed(texts)
+    assert list(held) == texts
+    assert [held[i] for i in range(len(texts))] == texts
+    assert [held[i] for i in np.arange(len(texts), dtype=np.int32)] == texts
+    assert held.some(np.arange(len(texts))[::-1]) == texts[::-1]
+    assert held[1:-1] == texts[1:-1]
+    assert held == texts == held
+    assert held == tuple(texts) == held
+    assert pickle.loads(pickle.dumps(held)) == held  # noqa: S301 - made here
+
+
+@FEW
+@given(TEXTS)
+def test_texts_are_found_wherever_they_are(texts):
+    held = packed(texts)
+    for text in {*texts, "ab", ""}:
+        assert held.where(text).tolist() == [i for i, t in enumerate(texts) if t == text]
+        assert (text in held) == (text in texts)
+    some = set(texts[::2]) | {"absent"}
+    wanted = [i for i, t in enumerate(texts) if t in some]
+    assert held.where_any(some).tolist() == wanted
+    many = some | {str(i) for i in range(100)}
+    assert held.where_any(many).tolist() == wanted
+
+
+def test_packed_texts_are_a_sequence_of_their_length():
+    held = packed(["a", "é"])
+    assert held[-1] == "é"
+    assert held != ["a"]
+    assert held != ["a", "e"]
+    assert held != "aé"
+    assert 1 not in held
+    assert repr(held) == "<2 texts, ['a', 'é'] ...>"
+    for place in (2, -3):
+        with pytest.raises(IndexError, match="of 2"):
+            held[place]
+
+
+def test_few_texts_stay_objects():
+    assert strings_from(iter(["a", "b"])) == ("a", "b")
+    assert isinstance(strings_from(["a", "b"]), tuple)
+    many = [str(i) for i in range(9)]
+    assert isinstance(strings_from(many), Strings)
+    assert strings_from(many) == many
+
+
+def test_bounds_are_wide_where_there_is_much_text(monkeypatch):
+    monkeypatch.setattr(packing, "_NARROW", 4)
+    packing_ = Packing()
+    for texts in (["a", "bb"], ["ccc"], ["d"]):
+        packing_.add(parts_of(texts))
+    assert packing_.bounds.dtype == np.uint64
+    assert list(Strings(packing_.data, packing_.bounds)) == ["a", "bb", "ccc", "d"]
+
+
+@FEW
+@given(st.lists(TEXTS), st.lists(st.booleans(), min_size=9, max_size=9))
+def test_texts_get_the_numbers_of_a_dictionary(lots, ways):
+    interner, wanted = Interner(), {}
+    for number, lot in enumerate(lots):
+        told = [wanted.setdefault(text, len(wanted)) for text in lot]
+        if ways[number % len(ways)]:
+            assert interner.numbers(lot).tolist() == told
+        else:
+            assert [interner.number(text) for text in lot] == told
+        assert len(interner) == len(wanted)
+        if ways[-1 - number % len(ways)]:
+            assert list(interner.strings()) == list(wanted)
+    assert list(interner.strings()) == list(wanted)
+
+
+@FEW
+@given(TEXTS)
+def test_texts_of_one_hash_are_told_apart(texts):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interning, "hash", lambda text: len(text) << 31, raising=False)
+        interner = Interner(["", "a", "b"])
+        wanted = dict.fromkeys(["", "a", "b", *texts])
+        assert [interner.number(text) for text in texts] == [
+            list(wanted).index(text) for text in texts
+        ]
+        assert interner.numbers(texts).tolist() == [list(wanted).index(text) for text in texts]
+
+
+def test_what_was_handed_over_stays_as_it_was():
+    interner = Interner([str(i) for i in range(9)])
+    before = interner.strings()
+    assert interner.number("new") == 9
+    assert list(before) == [str(i) for i in range(9)]
+    assert list(interner.strings()) == [*before, "new"]
+
+
+def test_slots_hold_every_number_however_many_of_a_place_there_are():
+    slots, hashes = Slots(), np.zeros(40, dtype=np.uint32)
+    assert slots.grow(40, lambda some: hashes[some])
+    assert sorted(slots.from_hash(0)) == list(range(40))
+    assert not slots.grow(40, lambda some: hashes[some])
+
+
+def test_a_trace_of_many_names_is_one_of_few():
+    """Slices, devices and lookups by name do not depend on how the names are held."""
+    builder = TraceBuilder()
+    thread = builder.track(Role.HOST_THREAD, "main", process=1, thread=1)
+    for start in range(20):
+        builder.slice(thread, Kind.OP, f"request {start % 13}", start, 1)
+    trace = builder.finish(Meta("test"))
+    assert isinstance(trace.strings, Strings)
+    assert list(trace.strings) == ["main", *(f"request {i}" for i in range(13))]
+    assert trace.string(-1) == ""
+    assert trace.strings_where(["request 12", "main", "absent"]).tolist() == [0, 13]
+    builder.slice(thread, Kind.OP, "late", 30, 1)
+    assert builder.finish(Meta("test")).strings == [*trace.strings, "late"]
