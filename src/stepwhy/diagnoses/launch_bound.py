@@ -40,6 +40,7 @@ from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.selection import parts
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -70,13 +71,18 @@ def diagnose(facts: Facts) -> Finding:
     if count < FEWEST_LAUNCHES:
         return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
     gaps = _host_gaps(facts)
-    launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
+    launching = facts.mean_ns(float(_most(gaps, ONE_LAUNCH_NS)))
     cost = on_scale(facts, launching, "dispatch", "python")
     evidence = _evidence(facts, count, gaps, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     fix = _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
     return RULE.finding(cost, evidence, fix, saving("remove dispatch", LEAST_SAVED * cost, cost))
+
+
+def _most(gaps: NDArray[np.int64], most: int) -> int:
+    """The sum of the gaps, of longer ones so much."""
+    return sum(int(np.minimum(gaps[part], most).sum()) for part in parts(len(gaps)))
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:
@@ -102,8 +108,9 @@ def _evidence(facts: Facts, count: int, gaps: NDArray[np.int64], cost: int) -> t
     ]
     if median is not None:
         found.append(Evidence("median duration of a kernel", median, "ns"))
-    if len(gaps):
-        found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))
+    gap = median_of(lambda: (gaps[part] for part in parts(len(gaps))))
+    if gap is not None:
+        found.append(Evidence("median gap before a launch", gap, "ns"))
     found.append(Evidence("time of the step in host work while the device is idle", idle, "ns"))
     return tuple(found)
 
