@@ -127,18 +127,23 @@ class Ranges(msgspec.Struct, frozen=True):
 
     def within(self, part: slice) -> NDArray[np.bool_]:
         """Whether each row of a piece lies in a range."""
-        places = np.clip(self.edges, part.start, part.stop) - part.start
-        return _between_edges(places, part.stop - part.start)
+        first, end = np.searchsorted(self.edges, [part.start, part.stop], side="right").tolist()
+        places = np.minimum(self.edges[first:end], part.stop) - part.start
+        return _in_turns(places, part.stop - part.start, inside=first % 2 == 1)
 
     def _hold(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """As `hold`, of rows that ascend."""
-        return _between_edges(np.searchsorted(rows, self.edges.astype(rows.dtype)), len(rows))
+        if not len(rows):
+            return np.empty(0, dtype=bool)
+        first, end = np.searchsorted(self.edges, [rows[0], rows[-1]], side="right").tolist()
+        places = np.searchsorted(rows, self.edges[first:end].astype(rows.dtype))
+        return _in_turns(places, len(rows), inside=first % 2 == 1)
 
 
-def _between_edges(edges: Rows, count: int) -> NDArray[np.bool_]:
-    """Whether each of [0, count) lies behind an odd number of ascending edges; (count,)."""
-    lengths = np.diff(edges, prepend=0, append=count)
-    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+def _in_turns(places: Rows, count: int, *, inside: bool) -> NDArray[np.bool_]:
+    """What begins as it is told and turns at some places, which ascend; (count,)."""
+    lengths = np.diff(places, prepend=0, append=count)
+    return np.repeat(np.arange(inside, len(lengths) + inside) % 2 == 1, lengths)
 
 
 __all__ = [

@@ -297,7 +297,7 @@ def _device_bounds(
     work_end, launched = np.full(len(starts), np.iinfo(np.int64).min), False
     for work, calls in launches.joined():
         step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
-        np.maximum.at(work_end, step[inside], trace.ends(work[inside]))
+        _take_largest(work_end, step[inside], trace.ends(work[inside]))
         launched = launched or bool(inside.any())
     if not launched:
         return None
@@ -307,6 +307,20 @@ def _device_bounds(
     )
     # A backlog on another stream may outlast the first step.
     return np.minimum(new_starts, new_ends), new_ends
+
+
+def _take_largest(
+    largest: NDArray[np.int64], places: NDArray[np.int64], values: NDArray[np.int64]
+) -> None:
+    """As `np.maximum.at`, which takes a hundred times as long where places ascend."""
+    changes = np.diff(places, prepend=-1)
+    if (changes < 0).any():
+        np.maximum.at(largest, places, values)
+        return
+    first = np.flatnonzero(changes)
+    if len(first):
+        different = places[first]
+        largest[different] = np.maximum(largest[different], np.maximum.reduceat(values, first))
 
 
 def _steps_at(
