@@ -17,6 +17,7 @@ from stepwhy.importers.chrome_json import cuts
 from stepwhy.importers.kineto import lanes, plain, sweep
 from stepwhy.importers.source import Source
 from stepwhy.native import tables
+from stepwhy.trace import interning, strings
 from stepwhy.trace.schema import TABLES
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
@@ -304,6 +305,25 @@ def test_many_names_and_long_ones(both, monkeypatch):
         event["name"] = f"kernel {i} " + "x" * (i % 5 * 300)
     with_kernel, without, records = both(json.dumps(events))
     assert with_kernel == without
+    assert records > 280
+
+
+@pytest.mark.parametrize("many", [0, 7, 100])
+def test_texts_that_are_numbered_anew(both, monkeypatch, many):
+    """Names that come again later, stacks, threads and streams: their numbers do not last."""
+    events = slices(300)
+    for i, event in enumerate(events):
+        event["name"] = f"request {i % 97}"
+        event["cat"] = ("cpu_op", "user_annotation")[i % 2]
+        event["tid"] = i % 3
+        event["args"] = {"Call stack": f"a.py({i % 5}): f"}
+    _, expected, _ = both(json.dumps(events))
+    monkeypatch.setattr(sweep, "_MANY", many)
+    monkeypatch.setattr(sweep, "_ROWS", 16)
+    for module in (interning, strings):
+        monkeypatch.setattr(module, "FEW", 20)
+    with_kernel, without, records = both(json.dumps(events))
+    assert with_kernel == without == expected
     assert records > 280
 
 

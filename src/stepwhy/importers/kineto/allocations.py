@@ -95,10 +95,12 @@ class Allocations:
 
     def group_swept(self, swept: Swept, rows: NDArray[np.int64]) -> Changes:
         """As `group`, for those records of a sweep that have times."""
-        sweep = swept.sweep
+        said = swept.said
         rows, told, _ = self._with_sizes(rows, {n: c[rows] for n, c in swept.changes.items()}, [])
-        records = Records(sweep.data, told["offset"], told["length"], Event[KinetoArgs])
-        numbers = self._of_sweep.numbers(sweep, told["thread"], self._places, sweep.values_of)
+        records = Records(swept.data, told["offset"], told["length"], Event[KinetoArgs])
+        numbers = self._of_sweep.numbers(
+            said, "thread", told["thread"], self._places.of, said.values_of
+        )
         return self._grouped(rows, records, told, numbers)
 
     def _grouped(

@@ -83,7 +83,7 @@ def accelerator_of(category: str) -> str:
     return _ACCELERATORS.get(category.partition("_")[0], "")
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def meaning_of(category: str, name: str) -> Meaning:
     """Meaning of a record by its `category_of` category and its name."""
     if category in _IGNORED:

@@ -119,6 +119,9 @@ class _Rows:
             changes: Allocations.
             change_places: Where each row of the batch stands that they may be of; (rows,).
         """
+        if changes is None:
+            self.slices.meet_all(group)
+            return
         meetings = [(int(places[at]), partial(self.slices.meet, group, at)) for at in group.first]
         if changes is not None:
             meet = self.allocations.meet

@@ -6,7 +6,7 @@ records take a number from a table.
 
 from __future__ import annotations
 
-from itertools import compress, islice
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +27,7 @@ from stepwhy.importers.kineto.names import (
 from stepwhy.importers.kineto.numbers_of_sweep import OfSweep
 from stepwhy.importers.kineto.overruns import cut_overruns
 from stepwhy.importers.kineto.sweep import Records
+from stepwhy.importers.kineto.titles import Titles
 from stepwhy.importers.kineto.tracks import stream_key
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind, Phase
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.kineto.facts import Facts
-    from stepwhy.importers.kineto.sweep import Sweep, Swept
+    from stepwhy.importers.kineto.sweep import Said, Swept
     from stepwhy.importers.kineto.tracks import Tracks
     from stepwhy.trace import TraceBuilder
 
@@ -75,7 +76,7 @@ class Group(msgspec.Struct):
     events: list[Event[KinetoArgs]] | Records
     names: NDArray[np.signedinteger[Any]]
     places: NDArray[np.int64]
-    stacks: NDArray[np.int64]
+    stacks: NDArray[np.signedinteger[Any]]
     told: dict[str, NDArray[np.int64]]
     first: list[int]
 
@@ -100,7 +101,7 @@ class Slices:
 
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
-        self._names, self._places, self._stacks = Codes(), Codes({_NOWHERE: 0}), Codes()
+        self._titles, self._places, self._stacks = Titles(), Codes({_NOWHERE: 0}), Codes()
         # What is known of each number of a name, and what those say that were not met.
         self._meanings = Growing(np.int8)
         self._said: dict[int, _Said] = {}
@@ -115,7 +116,7 @@ class Slices:
     def group(self, events: list[Event[KinetoArgs]]) -> Group:
         """Number names and tracks of records; `meet` those at its `first` before `add`."""
         args = [event.args or NO_ARGS for event in events]
-        names = self._names.of(map(_TITLE, events), len(events))
+        names = self._titles.of(map(_TITLE, events), len(events))
         self._learn_names()
         places = self._number_places(events, args, self._meanings_of(names))
         stacks = self._number_stacks(list(map(_CALL_STACK, args)))
@@ -130,27 +131,25 @@ class Slices:
 
     def group_swept(self, swept: Swept, rows: NDArray[np.int64]) -> Group:
         """As `group`, for those slices of a sweep that have times; the others are not met."""
-        sweep = swept.sweep
+        said = swept.said
         columns = {name: _taken(values, rows) for name, values in swept.slices.items()}
         names = self._of_sweep.numbers(
-            (sweep, "title"), columns["title"], self._names, sweep.texts_of
+            said, "title", columns["title"], self._titles.of, said.texts_of
         )
         self._learn_names()
-        places = self._swept_places(columns, self._meanings_of(names), sweep)
+        places = self._swept_places(columns, self._meanings_of(names), said)
         stacks = self._of_sweep.numbers(
-            (sweep, "stack"), columns["stack"], self._stacks, sweep.text_of
+            said, "stack", columns["stack"], self._stacks.of, said.text_of
         )
         first = self._first_of(names, places, stacks)
-        events = Records(sweep.data, columns["offset"], columns["length"], Event[KinetoArgs])
+        events = Records(swept.data, columns["offset"], columns["length"], Event[KinetoArgs])
         # Copies: the sweep writes to its columns again.
         told = {name: columns[name].copy() for name in _TOLD}
         return Group(events, names, places, stacks, told, first)
 
     def _learn_names(self) -> None:
         known = len(self._meanings) // _MEANINGS
-        # From behind, for there may be many that are known.
-        keys = list(islice(reversed(self._names), len(self._names) - known))[::-1]
-        new = {number: _said(*key) for number, key in enumerate(keys, known)}
+        new = {n: _said(*title) for n, title in enumerate(self._titles.new(), known)}
         if new:
             rows = [_numbers(said) for said in new.values()]
             self._meanings.append(np.asarray(rows, dtype=np.int8).ravel())
@@ -166,7 +165,7 @@ class Slices:
         self,
         names: NDArray[np.signedinteger[Any]],
         places: NDArray[np.int64],
-        stacks: NDArray[np.int64],
+        stacks: NDArray[np.signedinteger[Any]],
     ) -> list[int]:
         """Where something stands that is not known yet; the tables become long enough for it."""
         first = {
@@ -174,7 +173,7 @@ class Slices:
             *first_of(places, len(self._rows)),
             *first_of(stacks, len(self._sites)),
         }
-        self._shown = longer(self._shown, len(self._names))
+        self._shown = longer(self._shown, len(self._titles))
         self._rows = longer(self._rows, len(self._places))
         self._sites = longer(self._sites, len(self._stacks))
         return sorted(first)
@@ -196,14 +195,14 @@ class Slices:
         return places
 
     def _swept_places(
-        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int8], sweep: Sweep
+        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int8], said: Said
     ) -> NDArray[np.int64]:
         on_device, is_slice = meanings[:, _ON_DEVICE] > 0, meanings[:, _KIND] != NULL
         places = np.zeros(len(meanings), dtype=np.int64)
         for role, chosen in (("thread", ~on_device & is_slice), ("stream", on_device)):
             numbers = columns[role][chosen]
             places[chosen] = self._of_sweep.numbers(
-                (sweep, role), numbers, self._places, sweep.values_of
+                said, role, numbers, self._places.of, said.values_of
             )
         return places
 
@@ -214,11 +213,33 @@ class Slices:
             numbers[told] = self._stacks.of((str(values[i]) for i in told), len(told))
         return numbers
 
+    def meet_all(self, group: Group) -> None:
+        """Decide what the records at all `first` positions are; few are more than a new name."""
+        first = np.asarray(group.first, dtype=np.int64)
+        is_plain = self._is_plain(group, first)
+        cuts = np.flatnonzero(is_plain[1:] != is_plain[:-1]) + 1
+        for some in np.split(first, cuts) if len(first) else ():
+            if is_plain[np.searchsorted(first, some[0])]:
+                self._show(group.names[some])
+            else:
+                for position in some.tolist():
+                    self.meet(group, position)
+
+    def _is_plain(self, group: Group, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether nothing but the name of records may be new; (positions,)."""
+        kinds = self._meanings_of(group.names[positions])[:, _KIND]
+        placed = (self._rows[group.places[positions]] != NULL) | (kinds == NULL)
+        sites = np.append(self._sites, 0)[group.stacks[positions]]  # the last one where none is
+        plain: NDArray[np.bool_] = placed & (sites != NULL)
+        return plain
+
     def meet(self, group: Group, position: int) -> None:
         """Decide what the record at a position is, where that is not known."""
         name, place = int(group.names[position]), int(group.places[position])
         if self._shown[name, 0] == NULL:
-            self._shown[name] = self._name(self._said.pop(name))
+            said = self._said.pop(name)
+            string = self._builder.intern(self._learn(said))
+            self._shown[name] = string, string if said.meaning.source else NULL
         if self._rows[place] == NULL:
             self._meet_place(place, self._meanings_of(group.names[[position]])[0], group, position)
         stack = group.stacks[position]
@@ -232,16 +253,24 @@ class Slices:
             row_of = self._tracks.stream if meaning[_ON_DEVICE] else self._tracks.thread
             self._rows[place] = row_of(group.events[position])
 
-    def _name(self, said: _Said) -> tuple[int, int]:
-        """Strings of the shown name and of the source line."""
+    def _show(self, names: NDArray[np.signedinteger[Any]]) -> None:
+        """Give many names their strings: of what is shown, and of the source line."""
+        new = names[self._shown[names, 0] == NULL]
+        said = [self._said.pop(name) for name in new.tolist()]
+        strings = self._builder.intern_all([self._learn(one) for one in said])
+        is_line = np.asarray([one.meaning.source for one in said], dtype=bool)
+        self._shown[new, 0] = strings
+        self._shown[new, 1] = np.where(is_line, strings, NULL)
+
+    def _learn(self, said: _Said) -> str:
+        """Learn what a name tells of the run; what is shown of it."""
         _, category, name, meaning = said
         if meaning.kind is not None:
             self._facts.kinds.add(meaning.kind)
         if category in {"cpu_op", "user_annotation"} and _ON_DEVICE_ONLY.match(name):
             self._facts.device_hints = True
         self._facts.accelerator = accelerator_of(category) or self._facts.accelerator
-        row = self._builder.intern(shorten_path(name) if meaning.source else name)
-        return row, row if meaning.source else NULL
+        return shorten_path(name) if meaning.source else name
 
     def _call_site(self, stack: str) -> int:
         """The innermost frame of a call stack that is not the framework's."""

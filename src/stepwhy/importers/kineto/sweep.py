@@ -1,8 +1,8 @@
 """The records of large files as columns, by the compiled kernel `scan_records`.
 
 The kernel understands the plain records that profilers write; it stops before any other one, and
-says so. Texts and pairs of them are numbered in the order of their first sight, through all of a
-file.
+says so. Texts and pairs of them are numbered in the order of their first sight, anew when there are
+many of them: a file may have a text of its own in every record.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ SAFETY = 64
 DONE, LIST, ODD, FULL = range(4)
 
 _ROWS: Final = 1 << 15
+_MANY: Final = 1 << 16
+"""Texts or pairs from which on they are numbered anew."""
+
 _RECORD_FIELDS: Final = 64  # more than the kernel has
 _ABSENT: Final = -(2**63)
 # Fields of the control block, by their numbers.
@@ -47,7 +50,8 @@ class Swept(msgspec.Struct, frozen=True):
     """Consecutive plain records; the columns are overwritten by the next sweep but one.
 
     Args:
-        sweep: Knows what numbers stand for.
+        data: The file.
+        said: Knows what numbers stand for.
         slices: Columns of slices by their names, ns and integers; absent integers are NULL, absent
             times are LARGEST_NS, and what has a number is looked up in the sweep; (slices,) each.
         changes: Columns of the records of memory; absent addresses and totals are NULL, other
@@ -61,7 +65,8 @@ class Swept(msgspec.Struct, frozen=True):
         status: Why it is not: DONE, LIST or ODD.
     """
 
-    sweep: Sweep
+    data: bytes | mmap
+    said: Said
     slices: dict[str, NDArray[Any]]
     changes: dict[str, NDArray[np.int64]]
     arrows: int
@@ -79,64 +84,18 @@ class Swept(msgspec.Struct, frozen=True):
         return counted + len(self.slices["start_ns"]) + len(self.changes["time_ns"])
 
 
-class Sweep:
-    """Sweeps over one file.
+class Said:
+    """Texts, and pairs of them, by their numbers."""
 
-    Args:
-        kernel: `scan_records`.
-        data: The file.
-    """
-
-    def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
-        self.data = data
+    def __init__(self) -> None:
         self.texts, self.pairs = Texts(), Pairs()
         # First texts of pairs, which few share: categories of names.
         self._firsts: dict[int, str] = {}
-        self._kernel = kernel
-        self._bytes = np.frombuffer(data, dtype=np.uint8)
-        # One is read while the other is written.
-        self._spare, self._columns = _Columns(), _Columns()
-        self._control = np.zeros(_FIELDS, dtype=np.int64)
-        self._control[_BASE] = self._bytes.ctypes.data
-        self._control[_LIMIT] = self._bytes.ctypes.data + max(len(data) - SAFETY, 0)
-        self._record = np.zeros(_RECORD_FIELDS, dtype=np.int64)
-        self._control[_RECORD] = self._record.ctypes.data
-        self._control[_SLICES_ROOM] = self._control[_CHANGES_ROOM] = _ROWS
 
-    def read(self, position: int, goal: int) -> Swept:
-        """The plain records from a position on.
-
-        Args:
-            position: Offset of a record.
-            goal: Where no more records are wanted that begin there or behind.
-        """
-        self._spare, self._columns = self._columns, self._spare
-        control, base = self._control, int(self._control[_BASE])
-        control[_POSITION], control[_GOAL] = base + position, base + goal
-        control[_TEXTS], control[_PAIRS] = self.texts.address, self.pairs.address
-        control[_COLUMNS] = self._columns.slice_addresses.ctypes.data
-        control[_CHANGE_COLUMNS] = self._columns.change_addresses.ctypes.data
-        status = self._kernel(control.ctypes.data)
-        swept = self._swept(DONE if status == FULL else status)
-        if status == FULL:
-            grew = [table.make_room() for table in (self.texts, self.pairs)]
-            if not swept.records and not any(grew):  # a text is longer than what is left
-                self.texts.make_longer()
-        return swept
-
-    def _swept(self, status: int) -> Swept:
-        told = self._control.tolist()
-        return Swept(
-            self,
-            *self._columns.first(told[_SLICES], told[_CHANGES]),
-            arrows=told[_ARROWS],
-            metadata=told[_METADATA],
-            others=told[_OTHERS],
-            hint=bool(told[_HINT]),
-            high=bool(told[_HIGH]),
-            end=told[_POSITION] - told[_BASE],
-            status=status,
-        )
+    @property
+    def is_full(self) -> bool:
+        """Whether there are many of them."""
+        return max(len(self.texts), len(self.pairs)) > _MANY
 
     def text_of(self, number: int) -> str:
         """What a text says that is kept without the quotes around it."""
@@ -160,6 +119,67 @@ class Sweep:
         """What is written: an integer, a text in quotes, or nothing."""
         raw = self.texts[number]
         return msgspec.json.decode(raw, type=int | str | None) if raw else None
+
+
+class Sweep:
+    """Sweeps over one file.
+
+    Args:
+        kernel: `scan_records`.
+        data: The file.
+    """
+
+    def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
+        self._data, self._said = data, Said()
+        self._kernel = kernel
+        self._bytes = np.frombuffer(data, dtype=np.uint8)
+        # One is read while the other is written.
+        self._spare, self._columns = _Columns(), _Columns()
+        self._control = np.zeros(_FIELDS, dtype=np.int64)
+        self._control[_BASE] = self._bytes.ctypes.data
+        self._control[_LIMIT] = self._bytes.ctypes.data + max(len(data) - SAFETY, 0)
+        self._record = np.zeros(_RECORD_FIELDS, dtype=np.int64)
+        self._control[_RECORD] = self._record.ctypes.data
+        self._control[_SLICES_ROOM] = self._control[_CHANGES_ROOM] = _ROWS
+
+    def read(self, position: int, goal: int) -> Swept:
+        """The plain records from a position on.
+
+        Args:
+            position: Offset of a record.
+            goal: Where no more records are wanted that begin there or behind.
+        """
+        self._spare, self._columns = self._columns, self._spare
+        if self._said.is_full:
+            self._said = Said()
+        said = self._said
+        control, base = self._control, int(self._control[_BASE])
+        control[_POSITION], control[_GOAL] = base + position, base + goal
+        control[_TEXTS], control[_PAIRS] = said.texts.address, said.pairs.address
+        control[_COLUMNS] = self._columns.slice_addresses.ctypes.data
+        control[_CHANGE_COLUMNS] = self._columns.change_addresses.ctypes.data
+        status = self._kernel(control.ctypes.data)
+        swept = self._swept(DONE if status == FULL else status)
+        if status == FULL:
+            grew = [table.make_room() for table in (said.texts, said.pairs)]
+            if not swept.records and not any(grew):  # a text is longer than what is left
+                said.texts.make_longer()
+        return swept
+
+    def _swept(self, status: int) -> Swept:
+        told = self._control.tolist()
+        return Swept(
+            self._data,
+            self._said,
+            *self._columns.first(told[_SLICES], told[_CHANGES]),
+            arrows=told[_ARROWS],
+            metadata=told[_METADATA],
+            others=told[_OTHERS],
+            hint=bool(told[_HINT]),
+            high=bool(told[_HIGH]),
+            end=told[_POSITION] - told[_BASE],
+            status=status,
+        )
 
 
 class _Columns:
