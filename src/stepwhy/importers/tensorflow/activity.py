@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stepwhy.importers.source import give_back
+from stepwhy.importers.tensorflow.column import Column
 from stepwhy.importers.tensorflow.dataflow import Dataflow
 from stepwhy.importers.tensorflow.distinct import distinct, pieces, put
 from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
@@ -24,7 +25,6 @@ from stepwhy.importers.tensorflow.repeats import DEVICE_TIME, repeats_of
 from stepwhy.importers.tensorflow.rows import Row, RowKind
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Phase, Role
 from stepwhy.trace.order import taken
-from stepwhy.trace.schema import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -105,6 +105,7 @@ def emit(
     give_back()
     signals = _signals(entries, kept, builder.health, has_streams=has_streams)
     _add_executions(builder, entries, kept)
+    give_back()
     builder.health.events_kept += len(kept)
     return signals
 
@@ -165,15 +166,13 @@ class _Slices:
         self._in_lanes = np.asarray(in_lanes, dtype=bool)
         self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._tracks: dict[tuple[int, ...], int] = {}
-        # Of their full length at once: what grows beside others leaves holes behind.
-        types = {c.name: c.dtype for c in columns_of("slices") if c.name in _LOOK_COLUMNS}
-        self._columns = {n: np.empty(len(kept), dtype=dtype) for n, dtype in types.items()}
+        self._columns = {name: Column() for name in _LOOK_COLUMNS}
 
     def add(self, piece: slice, lanes: Ints, copies: Flags) -> None:
         """Take some entries.
 
         Args:
-            piece: Which of those that are kept.
+            piece: Which of those that are kept: the next ones.
             lanes: Lanes of all entries; (entries,).
             copies: Whether each is alike to one on a row of copies; (entries,).
         """
@@ -191,17 +190,18 @@ class _Slices:
         alike, track = distinct(role, row, is_transfer, lane)
         tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
         for name, values in (*columns.items(), ("track", tracks[track])):
-            self._columns[name][piece] = values
+            self._columns[name].append(values)
 
     def hand_over(self) -> None:
         """Append what was taken to the trace, and the times and sizes, which the entries forget."""
         self._entries.take("node")
+        columns = {name: column.values() for name, column in self._columns.items()}
+        self._columns = {}
         if len(self._kept):
             for name in _ENTRY_COLUMNS:
                 values = taken(self._entries.take(name), self._kept)
-                self._columns[name] = values.astype(np.int64, copy=False)
-            self._builder.slices_from(self._columns)
-        self._columns = {}
+                columns[name] = values.astype(np.int64, copy=False)
+            self._builder.slices_from(columns)
 
     def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
         """What an entry becomes, texts as numbers; its scope; and whether it is a transfer."""

@@ -33,7 +33,7 @@ class Column:
         """Number of values."""
         return len(self._held)
 
-    def append(self, values: NDArray[np.int64]) -> None:
+    def append(self, values: Ints) -> None:
         """Add values at the end; (any,)."""
         if len(values):
             self._widen(_narrowest(int(values.min()), int(values.max())))
