@@ -40,6 +40,7 @@ from stepwhy.passes.self_time import self_times
 from stepwhy.passes.sums import LARGEST, sums_of, total_of
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
+from stepwhy.trace.memory import give_back
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         path: Where it came from, as the user named it.
         format_name: Name of its format.
     """
+    give_back()  # what reading left behind
     findings = run_all(facts)
     verdict = decide(facts)
     ops = _ops(facts)

@@ -64,7 +64,14 @@ def intervals_of(trace: Trace, rows: AnyRows) -> Intervals:
 
 def union_of(trace: Trace, pieces: Iterable[AnyRows]) -> Intervals:
     """The union of slices that come piece by piece, ascending."""
-    return Intervals.ascending((trace.slices.start_ns[r], trace.ends(r)) for r in pieces)
+    return Intervals.ascending(times_of(trace, pieces))
+
+
+def times_of(
+    trace: Trace, pieces: Iterable[AnyRows]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Starts and ends of slices that come piece by piece, ns."""
+    return ((trace.slices.start_ns[rows], trace.ends(rows)) for rows in pieces)
 
 
 def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.devices import intervals_of, union_of
+from stepwhy.passes.devices import intervals_of, times_of, union_of
 from stepwhy.passes.grouping import numbered
-from stepwhy.passes.intervals import Intervals
+from stepwhy.passes.intervals import Intervals, gaps_between
 from stepwhy.passes.nesting import innermost_time
 from stepwhy.passes.selection import (
     NO_ROWS,
@@ -68,17 +68,18 @@ def find_evidence(
         host_is_device: Whether the op executors are the device (a CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
+    is_python = _tells_code(trace, threads)
+    # What may have most intervals comes first, while nothing else is held.
+    python = _innermost(trace, threads.all, nesting, Kind.PYTHON)
+    python = python | _executors(trace, Kind.PYTHON)
+    if is_python:
+        python = python.joined_with(_short_silence(trace, threads))
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
     dispatch = dispatch | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
-    python = _innermost(trace, threads.all, nesting, Kind.PYTHON)
-    python = python | _executors(trace, Kind.PYTHON)
-    silence = _short_silence(trace, threads)
-    if _tells_code(trace, threads):
-        python = python | silence
-    else:
-        dispatch = dispatch | silence
+    if not is_python:
+        dispatch = dispatch.joined_with(_short_silence(trace, threads))
     collectives = chosen(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
         "communication": _executors(trace, Kind.WAIT) | union_of(trace, collectives),
@@ -194,7 +195,7 @@ def _tells_code(trace: Trace, threads: Threads) -> bool:
     return any(True for _ in _rows(trace, threads.all, Kind.OP, Kind.FRAMEWORK, Kind.PYTHON))
 
 
-def _short_silence(trace: Trace, threads: Threads) -> Intervals:
-    """Short gaps between framework calls, on all driving threads taken together."""
-    calls = _of(trace, threads, *_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
-    return calls.gaps_up_to(LONGEST_PYTHON_GAP_NS)
+def _short_silence(trace: Trace, threads: Threads) -> Iterator[Intervals]:
+    """Short gaps between framework calls, on all driving threads taken together, in pieces."""
+    kinds = (*_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
+    return gaps_between(times_of(trace, _rows(trace, threads.all, *kinds)), LONGEST_PYTHON_GAP_NS)

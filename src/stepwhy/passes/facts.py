@@ -54,7 +54,7 @@ class Facts:
     @cached_property
     def launches(self) -> Launches:
         """Which host call caused which device slice."""
-        return join_launches(self.trace)
+        return join_launches(self.trace, self.activities)
 
     @cached_property
     def threads(self) -> Threads:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.trace.growing import Growing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -117,6 +119,19 @@ class Intervals(msgspec.Struct, frozen=True):
             return self
         return _in_stretches((self, other), lambda sets: _where(sets, lambda a, b: a & ~b))
 
+    def joined_with(self, pieces: Iterable[Intervals]) -> Intervals:
+        """The union with sets each of which begins behind the one before it."""
+        union, place = Union(), 0
+        for piece in pieces:
+            if len(piece):
+                end = int(np.searchsorted(self.starts, piece.starts[-1], side="right"))
+                both = _union((Intervals(self.starts[place:end], self.ends[place:end]), piece))
+                union.add(both.starts, both.ends)
+                place = end
+        for part in _parts(len(self) - place):
+            union.add(self.starts[place:][part], self.ends[place:][part])
+        return union.done()
+
     def before(self, times: Times) -> Times:
         """How much of the set lies before each of the given times, ns."""
         complete = self._complete()
@@ -164,48 +179,78 @@ class Union:
     """Grows by intervals that come in the order of their starts, whether they overlap or not."""
 
     def __init__(self) -> None:
-        self._starts: list[Times] = []
-        self._ends: list[Times] = []  # of all intervals but the last, which may still grow
-        self._until: Times = _NONE  # the end of that one
+        self._starts, self._ends = Growing(np.int64), Growing(np.int64)
+        self._open = _Open()
 
     def add(self, starts: Times, ends: Times) -> None:
         """Take in intervals; those without length vanish."""
-        lasting = ends > starts
-        if not lasting.all():
-            starts, ends = starts[lasting], ends[lasting]
-        if len(starts):
-            self._add(starts, ends)
-
-    def _add(self, starts: Times, ends: Times) -> None:
-        reach = np.maximum.accumulate(ends)
-        first = np.ones(len(starts), dtype=bool)
-        if len(self._until):
-            first[0] = starts[0] > self._until[0]
-            np.maximum(reach, self._until, out=reach)
-        first[1:] = starts[1:] > reach[:-1]
-        begins = np.flatnonzero(first)
-        self._starts.append(starts[begins])
-        if first[0]:
-            self._ends.append(self._until)
-        self._ends.append(reach[begins[begins > 0] - 1])
-        self._until = reach[-1:].copy()
+        self._append(self._open.add(starts, ends))
 
     def done(self) -> Intervals:
         """The union; nothing can be added to it any more."""
-        self._ends.append(self._until)
-        return Intervals(_joined(self._starts), _joined(self._ends))
+        self._append(self._open.rest())
+        return Intervals(self._starts.values(), self._ends.values())
+
+    def _append(self, over: Intervals) -> None:
+        self._starts.append(over.starts)
+        self._ends.append(over.ends)
+
+
+class _Open:
+    """The last interval of a union of intervals that come in the order of their starts."""
+
+    def __init__(self) -> None:
+        self._start = self._end = _NONE
+
+    def add(self, starts: Times, ends: Times) -> Intervals:
+        """Those intervals of the union that are over, when some more have come."""
+        lasting = ends > starts
+        if not lasting.all():
+            starts, ends = starts[lasting], ends[lasting]
+        if not len(starts):
+            return Intervals.empty()
+        reach = np.maximum.accumulate(ends)
+        first = np.ones(len(starts), dtype=bool)
+        if len(self._end):
+            first[0] = starts[0] > self._end[0]
+            np.maximum(reach, self._end, out=reach)
+        first[1:] = starts[1:] > reach[:-1]
+        begins = np.flatnonzero(first)
+        before = self._end if first[0] else _NONE
+        begun = np.concatenate([self._start, starts[begins]])
+        over = np.concatenate([before, reach[begins[begins > 0] - 1]])
+        self._start, self._end = begun[-1:], reach[-1:]
+        return Intervals(begun[:-1], over)
+
+    def rest(self) -> Intervals:
+        """The last interval, if there is one."""
+        return Intervals(self._start, self._end)
 
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def _joined(times: list[Times]) -> Times:
-    """Times one behind another; they are no longer held in parts."""
-    filled = [some for some in times if len(some)]
-    times.clear()
-    if len(filled) == 1:
-        return filled[0]
-    return np.concatenate(filled) if filled else _NONE
+def gaps_between(pieces: Iterable[tuple[Times, Times]], longest_ns: int) -> Iterator[Intervals]:
+    """The gaps in a union of intervals that are not longer than this, piece by piece.
+
+    Args:
+        pieces: Starts and ends of intervals, in the order of their starts, ns; (any,) each.
+        longest_ns: How long a gap is at most.
+    """
+    union, end = _Open(), _NONE
+    for starts, ends in pieces:
+        over = union.add(starts, ends)
+        yield _gaps(end, over, longest_ns)
+        end = over.ends[-1:] if len(over) else end
+    yield _gaps(end, union.rest(), longest_ns)
+
+
+def _gaps(end: Times, following: Intervals, longest_ns: int) -> Intervals:
+    """As `gaps_between`, of a set and the end of the interval before it, if there is one."""
+    starts = np.concatenate([end, following.ends[:-1]])
+    ends = following.starts if len(end) else following.starts[1:]
+    short = ends - starts <= longest_ns
+    return Intervals(starts[short], ends[short])
 
 
 def _parts(count: int) -> Iterator[slice]:

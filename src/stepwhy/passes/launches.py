@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from stepwhy.passes.grouping import distinct, numbered
 from stepwhy.passes.selection import NO_ROWS, chosen, collected, joined, of_role, parts
 from stepwhy.trace import NULL, Kind, Role
+from stepwhy.trace.memory import empty
 from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from stepwhy.passes.devices import Activity
     from stepwhy.trace import Trace
 
     Ids = NDArray[np.signedinteger[Any]]
@@ -67,10 +69,14 @@ class Launches(msgspec.Struct, frozen=True):
         return found
 
 
-def join_launches(trace: Trace) -> Launches:
-    """Join device slices with the calls that caused them."""
-    slices = trace.slices
-    device_rows = collected(chosen(trace, _DEVICE_KINDS, of_role(trace, Role.STREAM)))
+def join_launches(trace: Trace, activities: Sequence[Activity] = ()) -> Launches:
+    """Join device slices with the calls that caused them.
+
+    Args:
+        trace: The trace.
+        activities: What is known of its devices: the rows of a single one need not be held twice.
+    """
+    slices, device_rows = trace.slices, _device_rows(trace, activities)
     calls = collected(_calls(trace))
     shared = _shared(slices.correlation, calls)
     again, ambiguous = _doubts(trace, calls[shared])
@@ -85,6 +91,15 @@ _DEVICE_KINDS = (Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET)
 _CALLS = (Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME)
 
 
+def _device_rows(trace: Trace, activities: Sequence[Activity]) -> Rows:
+    streams, device = of_role(trace, Role.STREAM), trace.tracks.device
+    works = of_role(trace, Role.STREAM, Role.EXECUTOR)
+    for activity in activities:
+        if activity.index >= 0 and (streams == works & (device == activity.index)).all():
+            return activity.rows
+    return collected(chosen(trace, _DEVICE_KINDS, streams))
+
+
 def _calls(trace: Trace) -> Iterator[NDArray[np.int64]]:
     """Calls of the device API that have a correlation id, piece by piece."""
     for rows in chosen(trace, _CALLS, of_role(trace, Role.HOST_THREAD)):
@@ -96,7 +111,7 @@ def _shared(ids: Ids, calls: Rows) -> NDArray[np.int64]:
     if _ascend(ids, calls):
         return NO_ROWS
     codes = _codes(ids, calls)
-    one_of = np.empty(int(codes.max()) + 1, dtype=np.int32)
+    one_of = empty(int(codes.max()) + 1, np.int32)
     for part in parts(len(codes)):
         one_of[codes[part]] = np.arange(part.start, part.stop)
     is_shared = np.zeros(len(one_of), dtype=bool)
@@ -119,7 +134,7 @@ def _codes(ids: Ids, calls: Rows) -> NDArray[np.int32]:
     low = _low_of_table(ids, calls)
     if low is None:
         return numbered(taken(ids, calls))[1].astype(np.int32)
-    codes = np.empty(len(calls), dtype=np.int32)
+    codes = empty(len(calls), np.int32)
     for part in parts(len(calls)):
         codes[part] = ids[calls[part]] - low
     return codes
@@ -165,8 +180,9 @@ def _doubts(trace: Trace, calls: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bo
 
 def _lookup(ids: Ids, calls: Rows, device_rows: Rows) -> Rows:
     """The call with the correlation id of each device slice, NO_CALL where there is none."""
-    result = np.full(len(device_rows), NO_CALL, dtype=np.int32)
+    result = empty(len(device_rows), np.int32)
     if not len(calls):
+        result[:] = NO_CALL
         return result
     low = _low_of_table(ids, calls)
     find = _searched(ids, calls) if low is None else _from_table(ids, calls, low)
@@ -179,7 +195,8 @@ def _lookup(ids: Ids, calls: Rows, device_rows: Rows) -> Rows:
 def _from_table(ids: Ids, calls: Rows, low: int) -> Callable[[Ids], Rows]:
     """Finds calls by their ids where a table of all ids is small."""
     most = max(int(ids[calls[part]].max()) for part in parts(len(calls))) - low
-    table = np.full(most + 2, NO_CALL, dtype=np.int32)
+    table = empty(most + 2, np.int32)
+    table[:] = NO_CALL
     for part in reversed([*parts(len(calls))]):
         # Of the calls under one id the first one counts.
         backwards = calls[part][::-1]

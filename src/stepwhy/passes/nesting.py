@@ -18,6 +18,7 @@ from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.selection import joined, mask, parts
 from stepwhy.passes.self_time import self_times
 from stepwhy.trace import Kind, Role
+from stepwhy.trace.memory import empty
 from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _innermost_by(
     count, room = 1, 0
     while count > room:
         room = count if room else max(int(np.count_nonzero(chosen)) // _CHOSEN_AT_ONCE, 1)
-        found = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+        found = empty(room, np.int64), empty(room, np.int64)
         # Of each track whether it is looked at, its innermost slice, and what was found last.
         states = np.tile(np.array([0, NO_PARENT, 0, NO_PARENT, 0]), (tracks, 1))
         arrays = (*columns, *cuts, states, *found)

@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.trace import among
+from stepwhy.trace.growing import Growing
+from stepwhy.trace.memory import empty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -53,7 +55,7 @@ def chosen(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) 
 def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> NDArray[np.bool_]:
     """As `chosen`, whether each slice is one of those; (slices,)."""
     slices = trace.slices
-    found = np.empty(len(slices), dtype=bool)
+    found = empty(len(slices), np.bool_)
     for part in parts(len(slices)):
         found[part] = among(slices.kind[part], kinds)
         if tracks is not None:
@@ -94,7 +96,10 @@ def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None)
 
 def collected(pieces: Iterable[Rows]) -> NDArray[np.int32]:
     """Rows of slices, which may be millions, one piece behind another; (rows,)."""
-    return joined((rows.astype(np.int32) for rows in pieces), np.empty(0, dtype=np.int32))
+    found = Growing(np.int32)
+    for rows in pieces:
+        found.append(rows)
+    return found.values()
 
 
 def between(rows: NDArray[Any], part: slice) -> NDArray[Any]:
