@@ -19,7 +19,7 @@ from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
 from stepwhy.importers import store as importer
 from stepwhy.importers.source import Source
-from stepwhy.trace import Kind, Meta, Role, TraceBuilder, store
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder, store, strings
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES
 from stepwhy.trace.store import is_store, load, save
 
@@ -372,3 +372,33 @@ def test_a_stored_trace_is_as_readable_as_any_file(tmp_path):
     plain = Path(tmp_path / "plain")
     plain.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+
+
+def test_columns_grow_wider_where_later_values_need_it(tmp_path, monkeypatch):
+    """Strings, ids and rows are as narrow as the widest needs, whatever part it stands in."""
+    monkeypatch.setattr(store, "_ROWS_AT_ONCE", 2)
+    builder = TraceBuilder()
+    thread = builder.track(Role.HOST_THREAD, "main", process=1, thread=1)
+    ids = [-1, -1, 5, -1, 70_000, 300, 1 << 40, 2]
+    for start, one in enumerate(ids):
+        builder.slice(thread, Kind.OP, "f", start, 1, correlation=one, sequence=min(one, 300))
+    trace = builder.finish(Meta("test"))
+    store.save(trace, tmp_path / "t.stepwhy")
+    loaded = store.load((tmp_path / "t.stepwhy").read_bytes(), "t.stepwhy")
+    for name in ("correlation", "sequence", "name", "scope"):
+        held, wanted = getattr(loaded.slices, name), getattr(trace.slices, name)
+        assert held.tolist() == wanted.tolist()
+        assert held.dtype == wanted.dtype
+
+
+def test_many_strings_are_packed(tmp_path, monkeypatch):
+    monkeypatch.setattr(strings, "FEW", 3)
+    builder = TraceBuilder()
+    builder.track(Role.HOST_THREAD, "main", process=1, thread=1)
+    for number in range(9):
+        builder.slice(0, Kind.OP, f"request {number} é", number, 1)
+    trace = builder.finish(Meta("test"))
+    store.save(trace, tmp_path / "t.stepwhy")
+    loaded = store.load((tmp_path / "t.stepwhy").read_bytes(), "t.stepwhy")
+    assert isinstance(loaded.strings, strings.Strings)
+    assert loaded.strings == trace.strings

@@ -22,9 +22,11 @@ import numpy as np
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
 from stepwhy.trace.header import header_of, health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
+from stepwhy.trace.memory import empty, give_back
 from stepwhy.trace.model import Columns, Trace, empty_columns
 from stepwhy.trace.narrow import CODES, narrowed
 from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
+from stepwhy.trace.strings import strings_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +104,8 @@ def load(data: Data, origin: str) -> Trace:
         _check_version(header, origin)
         held = header.get("tables", _FIRST_TABLES)
         tables = {t: _columns(t, stored) if t in held else empty_columns(t) for t in TABLES}
-        strings = strings_of(_texts(_opened(stored.read(_STRINGS))))
+        strings = strings_from(_texts(_opened(stored.read(_STRINGS))))
+        give_back()
         trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
         check(trace)
         check_bounds(trace)
@@ -199,12 +202,14 @@ def _opened(data: memoryview | bytes) -> Any:
     return file
 
 
-def _texts(file: Any) -> list[str]:
-    """The strings of a trace."""
-    texts: list[str] = []
+def _texts(file: Any) -> Iterator[str]:
+    """The strings of a trace.
+
+    Raises:
+        ValueError: Something else is among them.
+    """
     for part in _parts(file, "text"):
-        texts += part.to_pylist()
-    return texts
+        yield from strings_of(part.to_pylist())
 
 
 def _parts(file: Any, name: str) -> Iterator[Any]:
@@ -233,9 +238,7 @@ def _columns(table: Table, archive: _Archive) -> Columns:
     columns = {}
     for column in columns_of(table):
         archive.let_go()
-        values = _column(column, stored)
-        is_code = table == "slices" and column.name in CODES
-        columns[column.name] = narrowed(values) if is_code else values
+        columns[column.name] = _column(column, stored)
     pa.default_memory_pool().release_unused()
     return Columns(**columns)
 
@@ -250,17 +253,32 @@ def _column(column: Column, stored: Any) -> NDArray[Any]:
     held: NDArray[Any] = np.broadcast_to(null, rows)
     if column.null and column.name not in stored.schema_arrow.names:
         return held
+    is_code = column.table == "slices" and column.name in CODES
     for part in _parts(stored, column.name):
         values = _values(column, part)
-        if held.strides == (0,) and (values != null).any():
-            held = np.empty(rows, dtype=column.dtype)
-            held[:read] = null
-        if held.strides != (0,):
+        values = narrowed(values) if is_code else values
+        if held.strides != (0,) or (values != null).any():
+            held = _writable(held, read, values.dtype)
             held[read : read + len(values)] = values
         read += len(values)
     if read != rows:
         raise ValueError(f"{column.table}.{column.name} has {read} rows, not {rows}")
     return held
+
+
+def _writable(held: NDArray[Any], read: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A column that takes values of a type, with those that it has.
+
+    Args:
+        held: The column; what repeats one value is not written to.
+        read: How many values it has.
+        dtype: Type of more.
+    """
+    if held.strides != (0,) and held.dtype >= dtype:
+        return held
+    found = empty(len(held), max(held.dtype, dtype) if held.strides != (0,) else dtype)
+    found[:read] = held[:read]
+    return found
 
 
 def _values(column: Column, part: Any) -> NDArray[Any]:
