@@ -48,7 +48,7 @@ def self_times(nesting: Nesting) -> Iterator[tuple[slice, Times]]:
         late = nesting.parent[part][earlier], own[earlier]
         if kernel is None:
             hung = np.flatnonzero(parent >= 0)
-            np.subtract.at(own, parent[hung], own[hung])
+            own -= sums_of(own[hung], parent[hung], len(own))
         else:
             kernel(parent.ctypes.data, len(own), own.ctypes.data)
         due = above >= part.start
