@@ -1,0 +1,136 @@
+"""Large files of protobuf messages and databases, always the same; see `large_files.py`."""
+
+import sqlite3
+import sys
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+from generated_xplane import block, varint
+
+from stepwhy.importers.tensorflow.messages import message_class
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tests.importers.cuda_samples import Nsys, Nvprof
+
+NODES = 4000
+OPERATIONS = ("MatMul", "Conv2D", "Relu", "Add", "BiasAdd", "Identity", "ReluGrad", "Sum")
+CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{name}:0" for name in ("CPU", "GPU"))
+START_US = 1_700_000_000_000_000
+LAUNCHES = 500
+SPAN_NS = 20_000 * LAUNCHES
+
+
+def node_name(number):
+    """Of a node of a graph, with its name scope."""
+    scope = f"tower_0/block{number * 8 // NODES}/unit_{number % 24}"
+    return f"{scope}/{OPERATIONS[number % 8]}_{number}".encode()
+
+
+def run_metadata(size, path):
+    """Runs of a graph on a CPU and a GPU."""
+    rows = {CPU: bytearray(block(1, CPU.encode())), GPU: bytearray(block(1, GPU.encode()))}
+    for number in count():
+        row = rows[GPU if number % 10 else CPU]
+        body = block(2, node_run(number % NODES, START_US + 40 * number))
+        row += body
+        size -= len(body)
+        if size <= 0:
+            break
+    path.write_bytes(block(1, b"".join(block(1, bytes(row)) for row in rows.values())))
+
+
+def node_run(number, start_us):
+    """One node's entry of step statistics."""
+    entry = message_class("NodeExecStats")(node_name=node_name(number), all_start_micros=start_us)
+    entry.op_end_rel_micros = entry.all_end_rel_micros = 10 + number % 50
+    before, op = node_name(max(number - 1, 0)), OPERATIONS[number % 8].encode()
+    entry.timeline_label = b"%s = %s(%s)" % (entry.node_name, op, before)
+    entry.memory.add(allocator_name=b"GPU_0_bfc", total_bytes=4096, peak_bytes=4096)
+    return entry.SerializeToString()
+
+
+def tfprof(size, path):
+    """A graph's nodes with their runs."""
+    runs = max(1, size // (NODES * 200))
+    with path.open("wb") as file:
+        for number in range(NODES):
+            entry = varint(8) + varint(number + 1) + block(2, node_profile(number, runs))
+            file.write(block(1, entry))
+
+
+def node_profile(number, runs):
+    """One node's runs."""
+    op, device = OPERATIONS[number % 8].encode(), (GPU if number % 4 else CPU).encode()
+    node = message_class("ProfileNode")(name=node_name(number), op=op, canonical_device=device)
+    node.id = number + 1
+    if number:
+        node.inputs.add(key=0, value=number)
+    for run in range(runs):
+        start_us, took_us = START_US + 60_000 * run + 15 * number, 2 + number % 12
+        execution = node.execs.add(key=run).value
+        add_time(execution.cpu_execs, device, start_us, took_us)
+        if number % 4:
+            add_time(
+                execution.accelerator_execs, b"/device:gpu:0/stream:all", start_us + 5, took_us
+            )
+        execution.memory_execs.add(memory_micros=start_us, peak_bytes=4096, residual_bytes=4096)
+    return node.SerializeToString()
+
+
+def add_time(executions, where, start_us, took_us):
+    """Add a run on a device or stream."""
+    executions.add(key=where).value.times.add(int64_values=[start_us, took_us])
+
+
+def nsys(size, path):
+    """Steps of launches and kernels, in an export of Nsight Systems."""
+    export = Nsys(TARGET_INFO_GPU=[{"id": 0, "name": "NVIDIA H100"}])
+    export.range("step", 0, SPAN_NS - 1000)
+    for number in range(LAUNCHES):
+        at = 20_000 * number + 500
+        export.call("cudaLaunchKernel_v7000", at, at + 4000, number + 1)
+        export.kernel(f"kernel_{number % 40}", at + 5000, at + 19_000, number + 1)
+    export.write(path)
+    repeat(path, size, {"correlationId": LAUNCHES})
+
+
+def nvprof(size, path):
+    """The same in a database of nvprof."""
+    database = Nvprof().range("step", 0, SPAN_NS - 1000)
+    for number in range(LAUNCHES):
+        at = 20_000 * number + 500
+        database.call(211, at, at + 4000, number + 1)
+        database.kernel(f"kernel_{number % 40}", at + 5000, at + 19_000, number + 1)
+    database.write(path)
+    repeat(path, size, {"correlationId": LAUNCHES})
+
+
+def repeat(path, size, ids):
+    """Repeat the activities of a database in time until it has a size, bytes.
+
+    Args:
+        path: The database.
+        size: How large it shall become.
+        ids: By column: how many ids there are in it, none of which may come again.
+    """
+    shifts = {"start": SPAN_NS, "end": SPAN_NS, "timestamp": SPAN_NS, **ids}
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
+        timed = [t for t in tables if t.startswith("CUPTI_ACTIVITY_KIND") or t == "NVTX_EVENTS"]
+        for table in timed:
+            once = f"SELECT * FROM {table}"  # noqa: S608 - our own
+            connection.execute(f"CREATE TEMP TABLE once_{table} AS {once}")
+        for number in count(1):
+            for table in timed:
+                columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+                moved = [f"{c} + {number * shifts[c]}" if c in shifts else c for c in columns]
+                again = f"SELECT {', '.join(moved)} FROM once_{table}"  # noqa: S608 - our own
+                connection.execute(f"INSERT INTO {table} {again}")
+            if number % 50 == 0 and path.stat().st_size >= size:
+                break
+
+
+MAKERS = {"run_metadata": run_metadata, "tfprof": tfprof, "nsys": nsys, "nvprof": nvprof}
