@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.passes import intervals as module
-from stepwhy.passes.intervals import Intervals, first_of
+from stepwhy.passes.intervals import Intervals, Union, first_of, gaps_between
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
 SPAN = 40
@@ -63,6 +63,45 @@ def test_every_moment_belongs_to_the_first_set_that_holds_it(several, piece):
         assert of(part).tolist() == (cells(pairs) & ~taken).tolist()
         taken |= cells(pairs)
     assert of(Intervals.union(parts)).tolist() == taken.tolist()
+
+
+@FEW
+@given(spans, spans, st.sampled_from([1, 2, 3]))
+def test_set_operations_in_short_stretches(a, b, piece):
+    one, other = intervals(a), intervals(b)
+    whole = [one | other, one & other, one - other]
+    with patch.object(module, "_PIECE", piece):
+        assert same(intervals(a), one)
+        parts = [one | other, one & other, one - other]
+        assert all(same(part, all_of_it) for part, all_of_it in zip(parts, whole, strict=True))
+        assert one.total_ns == cells(a).sum()
+
+
+def same(one, other):
+    return (one.starts.tolist(), one.ends.tolist()) == (other.starts.tolist(), other.ends.tolist())
+
+
+@FEW
+@given(st.lists(spans, max_size=5))
+def test_a_union_grows_in_the_order_of_starts(pieces):
+    ordered = sorted(pair for pairs in pieces for pair in pairs)
+    union = Union()
+    for piece in pieces:
+        some = np.asarray(ordered[: len(piece)], dtype=np.int64).reshape(-1, 2)
+        union.add(some[:, 0], some[:, 1])
+        ordered = ordered[len(piece) :]
+    assert same(union.done(), intervals([pair for pairs in pieces for pair in pairs]))
+
+
+@FEW
+@given(spans, spans, st.integers(0, 6), st.sampled_from([1, 2, 8]))
+def test_short_gaps_joined_with_a_set(a, b, longest, piece):
+    array = np.asarray(sorted(b), dtype=np.int64).reshape(-1, 2)
+    pieces = [array[first : first + piece] for first in range(0, len(array), piece)]
+    expected = intervals(b).gaps_up_to(longest)
+    gaps = list(gaps_between(((some[:, 0], some[:, 1]) for some in pieces), longest))
+    assert same(Intervals.union(gaps), expected)
+    assert same(intervals(a).joined_with(gaps), intervals(a) | expected)
 
 
 @FEW

@@ -1,7 +1,10 @@
 """Host calls joined with the device work that they caused."""
 
+import pytest
 from tests.passes.timeline import Timeline
 
+from stepwhy.passes import selection
+from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import NO_CALL, join_launches
 from stepwhy.trace import Copy, Kind
 
@@ -67,3 +70,38 @@ def test_a_driver_call_inside_a_runtime_call_uses_no_id_again():
     line.launch((0, 4), (5, 6), 1)
     line.add(line.thread(), Kind.LAUNCH, 1, 3, correlation=1)
     assert not join_launches(line.trace()).reused
+
+
+@pytest.mark.parametrize("apart", [1, 10**9])
+def test_calls_are_found_piece_by_piece_and_far_apart(monkeypatch, apart):
+    line = Timeline()
+    for at in range(6):
+        kind = Kind.MEMCPY if at % 2 else Kind.KERNEL
+        copy = {"copy": int(Copy.H2D)} if at % 2 else {}
+        line.launch(
+            (3 * at, 3 * at + 2), (3 * at + 1, 3 * at + 2), (6 - at) * apart, kind=kind, **copy
+        )
+    line.add(line.thread(), Kind.LAUNCH, 30, 31, correlation=2 * apart)
+    line.add(line.thread("other", process=2), Kind.LAUNCH, 40, 41, correlation=3 * apart)
+    trace = line.trace()
+    whole = join_launches(trace)
+    assert whole.call_row.tolist() == [0, 2, 4, NO_CALL, NO_CALL, 10]
+    assert whole.blocking_calls.tolist() == [2, 10]
+    assert whole.calls_of(whole.device_rows[::-1]).tolist() == whole.call_row[::-1].tolist()
+    monkeypatch.setattr(selection, "_PIECE", 2)
+    pieces = join_launches(trace)
+    assert pieces.call_row.tolist() == whole.call_row.tolist()
+    assert pieces.blocking_calls.tolist() == whole.blocking_calls.tolist()
+    joined = [pair for piece in pieces.joined() for pair in zip(*map(list, piece), strict=True)]
+    assert joined == [(1, 0), (3, 2), (5, 4), (11, 10)]
+
+
+def test_work_of_a_single_device_is_held_once():
+    line = Timeline()
+    line.launch((0, 1), (5, 9), 11)
+    facts = Facts(line.trace())
+    assert facts.launches.device_rows is facts.activities[0].rows
+    line.add(line.stream("GPU:1"), Kind.KERNEL, 20, 21)
+    facts = Facts(line.trace())
+    assert facts.launches.device_rows.tolist() == [1, 2]
+    assert [activity.rows.tolist() for activity in facts.activities] == [[1], [2]]

@@ -7,7 +7,7 @@ from tests.passes.timeline import Timeline
 
 from stepwhy.engine.assemble import assemble
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.sums import total_of
+from stepwhy.passes.sums import sums_of, total_of
 from stepwhy.trace import Kind
 
 
@@ -23,6 +23,22 @@ from stepwhy.trace import Kind
 )
 def test_sums_are_exact_as_long_as_they_fit(values, expected):
     assert total_of(np.asarray(values, dtype=np.int64)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], [0, 0]),
+        ([5, 7, 1], [6, 7]),
+        ([2**53 - 1, 3, 2**53], [2**54 - 1, 3]),
+        ([2**62, 3, 2**62 - 1], [2**63 - 1, 3]),
+        ([2**62, 3, 2**62], [2**63 - 1, 3]),
+    ],
+)
+def test_sums_of_groups_are_exact_as_long_as_they_fit(values, expected):
+    group = np.asarray([0, 1, 0][: len(values)], dtype=np.int64)
+    sums = sums_of(np.asarray(values, dtype=np.int64), group, 2)
+    assert (sums.tolist(), sums.dtype) == (expected, np.int64)
 
 
 def test_kernels_and_copies_that_no_device_runs_do_not_come_out_below_zero():
