@@ -40,7 +40,7 @@ def meta_of(name: str, uses: Uses, rows: Mapping[Place, Row], kinds: set[Kind]) 
         rows: The rows of these.
         kinds: What names on host threads stand for.
     """
-    hosts = (use for use in uses.known.values() if not rows[use.place].device)
+    hosts = (use for use in uses.known if not rows[use.place].device)
     devices = {row.device for row in rows.values() if row.device}
     signals = {signal for signal, shown in _SIGNALS.items() if shown & kinds}
     if devices:

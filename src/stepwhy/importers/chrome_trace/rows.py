@@ -83,7 +83,7 @@ def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
         uses: The names that ranges have on them.
     """
     held: dict[Place, list[Use]] = defaultdict(list)
-    for use in uses.known.values():
+    for use in uses.known:
         held[use.place].append(use)
     hosts = {place for place, own in held.items() if _is_host(place, own)}
     host_processes = {pid for pid, _ in hosts}

@@ -41,7 +41,7 @@ _CHUNK = 1 << 14
 
 
 class _Kinds(NamedTuple):
-    """What a name on a row is, by its number; (uses,) each."""
+    """What ranges are; (ranges,) each."""
 
     on_device: NDArray[np.bool_]
     repeats: NDArray[np.bool_]
@@ -67,15 +67,15 @@ def add_slices(
         tracks.of(row)
     if not len(times):
         return set()
-    on_device, repeats = _kinds(uses, rows)
-    of = uses.of
+    steps = _steps(times, uses, rows)
     looks = _looks(builder, tracks, uses, rows)
-    columns = {name: looks.column(name, of) for name in _COLUMNS}
+    uses.forget_names()
+    columns = {name: looks.column(name, uses.of) for name in _COLUMNS}
     columns["kind"] = columns["kind"].copy()
     del looks
-    on_device, repeats = taken(on_device, of), taken(repeats, of)
+    on_device, repeats = _kinds(uses, rows)
     on_hosts = np.unique(columns["kind"][~on_device])
-    columns["kind"][_steps(times, uses, rows)] = Kind.STEP
+    columns["kind"][steps] = Kind.STEP
     named = on_device & (repeats | _around_others(times, uses, on_device))
     columns["kind"][named] = Kind.DEVICE_ANNOTATION
     builder.slices_from({**columns, "start_ns": times.start_ns, "dur_ns": times.dur_ns})
@@ -83,24 +83,24 @@ def add_slices(
 
 
 def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
-    """Which names lie on rows of devices, and which on rows that repeat others."""
-    kinds = _Kinds(np.zeros(uses.count, dtype=bool), np.zeros(uses.count, dtype=bool))
-    for number, use in uses.known.items():
-        row = rows[use.place]
-        kinds.on_device[number], kinds.repeats[number] = bool(row.device), row.repeats
-    return _Kinds(*(taken(column, uses.like) for column in kinds))
+    """Which ranges lie on rows of devices, and which on rows that repeat others."""
+    of_known = [rows[use.place] for use in uses.known]
+    on_device = np.asarray([bool(row.device) for row in of_known], dtype=bool)
+    repeats = np.asarray([row.repeats for row in of_known], dtype=bool)
+    return _Kinds(*(taken(taken(c, uses.like), uses.of) for c in (on_device, repeats)))
 
 
 class _Looks:
     """What ranges of one name on one row have in common, by its number.
 
     Args:
-        count: Numbers are below this.
+        uses: The names on rows; those that stand for others have to be added first.
     """
 
-    def __init__(self, count: int) -> None:
-        self.name = np.zeros(count, dtype=np.int32)
-        self.other = np.zeros(count, dtype=np.int32)
+    def __init__(self, uses: Uses) -> None:
+        self.name = uses.label
+        """Its string, in the place of its number, which nobody needs afterwards."""
+        self.other = uses.like
         """Number of all but the name, which most have in common with others."""
         self._others = {column: Growing(dtype) for column, dtype in _OTHERS.items()}
 
@@ -123,12 +123,13 @@ class _Looks:
 
 
 def _looks(builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]) -> _Looks:
-    looks, is_plain = _Looks(uses.count), np.zeros(uses.count, dtype=bool)
-    for number, use in uses.known.items():
+    looks, is_plain = _Looks(uses), np.zeros(len(uses.known), dtype=bool)
+    for number, use in enumerate(uses.known):
         said = _meaning(use.name, use, rows)
-        looks.other[number] = looks.add(tracks.of(rows[use.place]), NULL, said)
+        looks.add(tracks.of(rows[use.place]), NULL, said)
         is_plain[number] = _is_plain(use.name, said)
-    looks.other = taken(looks.other, uses.like)
+    if not is_plain.all():
+        looks.other = uses.like.astype(np.int32)
     for some, names in uses.chunks():
         likes = uses.like[some]
         if is_plain[likes].all():
@@ -230,15 +231,12 @@ def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
 
 def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
     """Which ranges are steps, by their names."""
-    may_be = np.zeros(uses.count, dtype=bool)
-    for number, use in uses.known.items():
-        on_host = not rows[use.place].device
-        may_be[number] = on_host and is_step_name(loop_name(use.name))
-    may_be = taken(may_be, uses.like)
+    said = [not rows[u.place].device and is_step_name(loop_name(u.name)) for u in uses.known]
+    may_be = taken(np.asarray(said, dtype=bool), uses.like)
     chosen = np.flatnonzero(taken(may_be, uses.of))
     numbers = uses.of[chosen]
     names = [loop_name(uses.name(n)) for n in numbers.tolist()]
-    threads = uses.place[numbers].astype(np.int64)
+    threads = uses.places(chosen).astype(np.int64)
     start_ns = times.start_ns[chosen]
     end_ns = start_ns + times.dur_ns[chosen]
     found: NDArray[np.int64] = chosen[find_steps(names, threads, start_ns, end_ns)]
@@ -252,7 +250,7 @@ def _around_others(times: Times, uses: Uses, on_device: NDArray[np.bool_]) -> ND
     """
     around = np.zeros(len(times), dtype=bool)
     rows = np.flatnonzero(on_device & (times.dur_ns > 0))
-    place = uses.place[uses.of[rows]]
+    place = uses.places(rows)
     order = np.lexsort((-times.dur_ns[rows], times.start_ns[rows], place))
     rows, place = rows[order], place[order]
     end_ns = times.start_ns[rows] + times.dur_ns[rows]

@@ -7,13 +7,14 @@ at for all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from stepwhy.importers.chrome_json import Codes, first_seen
 from stepwhy.importers.ranges import ANY_NUMBER, LONG_NUMBER
+from stepwhy.trace.narrow import narrowed
 from stepwhy.trace.order import taken
 from stepwhy.trace.strings import texts_at
 
@@ -30,6 +31,7 @@ LONGEST = 200
 
 # Names that are Python's objects at a time.
 _CHUNK = 1 << 14
+_NOTHING = np.empty(0, dtype=np.int32)
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -39,39 +41,44 @@ class Use(msgspec.Struct, frozen=True):
         name: The name.
         category: Its category.
         place: Process and thread.
+        number: Number of the place.
     """
 
     name: str
     category: str
     place: Place
+    number: int
 
 
-class Uses(msgspec.Struct, frozen=True):
+class Uses(msgspec.Struct):
     """The names on rows that ranges have.
 
     Args:
-        known: One of those that differ in nothing but long numbers, by its number, in the order in
-            which ranges show them.
+        known: One of those that differ in nothing but long numbers, in the order in which ranges
+            show them.
         like: Which of these stands for each; 0 of those that no range has; (uses,).
         shown: Those that ranges have, in the order in which they show them.
         of: Number of every range's; (ranges,).
-        place: Number of the place of each; (uses,).
         label: Number of the name of each; (uses,).
         names: All names.
     """
 
-    known: dict[int, Use]
-    like: NDArray[np.int32]
+    known: list[Use]
+    like: NDArray[np.signedinteger[Any]]
     shown: NDArray[np.int32]
     of: NDArray[np.int32]
-    place: NDArray[np.int32]
     label: NDArray[np.int32]
     names: Sequence[str]
 
-    @property
-    def count(self) -> int:
-        """Numbers are below this."""
-        return len(self.like)
+    def places(self, ranges: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Numbers of the places of some ranges; (ranges,)."""
+        of_known = np.asarray([use.number for use in self.known], dtype=np.int32)
+        places: NDArray[np.int32] = of_known[self.like[self.of[ranges]]]
+        return places
+
+    def forget_names(self) -> None:
+        """Let names go that nobody needs any more."""
+        self.shown, self.label, self.names = _NOTHING, _NOTHING, ()
 
     def name(self, number: int) -> str:
         """The name of one."""
@@ -91,26 +98,28 @@ def uses_of(table: Table, spans: Spans) -> Uses:
         table: The records.
         spans: The ranges.
     """
-    numbers = taken(table.use, spans.first)
-    shown, _ = first_seen(numbers, len(table.name_of_use))
-    like = np.zeros(len(table.name_of_use), dtype=np.int32)
-    place, label = table.place_of_use, table.name_of_use
-    uses = Uses({}, like, shown, numbers, place, label, table.names)
+    label = table.name_of_use
+    of = taken(table.use, spans.first)
+    shown, _ = first_seen(of, len(label))
+    like = np.zeros(len(label), dtype=np.int32)
+    uses = Uses([], like, shown, of, label, table.names)
     shapes, firsts = Codes(), dict[tuple[int, int], int]()
     for some, names in uses.chunks():
         codes = shapes.of(_shapes(names), len(names)).tolist()
         keys = zip(codes, table.context_of_use[some].tolist(), strict=True)
         for number, key in zip(some.tolist(), keys, strict=True):
             if key not in firsts:
-                firsts[key] = number
-                uses.known[number] = _use(table, number)
+                firsts[key] = len(firsts)
+                uses.known.append(_use(table, number))
             like[number] = firsts[key]
+    uses.like = narrowed(like)
     return uses
 
 
 def _use(table: Table, number: int) -> Use:
     name, category = table.title_of(number)
-    return Use(name, category, table.place_of(number))
+    place = int(table.contexts[table.context_of_use[number], 0])
+    return Use(name, category, table.places[place], place)
 
 
 def _shapes(names: list[str]) -> list[str]:
