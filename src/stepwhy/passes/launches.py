@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.passes.grouping import distinct, numbered
-from stepwhy.passes.selection import NO_ROWS, chosen, collected, joined, of_role, parts
+from stepwhy.passes.selection import NO_ROWS, chosen, collected, flags, joined, of_role, parts
 from stepwhy.trace import NULL, Kind, Role
 from stepwhy.trace.memory import empty
 from stepwhy.trace.order import taken
@@ -114,7 +114,7 @@ def _shared(ids: Ids, calls: Rows) -> NDArray[np.int64]:
     one_of = empty(int(codes.max()) + 1, np.int32)
     for part in parts(len(codes)):
         one_of[codes[part]] = np.arange(part.start, part.stop)
-    is_shared = np.zeros(len(one_of), dtype=bool)
+    is_shared = flags(len(one_of))
     for part in parts(len(codes)):
         others = one_of[codes[part]] != np.arange(part.start, part.stop)
         is_shared[codes[part][others]] = True
@@ -234,7 +234,7 @@ def _blocking(trace: Trace, launches: Launches) -> NDArray[np.int64]:
     if not len(waited):
         return waited
     # A graph launch returns while its later nodes run, whatever its first copy did.
-    returned_early = np.zeros(len(trace.slices), dtype=bool)
+    returned_early = flags(len(trace.slices))
     for rows, called in launches.joined():
         returned_early[called[trace.ends(rows) > trace.ends(called)]] = True
     return waited[~returned_early[waited]]

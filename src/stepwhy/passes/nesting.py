@@ -15,7 +15,7 @@ from stepwhy import native
 from stepwhy.passes.call_tree import NO_PARENT, hang
 from stepwhy.passes.grouping import by_code
 from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.selection import joined, mask, parts
+from stepwhy.passes.selection import flags, joined, mask, parts
 from stepwhy.passes.self_time import self_times
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.memory import empty
@@ -301,7 +301,8 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
         nesting: The call tree.
         wanted: Whether each slice is wanted; (slices,).
     """
-    own = np.full(len(wanted), NO_PARENT, dtype=np.int32)
+    own: NDArray[np.int32] = empty(len(wanted), np.int32)
+    own[:] = NO_PARENT
     for part in parts(len(wanted)):
         rows = np.flatnonzero(wanted[part]) + part.start
         own[rows] = rows
@@ -310,16 +311,16 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
     """Those of some slices that lie in no other of them; (outermost,)."""
-    chosen = np.zeros(len(nesting.parent), dtype=np.int8)
+    chosen = flags(len(nesting.parent))
     for part in parts(len(rows)):
         chosen[rows[part]] = True
     if len(rows) * _SPARSE <= len(chosen):
         around = nesting.parent[rows]
         hung = np.flatnonzero(around != NO_PARENT)
-        around[hung] = climb(nesting, around[hung], chosen.view(np.bool_))
+        around[hung] = climb(nesting, around[hung], chosen)
         few: AnyRows = rows[around == NO_PARENT]
         return few
-    inside = inherit(nesting, chosen).view(np.bool_)
+    inside = inherit(nesting, chosen.view(np.int8)).view(np.bool_)
     pieces = ((some, nesting.parent[some]) for some in (rows[part] for part in parts(len(rows))))
     found = (some[(above == NO_PARENT) | ~inside[above]] for some, above in pieces)
     return joined(found, rows[:0])

@@ -63,6 +63,13 @@ def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) ->
     return found
 
 
+def flags(count: int) -> NDArray[np.bool_]:
+    """A False for each of many slices, which the system has back as soon as they are let go."""
+    found: NDArray[np.bool_] = empty(count, np.bool_)
+    found[:] = False
+    return found
+
+
 def of_role(trace: Trace, *roles: Role) -> Tracks:
     """Whether each track has one of some roles; (tracks,)."""
     return among(trace.tracks.role, roles)
@@ -159,6 +166,7 @@ __all__ = [
     "between",
     "chosen",
     "collected",
+    "flags",
     "joined",
     "mask",
     "of_role",

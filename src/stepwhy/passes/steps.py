@@ -17,7 +17,7 @@ from stepwhy.passes.evidence import FIRST_USE_NS
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.passes.selection import Ranges, chosen, of_role, of_threads, parts, rows_of
+from stepwhy.passes.selection import Ranges, chosen, flags, of_role, of_threads, parts, rows_of
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
@@ -257,7 +257,7 @@ def _without_their_work(
     CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
     says so.
     """
-    ran = np.zeros(len(trace.slices), dtype=bool)
+    ran = flags(len(trace.slices))
     for _, calls in launches.joined():
         ran[calls] = True
     made, kept = np.zeros((2, len(starts)), dtype=np.int64)
