@@ -8,6 +8,7 @@ import numpy as np
 
 from stepwhy import native
 from stepwhy.trace.schema import COLUMNS, Table
+from stepwhy.trace.sorting import stable_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,17 +62,20 @@ def order_others(tables: Mapping[Table, Columns], order: Order | None) -> None:
         ValueError: A table refers to a slice that is not there.
     """
     count = len(tables["slices"])
+    places: NDArray[np.int32] | None = None
     for table, name in _OF_SLICES:
         rows = getattr(tables[table], name)
         if ((rows < 0) | (rows >= count)).any():
             # Indexing would take -1 for the last slice.
             raise ValueError(f"{table}.{name}: a row outside [0, {count})")
         if order is not None and len(rows):
-            setattr(tables[table], name, _places(order)[rows])
+            places = _places(order) if places is None else places
+            setattr(tables[table], name, taken(places, rows))
+    del places
     for table, column in _BY_TIME.items():
         times = getattr(tables[table], column)
         if (times[1:] < times[:-1]).any():
-            reorder(tables[table], np.argsort(times, kind="stable"))
+            reorder(tables[table], stable_order(times))
 
 
 def reorder(columns: Columns, order: Order) -> None:
@@ -97,7 +101,9 @@ def taken(values: NDArray[Value], rows: Order) -> NDArray[Value]:
 def _places(order: Order) -> NDArray[np.int32]:
     """The new row of every row that was put into an order; (rows,)."""
     places = np.empty(len(order), dtype=np.int32)
-    places[order] = np.arange(len(order), dtype=np.int32)
+    for first in range(0, len(order), _PIECE):
+        some = order[first : first + _PIECE]
+        places[some] = np.arange(first, first + len(some), dtype=np.int32)
     return places
 
 
@@ -125,15 +131,28 @@ def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
 
 
 def _sorted(start_ns: Block, dur_ns: Block) -> Order:
-    """As `parents_first`: few starts are equal."""
-    order = np.argsort(start_ns, kind="stable")
-    starts = start_ns[order]
-    same = starts[1:] == starts[:-1]
-    del starts
-    equal = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    rows = order[equal]
-    order[equal] = rows[np.lexsort((-dur_ns[rows], start_ns[rows]))]
+    """As `parents_first`, of any rows."""
+    order = stable_order(start_ns)
+    first = 0
+    while first < len(order):
+        piece = slice(first, _behind(start_ns, order, min(first + _PIECE, len(order))))
+        rows = order[piece]
+        starts, durations = start_ns[rows], dur_ns[rows]
+        if ((starts[1:] == starts[:-1]) & (durations[1:] > durations[:-1])).any():
+            order[piece] = rows[np.lexsort((-durations, starts))]
+        first = piece.stop
     return order
+
+
+def _behind(start_ns: Block, order: Order, end: int) -> int:
+    """The first place from one on that has another start than the place before it."""
+    last = start_ns[order[end - 1]]
+    while end < len(order):
+        same = start_ns[order[end : end + _PIECE]] == last
+        if not same.all():
+            return end + int(same.argmin())
+        end += len(same)
+    return end
 
 
 def _merged(merge: Kernel, start_ns: Block, dur_ns: Block, bounds: list[int]) -> Order:
