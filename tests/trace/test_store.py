@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, Ste
 from stepwhy.importers import store as importer
 from stepwhy.importers.source import Source
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder, store, strings
-from stepwhy.trace.schema import SCHEMA_VERSION, TABLES
+from stepwhy.trace.schema import SCHEMA_VERSION, TABLES, columns_of
 from stepwhy.trace.store import is_store, load, save
 
 FEW = settings(
@@ -402,3 +403,13 @@ def test_many_strings_are_packed(tmp_path, monkeypatch):
     loaded = store.load((tmp_path / "t.stepwhy").read_bytes(), "t.stepwhy")
     assert isinstance(loaded.strings, strings.Strings)
     assert loaded.strings == trace.strings
+
+
+def test_columns_are_written_as_the_schema_says(tmp_path):
+    """However narrow they are in memory."""
+    save(small(), tmp_path / "t.stepwhy")
+    with zipfile.ZipFile(tmp_path / "t.stepwhy") as archive:
+        for table in TABLES:
+            written = pq.read_schema(io.BytesIO(archive.read(f"{table}.parquet")))
+            types = {field.name: str(field.type) for field in written}
+            assert types == {c.name: str(np.dtype(c.dtype)) for c in columns_of(table)}
