@@ -35,7 +35,6 @@ _OTHERS: Final = {
     "phase": np.int8,
     "kind": np.int8,
 }
-_COLUMNS: Final = ("name", *_OTHERS)
 # Ranges that are Python's objects at a time.
 _CHUNK = 1 << 14
 
@@ -70,7 +69,9 @@ def add_slices(
     steps = _steps(times, uses, rows)
     looks = _looks(builder, tracks, uses, rows)
     uses.forget_names()
-    columns = {name: looks.column(name, uses.of) for name in _COLUMNS}
+    columns = {"name": taken(looks.name, uses.of)}
+    del looks.name
+    columns |= {name: looks.column(name, uses.of) for name in _OTHERS}
     columns["kind"] = columns["kind"].copy()
     del looks
     on_device, repeats = _kinds(uses, rows)
@@ -105,9 +106,7 @@ class _Looks:
         self._others = {column: Growing(dtype) for column, dtype in _OTHERS.items()}
 
     def column(self, column: str, of: NDArray[np.int32]) -> NDArray[Any]:
-        """A column of slices, by their numbers; (slices,)."""
-        if column == "name":
-            return taken(self.name, of)
+        """A column of slices other than the name, by their numbers; (slices,)."""
         values = self._others[column].values()
         if (values == values[0]).all():  # takes no memory
             return np.broadcast_to(values[0], len(of))
