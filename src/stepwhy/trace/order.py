@@ -138,8 +138,11 @@ def _sorted(start_ns: Block, dur_ns: Block) -> Order:
         piece = slice(first, _behind(start_ns, order, min(first + _PIECE, len(order))))
         rows = order[piece]
         starts, durations = start_ns[rows], dur_ns[rows]
-        if ((starts[1:] == starts[:-1]) & (durations[1:] > durations[:-1])).any():
-            order[piece] = rows[np.lexsort((-durations, starts))]
+        same = starts[1:] == starts[:-1]
+        if (same & (durations[1:] > durations[:-1])).any():
+            equal = np.flatnonzero(np.append(same, False) | np.append(False, same))
+            longest_first = np.lexsort((-durations[equal], starts[equal]))
+            order[piece][equal] = rows[equal][longest_first]
         first = piece.stop
     return order
 

