@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Values are told apart by so many bits at a time, the highest first.
 _DIGIT = 16
 _BITS = 64
+# So many are held: going through all pieces several times takes longer.
+_FEW = 1 << 20
 
 
 def median_of(pieces: Pieces) -> int | None:
@@ -28,8 +30,13 @@ def median_of(pieces: Pieces) -> int | None:
     count, most = sum(size for size, _ in sizes), max((top for _, top in sizes), default=0)
     if not count:
         return None
-    middle = {rank: _at(pieces, rank, most) for rank in {(count - 1) // 2, count // 2}}
-    return int((float(middle[(count - 1) // 2]) + float(middle[count // 2])) / 2)
+    middle = (count - 1) // 2, count // 2
+    if count <= _FEW:
+        every = np.partition(np.concatenate(list(pieces())), middle)
+        found = {rank: int(every[rank]) for rank in middle}
+    else:
+        found = {rank: _at(pieces, rank, most) for rank in set(middle)}
+    return int((float(found[middle[0]]) + float(found[middle[1]])) / 2)
 
 
 def _at(pieces: Pieces, rank: int, most: int) -> int:
