@@ -1,5 +1,8 @@
 """The op table over the steady steps."""
 
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline
 
 from stepwhy.passes import ops
@@ -120,3 +123,24 @@ def test_annotations_and_markers_are_no_operations():
     line.add(line.thread(), Kind.ANNOTATION, 0, 5)
     assert ops_of(line.trace()) == []
     assert ops_of(Timeline().trace()) == []
+
+
+PARTS = st.lists(st.dictionaries(st.integers(0, 9), st.integers(-5, 50), max_size=6), max_size=5)
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(PARTS)
+def test_parts_of_the_table_add_up_one_after_the_other(parts):
+    found, expected = ops._NOTHING, {}
+    for part in parts:
+        for code, number in part.items():
+            expected[code] = expected.get(code, 0) + number
+        codes = np.array(sorted(part), dtype=np.int64)
+        numbers = np.array([part[c] for c in sorted(part)], dtype=np.int64)
+        sums = [numbers, ops._zeros(len(codes)), numbers, numbers, numbers]
+        found = ops._with(found, [ops._Part(codes, sums)])
+    assert found.codes.tolist() == sorted(expected)
+    assert (
+        found.sums[0].tolist() == found.sums[4].tolist() == [expected[c] for c in sorted(expected)]
+    )
+    assert found.sums[1].tolist() == [0] * len(expected)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.passes.nesting import innermost_at
+from stepwhy.passes.selection import parts
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
@@ -54,9 +55,14 @@ class Owners:
     @cached_property
     def _phase_of_node(self) -> dict[int, str]:
         """Phase by the string of a graph node."""
-        nodes, first = np.unique(self._facts.trace.slices.scope, return_index=True)
-        pairs = zip(nodes.tolist(), first.tolist(), strict=True)
-        return {node: self._phase(row) for node, row in pairs if node != NULL}
+        trace = self._facts.trace
+        first = np.full(len(trace.strings) + 1, NULL, dtype=np.int64)  # the null's is the last
+        for part in reversed(list(parts(len(trace.slices)))):
+            scopes = trace.slices.scope[part][::-1]
+            first[scopes] = np.arange(part.stop - 1, part.start - 1, -1)
+        nodes = np.flatnonzero(first[:-1] != NULL)
+        pairs = zip(nodes.tolist(), first[nodes].tolist(), strict=True)
+        return {node: self._phase(row) for node, row in pairs}
 
     def _caller(self, row: int) -> int:
         """The outermost of the operations that call each other around an allocation."""

@@ -14,6 +14,7 @@ from stepwhy.passes.grouping import distinct, numbered
 from stepwhy.passes.self_time import self_times
 from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role, among
+from stepwhy.trace.memory import empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
 # Operations that are added up at a time.
 _PIECE = 1 << 17
+# Those that were found are joined with a part of as many.
+_OFTEN = 4
 # How many phases and kinds there are.
 _CLASSES = (max(Phase) + 1, max(Kind) + 1)
 # Which of the sums is the self time.
@@ -174,7 +177,7 @@ def op_table(trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steady: R
     """
     listed = _listed(trace)
     code = _Code((NULL, NULL, 0, 0), (len(trace.strings) + 1, len(trace.devices) + 1, *_CLASSES))
-    parts, pending = [_NOTHING], 0
+    found, parts, pending = _NOTHING, list[_Part](), 0
     for piece, times in self_times(nesting):
         rows = np.flatnonzero(among(trace.slices.kind[piece], listed) & steady.within(piece))
         own_ns = times[rows]
@@ -182,9 +185,9 @@ def op_table(trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steady: R
         codes, group = numbered(_codes(trace, code, phases, rows))
         parts.append(_Part(codes, _sums(trace, rows, own_ns, group, len(codes))))
         pending += len(codes)
-        if pending > len(parts[0].codes):  # so that few are joined often
-            parts, pending = [_united(parts)], 0
-    codes, sums = _united(parts)
+        if pending > len(found.codes) // _OFTEN:  # so that few are joined often
+            found, pending = _with(found, parts), 0
+    codes, sums = _with(found, parts)
     return OpTable(trace, code, codes, tuple(sums))
 
 
@@ -196,6 +199,47 @@ class _Part(NamedTuple):
 
 
 _NOTHING = _Part(np.empty(0, dtype=np.int64), [np.broadcast_to(np.int64(0), 0)] * 5)
+
+
+def _with(found: _Part, parts: list[_Part]) -> _Part:
+    """Operations with those of further parts, which are gone from there."""
+    if not parts:
+        return found
+    more = _united(parts)
+    parts.clear()
+    return _merged(found, more) if len(found.codes) else more
+
+
+def _merged(one: _Part, other: _Part) -> _Part:
+    """Operations of two parts, of which nothing is left; the larger one first."""
+    place = np.searchsorted(one.codes, other.codes)
+    known = one.codes[np.minimum(place, len(one.codes) - 1)] == other.codes
+    is_new = np.zeros(len(one.codes) + len(other.codes) - int(known.sum()), dtype=bool)
+    new = place[~known] + np.arange(len(is_new) - len(one.codes))
+    is_new[new] = True
+    codes = _joined(is_new, one.codes, other.codes[~known])
+    both = np.flatnonzero(~is_new)[place[known]]
+    twice = np.tile(np.arange(len(both)), 2)
+    sums = []
+    for _ in range(len(_NOTHING.sums)):
+        first, second = one.sums.pop(0), other.sums.pop(0)
+        if first.strides == (0,) and second.strides == (0,):
+            sums.append(_zeros(len(is_new)))
+            continue
+        joined = _joined(is_new, first, second[~known])
+        joined[both] = sums_of(np.append(joined[both], second[known]), twice, len(both))
+        sums.append(joined)
+    return _Part(codes, sums)
+
+
+def _joined(
+    is_new: NDArray[np.bool_], old: NDArray[np.int64], new: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Two columns as one: where each value of the second comes from is told."""
+    joined: NDArray[np.int64] = empty(len(is_new), np.int64)
+    np.place(joined, ~is_new, old)
+    np.place(joined, is_new, new)
+    return joined
 
 
 def _united(parts: list[_Part]) -> _Part:
