@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepwhy.importers.chrome_json import Codes
 from stepwhy.trace import NULL
+from stepwhy.trace.memory import empty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,8 +36,13 @@ def first_sights(values: NDArray[Any]) -> NDArray[np.int64]:
 
 def longer(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:
     """A table with null rows at its end."""
-    more = np.full((length - len(table), *table.shape[1:]), NULL, dtype=table.dtype)
-    return np.concatenate([table, more]) if len(more) else table
+    if length <= len(table):
+        return table
+    columns = table.shape[1:]
+    more: NDArray[np.int32] = empty(length * prod(columns), np.int32).reshape(length, *columns)
+    more[: len(table)] = table
+    more[len(table) :] = NULL
+    return more
 
 
 __all__ = ["Codes", "first_of", "first_sights", "longer"]

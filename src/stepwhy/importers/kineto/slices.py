@@ -31,6 +31,7 @@ from stepwhy.importers.kineto.titles import Titles
 from stepwhy.importers.kineto.tracks import stream_key
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind, Phase
+from stepwhy.trace.narrow import CODES, narrowed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -308,7 +309,7 @@ class Slices:
             block = {name: values[kept] for name, values in block.items()}
         copies = (meanings[:, _COPY] != Copy.NONE) & (size != NULL)
         self._facts.copies_with_bytes |= bool(copies.any())
-        self._blocks.append(block)
+        self._blocks.append({name: _lean(name, values) for name, values in block.items()})
 
     def _sources(self, group: Group) -> NDArray[np.int32]:
         """Strings of the source lines: of the call stack where there is one, else of the name."""
@@ -342,6 +343,16 @@ class Slices:
         for block in self._blocks:
             self._builder.slices_from(block)
             self._builder.health.events_kept += len(block["start_ns"])
+
+
+def _lean(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """A column as it is held until the end: one value repeated without memory, codes narrowed."""
+    if not len(values):
+        return values
+    ends = values[[0, len(values) // 2, -1]]
+    if (ends == ends[0]).all() and (values == ends[0]).all():
+        return np.broadcast_to(ends[0], len(values))
+    return narrowed(values) if name in CODES else values
 
 
 def _said(raw_category: str, raw_name: str) -> _Said:
@@ -390,8 +401,10 @@ def sizes_from_calls(blocks: list[dict[str, NDArray[Any]]]) -> bool:
         rows = np.flatnonzero((block["kind"] == Kind.MEMCPY) & (block["bytes"] == NULL))
         place = np.minimum(np.searchsorted(ids, block["correlation"][rows]), len(ids) - 1)
         hit = ids[place] == block["correlation"][rows]
-        block["bytes"][rows[hit]] = size[place[hit]]
-        taken |= bool(hit.any())
+        if hit.any():
+            block["bytes"] = block["bytes"].copy()  # it may be one value, repeated
+            block["bytes"][rows[hit]] = size[place[hit]]
+            taken = True
     return taken
 
 
