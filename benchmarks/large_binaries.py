@@ -18,6 +18,14 @@ OPERATIONS = ("MatMul", "Conv2D", "Relu", "Add", "BiasAdd", "Identity", "ReluGra
 CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{name}:0" for name in ("CPU", "GPU"))
 START_US = 1_700_000_000_000_000
 LAUNCHES = 500
+# What each row of an export has besides, whoever recorded it.
+OF_CALL = {"eventClass": 0, "returnValue": 0, "callchainId": 4211}
+OF_KERNEL = {
+    **dict.fromkeys(("contextId", "greenContextId", "launchType", "cacheConfig"), 1),
+    **{f"{what}{axis}": 64 for what in ("grid", "block") for axis in "XYZ"},
+    **dict.fromkeys(("registersPerThread", "staticSharedMemory", "dynamicSharedMemory"), 4096),
+    **dict.fromkeys(("localMemoryPerThread", "localMemoryTotal", "sharedMemoryExecuted"), 98304),
+}
 SPAN_NS = 20_000 * LAUNCHES
 
 
@@ -91,6 +99,8 @@ def nsys(size, path):
         at = 20_000 * number + 500
         export.call("cudaLaunchKernel_v7000", at, at + 4000, number + 1)
         export.kernel(f"kernel_{number % 40}", at + 5000, at + 19_000, number + 1)
+    widen(export.tables, "RUNTIME", OF_CALL)
+    widen(export.tables, "KERNEL", OF_KERNEL)
     export.write(path)
     repeat(path, size, {"correlationId": LAUNCHES})
 
@@ -102,8 +112,16 @@ def nvprof(size, path):
         at = 20_000 * number + 500
         database.call(211, at, at + 4000, number + 1)
         database.kernel(f"kernel_{number % 40}", at + 5000, at + 19_000, number + 1)
+    widen(database.tables, "RUNTIME", OF_CALL)
+    widen(database.tables, "CONCURRENT_KERNEL", OF_KERNEL)
     database.write(path)
     repeat(path, size, {"correlationId": LAUNCHES})
+
+
+def widen(tables, name, columns):
+    """Add columns to the rows of a table."""
+    for row in tables[f"CUPTI_ACTIVITY_KIND_{name}"]:
+        row.update(columns)
 
 
 def repeat(path, size, ids):
