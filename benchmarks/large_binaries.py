@@ -1,5 +1,6 @@
-"""Large files of protobuf messages and databases, always the same; see `large_files.py`."""
+"""Large files that are written as a whole, always the same; see `large_files.py`."""
 
+import json
 import sqlite3
 import sys
 from contextlib import closing
@@ -11,6 +12,8 @@ from generated_xplane import block, varint
 from stepwhy.importers.tensorflow.messages import message_class
 
 sys.path.append(str(Path(__file__).parents[1]))
+from fuzz.mutate.records import frame
+from tests.importers import rocprof_samples as rocm
 from tests.importers.cuda_samples import Nsys, Nvprof
 
 NODES = 4000
@@ -151,4 +154,63 @@ def repeat(path, size, ids):
                 break
 
 
-MAKERS = {"run_metadata": run_metadata, "tfprof": tfprof, "nsys": nsys, "nvprof": nvprof}
+def rocprof(size, path):
+    """Launches and kernels as rocprofv3 lists them, first all calls."""
+    calls = (rocm.record("hipLaunchKernel", 9000 * n, 4000, n + 1) for n in count())
+    kernels = (rocm.kernel(1 + n % 4, 9000 * n + 5000, 7000, correlation=n + 1) for n in count())
+    head, between, tail = json.dumps(
+        {"rocprofiler-sdk-tool": [rocm.process({"hip_api": "HERE", "kernel_dispatch": "HERE"})]}
+    ).split('"HERE"')
+    with path.open("w") as file:
+        file.write(head)
+        launches = write_list(file, calls, size=size // 2)
+        file.write(between)
+        write_list(file, kernels, most=launches)
+        file.write(tail)
+
+
+def write_list(file, records, size=1 << 60, most=1 << 60):
+    """Write a list of so many records, or bytes; how many they were."""
+    before = "["
+    for number, record in enumerate(records, start=1):
+        size -= file.write(before + json.dumps(record))
+        before = ","
+        if size <= 0 or number == most:
+            break
+    file.write("]")
+    return number
+
+
+def memory_sums(size, path):
+    """Sums of allocations by category, as PyTorch's memory profiler writes them."""
+    rows = size // 85
+    held = [(7919 * n % 1000) << 20 for n in range(rows)]
+    times = [START_US + 7 * n for n in range(rows)]
+    sizes = ", ".join(f"[0, 0, {b}, {b}, 0, {b}, 0, 0, 0]" for b in held)
+    path.write_text(f"[{times}, [{sizes}]]")
+
+
+def tensorboard(size, path):
+    """Steps of a training with 20 scalars each."""
+    make = message_class("Event")
+    with path.open("wb") as file:
+        file.write(frame(make(wall_time=1.5e9, file_version=b"brain.Event:2").SerializeToString()))
+        for number in count(1):
+            event = make(wall_time=1.5e9 + number, step=number)
+            event.summary.value.add(tag=b"global_step/sec", simple_value=2.5)
+            for scalar in range(20):
+                event.summary.value.add(tag=b"loss_%d" % scalar, simple_value=3.0)
+            size -= file.write(frame(event.SerializeToString()))
+            if size <= 0:
+                break
+
+
+MAKERS = {
+    "run_metadata": run_metadata,
+    "tfprof": tfprof,
+    "nsys": nsys,
+    "nvprof": nvprof,
+    "rocprof": rocprof,
+    "memory_timeline, sums": memory_sums,
+    "tensorboard": tensorboard,
+}

@@ -19,11 +19,12 @@ import pyarrow.parquet
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
+from stepwhy.export.chrome_trace import write_chrome_trace
 from stepwhy.trace.store import save
 
 # Names of their files: the formats that are recognised by them.
 SUFFIXES = {"kineto": ".pt.trace.json", "xplane": ".xplane.pb", "store": ".stepwhy"}
-FORMATS = ("kineto", "xplane", "store", *large_json.MAKERS, *large_binaries.MAKERS)
+FORMATS = ("kineto", "xplane", "store", "exported", *large_json.MAKERS, *large_binaries.MAKERS)
 
 
 def make(name, megabytes, path):
@@ -38,6 +39,11 @@ def make(name, megabytes, path):
         beside("generated_xplane.py", profile, megabytes)
         save(read_trace(read_source(profile))[0], path)
         profile.unlink()
+    elif name == "exported":
+        make("kineto", megabytes, path.with_suffix(".of"))
+        trace = read_trace(read_source(path.with_suffix(".of")))[0]
+        write_chrome_trace(trace, path)
+        path.with_suffix(".of").unlink()
     elif name in large_json.MAKERS:
         large_json.write(name, 1_000_000 * megabytes, path)
     else:

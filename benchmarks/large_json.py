@@ -111,6 +111,23 @@ def megascan():
         before = ","
 
 
+def aggregated():
+    """Ranks in one file, as MegaScan's script puts them together."""
+    before = "["
+    for step in count():
+        records = []
+        for rank in range(RANKS):
+            at, told = 2000 * step + 60 * rank, {"iteration": step}
+            for layer in range(6):
+                ends = {**told, "microbatch": 0, "model_chunk": 0, "pp_rank": rank}
+                for ph, since, args in (("B", 5, told), ("E", 40, ends)):
+                    place = {"ph": ph, "ts": at + 40 * layer + since, "pid": rank, "tid": 0}
+                    records.append({"name": f"layer-{layer}", **place, "args": args})
+        records.sort(key=lambda record: record["ts"])
+        yield before + ",".join(json.dumps(record, indent=2) for record in records)
+        before = ","
+
+
 def memory_timeline():
     """Allocations and frees as PyTorch's memory profiler lists them."""
     noise = random.Random(5)  # noqa: S311 - the same sizes every time, no secret
@@ -153,6 +170,7 @@ MAKERS = {
     "kineto, all names differ": (kineto_names, "]}"),
     "horovod": (horovod, ""),
     "megascan": (megascan, "]"),
+    "megascan, all ranks": (aggregated, "]"),
     "memory_timeline": (memory_timeline, "]"),
     "tf_timeline": (tf_timeline, "]}"),
 }
