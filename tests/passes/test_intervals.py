@@ -38,14 +38,16 @@ def assert_canonical(one):
 
 
 @FEW
-@given(spans, spans)
-def test_set_operations(a, b):
+@given(spans, spans, st.sampled_from([0, 1, 8]), st.sampled_from([1, 3, 1 << 15]))
+def test_set_operations(a, b, much_fewer, piece):
     one, other = intervals(a), intervals(b)
+    with patch.multiple(module, _MUCH_FEWER=much_fewer, _PIECE=piece):
+        both, either, without = one & other, one | other, one - other
     for result, expected in (
         (one, cells(a)),
-        (one | other, cells(a) | cells(b)),
-        (one & other, cells(a) & cells(b)),
-        (one - other, cells(a) & ~cells(b)),
+        (either, cells(a) | cells(b)),
+        (both, cells(a) & cells(b)),
+        (without, cells(a) & ~cells(b)),
     ):
         assert_canonical(result)
         assert of(result).tolist() == expected.tolist()

@@ -37,13 +37,15 @@ import numpy as np
 from stepwhy.diagnoses._look import on_scale, steady
 from stepwhy.diagnoses._median import median_of
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_work
+from stepwhy.diagnoses._steady import gathered, steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.selection import parts
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepwhy.findings import Finding
@@ -67,13 +69,13 @@ LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
-    count = sum(map(len, steady_work(facts)))
-    if count < FEWEST_LAUNCHES:
+    rows = gathered(steady_work(facts), len(facts.trace.slices))
+    if len(rows) < FEWEST_LAUNCHES:
         return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
     gaps = _host_gaps(facts)
     launching = facts.mean_ns(float(_most(gaps, ONE_LAUNCH_NS)))
     cost = on_scale(facts, launching, "dispatch", "python")
-    evidence = _evidence(facts, count, gaps, cost)
+    evidence = _evidence(facts, rows, gaps, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     fix = _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
@@ -96,15 +98,23 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
     return gaps[gaps > 0]
 
 
-def _evidence(facts: Facts, count: int, gaps: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
-    durations = facts.trace.slices.dur_ns
-    median = median_of(lambda: (durations[rows] for rows in steady_work(facts, Kind.KERNEL)))
+def _kernels_ns(facts: Facts, rows: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
+    """Durations of those of the rows that are kernels, piece by piece."""
+    slices = facts.trace.slices
+    for some in (rows[part] for part in parts(len(rows))):
+        yield slices.dur_ns[some[slices.kind[some] == Kind.KERNEL]]
+
+
+def _evidence(
+    facts: Facts, rows: NDArray[np.int32], gaps: NDArray[np.int64], cost: int
+) -> tuple[Evidence, ...]:
+    median = median_of(lambda: _kernels_ns(facts, rows))
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
     found = [
         Evidence(
             "share of the step the device waits for launches", cost / facts.wall_ns, "fraction"
         ),
-        Evidence("launches per step", count / max(facts.steady_count, 1), "count"),
+        Evidence("launches per step", len(rows) / max(facts.steady_count, 1), "count"),
     ]
     if median is not None:
         found.append(Evidence("median duration of a kernel", median, "ns"))

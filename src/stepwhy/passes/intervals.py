@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Intervals that are looked at at a time: their edges fit into a processor's cache.
 _PIECE = 1 << 15
+# A set with so many times fewer intervals than another is looked up, not merged with it.
+_MUCH_FEWER = 8
 
 
 class Intervals(msgspec.Struct, frozen=True):
@@ -111,6 +113,9 @@ class Intervals(msgspec.Struct, frozen=True):
         """Intersection."""
         if not len(self) or not len(other):
             return Intervals.empty()
+        few, many = sorted((self, other), key=len)
+        if _MUCH_FEWER * len(few) < len(many):
+            return _clipped(many, few)
         return _in_stretches((self, other), lambda sets: _where(sets, lambda a, b: a & b))
 
     def __sub__(self, other: Intervals) -> Intervals:
@@ -278,6 +283,20 @@ def _in_stretches(
     """What sets are combined into, a stretch of time after another."""
     found = (combine(some) for some in _stretches(sets))
     return Intervals.ascending((one.starts, one.ends) for one in found)
+
+
+def _clipped(many: Intervals, few: Intervals) -> Intervals:
+    """The time in both of two sets, of which one has far fewer intervals."""
+    found = Growing(np.int64), Growing(np.int64)
+    for part in _parts(len(many)):
+        starts, ends = many.starts[part], many.ends[part]
+        first = np.searchsorted(few.ends, starts, side="right")
+        count = np.searchsorted(few.starts, ends) - first
+        one = np.repeat(np.arange(len(starts)), count)
+        other = first[one] + np.arange(len(one)) - (np.cumsum(count) - count)[one]
+        found[0].append(np.maximum(starts[one], few.starts[other]))
+        found[1].append(np.minimum(ends[one], few.ends[other]))
+    return Intervals(found[0].values(), found[1].values())
 
 
 def _union(sets: Sequence[Intervals]) -> Intervals:

@@ -185,7 +185,7 @@ def op_table(trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steady: R
         codes, group = numbered(_codes(trace, code, phases, rows))
         parts.append(_Part(codes, _sums(trace, rows, own_ns, group, len(codes))))
         pending += len(codes)
-        if pending > len(found.codes) // _OFTEN:  # so that few are joined often
+        if pending > max(len(found.codes) // _OFTEN, _PIECE):  # so that few are joined often
             found, pending = _with(found, parts), 0
     codes, sums = _with(found, parts)
     return OpTable(trace, code, codes, tuple(sums))
