@@ -63,7 +63,7 @@ def node_run(number, start_us):
 
 def tfprof(size, path):
     """A graph's nodes with their runs."""
-    runs = max(1, size // (NODES * 200))
+    runs = max(1, size // (NODES * 119))  # bytes of a run
     with path.open("wb") as file:
         for number in range(NODES):
             entry = varint(8) + varint(number + 1) + block(2, node_profile(number, runs))
