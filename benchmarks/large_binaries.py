@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+import generated_xplane as wire
 from generated_xplane import block, varint
 
 from stepwhy.importers.tensorflow.messages import message_class
@@ -63,7 +64,7 @@ def node_run(number, start_us):
 
 def tfprof(size, path):
     """A graph's nodes with their runs."""
-    runs = max(1, size // (NODES * 119))  # bytes of a run
+    runs = max(1, size // (NODES * 235))  # bytes of a run
     with path.open("wb") as file:
         for number in range(NODES):
             entry = varint(8) + varint(number + 1) + block(2, node_profile(number, runs))
@@ -77,16 +78,23 @@ def node_profile(number, runs):
     node.id = number + 1
     if number:
         node.inputs.add(key=0, value=number)
-    for run in range(runs):
-        start_us, took_us = START_US + 60_000 * run + 15 * number, 2 + number % 12
-        execution = node.execs.add(key=run).value
-        add_time(execution.cpu_execs, device, start_us, took_us)
-        if number % 4:
-            add_time(
-                execution.accelerator_execs, b"/device:gpu:0/stream:all", start_us + 5, took_us
-            )
-        execution.memory_execs.add(memory_micros=start_us, peak_bytes=4096, residual_bytes=4096)
-    return node.SerializeToString()
+    runs = b"".join(block(12, node_run_profile(number, run, device)) for run in range(runs))
+    return node.SerializeToString() + runs
+
+
+def node_run_profile(number, run, device):
+    """One run of a node, by its number."""
+    start_us, took_us = START_US + 60_000 * run + 15 * number, 2 + number % 12
+    execution = message_class("ExecProfile")()
+    add_time(execution.cpu_execs, device, start_us, took_us)
+    if number % 4:
+        add_time(execution.accelerator_execs, b"/device:gpu:0/stream:all", start_us + 5, took_us)
+    sizes = dict.fromkeys(("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes"), 4096)
+    execution.memory_execs.add(memory_micros=start_us, allocator_bytes_in_use=1 << 28, **sizes)
+    # What nothing here reads: how often it ran, since when, until when, on which device.
+    times = wire.number(1, 1) + wire.number(2, start_us) + wire.number(3, start_us + took_us)
+    body = execution.SerializeToString() + times + block(6, device)
+    return wire.number(1, run) + block(2, body)
 
 
 def add_time(executions, where, start_us, took_us):
@@ -183,11 +191,13 @@ def write_list(file, records, size=1 << 60, most=1 << 60):
 
 def memory_sums(size, path):
     """Sums of allocations by category, as PyTorch's memory profiler writes them."""
-    rows = size // 85
-    held = [(7919 * n % 1000) << 20 for n in range(rows)]
-    times = [START_US + 7 * n for n in range(rows)]
-    sizes = ", ".join(f"[0, 0, {b}, {b}, 0, {b}, 0, 0, 0]" for b in held)
-    path.write_text(f"[{times}, [{sizes}]]")
+    held, rows = [0] * 9, []
+    for number in range(size // 95):
+        category = 3 + number % 5
+        held[category] = (7919 * number % 1000) << 20
+        rows.append(str(held))
+    times = [START_US + 7 * number for number in range(len(rows))]
+    path.write_text(f"[{times}, [{', '.join(rows)}]]")
 
 
 def tensorboard(size, path):
