@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-KIB_OR_BYTES = 1e6 if sys.platform == "darwin" else 1e3  # units of `ru_maxrss` in a MB
+KIB_OR_BYTES = 1e6 if sys.platform == "darwin" else 1e6 / 1024  # units of `ru_maxrss` in a MB
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ import numpy as np
 
 from stepwhy.diagnoses._look import NOWHERE, names_in, nearest, outermost
 from stepwhy.diagnoses._steady import (
-    gathered,
     ops_of_nodes,
     steady_pieces,
     steady_rows,
     steady_work,
 )
 from stepwhy.passes.grouping import distinct, numbered
+from stepwhy.passes.selection import collected
 from stepwhy.passes.sums import LARGEST, total_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
@@ -99,7 +99,7 @@ def in_graph(facts: Facts) -> WrittenOut:
     wanted = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     wanted[list(member)] = True
     pieces = steady_work(facts, Kind.KERNEL, Kind.OP) if member else ()
-    on_device = gathered((rows[wanted[slices.scope[rows]]] for rows in pieces), len(slices))
+    on_device = collected(rows[wanted[slices.scope[rows]]] for rows in pieces)
     keys = np.array([member[s] for s in slices.scope[on_device].tolist()], dtype=np.int64)
     keys = keys.reshape(-1, 2)
     step = np.searchsorted(facts.steps.starts, slices.start_ns[on_device], side="right")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.passes.selection import between, chosen, parts
+from stepwhy.passes.selection import between, chosen, collected, parts
 from stepwhy.trace import NULL, among
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from numpy.typing import NDArray
 
@@ -31,7 +31,7 @@ def steady_pieces(facts: Facts, *kinds: Kind) -> Iterator[NDArray[np.int64]]:
 
 def steady_rows(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """Slices of some kinds that start in a steady step, ascending; (slices,)."""
-    return gathered(steady_pieces(facts, *kinds), len(facts.trace.slices))
+    return collected(steady_pieces(facts, *kinds))
 
 
 def steady_work(facts: Facts, *kinds: Kind) -> Iterator[NDArray[np.int64]]:
@@ -50,22 +50,7 @@ def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[
     """Steady slices of some kinds whose graph node is one of the given; (slices,)."""
     scope, wanted = facts.trace.slices.scope, strings_among(facts, nodes)
     pieces = steady_pieces(facts, *kinds) if wanted.any() else ()
-    return gathered((rows[wanted[scope[rows]]] for rows in pieces), len(scope))
-
-
-def gathered(pieces: Iterable[NDArray[np.int64]], most: int) -> NDArray[np.int32]:
-    """Rows one piece behind another; (rows,).
-
-    Args:
-        pieces: The pieces.
-        most: How many rows they are at most; room that is left takes no memory.
-    """
-    found, count = np.empty(most, dtype=np.int32), 0
-    for rows in pieces:
-        found[count : count + len(rows)] = rows
-        count += len(rows)
-    found.resize(count, refcheck=False)
-    return found
+    return collected(rows[wanted[scope[rows]]] for rows in pieces)
 
 
 def strings_among(facts: Facts, texts: Collection[str]) -> NDArray[np.bool_]:
@@ -107,7 +92,6 @@ def ops_of_nodes(facts: Facts, *kinds: Kind) -> dict[int, int]:
 
 
 __all__ = [
-    "gathered",
     "ops_of_nodes",
     "scopes_among",
     "steady_pieces",

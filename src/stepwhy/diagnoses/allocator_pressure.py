@@ -55,8 +55,9 @@ from stepwhy.diagnoses._look import (
 )
 from stepwhy.diagnoses._page_faults import find_page_faults
 from stepwhy.diagnoses._rule import Rule, missing, saving
-from stepwhy.diagnoses._steady import gathered, steady_pieces, strings_of
+from stepwhy.diagnoses._steady import steady_pieces, strings_of
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.selection import collected
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
 
@@ -135,7 +136,7 @@ def _calls(facts: Facts) -> NDArray[np.int32]:
     kinds, names = (Kind.RUNTIME, Kind.SYNC), facts.trace.slices.name
     ours = [n for n in strings_of(facts, names, *kinds) if _CALL.match(facts.trace.string(n))]
     pieces = steady_pieces(facts, *kinds) if ours else ()
-    return gathered((rows[among(names[rows], ours)] for rows in pieces), len(names))
+    return collected(rows[among(names[rows], ours)] for rows in pieces)
 
 
 def _steps_with(facts: Facts, calls: Rows) -> int:

@@ -43,8 +43,9 @@ from stepwhy.diagnoses._look import (
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import gathered, steady_pieces, steady_rows
+from stepwhy.diagnoses._steady import steady_pieces, steady_rows
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.selection import collected
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
 def _among(facts: Facts, wanted: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int32]:
     """Steady slices of some kinds that are wanted, of (slices,) flags; (slices,)."""
     pieces = steady_pieces(facts, *kinds)
-    return gathered((rows[wanted[rows]] for rows in pieces), len(wanted))
+    return collected(rows[wanted[rows]] for rows in pieces)
 
 
 def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:

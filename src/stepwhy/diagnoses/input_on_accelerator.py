@@ -43,9 +43,10 @@ from stepwhy.diagnoses._placement import (
     type_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import gathered, steady_pieces
+from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.grouping import numbered
+from stepwhy.passes.selection import collected
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
@@ -135,7 +136,7 @@ def _kernels(facts: Facts) -> Rows:
     pieces = steady_pieces(facts, Kind.KERNEL) if streams.any() else ()
     on_stream = (rows[streams[slices.track[rows]]] for rows in pieces)
     named = (rows[slices.scope[rows] != NULL] for rows in on_stream)
-    return gathered((rows[_are_input(facts, rows, known)] for rows in named), len(slices))
+    return collected(rows[_are_input(facts, rows, known)] for rows in named)
 
 
 def _streams(facts: Facts) -> NDArray[np.bool_]:

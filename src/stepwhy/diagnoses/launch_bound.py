@@ -37,10 +37,10 @@ import numpy as np
 from stepwhy.diagnoses._look import on_scale, steady
 from stepwhy.diagnoses._median import median_of
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import gathered, steady_work
+from stepwhy.diagnoses._steady import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.selection import parts
+from stepwhy.passes.selection import collected, parts
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
-    rows = gathered(steady_work(facts), len(facts.trace.slices))
+    gaps = _host_gaps(facts)  # before the rows, for what it holds meanwhile is as large
+    rows = collected(steady_work(facts))
     if len(rows) < FEWEST_LAUNCHES:
         return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
-    gaps = _host_gaps(facts)
     launching = facts.mean_ns(float(_most(gaps, ONE_LAUNCH_NS)))
     cost = on_scale(facts, launching, "dispatch", "python")
     evidence = _evidence(facts, rows, gaps, cost)

@@ -45,9 +45,9 @@ from stepwhy.diagnoses._placement import (
     type_of,
 )
 from stepwhy.diagnoses._rule import Rule, missing, saving
-from stepwhy.diagnoses._steady import gathered, scopes_among, strings_of
+from stepwhy.diagnoses._steady import scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.selection import chosen, of_role
+from stepwhy.passes.selection import chosen, collected, of_role
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
@@ -242,4 +242,4 @@ def _heavy_on_cpu(facts: Facts) -> Rows:
     told = strings_of(facts, names, Kind.KERNEL)
     heavy[[name for name in told if is_heavy(trace.string(name))]] = True
     pieces = chosen(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)) if heavy.any() else ()
-    return gathered((facts.in_steady(rows[heavy[names[rows]]]) for rows in pieces), len(names))
+    return collected(facts.in_steady(rows[heavy[names[rows]]]) for rows in pieces)

@@ -36,10 +36,10 @@ import numpy as np
 
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import gathered, steady_work, strings_among
+from stepwhy.diagnoses._steady import steady_work, strings_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.op_costs import reads_of
-from stepwhy.passes.selection import of_role, parts
+from stepwhy.passes.selection import collected, of_role, parts
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
@@ -109,7 +109,7 @@ def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[Rows, Rows]:
     def of(*, these: bool) -> Rows:
         pieces = steady_work(facts, Kind.KERNEL, Kind.OP)
         named = (rows[scope[rows] != NULL] for rows in pieces)
-        return gathered((rows[wanted[scope[rows]] == these] for rows in named), len(scope))
+        return collected(rows[wanted[scope[rows]] == these] for rows in named)
 
     return of(these=True), of(these=False)
 

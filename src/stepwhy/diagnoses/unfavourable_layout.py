@@ -44,7 +44,6 @@ from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import (
-    gathered,
     ops_of_nodes,
     scopes_among,
     steady_pieces,
@@ -52,6 +51,7 @@ from stepwhy.diagnoses._steady import (
 )
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.grouping import distinct
+from stepwhy.passes.selection import collected
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
@@ -138,7 +138,7 @@ def _library_rows(facts: Facts) -> Rows:
     nodes = _flags(facts, slices.scope, _OPTIMIZER)
     pieces = steady_pieces(facts, Kind.KERNEL) if names.any() or nodes.any() else ()
     wanted = (rows[names[slices.name[rows]] | nodes[slices.scope[rows]]] for rows in pieces)
-    return gathered(wanted, len(slices))
+    return collected(wanted)
 
 
 def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) -> NDArray[np.bool_]:

@@ -34,10 +34,11 @@ import numpy as np
 
 from stepwhy.diagnoses._look import by_name
 from stepwhy.diagnoses._rule import Rule
-from stepwhy.diagnoses._steady import gathered, steady_pieces
+from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.evidence import FIRST_USE_NS
+from stepwhy.passes.selection import collected
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.passes.verdict import ENOUGH_STEADY
 from stepwhy.trace import Kind
@@ -99,7 +100,7 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     durations = facts.trace.slices.dur_ns
     pieces = steady_pieces(facts, Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP)
     some = (rows[durations[rows] >= FIRST_USE_NS] for rows in pieces)
-    long = gathered(some, len(durations))
+    long = collected(some)
     # Only the innermost: an operation that contains a long call is not a second cause.
     around = facts.nesting.parent[long]
     contains = np.zeros(len(facts.trace.slices), dtype=bool)

@@ -31,8 +31,9 @@ _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
 # Operations that are added up at a time.
 _PIECE = 1 << 17
-# Those that were found are joined with a part of as many.
+# Those that were found are joined with a part of as many, and no fewer than these.
 _OFTEN = 4
+_FEW = 1 << 13
 # How many phases and kinds there are.
 _CLASSES = (max(Phase) + 1, max(Kind) + 1)
 # Which of the sums is the self time.
@@ -185,7 +186,7 @@ def op_table(trace: Trace, nesting: Nesting, phases: NDArray[np.int8], steady: R
         codes, group = numbered(_codes(trace, code, phases, rows))
         parts.append(_Part(codes, _sums(trace, rows, own_ns, group, len(codes))))
         pending += len(codes)
-        if pending > max(len(found.codes) // _OFTEN, _PIECE):  # so that few are joined often
+        if pending > max(len(found.codes) // _OFTEN, _FEW):  # so that few are joined often
             found, pending = _with(found, parts), 0
     codes, sums = _with(found, parts)
     return OpTable(trace, code, codes, tuple(sums))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Numbers that are looked up and compared. Times and bytes are added up: they stay as wide as sums.
 _IDS = ("correlation", "sequence")
+_NARROW = tuple(np.dtype(code) for code in ("int8", "int16", "int32"))
 
 
 def _is_code(column: Column) -> bool:
@@ -26,19 +27,21 @@ CODES: frozenset[str] = frozenset(c.name for c in columns_of("slices") if _is_co
 
 
 def narrowed(values: Whole) -> Whole:
-    """The same numbers, narrower where a sum or difference of two of them still fits.
+    """The same numbers, as narrow as `narrowest` says.
 
     Args:
         values: A column; itself, if it is as narrow as it can be, or one number repeated.
     """
     if not len(values) or values.strides == (0,):
         return values
-    low, high = int(values.min()), int(values.max())
-    for narrow in (np.int8, np.int16, np.int32):
-        limit = 1 << (8 * np.dtype(narrow).itemsize - 2)
-        if -limit <= low and high < limit:
-            return values.astype(narrow) if np.dtype(narrow) < values.dtype else values
-    return values
+    dtype = narrowest(int(values.min()), int(values.max()))
+    return values.astype(dtype) if dtype < values.dtype else values
 
 
-__all__ = ["CODES", "narrowed"]
+def narrowest(low: int, high: int) -> np.dtype[Any]:
+    """The type with the fewest bits that holds two numbers, and sums and differences of them."""
+    limits = ((dtype, 1 << (8 * dtype.itemsize - 2)) for dtype in _NARROW)
+    return next((t for t, limit in limits if -limit <= low and high < limit), np.dtype(np.int64))
+
+
+__all__ = ["CODES", "narrowed", "narrowest"]

@@ -8,13 +8,12 @@ import numpy as np
 
 from stepwhy.importers.chrome_json import Growing
 from stepwhy.importers.tensorflow.distinct import pieces
+from stepwhy.trace.narrow import narrowest
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     Ints = NDArray[np.signedinteger[Any]]
-
-_NARROW = tuple(np.dtype(code) for code in ("int8", "int16", "int32"))
 
 
 class Column:
@@ -36,7 +35,7 @@ class Column:
     def append(self, values: Ints) -> None:
         """Add values at the end; (any,)."""
         if len(values):
-            self._widen(_narrowest(int(values.min()), int(values.max())))
+            self._widen(narrowest(int(values.min()), int(values.max())))
             self._held.append(values)
 
     def values(self) -> Ints:
@@ -49,12 +48,6 @@ class Column:
             narrow, self._held = self._held.values(), Growing(dtype)
             for piece in pieces(len(narrow)):
                 self._held.append(narrow[piece])
-
-
-def _narrowest(low: int, high: int) -> np.dtype[Any]:
-    """The type with the fewest bits that holds both, and sums of two of them."""
-    limits = ((dtype, 1 << (8 * dtype.itemsize - 2)) for dtype in _NARROW)
-    return next((t for t, limit in limits if -limit <= low and high < limit), np.dtype(np.int64))
 
 
 __all__ = ["Column"]

@@ -87,26 +87,25 @@ class HostReader:
     def _leave_out_derived(self) -> None:
         """Leave out lines that the profiler's tools derived from the others."""
         derived = np.array([line.id in _DERIVED for line in self._lines], dtype=np.bool_)
-        count = len(self._events)
-        self._events.keep(~derived[self._events.labels.line])
-        self._table.builder.health.count(
+        self._leave_out(
+            derived[self._events.labels.line],
             "derived-row",
-            "info",
             "Rows that repeat, by step, module, op or name scope, what the device rows show.",
-            count=count - len(self._events),
-            dropped=True,
         )
 
     def _leave_out_instants(self) -> None:
-        count = len(self._events)
-        self._events.keep(~self._named(BOOKKEEPING.match))
-        self._table.builder.health.count(
+        self._leave_out(
+            self._named(BOOKKEEPING.match),
             "instant",
-            "info",
             "Marks of the profiler itself and single allocations: they carry no time.",
-            count=count - len(self._events),
-            dropped=True,
         )
+
+    def _leave_out(self, labels: Bools, counter: str, what: str) -> None:
+        """Leave out the events of some labels, and count them."""
+        before = len(self._events)
+        self._events.keep(~labels)
+        left = before - len(self._events)
+        self._table.builder.health.count(counter, "info", what, count=left, dropped=True)
 
     def add(self) -> None:
         """Add the slices of all threads."""
