@@ -8,7 +8,13 @@ T0 = 63_857_982_000_000_000
 CPU, GPU, OTHER_GPU = 37944, 37946, 37947
 KINDS = {
     "NONE": [],
-    "HIP_RUNTIME_API": ["hipLaunchKernel", "hipDeviceSynchronize", "hipMalloc", "hipMemcpyAsync"],
+    "HIP_RUNTIME_API": [
+        "hipLaunchKernel",
+        "hipDeviceSynchronize",
+        "hipMalloc",
+        "hipMemcpyAsync",
+        "hipMemcpyHtoDAsync",
+    ],
     "HSA_CORE_API": ["hsa_signal_wait_scacquire", "hsa_init"],
     "HSA_AMD_EXT_API": ["hsa_amd_memory_async_copy_on_engine"],
     "RCCL_API": ["ncclAllReduce", "ncclCommInitRank"],
@@ -27,6 +33,7 @@ KERNELS = {
     2: "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)",
     3: "Cijk_Alik_Bljk_BBS.kd",
     4: "__amd_rocclr_fillBufferAligned.kd",
+    5: "__amd_rocclr_copyBuffer.kd",
 }
 
 

@@ -229,6 +229,8 @@ def test_what_runs_on_a_device_by_its_name():
         "hcom_allReduce__1": "COLLECTIVE",
         "Memcpy DtoH": "MEMCPY",
         "Memset (Device)": "MEMSET",
+        "__amd_rocclr_copyBuffer.kd": "MEMCPY",
+        "__amd_rocclr_fillBufferAligned.kd": "MEMSET",
         "EVENT_WAIT": "DEVICE_WAIT",
         "ProfilerStep#3": "DEVICE_ANNOTATION",
         "triton_poi_fused_all_reduce_0": "KERNEL",

@@ -176,6 +176,21 @@ def test_pageable_and_direction_of_copies():
     assert trace.slices.pageable.tolist() == [1, 0, 0, -1, -1, -1, -1]
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "copy"),
+    [
+        ("__amd_rocclr_copyBuffer.kd", Kind.MEMCPY, Copy.D2D),
+        ("__amd_rocclr_copyBufferRectAligned", Kind.MEMCPY, Copy.D2D),
+        ("__amd_rocclr_fillBufferAligned.kd", Kind.MEMSET, Copy.NONE),
+        ("__amd_rocclr_streamOpsWait", Kind.KERNEL, Copy.NONE),
+    ],
+)
+def test_kernels_of_rocm_that_copy_and_fill(name, kind, copy):
+    kernel = x("kernel", name, 0, 1, pid=0, tid=7, args={"device": 0, "stream": 7})
+    trace = read_records(kernel)
+    assert (trace.slices.kind.tolist(), trace.slices.copy.tolist()) == ([kind], [copy])
+
+
 # --- what a generation has besides ---------------------------------------------------------------
 
 

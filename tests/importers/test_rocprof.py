@@ -180,6 +180,24 @@ def test_ranges_of_the_process_need_not_nest():
     assert [s[0] for s in slices(trace)] == ["thread 908", "ranges of the process"]
 
 
+def test_kernels_that_copy_and_fill_are_work_of_their_device():
+    records = [kernel(4, 0, 10), kernel(5, 10, 30), kernel(1, 50, 5)]
+    trace = read(results(process({"kernel_dispatch": records})))
+    assert [s[1] for s in slices(trace)] == ["MEMSET", "MEMCPY", "KERNEL"]
+    assert [Copy(c).name for c in trace.slices.copy] == ["NONE", "D2D", "NONE"]
+    (activity,) = Facts(trace).activities
+    assert (activity.compute.total_ns, activity.transfer.total_ns) == (45, 0)
+
+
+def test_a_kernel_that_copies_takes_its_direction_from_its_call():
+    calls = [record("hipMemcpyHtoDAsync", 0, 5, 7), record("hipMemcpyAsync", 6, 5, 8)]
+    kernels = [kernel(5, 10, 30, correlation=7), kernel(5, 50, 30, correlation=8)]
+    trace = read(results(process({"kernel_dispatch": kernels, "hip_api": calls})))
+    assert [Copy(c).name for c in trace.slices.copy] == ["NONE", "NONE", "H2D", "D2D"]
+    (activity,) = Facts(trace).activities
+    assert (activity.compute.total_ns, activity.transfer.total_ns) == (30, 30)
+
+
 def test_copies_have_a_direction_a_size_and_a_gpu():
     buffers = {
         "memory_copy": [

@@ -301,6 +301,12 @@ def test_a_copy_kernel_takes_its_direction_from_the_call():
     ]
 
 
+def test_a_copy_kernel_whose_call_is_unknown_copies_within_the_device():
+    kernel = event("__amd_rocclr_copyBuffer.kd", 2, 1, correlation_id=4)
+    trace = trace_of(plane("/device:GPU:0", line("Stream #1(Kernel)", kernel)))
+    assert trace.slices.copy.tolist() == [Copy.D2D]
+
+
 TPU = plane(
     "/device:TPU:0",
     line("Steps", event("3", 0, 40), event("4", 40, 40)),

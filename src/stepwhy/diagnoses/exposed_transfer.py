@@ -9,8 +9,8 @@ the step; from pageable memory it is slower as well, because it passes through a
 
 ## How it is measured
 Time of the steady steps in which a copy is the only device activity, with the bytes and the
-achieved bandwidth of each direction. Copies within one device are listed, too, and labelled as
-such: they are the program's own memory traffic, not input.
+achieved bandwidth of each direction. Copies within one device are not counted: they are the
+program's own memory traffic, and computation in the breakdown.
 
 ## Fix
 Pin host memory and copy without blocking, copy the next batch while this one computes, send
@@ -60,7 +60,6 @@ _TOO_FAST = 10**15
 _DIRECTIONS = {
     Copy.H2D: "host to device",
     Copy.D2H: "device to host",
-    Copy.D2D: "within the device (no input or output)",
     Copy.PEER: "between devices",
     Copy.H2H: "within the host",
     Copy.NONE: "in a direction that is not recorded",
@@ -70,6 +69,7 @@ _DIRECTIONS = {
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only copies run."""
     rows = steady_rows(facts, Kind.MEMCPY)
+    rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # within a device it is computation
     if not len(rows):
         if not facts.has_accelerator:
             return RULE.not_applicable("The run copies nothing between devices.")

@@ -171,6 +171,7 @@ def _computing(facts: Facts) -> Iterator[tuple[Rows, Rows]]:
         for activity in facts.leading:
             rows = between(activity.rows, part)
             computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
+            computes |= slices.copy[rows] == Copy.D2D
             rows = facts.in_steady(rows[computes])
             yield rows, own_ns[rows - part.start]
 

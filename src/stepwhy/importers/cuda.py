@@ -4,7 +4,7 @@ Names are matched because profilers say 'this is a call' but not 'this call wait
 
 Source: CUDA and HIP runtime API references for which calls block, and those of Level Zero, SYCL's
 Unified Runtime and Cambricon's CNRT; `CUpti_ActivityMemcpyKind` of CUPTI for the directions of
-copies.
+copies; `rocclr/device/blitcl.cpp` of ROCm's clr for the kernels that copy and fill.
 """
 
 from __future__ import annotations
@@ -38,9 +38,27 @@ def exchanges(kernel: str) -> bool:
     return _COLLECTIVE.search(own) is not None and not _GENERATED.match(own)
 
 
+# Kernels with which ROCm's runtime copies and fills memory where it uses no copy engine.
+_BLITS = (("__amd_rocclr_copy", Kind.MEMCPY), ("__amd_rocclr_fill", Kind.MEMSET))
+
+
+def blit_kind(kernel: str) -> Kind | None:
+    """MEMCPY or MEMSET for a kernel of ROCm's runtime that copies or fills, None for any other."""
+    return next((kind for prefix, kind in _BLITS if kernel.startswith(prefix)), None)
+
+
+def blit_copy(kernel: str) -> Copy:
+    """Direction of a copy by a kernel of ROCm's runtime, NONE for any other kernel.
+
+    It runs on the device like any kernel, and most of them copy within its memory. Where the call
+    that started it says otherwise, that is the direction.
+    """
+    return Copy.D2D if blit_kind(kernel) is Kind.MEMCPY else Copy.NONE
+
+
 def kernel_kind(name: str) -> Kind:
-    """What a kernel is: computation, or a collective."""
-    return Kind.COLLECTIVE if exchanges(name) else Kind.KERNEL
+    """What a kernel is: computation, a collective, or a copy or fill that ROCm does by a kernel."""
+    return blit_kind(name) or (Kind.COLLECTIVE if exchanges(name) else Kind.KERNEL)
 
 
 # How long the next part is; L marks what is local to a file.

@@ -35,9 +35,10 @@ class Activity(msgspec.Struct, frozen=True):
         index: Row of `devices`, or HOST_DEVICE.
         name: Its name.
         kind: What it is.
-        compute: Kernels and fills; on a CPU innermost operations outside the input region.
+        compute: Kernels, fills, and copies within the device; on a CPU innermost operations outside
+            the input region.
         communication: Collectives and peer exchanges.
-        transfer: Copies.
+        transfer: Copies to and from other memory, and those whose direction is not recorded.
         rows: The slices behind them, ascending; (slices,).
     """
 
@@ -92,7 +93,7 @@ def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
     return [host] if len(host.rows) else []
 
 
-# What a device does, as the sets of an `Activity`.
+# What a device does, as the sets of an `Activity`; a copy within the device counts as a fill.
 _WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
 
 
@@ -110,7 +111,8 @@ def _sorted_by_kind(trace: Trace, tracks: Tracks, unions: list[Union]) -> Iterat
     """Work on some tracks, piece by piece, which is added to the union of its kind, too."""
     slices = trace.slices
     for rows in chosen(trace, sum(_WORK, ()), tracks) if tracks.any() else ():
-        kinds = slices.kind[rows]
+        within = (slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == Copy.D2D)
+        kinds = np.where(within, Kind.MEMSET, slices.kind[rows])
         for wanted, union in zip(_WORK, unions, strict=True):
             some = rows[among(kinds, wanted)]
             union.add(slices.start_ns[some], trace.ends(some))

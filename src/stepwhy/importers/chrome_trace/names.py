@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepwhy.importers.cuda import call_kind, exchanges
+from stepwhy.importers.cuda import blit_copy, blit_kind, call_kind, exchanges
 from stepwhy.importers.nvtx import read_range, without_homes
 from stepwhy.importers.ranges import annotation
 from stepwhy.patterns import regex
@@ -72,6 +72,9 @@ def on_device(name: str) -> Meaning:
         return Meaning(Kind.KERNEL, shown)  # of an AIU, whatever it computes for
     if exchanges(name) or _EXCHANGE.search(name):
         return Meaning(Kind.COLLECTIVE, shown, phase=Phase.COMMUNICATION)
+    blit = blit_kind(name)
+    if blit is not None:
+        return Meaning(blit, shown, copy=blit_copy(name))
     if _COPY.search(name):
         copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
         return Meaning(Kind.MEMCPY, shown, copy=copy)

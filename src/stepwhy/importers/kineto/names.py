@@ -13,7 +13,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepwhy.importers.cuda import call_kind, kernel_kind
+from stepwhy.importers.cuda import blit_copy, call_kind, kernel_kind
 from stepwhy.importers.ranges import annotation, operation
 from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
@@ -122,7 +122,7 @@ _DIRECTIONS = (
 
 def _device(category: str, name: str) -> Meaning:
     if category == "kernel":
-        return Meaning(kernel_kind(name), on_device=True)
+        return Meaning(kernel_kind(name), on_device=True, copy=blit_copy(name))
     if category in {"gpu_memcpy", "memcpy"} or category.endswith("_memcpy"):
         return _copy(name)
     if category == "gpu_memset" or category.endswith("_memset"):

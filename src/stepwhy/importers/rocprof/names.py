@@ -24,6 +24,7 @@ _DIRECTIONS = (
     ("DEVICE_TO_DEVICE", Copy.D2D),
     ("HOST_TO_HOST", Copy.H2H),
 )
+_CALL_DIRECTIONS = (("HtoD", Copy.H2D), ("DtoH", Copy.D2H))
 # Operations of markers that are calls and no ranges.
 _NO_RANGE = regex(r"Pop|Stop|GetThreadId|Pause|Resume|Name")
 _PROCESS_RANGE = regex(r"RangeStart|ProcessRange")
@@ -52,6 +53,11 @@ class Names:
         """A kernel by its number."""
         name = self._kernels.get(number) or f"kernel {number}"
         return Meaning(kernel_kind(name), name)
+
+    def call_copy(self, record: Record) -> Copy:
+        """Direction of a copy as the name of the HIP call tells it ('hipMemcpyHtoDAsync')."""
+        operation = self._operation(record)
+        return next((copy for text, copy in _CALL_DIRECTIONS if text in operation), Copy.NONE)
 
     def copy(self, record: Record) -> Copy:
         """Direction of a copy as its operation tells it."""

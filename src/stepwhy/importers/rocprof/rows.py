@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepwhy.importers.chrome_json import LARGEST_NS, count_untimed
-from stepwhy.importers.cuda import COPY_NAMES
+from stepwhy.importers.cuda import COPY_NAMES, blit_copy
 from stepwhy.importers.nvtx import find_steps, read_range
 from stepwhy.importers.rocprof.document import LARGEST_ID
 from stepwhy.importers.rocprof.names import Names
@@ -19,7 +19,7 @@ from stepwhy.importers.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from stepwhy.importers.nvtx import Range
     from stepwhy.importers.rocprof.document import Buffer, Handle, Process, Record
@@ -63,6 +63,7 @@ class Rows:
             else:
                 self._count_other(sum(map(len, self.read(buffer))))
             self._settle()
+        one.direct_copies()
 
     def finish(self) -> None:
         """Hand the slices over."""
@@ -104,6 +105,17 @@ class Rows:
             self._slices.add(self._columns)
             self.builder.health.events_kept += len(self._columns["start_ns"])
             self._columns.clear()
+
+    @property
+    def count(self) -> int:
+        """Number of slices so far."""
+        return len(self._slices) + len(self._columns.get("start_ns", ()))
+
+    def put_copies(self, directions: Mapping[int, Copy]) -> None:
+        """Set the directions of copies, by the number of their slice."""
+        if directions:
+            rows = np.fromiter(directions, dtype=np.int64)
+            self._slices.put("copy", rows, [int(copy) for copy in directions.values()])
 
     def device(self, name: str, identity: tuple[int, ...], model: str, process: int) -> int:
         """The device of this name; another GPU of the same name is that of another process."""
@@ -177,6 +189,9 @@ class _ProcessRows:
         gpus = [a for a in process.agents if a.type == _GPU]
         self._order = {a.id.handle: n for n, a in enumerate(gpus) if a.id is not None}
         dispatches = process.buffers.get("kernel_dispatch")
+        # Slices of copies that a kernel does, and directions that calls name, by correlation id.
+        self._blits: dict[int, int] = {}
+        self._copying: dict[int, Copy] = {}
         # Where streams were not traced, queues tell more.
         self._has_streams = dispatches is not None and dispatches.has_streams()
 
@@ -242,7 +257,11 @@ class _ProcessRows:
         device = self._device(_handle(info.agent_id) if info else NULL)
         stream = _handle(record.stream_id) if self._has_streams else NULL
         queue = _handle(info.queue_id) if info else NULL
-        self._rows.add(_when(record), self._stream(device, stream, queue), kind, name)
+        when, copy = _when(record), blit_copy(name)
+        if copy is not Copy.NONE:
+            self._blits[self._rows.count] = when.correlation
+        track = self._stream(device, stream, queue)
+        self._rows.add(when, track, kind, name, copy=int(copy))
 
     def add_copy(self, record: Record) -> None:
         """Add a copy on the GPU that takes part in it, the receiving one of two."""
@@ -264,7 +283,19 @@ class _ProcessRows:
     def add_call(self, domain: str, record: Record) -> None:
         """Add a call of an API."""
         kind, name = self._names.call(record, domain)
-        self._rows.add(_when(record), self._thread(record.thread_id), kind, name)
+        when = _when(record)
+        if domain == "hip_api" and (copy := self._names.call_copy(record)) is not Copy.NONE:
+            self._copying[when.correlation] = copy
+        self._rows.add(when, self._thread(record.thread_id), kind, name)
+
+    def direct_copies(self) -> None:
+        """Copies by a kernel take the direction that their call names."""
+        called = {
+            row: self._copying[correlation]
+            for row, correlation in self._blits.items()
+            if correlation in self._copying
+        }
+        self._rows.put_copies(called)
 
     def _thread(self, number: int) -> int:
         thread = _id(number)

@@ -10,6 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.importers.cuda import blit_kind
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind
 
@@ -140,8 +141,8 @@ _COLLECTIVE_KERNEL = regex(
     r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv",
     re.IGNORECASE,
 )
-_COPY = regex(r"memcpy|copy(?:Host|Device|Buffer)|__amd_rocclr_copy", re.IGNORECASE)
-_FILL = regex(r"memset|__amd_rocclr_fill", re.IGNORECASE)
+_COPY = regex(r"memcpy|copy(?:Host|Device|Buffer)", re.IGNORECASE)
+_FILL = regex(r"memset", re.IGNORECASE)
 _DIRECTIONS = (
     (regex(r"HtoD|H2D|HostToDevice", re.IGNORECASE), Copy.H2D),
     (regex(r"DtoH|D2H|DeviceToHost", re.IGNORECASE), Copy.D2H),
@@ -201,6 +202,9 @@ def hlo_copy(category: str) -> Copy:
 @lru_cache(maxsize=1 << 16)
 def stream_kind(name: str) -> Kind:
     """What an activity on a stream of a GPU is."""
+    blit = blit_kind(name)
+    if blit is not None:
+        return blit
     if _FILL.match(name):
         return Kind.MEMSET
     if _COPY.match(name):

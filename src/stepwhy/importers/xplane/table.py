@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.importers.cuda import blit_copy
 from stepwhy.importers.xplane.events import CORRELATION, missing_id
 from stepwhy.trace import NULL, Copy, Kind, Phase
 from stepwhy.trace.narrow import CODES, narrowed
@@ -109,6 +110,7 @@ class SliceTable:
         self.kinds: set[Kind] = set()
         self._base_ns = base_ns
         self._parts: list[_Part] = []
+        self._blits: set[int] = set()
 
     def add(self, events: Events, looks: Sequence[Look], end_ns: Ints | None = None) -> None:
         """Append one slice for every event.
@@ -122,6 +124,8 @@ class SliceTable:
             return
         self.kinds.update(look.kind for look in looks)
         intern = self.builder.intern
+        blits = (look for look in looks if blit_copy(look.name) is not Copy.NONE)
+        self._blits.update(intern(look.name) for look in blits)
         common = {
             "track": [look.track for look in looks],
             "kind": [int(look.kind) for look in looks],
@@ -152,6 +156,9 @@ class SliceTable:
                 part.looks[name][is_call] = null
         for part in self._parts if len(ids) else ():
             _complete(part, ids, details)
+        blits = np.fromiter(self._blits, dtype=np.int64)
+        for part in self._parts if len(blits) else ():
+            _stay_within(part, blits)
 
     def _copying_calls(self) -> list[Ints]:
         """Correlation ids of calls that copy, ascending, and what they copy; `_OF_COPIES`."""
@@ -219,6 +226,21 @@ def _complete(part: _Part, ids: Ints, details: Sequence[Ints]) -> None:
             column = np.array(part.column(name))
             column[copies[lacking]] = of_calls[place[lacking]]
             part.changed[name] = column
+
+
+def _stay_within(part: _Part, blits: Ints) -> None:
+    """Copies by kernels of ROCm's runtime are within the device where no call says otherwise.
+
+    Args:
+        part: The slices.
+        blits: Names of such kernels.
+    """
+    copies = part.rows(np.isin(part.looks["name"], blits))
+    column = np.array(part.column("copy"))
+    copies = copies[column[copies] == Copy.NONE]
+    if len(copies):
+        column[copies] = Copy.D2D
+        part.changed["copy"] = column
 
 
 def _copies_with_bytes(part: _Part) -> bool:
