@@ -119,6 +119,20 @@ def _observe_annotations(module: ModuleType) -> None:
     jax.install_annotations(module, run_dir())
 
 
+def _observe_workers(module: ModuleType) -> None:
+    """`multiprocessing.util` has been imported."""
+    from stepwhy.capture import workers
+
+    workers.install_util(module)
+
+
+def _observe_pools(module: ModuleType) -> None:
+    """`multiprocessing.pool` has been imported."""
+    from stepwhy.capture import workers
+
+    workers.install_pool(module)
+
+
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function"
 _HOOKS = {
     "tensorflow.python.client.session": _observe_sessions,
@@ -136,6 +150,8 @@ _HOOKS = {
     "tf_keras.src.callbacks": _observe_fit,
     "jax._src.api": _observe_jit,
     "jax._src.profiler": _observe_annotations,
+    "multiprocessing.util": _observe_workers,
+    "multiprocessing.pool": _observe_pools,
 }
 
 

@@ -4,13 +4,16 @@ Under `stepwhy run` it lasts as long as the process. In a program that watches a
 it lasts as long as the block, and there may be several blocks one after the other: the hooks are
 put into the frameworks once and sleep in between. A fork, and a block that begins, are alike: what
 was seen before belongs to somebody else.
+
+Not every process runs its `atexit` handlers: a fork that calls `os._exit` skips them, and so do
+the workers of `multiprocessing`. What waits to be written is written before `os._exit`, too.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 _begins: list[Work] = []
 _ends: list[Work] = []
-_followed: list[object] = []
+_flushes: list[Work] = []
 _block: Path | None = None
 _asleep = False
 
@@ -45,27 +48,48 @@ def on_end(work: Work) -> None:
     """
     atexit.register(work)
     _ends.append(work)
-    _follow_workers()
 
 
-def _follow_workers() -> None:
-    """Have the processes of `multiprocessing` end as others do: they leave without `atexit`."""
-    util: Any = sys.modules.get("multiprocessing.util")
-    if util is None or _followed:
+def on_flush(work: Work) -> None:
+    """Have something written while the observation goes on, as the process may end at any time.
+
+    Args:
+        work: Writes what waits; called in the reverse order of registration.
+    """
+    if not _flushes:
+        _flush_before_exit()
+    _flushes.append(work)
+
+
+def flush() -> None:
+    """Write what waits; the observation goes on."""
+    for work in reversed(_flushes):
+        _try(work)
+
+
+def _flush_before_exit() -> None:
+    """Have `os._exit` write what waits, and nothing else: it may be called because a thread hangs.
+
+    A fork that has seen no step has nothing to write.
+    """
+    leave: Callable[[int], Any] = os._exit
+    if getattr(leave, "is_stepwhys", False):
         return
-    _followed.append(util)
-    util.register_after_fork(_finish_as_worker, _finish_as_worker)
-    if sys.modules["multiprocessing.process"].parent_process() is not None:
-        _finish_as_worker(None)
+
+    @functools.wraps(leave)
+    def _exit(status: int) -> None:
+        try:
+            flush()
+        finally:
+            leave(status)
+
+    _exit.__module__ = "os"  # under which name it can be pickled
+    _exit.is_stepwhys = True  # type: ignore[attr-defined]
+    os._exit = _exit  # type: ignore[assignment]
 
 
-def _finish_as_worker(_: object) -> None:
-    """In such a process: finish what is open when it ends, before its queues are closed."""
-    sys.modules["multiprocessing.util"].Finalize(None, _finish, exitpriority=100)
-
-
-def _finish() -> None:
-    """Finish what is open."""
+def finish() -> None:
+    """Finish what is open, as at the end of the process."""
     for work in reversed(_ends):
         _try(work)
 
@@ -99,7 +123,7 @@ def begin(directory: Path) -> None:
 def end() -> None:
     """The block ends: everything open is finished, and nothing is observed from here on."""
     global _asleep  # noqa: PLW0603 - whether the process is watched is one fact
-    _finish()
+    finish()
     _asleep = True
 
 

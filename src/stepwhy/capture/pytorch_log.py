@@ -40,6 +40,7 @@ class StepLog:
         self._recorder = recorder
         # Runs before the recorder's own: handlers run in reverse order.
         lifetime.on_end(self.write)
+        lifetime.on_flush(self.write)
         self.forget()
 
     def forget(self) -> None:

@@ -93,6 +93,7 @@ class Recorder:
         }
         self._start_over()
         lifetime.on_end(self._fall_asleep)
+        lifetime.on_flush(self.close)
         lifetime.on_begin(self._start_over)
 
     def _start_over(self) -> None:
@@ -106,6 +107,7 @@ class Recorder:
         self._told_events = 0
         self._told: dict[str, int] = {}
         self._flushed_s = 0.0
+        self._has_end = False
         self._folder = folder_of(self._run_dir)
 
     def guard(self, work: Callable[[], None]) -> None:
@@ -261,6 +263,7 @@ class Recorder:
         self._lines, self._events, self._levels, self._loaders = [], [], [], []
         for name, lines in waiting.items():
             if lines:
+                self._has_end = False
                 self._folder.open(self._about)
                 self._folder.append(name, lines)
 
@@ -277,7 +280,9 @@ class Recorder:
         """Write what waits, and that nothing is missing."""
         if self._lines or self._folder.opened:
             self._flush()
-            self._folder.end(now_ns())
+            if not self._has_end:
+                self._folder.end(now_ns())
+                self._has_end = True
 
     def window(self, about: Mapping[str, Any], fill: Callable[[Path], None]) -> Path:
         """Add a traced window; it appears once `fill` has put its files into the given folder.

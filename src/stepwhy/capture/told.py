@@ -134,6 +134,7 @@ class ToldSteps:
             # Later than the recorder's, and so before it at the end.
             self._ends_with_process = True
             lifetime.on_end(self.finish)
+            lifetime.on_flush(self.finish)
         return driver
 
     def _log(self, driver: Driver, start_ns: int, end_ns: int) -> None:
