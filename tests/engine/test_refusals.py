@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.refusals import KNOWN, known, known_archive
-from stepwhy.errors import UnknownFormatError, UnsupportedFormatError
+from stepwhy.errors import EmptyInputError, UnknownFormatError, UnsupportedFormatError
 from stepwhy.importers.source import Source
 from tests.importers import tf_samples
 
@@ -163,6 +163,23 @@ def test_a_log_is_text():
 )
 def test_anything_else_is_left_to_others(data):
     assert known(Source(data, "file")) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"traceEvents": []}',
+        b'\xef\xbb\xbf{"schemaVersion": 1, "deviceProperties": [], "traceEvents" : [\n], "n": 1}',
+        b" [ ]\n",
+        b'{"deviceProperties": [{"cat": "kernel", "name": "ph"}], "traceEvents": []}',
+        b'{"traceEvents": [], "x": [{"cat": "kernel", "ph": "X"}]}',
+    ],
+)
+def test_a_trace_without_events_is_empty_not_unknown(data):
+    with pytest.raises(EmptyInputError) as caught:
+        read_trace(Source(data, "file"))
+    assert caught.value.what == "file is a trace without a single event"
+    assert "active steps" in caught.value.todo
 
 
 SAMPLES = [data for data, _ in FILES.values()]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.chrome_samples import read_records
 
-from stepwhy.errors import CorruptInputError
+from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.chrome_json import count_untimed, looks_like_chrome_json
 from stepwhy.importers.chrome_json.cuts import header_around
 from stepwhy.importers.chrome_json.torn import End, Salvage
@@ -38,6 +38,45 @@ def plain(records):
 def times(text):
     records = read(text)
     return records.start_ns.tolist(), records.dur_ns.tolist()
+
+
+# --- objects that repeat the key of their events ---
+
+
+RECORD = '{"ph": "X", "name": "%s", "pid": 1, "tid": 2, "ts": %d.25, "dur": 5}'
+
+
+def listed(name, count):
+    return f"[{','.join(RECORD % (name, 10 * n) for n in range(count))}]"
+
+
+@pytest.mark.parametrize(("first", "second"), [(20, 30), (0, 3), (3, 0), (9000, 9000), (2, 9000)])
+@pytest.mark.parametrize("between", ["", '"a": {"traceEvents": [1]}, "b": 5,'])
+def test_all_lists_of_events_are_read(first, second, between):
+    text = f'{{"n": 7, "traceEvents": {listed("one", first)}, {between} "traceEvents": '
+    health = Health()
+    records = read(text + listed("two", second) + ', "m": 8}', health)
+    assert [e.name for e in records.events] == ["one"] * first + ["two"] * second
+    assert records.start_ns.tolist() == [
+        10_000 * n + 250 for count in (first, second) for n in range(count)
+    ]
+    assert {c.counter: c.count for c in health.counters} == {"repeated-key": 1}
+    assert health.events_read == first + second
+
+
+def test_only_so_many_lists_of_events_are_read():
+    lists = ",".join(f'"traceEvents": {listed("a", 2)}' for _ in range(500))
+    health = Health()
+    assert len(read(f"{{{lists}}}", health).events) == 32
+    assert {c.counter: c.count for c in health.counters} == {
+        "repeated-key": 15,
+        "repeated-key-left-out": 1,
+    }
+
+
+def test_the_events_of_another_value_are_not_the_file_s():
+    text = f'{{"traceEvents": {listed("a", 2)}, "x": {{"traceEvents": {listed("b", 2)}}}}}'
+    assert [e.name for e in read(text).events] == ["a", "a"]
 
 
 # --- recognition ---------------------------------------------------------------------------------
@@ -142,9 +181,15 @@ def test_a_lone_surrogate_is_replaced_because_nothing_could_write_it():
 
 
 def test_the_wrong_kind_of_json_is_refused():
-    for text in ("5", '"text"', "null", "{}", '{"traceEvents": 3}', "[]", '{"traceEvents": []}'):
+    for text in ("5", '"text"', "null", "{}", '{"traceEvents": 3}'):
         with pytest.raises(CorruptInputError):
             read(text)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"traceEvents": []}', '{"traceEvents": [], "a": 1}'])
+def test_a_list_without_events_is_empty_not_corrupt(text):
+    with pytest.raises(EmptyInputError):
+        read(text)
 
 
 def test_records_of_wrong_types_are_counted_and_left_out():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.engine.refusals import known
+from stepwhy.engine.signs import is_empty_trace
 from stepwhy.errors import CorruptInputError, InputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.importers.chrome_json.cuts import no_events
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ def refuse(source: Source) -> InputError:
             return UnsupportedFormatError(
                 f"{source.origin} is {what}, which this version does not read", todo
             )
+    if is_empty_trace(source):
+        return no_events(source, damaged=False)
     named = known(source)
     if named is not None:
         return named

@@ -51,6 +51,20 @@ def any_of(*signs: Sign) -> Sign:
     return lambda source: any(sign(source) for sign in signs)
 
 
+# --- Traces ---
+
+_NO_EVENTS = re.compile(rb'"traceEvents"\s{0,1000}:\s{0,1000}\[\s{0,1000}\]')
+_EMPTY_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\]\s*\Z")
+
+
+def is_empty_trace(source: Source) -> bool:
+    """Whether the file is a Chrome trace whose list of events is empty."""
+    if _EMPTY_LIST.match(source.head):
+        return True
+    begins_object = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+    return begins_object and source.holds(_NO_EVENTS)
+
+
 # --- Pickles ---
 
 

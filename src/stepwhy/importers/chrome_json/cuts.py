@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepwhy.errors import CorruptInputError
+from stepwhy.errors import CorruptInputError, EmptyInputError, InputError
 from stepwhy.importers.chrome_json.pieces import NOT_JSON
 from stepwhy.patterns import regex
 
@@ -88,7 +88,7 @@ def is_list(data: bytes | mmap) -> bool:
     return data[:PIECE].lstrip(b" \t\r\n")[:1] == b"["
 
 
-def _without_events(data: bytes | mmap, source: Source) -> CorruptInputError:
+def _without_events(data: bytes | mmap, source: Source) -> InputError:
     try:
         msgspec.json.decode(bytes(data), type=msgspec.Raw)
     except NOT_JSON:
@@ -99,8 +99,19 @@ def _without_events(data: bytes | mmap, source: Source) -> CorruptInputError:
     )
 
 
-def no_events(source: Source) -> CorruptInputError:
-    """The error for a file without a single record."""
+def no_events(source: Source, *, damaged: bool = True) -> InputError:
+    """The error for a file without a single record.
+
+    Args:
+        source: The file.
+        damaged: Whether it may have had some.
+    """
+    if not damaged:
+        return EmptyInputError(
+            f"{source.origin} is a trace without a single event",
+            "Record again, with training steps between the profiler's start and stop (where it "
+            "has a schedule, in its active steps)",
+        )
     return CorruptInputError(
         f"{source.origin} holds no complete trace event",
         "Record the trace again, or check that the copy is complete",
@@ -170,9 +181,43 @@ def find_tail(
             events, header = _around(text, raw)
         except (*NOT_JSON, KeyError):
             continue
-        if whole or (text.startswith(events, first - 1) and _begins_with_a_record(events)):
+        if not text.startswith(events, first - 1):
+            if whole and not _begins_object(data[:first]):
+                return Tail(cut, events, header)  # the first list is inside another value
+        elif next_list(text, first - 2 + len(events)) is not None:
+            continue  # behind it, the key is repeated
+        elif whole or _begins_with_a_record(events):
             return Tail(cut, events, header)
     return None
+
+
+def next_list(data: bytes | mmap, end: int) -> int | None:
+    """Where the records of the next list begin, if the object repeats the key of its events.
+
+    Args:
+        data: The file.
+        end: Offset of the bracket that closes a list of events.
+    """
+    soon = min(end + LARGE, len(data))
+    for found in islice(_EVENTS_KEY.finditer(data, end, soon), _GUESSES):
+        between = data[end + 1 : found.start()].strip(b" \t\r\n")
+        if between[:1] == between[-1:] == b"," and _is_object(b"{%b}" % between.strip(b",")):
+            return found.end()
+    return None
+
+
+def _begins_object(text: bytes) -> bool:
+    """Whether a text up to the bracket of a list of events is the beginning of one object."""
+    keys = text[: text.rindex(b'"traceEvents"')].rstrip(b" \t\r\n").removesuffix(b",")
+    return _is_object(keys + b"}")
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except NOT_JSON:
+        return False
+    return True
 
 
 def header_around(data: bytes | mmap, first: int, end: int) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from stepwhy.importers.chrome_json.cuts import (
     first_record,
     header_around,
     is_list,
+    next_list,
     no_events,
     unclosed_end,
 )
@@ -29,6 +30,7 @@ from stepwhy.importers.source import let_go
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from stepwhy.importers.chrome_json.torn import Stretch
     from stepwhy.importers.source import Source
     from stepwhy.trace import Health
 
@@ -37,13 +39,23 @@ if TYPE_CHECKING:
 _EXACT_AS_DOUBLE_US = 2.0**43
 # Bytes of a mapped file that stay in memory behind the piece that is read.
 _HELD = 1 << 24
+# Each further list costs reading a piece twice.
+_MOST_LISTS = 16
+_REPEATED = (
+    "The file has the key traceEvents more than once. The events of all these lists were read, "
+    "although JSON parsers keep only the last."
+)
+_LEFT_OUT = (
+    f"The file has the key traceEvents more than {_MOST_LISTS} times: the events of later lists "
+    "are missing. Merge the lists."
+)
 
 
 class Document(Generic[A]):
     """The records of a Chrome trace file, in batches; iterate over it once.
 
     While it is iterated, `health.events_read` grows by the number of records, and what was lost or
-    repaired is counted. Iterating raises CorruptInputError after the last of no records at all.
+    repaired is counted. Iterating raises an InputError after the last of no records at all.
 
     Args:
         source: The file.
@@ -78,6 +90,7 @@ class Document(Generic[A]):
         self._tail = find_tail(self._data, self._first, self._unclosed, raw)
         self._salvage: Salvage | None = None
         self._held_from = 0
+        self._lists = 1
         self.complete = True
         """False when the file ended early: records after that point are unknown."""
         self.header = self._tail.header if self._tail else self._head()
@@ -103,7 +116,8 @@ class Document(Generic[A]):
         if self._salvage is not None:
             self._salvage.count(self._health, self.complete)
         if not count:
-            raise no_events(self._source)
+            broken = self._salvage.broken if self._salvage else 0
+            raise no_events(self._source, damaged=broken > 0 or not self.complete)
 
     def _batches(self) -> Iterator[Batch[A]]:
         position, tail = self._first, self._tail
@@ -127,11 +141,31 @@ class Document(Generic[A]):
             position = stretch.position
             self._let_go(position)
             if stretch.end is not End.GOAL:
-                self._ended(position, complete=stretch.end is End.LIST)
-                return
+                following = self._next_list(stretch)
+                if following is None:
+                    self._ended(position, complete=stretch.end is End.LIST)
+                    return
+                position = following
         batch = self._pieces.read(tail.events)
         if batch is not None:
             yield batch
+
+    def _next_list(self, stretch: Stretch) -> int | None:
+        """Where the next list of events begins behind the end of one, None if there is none."""
+        if stretch.end is not End.LIST or is_list(self._data):
+            return None
+        following = next_list(self._data, stretch.position)
+        if following is None:
+            return None
+        self._lists += 1
+        is_read = self._lists <= _MOST_LISTS
+        self._health.count(
+            "repeated-key" if is_read else "repeated-key-left-out",
+            "warning" if is_read else "error",
+            _REPEATED if is_read else _LEFT_OUT,
+            dropped=False,
+        )
+        return following if is_read else None
 
     def _close(self) -> None:
         """Close a list that was never closed: what is damaged is looked at in other ways."""
