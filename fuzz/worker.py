@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.inputs import make
 from fuzz.judge import Judge, Outcome, seconds_for, size_of
-from stepwhy.engine import memory
+from stepwhy.inputs import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,6 +5,7 @@ The tree::
     StepwhyError
     ├── InputError                  exit code 3: a file or folder cannot be explained
     │   ├── NotFoundError             input-not-found
+    │   ├── NotAFileError             not-a-file
     │   ├── EmptyInputError           input-empty
     │   ├── UnknownFormatError        unknown-format
     │   ├── UnsupportedFormatError    unsupported-format
@@ -56,6 +57,12 @@ class NotFoundError(InputError):
     """A path, folder or glob that names nothing."""
 
     slug = "input-not-found"
+
+
+class NotAFileError(InputError):
+    """A device, a socket, or a pipe or link in a place where only files are read."""
+
+    slug = "not-a-file"
 
 
 class EmptyInputError(InputError):

@@ -19,8 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.engine import bytes as engine_bytes
-from stepwhy.engine import memory
 from stepwhy.engine.bytes import read_source
 from stepwhy.errors import (
     CorruptInputError,
@@ -30,6 +28,7 @@ from stepwhy.errors import (
     UnsupportedFormatError,
 )
 from stepwhy.importers import store
+from stepwhy.inputs import memory, spool
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import save
 
@@ -271,7 +270,7 @@ def test_a_bomb_in_a_bomb_is_refused(tmp_path):
 @pytest.fixture
 def little_memory(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 500_000)
-    monkeypatch.setattr(engine_bytes, "_UNWATCHED", 1 << 18)
+    monkeypatch.setattr(spool, "_UNWATCHED", 1 << 18)
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -294,7 +293,7 @@ def test_a_large_archive_is_mapped_and_refused_only_where_it_must_be_in_memory(t
 
 
 def test_a_large_archive_in_an_archive(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_bytes, "_UNWATCHED", 1 << 18)
+    monkeypatch.setattr(spool, "_UNWATCHED", 1 << 18)
     assert read(tmp_path, gzip.compress(gzip.compress(NOISE * 2))).data == NOISE * 2
 
 
@@ -316,7 +315,7 @@ class Full:
 
 @pytest.mark.parametrize("room", [0, 3_000_000])
 def test_a_full_disk_is_no_reason_to_lose_anything(tmp_path, monkeypatch, room):
-    monkeypatch.setattr(engine_bytes, "_UNWATCHED", 1 << 18)
+    monkeypatch.setattr(spool, "_UNWATCHED", 1 << 18)
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full(room))
     assert read(tmp_path, gzip.compress(NOISE * 20)).mapped == NOISE * 20
 

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from stepwhy.engine import memory
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import IMPORTERS, read_trace
 from stepwhy.errors import (
@@ -16,6 +15,7 @@ from stepwhy.errors import (
     UnsupportedFormatError,
 )
 from stepwhy.importers.source import Source
+from stepwhy.inputs import memory
 from tests.importers.cuda_samples import Nsys, Nvprof, write_database
 
 KINETO = json.dumps(

@@ -223,7 +223,7 @@ def test_an_input_is_as_large_as_what_it_unpacks_to(outcome_of, monkeypatch):
     ((name, data),) = seeds("chrome_trace")[0].items()
     padded = data + bytes(1 << 20)
     for unwatched in (1 << 26, 1 << 18):  # in memory; in a mapped file
-        monkeypatch.setattr("stepwhy.engine.bytes._UNWATCHED", unwatched)
+        monkeypatch.setattr("stepwhy.inputs.spool._UNWATCHED", unwatched)
         assert outcome_of({f"{name}.gz": gzip.compress(padded)}).size_bytes == len(padded)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stepwhy.engine.memory import TIMES, check_fits
+from stepwhy.inputs.memory import TIMES, check_fits
 
 if TYPE_CHECKING:
     from stepwhy.importers.source import Source

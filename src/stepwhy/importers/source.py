@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.errors import TooLargeError
+from stepwhy.errors import InputError, TooLargeError
 from stepwhy.importers.changing import at_rest
+from stepwhy.inputs.opening import open_input
+from stepwhy.inputs.side_files import read_side_file
 from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Source:
         path: The file itself, or None for data that never was a file.
         truncated: The compressed stream ended early; `data` is what could be saved.
         head: The beginning of `data` where that is still to be read.
+        within: The folder in which the file was found, and the only one from which files beside it
+            are read; by default its own.
         fits: Raises TooLargeError where so many bytes cannot be held in memory; asked before what
             is mapped is read.
     """
@@ -44,6 +48,7 @@ class Source:
         truncated: bool = False,
         head: bytes = b"",
         *,
+        within: Path | None = None,
         fits: Callable[[int], None] | None = None,
     ) -> None:
         self.origin = origin
@@ -51,6 +56,7 @@ class Source:
         self.truncated = truncated
         self._content = data
         self._head = head
+        self._within = within
         self._fits = fits
 
     @cached_property
@@ -78,9 +84,10 @@ class Source:
         if self.path is None or "data" in self.__dict__:
             return self.data
         try:
-            with self.path.open("rb") as file, at_rest(file) as same:
+            with open_input(self.path, self._within) as file, at_rest(file) as same:
                 return mmap.mmap(same.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):  # a file system that cannot map; no space; empty by now
+        # A file system that cannot map; no space; empty or gone by now.
+        except (OSError, ValueError, InputError):
             return self.data
 
     @property
@@ -108,13 +115,15 @@ class Source:
         return False
 
     def beside(self, name: str) -> bytes | None:
-        """Content of another file in the same folder, None where there is none."""
+        """Content of another file in the same folder, None where there is none.
+
+        Raises:
+            InputError: It is not a regular file, leads out of the folder, or is too large.
+        """
         if self.path is None:
             return None
-        try:
-            return self.path.with_name(name).read_bytes()
-        except OSError:
-            return None
+        folder = self.path.parent if self._within is None else self._within
+        return read_side_file(folder, self.path.with_name(name))
 
     @contextmanager
     def as_file(self) -> Iterator[Path]:

@@ -4,7 +4,7 @@
 - ``sources.json``: source line and device scopes of every op, and the session's devices;
 - ``window.json``: when the driving thread was inside ``Session.run``.
 
-Each is optional. One that cannot be read is counted, and what it would have told is missing.
+Each is optional. One that is damaged or refused is counted, and what it would have told is missing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from stepwhy.errors import InputError
 from stepwhy.importers.tensorflow.device_spec import (
     DeviceSpec,
     canonical,
@@ -94,7 +95,7 @@ class Sources(msgspec.Struct, frozen=True):
 
 def requested_graph(source: Source, health: Health) -> dict[str, Node]:
     """Nodes of the program's graph by name, from 'graph.pb'; empty when it is not there."""
-    data = source.beside("graph.pb")
+    data = _beside(source, "graph.pb", health)
     graph = parse_message("GraphDef", data) if data is not None else None
     if data is not None and graph is None:
         _count_unreadable(health)
@@ -103,12 +104,12 @@ def requested_graph(source: Source, health: Health) -> dict[str, Node]:
 
 def program_sources(source: Source, health: Health) -> Sources:
     """What 'sources.json' says; nothing when it is not there."""
-    return _decode(source.beside("sources.json"), Sources, health) or Sources()
+    return _decode(_beside(source, "sources.json", health), Sources, health) or Sources()
 
 
 def run_window(source: Source, health: Health) -> Window | None:
     """The run's window from 'window.json'; None when it is not there or holds another kind."""
-    window = _decode(source.beside("window.json"), Window, health)
+    window = _decode(_beside(source, "window.json", health), Window, health)
     if window is None or window.kind != "tf1-run":
         return None
     if 0 <= window.start_ns <= window.end_ns < 1 << 62:
@@ -139,6 +140,22 @@ def decide(scopes: Sequence[Scope]) -> Decision:
             decision = Decision(line=line)
         asked = merge(asked, spec)
     return decision
+
+
+def _beside(source: Source, name: str, health: Health) -> bytes | None:
+    """The content of a file beside the trace, None where there is none or it is refused."""
+    try:
+        return source.beside(name)
+    except InputError:
+        health.count(
+            "side-file-refused",
+            "warning",
+            "A file beside the trace (graph.pb, sources.json or window.json) was not read: it is a "
+            "pipe, a device or a link out of the folder, or too large, or may not be read. "
+            "Requested devices, source lines or the step's wall time are missing.",
+            dropped=False,
+        )
+        return None
 
 
 def _decode(data: bytes | None, kind: type[T], health: Health) -> T | None:

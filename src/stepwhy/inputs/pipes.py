@@ -1,0 +1,85 @@
+"""Reading a pipe to its end, within the memory and the space that are left.
+
+Source: poll(2), fifo(7) and pipe(7): of a pipe that is read without waiting, no bytes mean that
+there is no writer, and EAGAIN that there is one with nothing to say.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import TYPE_CHECKING, BinaryIO
+
+from stepwhy.errors import NotFoundError
+from stepwhy.inputs.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# A program that was started to write into a named pipe has opened it by then. Once it has, it may
+# take as long as it likes: it may fetch the trace from far away.
+_WRITER_WAIT_S = 60
+# Memory that explaining takes by the size of the trace, for the most frugal importers (0.3). An
+# archive takes more, but its size as it comes through the pipe is all that is known.
+_LEAST_TIMES = 0.25
+_PIECE = 1 << 16  # bytes; what a pipe holds on Linux by default
+
+
+def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
+    """What a pipe delivers until its writers close it.
+
+    Args:
+        path: The pipe.
+        wait_s: How long to wait for a program to open it for writing, in seconds.
+
+    Returns:
+        A file in memory, or a temporary one, positioned at its beginning.
+
+    Raises:
+        NotFoundError: No program opens it for writing.
+        TooLargeError: There is not enough memory or space.
+        OSError: It cannot be opened or read.
+    """
+    spool = Spool(path.name, _LEAST_TIMES)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        for piece in _pieces(handle, path.name, wait_s):
+            spool.add(piece)
+    except BaseException:
+        spool.close()
+        raise
+    finally:
+        os.close(handle)
+    spool.file.seek(0)
+    return spool.file
+
+
+def _pieces(handle: int, name: str, wait_s: float) -> Iterator[bytes]:
+    """What comes through a pipe, as it comes."""
+    waiting = select.poll()
+    waiting.register(handle, select.POLLIN)
+    piece = None
+    # Nothing happens on a pipe before it has a writer.
+    if not waiting.poll(wait_s * 1000) and (piece := _read(handle)) == b"":
+        raise NotFoundError(
+            f"{name} is a pipe, and no program opened it for writing within {wait_s:g} s",
+            "Start the program that writes the trace first, or give a trace file",
+        )
+    while piece != b"":
+        if piece is None:
+            waiting.poll()
+        else:
+            yield piece
+        piece = _read(handle)
+
+
+def _read(handle: int) -> bytes | None:
+    """Some bytes; b'' if there is no writer, None if it has written nothing more yet."""
+    try:
+        return os.read(handle, _PIECE)
+    except BlockingIOError:
+        return None
+
+
+__all__ = ["read_pipe"]

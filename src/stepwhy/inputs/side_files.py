@@ -1,0 +1,67 @@
+"""The small files beside a trace and in a run directory."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stepwhy.errors import NotFoundError, TooLargeError
+from stepwhy.inputs.memory import ANY_SIZE, check_fits
+from stepwhy.inputs.within import open_within
+from stepwhy.units import format_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+MOST_BYTES = 1 << 28
+"""Size of the largest file that is read: a graph with its constants takes tens of megabytes, and
+`stepwhy run` keeps at most 128 MiB of a log."""
+
+MOST_RECORD_BYTES = 1 << 24
+"""The same for a file that holds a single record, such as `run.json`: they take kilobytes."""
+
+_SMALL = 1 << 24  # bytes; what is as small fits into memory
+
+
+def read_side_file(folder: Path, path: Path, most: int = MOST_BYTES) -> bytes | None:
+    """The content of a file that belongs to a trace or a run directory.
+
+    Args:
+        folder: The folder of the trace or the run, which links must not lead out of.
+        path: The file, in that folder or below it.
+        most: Size of the largest file that is read, bytes; `STEPWHY_ANY_SIZE=1` reads all.
+
+    Returns:
+        None if there is no such file.
+
+    Raises:
+        NotAFileError: It is a pipe, device, socket or folder, or a link out of the folder.
+        TooLargeError: It is larger than that, or does not fit into memory.
+        NotFoundError: It cannot be read.
+    """
+    try:
+        with open_within(folder, path) as file:
+            return _content(file, path.name, most)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise NotFoundError(
+            f"{path.name} cannot be read ({error.strerror or 'unknown error'})",
+            "Check its permissions",
+        ) from None
+
+
+def _content(file: BinaryIO, name: str, most: int) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    if size > most and os.environ.get(ANY_SIZE) != "1":
+        raise TooLargeError(
+            f"{name} holds {format_bytes(size)}; such files are read up to {format_bytes(most)}",
+            f"Set {ANY_SIZE}=1 to read it all the same",
+        )
+    if size > _SMALL:
+        check_fits(size, name)
+    return file.read(size)
+
+
+__all__ = ["MOST_BYTES", "MOST_RECORD_BYTES", "read_side_file"]

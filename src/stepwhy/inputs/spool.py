@@ -1,0 +1,113 @@
+"""Content of unknown size, kept in memory while it is small and in a temporary file beyond that."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from contextlib import suppress
+from mmap import ACCESS_READ, mmap
+from typing import BinaryIO, cast
+
+from stepwhy.inputs.memory import check_fits
+
+# How many bytes may be added before the memory that is left is looked up again; from this size on
+# the content is in a temporary file, which is mapped like a plain one.
+_UNWATCHED = 1 << 26
+# Bytes that are left on the disk to other programs.
+_LEAST_SPACE = 1 << 28
+
+
+class Spool:
+    """What comes out of a pipe or an archive: how much that will be is not known.
+
+    Args:
+        name: For messages.
+        times: Memory that it takes to explain the content from a temporary file, by its size.
+
+    Attributes:
+        size: Bytes that were added.
+        file: What was added: in memory, or in a temporary file.
+    """
+
+    def __init__(self, name: str, times: float = 0) -> None:
+        self.size = 0
+        self.file: BinaryIO = io.BytesIO()
+        self._name = name
+        self._times = times
+        self._check_at = _UNWATCHED
+
+    def add(self, piece: bytes) -> None:
+        """Append some bytes.
+
+        Raises:
+            TooLargeError: They fit neither into memory nor onto the disk.
+        """
+        try:
+            self.file.write(piece)
+        except OSError:
+            self._return_to_memory(piece)
+        self.size += len(piece)
+        if self.size > self._check_at:
+            self._check_at = self.size + _UNWATCHED
+            self._check()
+
+    def _check(self) -> None:
+        """Move to a temporary file once, and check that memory and space last."""
+        if isinstance(self.file, io.BytesIO) and self.size < 2 * _UNWATCHED:
+            self._leave_memory()
+        elif not isinstance(self.file, io.BytesIO) and not _has_space(self.file):
+            self._return_to_memory(b"")
+        if isinstance(self.file, io.BytesIO):
+            check_fits(self.size, self._name, held=self.size)
+        else:
+            check_fits(self.size, self._name, self._times)
+
+    def _leave_memory(self) -> None:
+        import tempfile  # noqa: PLC0415 - few inputs are as large
+
+        with suppress(OSError):  # without space, or the right to write there, it stays in memory
+            spilled = cast("BinaryIO", tempfile.TemporaryFile(prefix="stepwhy-"))  # noqa: SIM115 - stays open
+            if _has_space(spilled):
+                spilled.write(self.file.getbuffer())  # type: ignore[attr-defined]
+                self.file = spilled
+
+    def _return_to_memory(self, piece: bytes) -> None:
+        """Go on in memory: the disk is full."""
+        check_fits(self.size, self._name)
+        spilled, self.file = self.file, io.BytesIO()
+        spilled.seek(0)
+        shutil.copyfileobj(spilled, self.file, _UNWATCHED)
+        spilled.close()
+        self.file.truncate(self.size)
+        self.file.seek(self.size)
+        self.file.write(piece)
+
+    def close(self) -> None:
+        """Discard the content."""
+        self.file.close()
+
+
+def is_spooled(file: BinaryIO) -> bool:
+    """Whether a file is that of a spool, and not one that was opened by its path."""
+    return not isinstance(file, io.BufferedReader)
+
+
+def content_of(file: BinaryIO) -> bytes | mmap:
+    """All of a file that a spool made; mapped if it is not in memory."""
+    if isinstance(file, io.BytesIO):
+        return file.getvalue()
+    file.flush()
+    return mmap(file.fileno(), 0, access=ACCESS_READ)
+
+
+def _has_space(file: BinaryIO) -> bool:
+    """Whether other programs have space left on the disk of a file."""
+    try:
+        disk = os.fstatvfs(file.fileno())
+    except OSError:
+        return True
+    return disk.f_bavail * disk.f_frsize > _LEAST_SPACE
+
+
+__all__ = ["Spool", "content_of", "is_spooled"]

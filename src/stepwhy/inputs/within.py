@@ -1,0 +1,82 @@
+"""Regular files inside of a folder, and links that stay in it.
+
+Tools keep a link to the newest trace beside it, so links are followed. One that leads out of the
+folder is not: it would put a private file of the reader into a report that is then passed on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from stepwhy.errors import NotAFileError
+from stepwhy.regular_files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+# On Linux a folder that may be passed through need not be readable.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_within(folder: Path, path: Path) -> BinaryIO:
+    """Open a regular file of a folder.
+
+    Args:
+        folder: The folder; its own path may lead through links.
+        path: The file, in the folder or below it.
+
+    Raises:
+        NotAFileError: It is a pipe, device, socket or folder, or a link out of the folder.
+        OSError: It cannot be opened.
+    """
+    root = folder.resolve()
+    try:
+        parts = path.resolve(strict=True).relative_to(root).parts
+    except RuntimeError:  # links in a circle, before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+    except ValueError:
+        raise NotAFileError(
+            f"{path.name} is a link to a file outside of {folder.name or folder}",
+            "Put a copy of that file in its place, or give that file itself",
+        ) from None
+    try:
+        return cast("BinaryIO", os.fdopen(_open_below(root, parts), "rb"))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise not_a_file(path) from None
+        raise
+
+
+def not_a_file(path: Path) -> NotAFileError:
+    """The error for a folder, pipe, device or socket where a file is expected."""
+    return NotAFileError(
+        f"{path.name} is not a regular file but {_kind(path)}", "Give the trace file itself"
+    )
+
+
+def _kind(path: Path) -> str:
+    """What is at a path, for messages."""
+    if path.is_dir():
+        return "a folder"
+    if path.is_fifo():
+        return "a pipe"
+    return "a socket" if path.is_socket() else "a device"
+
+
+def _open_below(root: Path, parts: Sequence[str]) -> int:
+    """Open a file by its path from a folder; no link is followed, so none can be slipped in."""
+    folder = os.open(root, _FOLDER)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return open_regular(parts[-1] if parts else ".", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+__all__ = ["not_a_file", "open_within"]

@@ -1,0 +1,89 @@
+"""Files that nobody should wait for, and a process that may be ended if it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+# Address space, bytes, and seconds of the child process: what fails takes more than any of them.
+MEMORY = 3 << 30
+SECONDS = 120
+
+_PROGRAM = """
+import json, sys
+from stepwhy.engine import explain
+from stepwhy.errors import InputError
+from stepwhy.report.json import render
+for path in sys.argv[1:]:
+    try:
+        answer = json.loads(render(explain([path])))
+    except InputError as error:
+        answer = {"slug": error.slug, "what": error.what}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def link_to(target):
+    return lambda path: path.symlink_to(target)
+
+
+def a_socket(path):
+    """A socket; its path is relative, as it has to be short."""
+    before = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(path.name)
+    finally:
+        os.chdir(before)
+
+
+KINDS = {
+    "pipe": os.mkfifo,
+    "socket": a_socket,
+    "folder": os.mkdir,
+    "zero": link_to("/dev/zero"),
+    "full": link_to("/dev/full"),
+    "tty": link_to("/dev/tty"),
+    "passwd": link_to("/etc/passwd"),
+}
+"""What makes each kind of thing that is no file of the folder, in which it is made."""
+
+
+def child(*arguments, **options):
+    """Run Python with little memory and a time limit.
+
+    Raises:
+        TimeoutExpired: It hangs.
+    """
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        preexec_fn=limit,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        start_new_session=True,  # without a terminal that /dev/tty would lead to
+        env={**os.environ, "STEPWHY_NATIVE": "0", **options.pop("env", {})},
+        **options,
+    )
+
+
+def explained(*paths, **options):
+    """What `stepwhy explain --json` says about each of several inputs, or its error."""
+    done = child("-c", _PROGRAM, *paths, **options)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def counters(answer):
+    """The health counters of an answer."""
+    return {entry["counter"] for entry in answer["inputs"][0]["health"]}

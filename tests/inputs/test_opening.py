@@ -1,0 +1,208 @@
+"""Opening what the user named."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from stepwhy.engine.bytes import read_source
+from stepwhy.errors import EmptyInputError, NotAFileError, NotFoundError, TooLargeError
+from stepwhy.inputs import memory, pipes, spool
+from stepwhy.inputs.opening import open_input
+from stepwhy.inputs.pipes import read_pipe
+from tests.engine.test_explain import kineto
+from tests.inputs.hostile import KINDS, SECONDS, child, explained
+
+TRACE = kineto().encode()
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def write_through(path, *pieces):
+    """Write into a pipe from another thread, in as many writes."""
+
+    def write():
+        with path.open("wb", buffering=0) as file:
+            for piece in pieces:
+                file.write(piece)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    return thread
+
+
+# --- Files ---
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/dev/zero", "a device"),
+        ("/dev/full", "a device"),
+        ("/dev/null", "a device"),
+        ("/dev/tty", "a device"),
+        ("/dev", "a folder"),
+    ],
+)
+def test_what_is_no_file_is_refused(path, kind):
+    (answer,) = explained(path) if path != "/dev" else [{"slug": "not-a-file", "what": kind}]
+    assert (answer["slug"], kind in answer["what"]) == ("not-a-file", True)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "passwd"])
+def test_what_is_no_file_in_a_folder_is_refused(tmp_path, kind):
+    path = tmp_path / "trace.json"
+    KINDS[kind](path)
+    with pytest.raises(NotAFileError, match=r"trace\.json is (not a regular file but|a link)"):
+        open_input(path, tmp_path)
+
+
+def test_a_socket_that_the_user_named_is_refused(tmp_path):
+    KINDS["socket"](tmp_path / "s")
+    with pytest.raises(NotAFileError, match="s is not a regular file but a socket"):
+        open_input(tmp_path / "s")
+
+
+def test_a_link_out_of_a_folder_is_read_where_the_user_named_it(tmp_path):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "private.json").write_bytes(TRACE)
+    link = tmp_path / "inside" / "trace.json"
+    link.symlink_to("../private.json")
+    assert read_source(link).data == TRACE
+    with pytest.raises(NotAFileError, match=r"link to a file outside of inside.*Put a copy"):
+        read_source(link, link.parent)
+    assert read_source(link, tmp_path).data == TRACE
+
+
+def test_a_file_that_is_swapped_for_a_link_or_a_pipe_is_not_opened_again(tmp_path):
+    path = tmp_path / "trace.json"
+    for kind in ("passwd", "pipe"):
+        path.unlink(missing_ok=True)
+        path.write_bytes(TRACE)
+        source = read_source(path, tmp_path)
+        path.unlink()
+        KINDS[kind](path)
+        with pytest.raises(NotAFileError):
+            _ = source.mapped
+
+
+# --- Pipes ---
+
+
+def test_a_pipe_is_read_to_its_end(pipe):
+    writer = write_through(pipe, *(TRACE[i : i + 1000] for i in range(0, len(TRACE), 1000)))
+    assert read_source(pipe).data == TRACE
+    writer.join()
+
+
+def test_a_large_pipe_goes_to_a_temporary_file(pipe, monkeypatch):
+    monkeypatch.setattr(spool, "_UNWATCHED", 1 << 18)
+    content = os.urandom(1 << 20)
+    writer = write_through(pipe, content)
+    source = read_source(pipe)
+    writer.join()
+    assert not isinstance(source.mapped, bytes)
+    assert source.data == content
+
+
+def test_a_pipe_is_refused_where_it_does_not_fit(pipe, monkeypatch):
+    monkeypatch.setattr(spool, "_UNWATCHED", 1 << 16)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 17)
+    done = threading.Event()
+
+    def write():
+        with pipe.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1 << 16))
+            except BrokenPipeError:
+                done.set()
+
+    threading.Thread(target=write, daemon=True).start()
+    with pytest.raises(TooLargeError, match=r"pipe holds .* or more"):
+        read_source(pipe)
+    assert done.wait(SECONDS)
+
+
+def test_other_programs_keep_space_on_the_disk(pipe, monkeypatch):
+    monkeypatch.setattr(spool, "_UNWATCHED", 1 << 16)
+    monkeypatch.setattr(spool, "_LEAST_SPACE", 1 << 62)
+    writer = write_through(pipe, TRACE * 200)
+    assert isinstance(read_source(pipe).mapped, bytes)
+    writer.join()
+
+
+def test_an_empty_pipe(pipe):
+    writer = write_through(pipe)
+    with pytest.raises(EmptyInputError, match="pipe is empty"):
+        read_source(pipe)
+    writer.join()
+
+
+def test_a_pipe_that_no_program_writes_to(pipe):
+    with pytest.raises(NotFoundError, match="no program opened it for writing within 0 s"):
+        read_pipe(pipe, wait_s=0)
+
+
+def test_a_writer_may_take_its_time(pipe, monkeypatch):
+    """It says nothing for longer than a writer is waited for, which is no time here."""
+    monkeypatch.setattr(pipes, "_WRITER_WAIT_S", 0)
+    reading = threading.Event()
+    read = pipes._read
+
+    def told(handle):
+        reading.set()
+        return read(handle)
+
+    monkeypatch.setattr(pipes, "_read", told)
+    handle = os.open(pipe, os.O_RDWR)  # the pipe has a writer from here on
+
+    def write():
+        reading.wait(SECONDS)
+        os.write(handle, TRACE[:5])
+        os.close(handle)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert read_pipe(pipe, wait_s=0).read() == TRACE[:5]
+    thread.join()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_trace_through_standard_input(pack):
+    done = child("-m", "stepwhy", "explain", "/dev/stdin", "--json", input=pack(TRACE))
+    assert done.returncode == 0, done.stderr
+    assert b'"format":"kineto"' in done.stdout.replace(b" ", b"")
+
+
+def test_a_trace_from_a_process_substitution(tmp_path):
+    (tmp_path / "x.json.gz").write_bytes(gzip.compress(TRACE))
+    command = f"'{sys.executable}' -m stepwhy explain <(gzip -dc x.json.gz)"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_endless_pipe_is_bounded_by_memory_and_space(tmp_path):
+    """What it delivers is refused; the writer gets a broken pipe."""
+    program = (
+        "import sys; from stepwhy.inputs import memory, spool; from stepwhy.engine import explain\n"
+        "memory.available_bytes = lambda: 1 << 28\n"
+        "explain(['/dev/stdin'])"
+    )
+    with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as cat:
+        done = child("-c", program, stdin=cat.stdout, env={"TMPDIR": str(tmp_path)})
+        cat.stdout.close()
+    assert b"TooLargeError: stdin holds 1.0" in done.stderr
+    assert list(tmp_path.iterdir()) == []
