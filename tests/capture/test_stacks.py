@@ -264,6 +264,20 @@ def run_for(samplers, clock, seconds):
         wait(samplers)
 
 
+def test_whole_paths_are_in_no_file_that_a_kill_would_leave(spy, folder, clock, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(spy.folder / "temporary"))
+    (spy.folder / "temporary").mkdir()
+    samplers = StackSamplers(folder.parent, [str(spy.folder / "train.py")], clock=clock)
+    begin(samplers, clock)
+    (target,) = samplers._targets.values()
+    target.running.sampler.wait()
+    assert str(spy.folder).encode() in stacks._content(target.running.raw)
+    assert list((spy.folder / "temporary").iterdir()) == []
+    assert [p.name for p in folder.iterdir()] == ["windows"]
+    samplers.finish()
+    assert (folder / "stacks.json").is_file()
+
+
 def test_a_stretch_begins_when_the_windows_are_over(samplers, spy, folder, clock):
     for number in range(1, 5):
         samplers.look()

@@ -68,6 +68,16 @@ for start in range(0, 160, 8):
 print(f"{loss.numpy():.8f}")
 """
 
+_KILLED_IN_WINDOW = """
+import glob, signal
+compiled = tf.function(step)
+windows = os.environ["STEPWHY_RUN_DIR"] + "/process-*/windows/.*"
+for number in range(500):
+    compiled(data[:8])
+    if glob.glob(windows) or glob.glob(os.environ["TMPDIR"] + "/stepwhy*"):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 def observe(tmp_path: Path, code: str, *args: str) -> Launch:
     (tmp_path / "train.py").write_text(_HEAD + code)
@@ -137,3 +147,15 @@ def test_eager_updates_beside_the_trainings_own_profiler(
     assert ended.exit_code == 0
     assert len(lines_of(ended)) == 21
     assert len(list((tmp_path / "own").glob("**/*.xplane.pb"))) == 1
+
+
+def test_a_kill_while_the_profiler_runs_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    ended = observe(tmp_path, _KILLED_IN_WINDOW)
+    assert ended.exit_code == 137
+    assert list((tmp_path / "temporary").glob("stepwhy*")) == []
+    (windows,) = ended.run_dir.glob("process-*/windows")
+    assert list(windows.iterdir()) == []

@@ -284,6 +284,17 @@ class Recorder:
                 self._folder.end(now_ns())
                 self._has_end = True
 
+    def scratch(self) -> Path:
+        """A folder for what a profiler writes while it runs; cleared when the run ends.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        self._folder.open(self._about)
+        folder = self._folder.path / "windows" / f".{self._folder.windows:03d}.profile"
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def window(self, about: Mapping[str, Any], fill: Callable[[Path], None]) -> Path:
         """Add a traced window; it appears once `fill` has put its files into the given folder.
 

@@ -14,17 +14,18 @@ every 7 ms without pausing them; the samples of each stretch are counted and kep
 'thread' for other threads that run code of the program. `line` is the innermost line of the
 program's own code, `leaf` the package in which the thread was ('' for the program itself). Where a
 line was called by an input pipeline, `entry` names what called it (`stack_lines.Place`). Paths
-outside the program's folder are not kept. Where py-spy is missing or the kernel does not let it
-look, there is no file.
+outside the program's folder are not kept: what py-spy writes goes into memory that both processes
+share, and so is gone with them. Where py-spy is missing or the kernel does not let it look, there
+is no file.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ from stepwhy.capture.tf1_sources import UserFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
 
     from stepwhy.capture.stack_lines import Place, Role
 
@@ -113,8 +115,8 @@ class _Stretch:
     """py-spy at work."""
 
     sampler: subprocess.Popen[bytes]
-    raw: Path
-    errors: Path
+    raw: BinaryIO
+    errors: BinaryIO
     about: dict[str, int]
     observed: frozenset[int]
 
@@ -143,9 +145,6 @@ class StackSamplers:
         self._clock = clock
         self._targets: dict[Path, _Target] = {}
         self._started = 0
-        # What py-spy writes has whole paths, so it never lies in the run directory, not even when
-        # the launcher is killed.
-        self._scratch = tempfile.TemporaryDirectory(prefix="stepwhy-", ignore_cleanup_errors=True)
 
     def look(self) -> None:
         """Begin the stretches that are due and keep those that have ended; never raises."""
@@ -191,24 +190,23 @@ class StackSamplers:
         if processes > _PROCESSES_AT_FULL_RATE:
             rate_hz = max(_LOWEST_RATE_HZ, _RATE_HZ * _PROCESSES_AT_FULL_RATE // processes)
         self._started += 1
-        raw = Path(self._scratch.name) / f"{self._started}.raw"
-        errors = raw.with_suffix(".errors")
+        raw, errors = _memory_file(), _memory_file()
         others = frozenset(t.pid for t in self._targets.values())
         about = {"start_ns": now_ns(), "interval_ns": round(1e9 / rate_hz)}
         options = ["--format", "raw", "--idle", "--nonblocking", "--threads", "--full-filenames"]
         if 1 < processes <= _MOST_PROCESSES:
             options.append("--subprocesses")
         amount = ["--duration", str(_DURATION_S), "--rate", str(rate_hz)]
-        with errors.open("wb") as stderr:
-            sampler = subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
-                [
-                    *(str(self._program), "record", *options, *amount),
-                    *("--pid", str(target.pid), "--output", str(raw)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-            )
+        sampler = subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
+            [
+                *(str(self._program), "record", *options, *amount),
+                *("--pid", str(target.pid), "--output", f"/proc/self/fd/{raw.fileno()}"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            pass_fds=[raw.fileno()],
+        )
         target.running = _Stretch(sampler, raw, errors, about, others)
 
     def _end(self, target: _Target) -> None:
@@ -218,14 +216,13 @@ class StackSamplers:
             return
         target.running, target.ended_s = None, now_s
         target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
-        if stretch.raw.is_file():
-            self._count(target, stretch)
-            stretch.raw.unlink()
-        elif self._is_alive(target):
-            self._fail(target, stretch.errors.read_bytes().lower())
-        else:
-            target.is_over = True
-        stretch.errors.unlink()
+        with stretch.raw, stretch.errors:
+            if not stretch.sampler.returncode:
+                self._count(target, stretch)
+            elif self._is_alive(target):
+                self._fail(target, _content(stretch.errors).lower())
+            else:
+                target.is_over = True
 
     def _fail(self, target: _Target, errors: bytes) -> None:
         """Leave the reason, once per process, for the person."""
@@ -240,7 +237,7 @@ class StackSamplers:
             target.due_s = self._clock() + _RETRY_S
 
     def _count(self, target: _Target, stretch: _Stretch) -> None:
-        text = stretch.raw.read_text(errors="replace")
+        text = _content(stretch.raw).decode(errors="replace")
         found = count_samples(text, target.pid, self._files, stretch.observed)
         if not found:
             return
@@ -259,12 +256,25 @@ class StackSamplers:
                 self._stop(target)
             except Exception:  # noqa: S112 - a folder that vanished, a full disk
                 continue
-        self._scratch.cleanup()
 
     def _stop(self, target: _Target) -> None:
         if target.running is not None:
             target.running.sampler.kill()
             target.running.sampler.wait()
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a name, which no other program can open.
+
+    Source: memfd_create(2); py-spy runs only where that is.
+    """
+    return os.fdopen(os.memfd_create("stepwhy-stacks"), "rb+")
+
+
+def _content(file: BinaryIO) -> bytes:
+    """All that another process wrote into a file of ours."""
+    file.seek(0)
+    return file.read()
 
 
 def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:

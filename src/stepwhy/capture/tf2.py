@@ -29,7 +29,7 @@ def loop_of(run_dir: str) -> Loop:
     from tensorflow.python.framework.versions import VERSION
 
     recorder = Recorder(run_dir, "tensorflow", str(VERSION), "tf2-function")
-    return Loop(recorder, XPlaneWindow(recorder, TensorFlowProfiler()))
+    return Loop(recorder, XPlaneWindow(recorder, TensorFlowProfiler(recorder.scratch)))
 
 
 @functools.cache

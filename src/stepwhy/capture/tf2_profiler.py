@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import shutil
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.xplane_window import ProfilerInUseError, announce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Any
 
 
 class TensorFlowProfiler:
-    """The profiler of TensorFlow, at its usual level: ops on the host, kernels on devices."""
+    """The profiler of TensorFlow, at its usual level: ops on the host, kernels on devices.
 
-    def __init__(self) -> None:
+    Args:
+        scratch: Makes the folder for what it exports, which holds whole paths; a run that is
+            killed leaves it to the run directory.
+    """
+
+    def __init__(self, scratch: Callable[[], Path]) -> None:
+        self._scratch = scratch
         self._session: Any = None
         self._restore: Callable[[], None] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
 
     def busy(self) -> bool:
         """Whether the training runs a profiler of its own."""
@@ -33,11 +39,11 @@ class TensorFlowProfiler:
         from tensorflow.python.profiler.internal import _pywrap_profiler
 
         session = _pywrap_profiler.ProfilerSession()
-        folder = tempfile.TemporaryDirectory(prefix="stepwhy-")
+        folder = self._scratch()
         try:
-            session.start(folder.name, {})
+            session.start(str(folder), {})
         except AlreadyExistsError as error:
-            folder.cleanup()
+            shutil.rmtree(folder, ignore_errors=True)
             raise ProfilerInUseError from error
         self._session, self._folder = session, folder
         self._restore = announce(_pywrap_profiler, "ProfilerSession", give_way)
@@ -45,21 +51,31 @@ class TensorFlowProfiler:
     def stop(self) -> bytes:
         """Stop; a serialised `XSpace`, which this profiler only hands out as a file."""
         session, folder = self._take()
-        with folder:
+        try:
             session.export_to_tb()
-            (path,) = Path(folder.name).glob("**/*.xplane.pb")
+            (path,) = folder.glob("**/*.xplane.pb")
             return path.read_bytes()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self) -> None:
         """Stop and keep nothing."""
         session, folder = self._take()
-        with folder:
+        try:
             session.stop()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _take(self) -> tuple[Any, Any]:
-        """The session that ends and its folder; others may start one again."""
+    def _take(self) -> tuple[Any, Path]:
+        """The session that ends and its folder; others may start one again.
+
+        Raises:
+            RuntimeError: There is none.
+        """
         session, self._session = self._session, None
         folder, self._folder = self._folder, None
+        if folder is None:
+            raise RuntimeError
         if self._restore is not None:
             self._restore()
         return session, folder
