@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from stepwhy import output
 from stepwhy.capture.watch import Block
+from stepwhy.text import visible
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -93,7 +95,7 @@ class Watch:
             self._not_explained(str(error))
             return ""
         if done.returncode:
-            self._not_explained(done.stdout.decode(_encoding(), errors="replace"))
+            self._not_explained(done.stdout.decode(errors="replace"))
             return ""
         self._explained = done.stdout
         return (done.stderr or b"").decode(_encoding(), errors="replace")
@@ -107,17 +109,12 @@ class Watch:
         """Print the messages that came since the last time; not that somebody else observes."""
         new, self._printed = self.messages[self._printed :], len(self.messages)
         if not self._block.is_idle:
-            self._print("".join(f"stepwhy: {message}\n" for message in new))
+            self._print("".join(f"stepwhy: {visible(message)}\n" for message in new))
 
     def _print(self, text: str) -> None:
         """Print to standard error; a program that has none goes on without."""
-        if self._quiet or not text:
-            return
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError, AttributeError):
-            return
+        if text and not self._quiet:
+            output.rendered(text)
 
     def _repr_html_(self) -> str:
         """The report in a notebook; before there is one, what is known."""
@@ -127,7 +124,7 @@ class Watch:
         except OSError:
             state = "not explained" if self._block.is_over else "being watched"
             lines = [f"stepwhy: {state}", *self.messages]
-            return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+            return "".join(f"<p dir=auto>{html.escape(visible(line))}</p>" for line in lines)
 
 
 def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> Watch:

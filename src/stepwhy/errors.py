@@ -29,9 +29,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from stepwhy.text import visible
+
 
 class StepwhyError(Exception):
     """Anything that stepwhy refuses to do, with the next action for the person.
+
+    Its text is safe to print: what names of files hold of control characters is escaped.
 
     Args:
         what: What was wrong and where, one sentence without a final full stop.
@@ -42,9 +46,8 @@ class StepwhyError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, todo: str) -> None:
-        super().__init__(f"{what}. {todo}.")
-        self.what = what
-        self.todo = todo
+        self.what, self.todo = visible(what), visible(todo)
+        super().__init__(f"{self.what}. {self.todo}.")
 
 
 class InputError(StepwhyError):

@@ -101,14 +101,6 @@ def test_a_fact_is_put_into_words(value, unit, expected):
     assert words.format_value(Evidence("what", value, unit)) == expected
 
 
-def test_plain_text_cannot_steer_a_terminal():
-    assert words.plain("a\x1b[31mb\u202ec\udcffd\n\te") == "a\ufffd[31mb\ufffdc\ufffdd\n\te"
-
-
-def test_one_line_folds_breaks():
-    assert words.one_line("  a\n\n b\tc ") == "a b c"
-
-
 def test_steps_sentence_says_how_they_were_found_and_what_was_left_out(sample):
     assert words.steps_sentence(sample("launch_bound").steps) == (
         "400 marked in the trace · median 10.0 ms · 8 of 10 between 9.20 ms and 10.9 ms"

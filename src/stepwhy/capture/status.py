@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 
+from stepwhy.text import visible
 from stepwhy.units import format_fraction, format_ns
 
 TYPE_CHECKING = False
@@ -58,7 +59,7 @@ class Status:
         while not self._stopped.wait(_INTERVAL_S):
             text = summary(self._run_dir)
             if text:
-                self._write(("" if self._shown else _KEEP) + f"\x1b]0;stepwhy: {text}\x07")
+                self._write(("" if self._shown else _KEEP) + f"\x1b]0;stepwhy: {visible(text)}\x07")
                 self._shown = True
 
     def _write(self, text: str) -> None:
@@ -83,10 +84,15 @@ def summary(run_dir: Path) -> str:
         return ""
     walls = sorted(step["end_ns"] - step["start_ns"] for step in steps)
     words = [f"step {_count(logs[-1])}", format_ns(walls[len(walls) // 2])]
-    waits = [step["input_wait_ns"] for step in steps if isinstance(step.get("input_wait_ns"), int)]
+    waits = [step["input_wait_ns"] for step in steps if _is_time(step.get("input_wait_ns"))]
     if len(waits) == len(steps) and sum(walls):
         words.append(f"{format_fraction(sum(waits) / sum(walls))} input")
     return " · ".join(words)
+
+
+def _is_time(value: object) -> bool:
+    """Whether a value of a log is a time or duration in ns; the training may log anything."""
+    return isinstance(value, int) and 0 <= value < 1 << 63
 
 
 def _modified(path: Path) -> float:
@@ -108,7 +114,7 @@ def _last_steps(path: Path) -> Iterator[dict[str, Any]]:
     for line in lines[1 if start else 0 : -1]:
         try:
             step = json.loads(line)
-            if step["end_ns"] >= step["start_ns"]:
+            if _is_time(step["start_ns"]) and _is_time(step["end_ns"] - step["start_ns"]):
                 yield step
         except (ValueError, KeyError, TypeError):
             continue

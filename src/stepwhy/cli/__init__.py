@@ -12,15 +12,23 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+from contextlib import contextmanager
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepwhy import __version__
+from stepwhy import __version__, output
 from stepwhy.errors import StepwhyError
+from stepwhy.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _COMMANDS = ("bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run")
 """The commands: each is the module of that name in this package, and a function in it."""
+# What click 8.2 and later raise to show the help of a group without a command.
+_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class _Cli(click.Group):
@@ -40,13 +48,33 @@ class _Cli(click.Group):
         command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
         return command
 
+    def make_context(self, info_name: str | None, *args: Any, **options: Any) -> click.Context:
+        """Read the options of stepwhy itself, which errors call by this name."""
+        with _visible_usage_errors():
+            return super().make_context(info_name and visible(info_name), *args, **options)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the chosen command."""
         try:
-            return super().invoke(ctx)
+            with _visible_usage_errors():
+                return super().invoke(ctx)
         except StepwhyError as error:
-            click.echo(f"stepwhy: {error} [{error.slug}]", err=True)
+            output.line(f"stepwhy: {error} [{error.slug}]")
             ctx.exit(error.exit_code)
+
+
+@contextmanager
+def _visible_usage_errors() -> Iterator[None]:
+    """Escape what click repeats of the command line in an error."""
+    try:
+        yield
+    except click.ClickException as error:
+        text = visible(error.format_message())
+        if isinstance(error, _HELP) or text == error.format_message():
+            raise
+        if isinstance(error, click.UsageError):
+            raise click.UsageError(text, error.ctx) from None
+        raise click.ClickException(text) from None
 
 
 @click.group(cls=_Cli, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,10 +97,11 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the `stepwhy` command."""
     _collect_rarely()
+    output.guard()
     try:
         cli()
     except BrokenPipeError:  # `stepwhy explain ... | head`
-        sys.stderr.close()
+        output.stop()
         sys.exit(0)
 
 

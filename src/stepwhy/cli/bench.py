@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.words import CommandWithCommand, words_to_run
 
 repeats_option = click.option(
@@ -81,9 +82,9 @@ def bench(
     result = summarise(label, samples, repeats, batch_size)
     text = keep(folder / BENCH_FILE, result)
     if as_json:
-        click.echo(text, nl=False)
+        output.document(text)
         return
     from stepwhy.report.terminal.measurement import render_bench
 
     render_bench(result)
-    click.echo(f"Runs: {folder}", err=True)
+    output.line(f"Runs: {folder}")

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.words import CommandWithCommand, words_to_run
+from stepwhy.text import escape_json, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
-    from rich.text import Text
 
     from stepwhy.capture.checks import Item, Report
+    from stepwhy.report.console import Text
 
 _WIDEST = 100  # as the report of 'stepwhy explain'
 _GROUPS = (
@@ -52,7 +54,8 @@ def check(ctx: click.Context, out: Path | None, *, as_json: bool, command: tuple
     words = words_to_run(ctx, command) if command else []
     report = check_command(words, out)
     if as_json:
-        click.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
+        document = json.dumps(report.as_dict(), indent=2, ensure_ascii=False)
+        output.document(f"{escape_json(document)}\n")
     else:
         _show(report)
     ctx.exit(0 if report.observable else 1)
@@ -60,11 +63,12 @@ def check(ctx: click.Context, out: Path | None, *, as_json: bool, command: tuple
 
 def _show(report: Report) -> None:
     """Print the report as a table, one group per state."""
-    from rich.console import Console, Group
+    from rich.console import Group
 
+    from stepwhy.report.console import Console
     from stepwhy.report.terminal.finish import Finish
 
-    console = Console(highlight=False, emoji=False, markup=False)
+    console = Console()
     table = Group(*_groups(report))
     ascii_only = console.options.ascii_only
     console.print(Finish(table, ascii_only=ascii_only), width=min(console.width, _WIDEST))
@@ -72,7 +76,8 @@ def _show(report: Report) -> None:
 
 def _groups(report: Report) -> Iterator[RenderableType]:
     from rich.table import Table
-    from rich.text import Text
+
+    from stepwhy.report.console import Text
 
     yield _headline(report)
     name_width = max(len(item.name) for item in report.items)
@@ -86,15 +91,15 @@ def _groups(report: Report) -> Iterator[RenderableType]:
         table.add_column(overflow="fold")
         for item in items:
             is_obstacle = item.state == "missing" and item.need == "must"
-            table.add_row(Text(f"  {item.name}", "red" if is_obstacle else ""), _text(item))
+            table.add_row(
+                Text(f"  {one_line(item.name)}", "red" if is_obstacle else ""), _text(item)
+            )
         yield table
     yield Text("")
 
 
 def _headline(report: Report) -> Text:
-    from rich.text import Text
-
-    from stepwhy.report.words import one_line
+    from stepwhy.report.console import Text
 
     if not report.observable:
         colour, sentence = "red", f"No training can be observed here: {one_line(report.obstacle)}."
@@ -109,11 +114,9 @@ def _headline(report: Report) -> Text:
 
 def _text(item: Item) -> Text:
     """What was found and what it means; below it, what to do."""
-    from rich.text import Text
+    from stepwhy.report.console import Text
 
-    from stepwhy.report.words import one_line
-
-    text = Text.assemble(one_line(item.found), (f" · {item.meaning}", "dim"))
+    text = Text.assemble(one_line(item.found), (f" · {one_line(item.meaning)}", "dim"))
     if item.todo:
         text.append(f"\n{one_line(item.todo)}", "cyan")
     return text

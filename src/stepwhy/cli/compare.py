@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.bench import (
     batch_option,
     busy_option,
@@ -163,13 +164,13 @@ def _show(result: Comparison, folder: Path | None, *, as_json: bool) -> None:
 
     text = keep(folder / COMPARE_FILE, result) if folder else render(result)
     if as_json:
-        click.echo(text, nl=False)
+        output.document(text)
         return
     from stepwhy.report.terminal.measurement import render_comparison
 
     render_comparison(result)
     if folder:
-        click.echo(f"Runs: {folder}", err=True)
+        output.line(f"Runs: {folder}")
 
 
 def exit_code(result: Comparison, allowed: float) -> int:

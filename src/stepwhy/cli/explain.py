@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from stepwhy import output
+
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -41,10 +43,10 @@ def explain(paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_al
     if as_json:
         from stepwhy.report.json import render
 
-        click.echo(render(result), nl=False)
+        output.document(render(result))
         return
     from stepwhy.report.terminal import render as render_terminal
 
     render_terminal(result, show_all=show_all)
     if html is not None:
-        click.echo(f"Report: {html}", err=True)
+        output.line(f"Report: {html}")

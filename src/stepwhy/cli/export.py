@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from stepwhy import output
 from stepwhy.patterns import regex
 
 _FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy")
@@ -47,4 +48,4 @@ def export(path: str, form: str, out: Path | None) -> None:
     if file.exists() and Path(path).exists() and file.samefile(path):
         raise OutputError(f"{file.name} is what was to be exported", "Name another file with --out")
     write(trace, file)
-    click.echo(f"Exported: {file}", err=True)
+    output.line(f"Exported: {file}")

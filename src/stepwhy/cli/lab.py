@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.bench import busy_option, json_option, out_option
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,17 +29,17 @@ def lab() -> None:
 @lab.command("list")
 def list_pairs() -> None:
     """List the pairs, with the diagnosis that names the planted fault."""
-    from rich.console import Console
     from rich.table import Table
 
     from stepwhy.cli.lab_pairs import pairs
+    from stepwhy.report.console import Console
 
     table = Table(
         "pair", "planted", "what it is about", box=None, pad_edge=False, padding=(0, 3, 0, 0)
     )
     for pair in pairs():
-        table.add_row(pair.name, pair.diagnosis, pair.title)
-    Console(highlight=False).print(table)
+        table.add_row(*map(one_line, (pair.name, pair.diagnosis, pair.title)))
+    Console().print(table)
 
 
 @lab.command("run")
@@ -87,10 +89,10 @@ def run_pair(
         results.mkdir(exist_ok=True)
         keep(results / f"{pair.name.replace('/', '-')}.json", result)
     if as_json:
-        click.echo(text, nl=False)
+        output.document(text)
     else:
         render_lab(result)
-        click.echo(f"Runs: {folder}", err=True)
+        output.line(f"Runs: {folder}")
     ctx.exit({True: 0, False: 1, None: 7}[result.passed])
 
 

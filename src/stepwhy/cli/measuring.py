@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from stepwhy import output
 from stepwhy.capture.process_folder import write_whole
 from stepwhy.errors import CaptureError, OutputError
 from stepwhy.report.json import render
@@ -57,20 +57,18 @@ def keep(path: Path, result: BenchResult | Comparison | LabResult) -> str:
 @contextmanager
 def counted() -> Iterator[Callable[[str, int, int], None] | None]:
     """A progress bar over runs; None where nobody would see it."""
-    if not sys.stderr.isatty():
+    if not output.is_watched():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
+
+    from stepwhy.report.console import description_column, progress_bar
 
     columns = (
-        TextColumn("running {task.description}"),
+        description_column("running {task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda text, done, total: bar.update(
-            task, description=text, completed=done, total=total
-        )
+    with progress_bar(*columns) as update:
+        yield update

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.bench import json_option
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool) -> None:
     if as_json:
         from stepwhy.report.json import render
 
-        click.echo(render(result), nl=False)
+        output.document(render(result))
         return
     from stepwhy.report.terminal.profile import render_profile
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.bench import json_option
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def placement(
     if as_json:
         from stepwhy.report.json import render
 
-        click.echo(render(result), nl=False)
+        output.document(render(result))
         return
     from stepwhy.report.terminal.placement import render_placement
 

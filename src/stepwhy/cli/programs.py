@@ -55,7 +55,7 @@ def source(name: str) -> Source:
         return Source(path.name, command=tuple(command_for_script(name, ())))
     if path.exists():
         return Source(path.name or name, stored=tuple(_stored(path)))
-    words = shlex.split(name)
+    words = _split(name)
     if "://" in name and len(words) == 1:
         return Source(shown(name), stored=(name,))
     if len(words) < 2:
@@ -65,6 +65,14 @@ def source(name: str) -> Source:
             "Check the path, or put the whole command in quotes",
         )
     return Source(name, command=_words(words))
+
+
+def _split(name: str) -> list[str]:
+    """The words of a command as a shell splits them; one word where a quote is left open."""
+    try:
+        return shlex.split(name)
+    except ValueError:
+        return [name]
 
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from stepwhy import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +18,16 @@ _WORTH_SHOWING_BYTES = 4_000_000
 @contextmanager
 def progress(paths: Sequence[str]) -> Iterator[Callable[[str, int, int], None] | None]:
     """A progress bar for large inputs, None where nobody would see it."""
-    if not sys.stderr.isatty() or _size(paths) < _WORTH_SHOWING_BYTES:
+    if not output.is_watched() or _size(paths) < _WORTH_SHOWING_BYTES:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, SpinnerColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda text, done, total: bar.update(
-            task, description=text, completed=done, total=total if total > 1 else None
-        )
+    from stepwhy.report.console import description_column, progress_bar
+
+    columns = (SpinnerColumn(), description_column(), BarColumn(), TimeElapsedColumn())
+    with progress_bar(*columns) as update:
+        yield lambda text, done, total: update(text, done, total if total > 1 else None)
 
 
 def _size(paths: Sequence[str]) -> int:

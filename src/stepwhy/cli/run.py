@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepwhy import output
 from stepwhy.cli.words import CommandWithCommand, words_to_run
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     run_dir = out or default_run_dir(words, datetime.now().astimezone())
     launched = launch(words, run_dir, show_status=not quiet)
     for message in launched.messages:
-        click.echo(f"stepwhy: {message}", err=True)
+        output.line(f"stepwhy: {message}")
     if not quiet:
         _explain(launched)
     ctx.exit(launched.exit_code)
@@ -50,12 +51,11 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
 
 def _explain(launched: Launch) -> None:
     """Explain the run; a failure here never hides how the training ended."""
-    from rich.console import Console
-
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain
     from stepwhy.engine.present import as_seen_from_here, show
     from stepwhy.errors import NoTracesError, StepwhyError
+    from stepwhy.report.console import Console
 
     run_dir = as_seen_from_here(launched.run_dir)
     try:
@@ -65,10 +65,10 @@ def _explain(launched: Launch) -> None:
     except StepwhyError as error:
         if isinstance(error, NoTracesError) and launched.messages:
             return  # the messages have said why
-        click.echo(f"stepwhy: {error} [{error.slug}]", err=True)
+        output.line(f"stepwhy: {error} [{error.slug}]")
     except OSError as error:
-        click.echo(f"stepwhy: the report could not be written: {error.strerror}", err=True)
+        output.line(f"stepwhy: the report could not be written: {error.strerror}")
     except KeyboardInterrupt:
-        click.echo(f"stepwhy: not explained; later: stepwhy explain {run_dir}", err=True)
+        output.line(f"stepwhy: not explained; later: stepwhy explain {run_dir}")
     except Exception as error:  # noqa: BLE001 - whatever it is, the training has ended as it has
-        click.echo(f"stepwhy: the explanation failed: {type(error).__name__}: {error}", err=True)
+        output.line(f"stepwhy: the explanation failed: {type(error).__name__}: {error}")

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from rich.console import Console
 
+from stepwhy import output
 from stepwhy.engine.explain import explain
 from stepwhy.errors import StepwhyError
 from stepwhy.report import html, json, terminal
+from stepwhy.report.console import Console
+from stepwhy.text import visible
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
@@ -40,7 +42,7 @@ def show(result: Result, run_dir: Path, console: Console) -> None:
     html.write(page, _to_pass_on(result))
     terminal.render(result, console=console)
     for line in (f"Report as a page: {page}", f"Again: stepwhy explain {run_dir}"):
-        console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False)
+        console.print(visible(line), soft_wrap=True)
 
 
 def _to_pass_on(result: Result) -> Result:
@@ -58,17 +60,18 @@ def main(arguments: list[str]) -> int:
     Returns:
         0, and the result as JSON went to standard output; else why there is none went there.
     """
+    output.guard()
     run_dir = as_seen_from_here(Path(arguments[0]))
     try:
         result = explain([str(run_dir)])
         show(result, run_dir, Console(stderr=True))
     except StepwhyError as error:
-        sys.stdout.write(f"{error} [{error.slug}]")
+        output.document(f"{error} [{error.slug}]")
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the program that asked has to be told something
-        sys.stdout.write(f"{type(error).__name__}: {error}")
+        output.document(visible(f"{type(error).__name__}: {error}"))
         return 1
-    sys.stdout.write(json.render(result))
+    output.document(json.render(result))
     return 0
 
 

@@ -45,8 +45,9 @@ def write_parquet(trace: Trace, path: Path) -> None:
         temporary.mkdir(parents=True)
         for table in TABLES:
             if len(public.table(table)):
-                file = temporary / f"{table}.parquet"
-                pq.write_table(_table(public, table), file, compression="zstd")
+                # Opened here: pyarrow takes no path that is not UTF-8.
+                with (temporary / f"{table}.parquet").open("wb") as file:
+                    pq.write_table(_table(public, table), file, compression="zstd")
         temporary.replace(path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stepwhy.patterns import regex
+from stepwhy.text import escape_json
+
 if TYPE_CHECKING:
     from stepwhy.findings import (
         BenchResult,
@@ -18,13 +21,15 @@ if TYPE_CHECKING:
 
     Printed = Result | BenchResult | Comparison | LabResult | PlacementResult | ProfileResult
 
+_SURROGATES = regex("[\ud800-\udfff]")
+
 
 def render(result: Printed) -> str:
     """One JSON object on one line, which ends with a line break.
 
     Equal results give equal text: fields come in the order of their class, keys of mappings
     sorted. Numbers that are not finite become null, and bytes of a path that are not UTF-8
-    become '?'.
+    become U+FFFD. What would steer a terminal is written as an escape of JSON.
     """
     try:
         encoded = msgspec.json.encode(result, order="deterministic")
@@ -32,14 +37,14 @@ def render(result: Printed) -> str:
         encoded = msgspec.json.encode(
             _encodable(msgspec.to_builtins(result, order="deterministic"))
         )
-    return encoded.decode() + "\n"
+    return escape_json(encoded.decode()) + "\n"
 
 
 def _encodable(value: Any) -> Any:
     """The same builtins without lone surrogates, which no UTF-8 text can hold."""
     match value:
         case str():
-            return value.encode(errors="replace").decode()
+            return _SURROGATES.sub("\ufffd", value)
         case dict():
             return {_encodable(key): _encodable(item) for key, item in value.items()}
         case list() | tuple():

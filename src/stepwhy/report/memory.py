@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy import units
-from stepwhy.report.words import one_line
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from stepwhy.findings import BatchRoom, MemoryUse, Result

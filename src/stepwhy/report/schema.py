@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 import json
-import sys
 from typing import Any
 
 import msgspec
 
+from stepwhy import output
 from stepwhy.findings import (
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
@@ -67,4 +67,4 @@ def render(name: str = "result") -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    output.document(render())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy import units
-from stepwhy.report.words import one_line
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from stepwhy.findings import EventGroup, Pipeline, Result, Steps
@@ -128,7 +128,8 @@ def pipeline_name(pipeline: Pipeline) -> str:
     """What it is and what it is called."""
     if pipeline.kind == "tf.data" and not pipeline.samples:
         return one_line(f"stage {pipeline.name} of tf.data")
-    return one_line(_KINDS.get(pipeline.kind, pipeline.kind + " {}").format(pipeline.name))
+    known = _KINDS.get(pipeline.kind)
+    return one_line(known.format(pipeline.name) if known else f"{pipeline.kind} {pipeline.name}")
 
 
 def pipeline_state(pipeline: Pipeline) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy import units
-from stepwhy.patterns import regex
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from stepwhy.findings import (
@@ -96,22 +96,6 @@ NOT_RECORDED = "not recorded"
 
 
 PARTIAL = "Part of the input could not be read; the figures hold for what was kept."
-
-# What would steer a terminal, reorder a line or break an encoding: C0 and C1 controls but for
-# line feed and tab, zero-width and bidirectional formatting, lone surrogates, the BOM.
-_STEERING = regex(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
-)
-
-
-def plain(text: str) -> str:
-    """Text of a trace in which U+FFFD replaces what would steer a terminal or break an encoding."""
-    return _STEERING.sub("\ufffd", text)
-
-
-def one_line(text: str) -> str:
-    """`plain` text on a single line."""
-    return " ".join(plain(text).split())
 
 
 def colour_of(bound_by: BoundBy) -> str:

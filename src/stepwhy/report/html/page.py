@@ -15,6 +15,7 @@ from stepwhy.findings import CATEGORIES
 from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.memory import memory_charts
+from stepwhy.text import plain
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
@@ -55,7 +56,7 @@ def page(result: Result) -> str:
             script_hash=_hash(script),
         )
     )
-    return words.plain(text)
+    return plain(text)
 
 
 @functools.cache

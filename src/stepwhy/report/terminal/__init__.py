@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 
+from stepwhy.report.console import Console
 from stepwhy.report.terminal import footer, header, picture
 from stepwhy.report.terminal.findings import findings
 from stepwhy.report.terminal.finish import Finish
@@ -31,7 +32,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
             are respected: without colour, letters tell the categories apart; without a Unicode
             encoding, ASCII stands in.
     """
-    console = console or Console(highlight=False, emoji=False, markup=False)
+    console = console or Console()
     width = min(console.width, _WIDEST)
     has_colour = console.color_system is not None and not console.no_color
     report = Group(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy import units
 from stepwhy.report import words
+from stepwhy.report.console import Text
+from stepwhy.text import one_line, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def findings(result: Result, width: int, *, show_all: bool) -> Iterator[Renderab
     for number, finding in enumerate(found[in_full:], start=in_full + 1):
         if number == in_full + 1:
             yield Text("")
-        yield Text("  ").join([_title(finding, number), _cost(result, finding)])
+        yield _title(finding, number).append("  ").append(_cost(result, finding))
 
 
 def _nothing_found(result: Result) -> Iterator[RenderableType]:
@@ -60,7 +61,7 @@ def _nothing_found(result: Result) -> Iterator[RenderableType]:
 def _finding(
     result: Result, finding: Finding, number: int, width: int, facts: int | None
 ) -> Iterator[RenderableType]:
-    yield _title(finding, number).append(f"  ({words.one_line(finding.id)})", "dim")
+    yield _title(finding, number).append(f"  ({one_line(finding.id)})", "dim")
     cost = _cost(result, finding)
     if cost:
         yield Padding(cost, _INDENT)
@@ -75,7 +76,7 @@ def _finding(
 
 
 def _title(finding: Finding, number: int) -> Text:
-    return Text.assemble((f"{number}  ", "bold cyan"), (words.one_line(finding.title), "bold"))
+    return Text.assemble((f"{number}  ", "bold cyan"), (one_line(finding.title), "bold"))
 
 
 def _cost(result: Result, finding: Finding) -> Text:
@@ -88,26 +89,29 @@ def _cost(result: Result, finding: Finding) -> Text:
     if finding.saving:
         interval = words.format_saving(finding.saving.low_ns, finding.saving.high_ns)
         parts.append(Text.assemble("fixing it should save ", (interval, "bold green")))
-    return Text(" · ").join(parts)
+    whole = Text()
+    for cost in parts:
+        whole.append(" · " if whole else "").append(cost)
+    return whole
 
 
 def _evidence(facts: tuple[Evidence, ...], width: int) -> Table:
     table = Table.grid(padding=(0, 3, 0, 0))
-    longest = max(len(words.one_line(fact.what)) for fact in facts)
+    longest = max(len(one_line(fact.what)) for fact in facts)
     table.add_column(style="dim", width=min(longest, width * 2 // 5))
     table.add_column(overflow="fold")
     for fact in facts:
         value = Text(words.format_value(fact))
         if fact.where:
-            value.append(f" · {words.one_line(fact.where)}", "dim")
-        table.add_row(Text(words.one_line(fact.what)), value)
+            value.append(f" · {one_line(fact.where)}", "dim")
+        table.add_row(Text(one_line(fact.what)), value)
     return table
 
 
 def _fix(fix: Fix) -> Iterator[RenderableType]:
-    yield Padding(Text(words.one_line(fix.text)), (1, 0, 0, 3))
+    yield Padding(Text(one_line(fix.text)), (1, 0, 0, 3))
     if fix.code:
-        code = Text(words.plain(fix.code).rstrip().expandtabs(4), "cyan", overflow="fold")
+        code = Text(plain(fix.code).rstrip().expandtabs(4), "cyan", overflow="fold")
         yield Padding(code, (0, 0, 0, 7))
     if words.RISK_WORDS[fix.risk]:
         yield Padding(Text(f"Risk: {words.RISK_WORDS[fix.risk]}.", "yellow"), _INDENT)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy import units
 from stepwhy.report import words
+from stepwhy.report.console import Text
 from stepwhy.report.watched import watching_sentence
+from stepwhy.text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +53,7 @@ def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]
     if watching:
         steps.append(Text(watching))
     if result.steps.note:
-        steps.append(Text(words.one_line(result.steps.note)))
+        steps.append(Text(one_line(result.steps.note)))
     yield "Steps", steps
     gpus = words.gpu_sentences(result)
     yield ("GPU" if len(gpus) == 1 else "GPUs"), [Text(line) for line in gpus]
@@ -60,14 +61,12 @@ def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]
     yield "Reading", _health(result.inputs, show_all=show_all)
     if not show_all:
         yield "Not looked at", _blind_spots(result)
-    yield "Notes", [Text(words.one_line(note)) for note in result.notes]
+    yield "Notes", [Text(one_line(note)) for note in result.notes]
 
 
 def _inputs(inputs: tuple[Input, ...]) -> list[Text]:
     lines = [
-        Text(words.one_line(file.path)).append(
-            f" · {words.one_line(file.format)}, {_events((file,))}", "dim"
-        )
+        Text(visible(file.path)).append(f" · {one_line(file.format)}, {_events((file,))}", "dim")
         for file in inputs[:_PATHS_NAMED]
     ]
     rest = inputs[_PATHS_NAMED:]
@@ -102,8 +101,8 @@ def _health(inputs: tuple[Input, ...], *, show_all: bool) -> list[Text]:
 def _health_line(severity: str, counter: str, text: str, count: int) -> Text:
     return Text.assemble(
         (f"{severity}: ", _SEVERITY_STYLES[severity]),
-        words.one_line(text),
-        (f" ({words.one_line(counter)}: {units.format_count(count)})", "dim"),
+        one_line(text),
+        (f" ({one_line(counter)}: {units.format_count(count)})", "dim"),
     )
 
 
@@ -111,7 +110,7 @@ def _blind_spots(result: Result) -> list[Text]:
     blind = [f.id for f in result.findings if f.verdict in words.COULD_NOT_LOOK]
     if not blind:
         return []
-    names = Text(", ".join(words.one_line(name) for name in blind))
+    names = Text(", ".join(one_line(name) for name in blind))
     return [names.append(" · --all says why", "dim")]
 
 
@@ -131,7 +130,7 @@ def _check_group(verdict: FindingVerdict, group: Iterable[Finding]) -> Table:
     table.add_column(no_wrap=True, width=24)
     table.add_column(style="dim", overflow="fold")
     for finding in group:
-        reason = words.one_line(finding.reason or finding.title)
+        reason = one_line(finding.reason or finding.title)
         said = reason if verdict == "clear" else f"{words.VERDICT_WORDS[verdict]}: {reason}"
-        table.add_row(Text(words.one_line(finding.id)), Text(said))
+        table.add_row(Text(one_line(finding.id)), Text(said))
     return table

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy.report import advice, words
+from stepwhy.report.console import Text
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ def header(result: Result) -> Iterator[RenderableType]:
 def _sentence(result: Result) -> Text:
     verdict = result.verdict
     return Text.assemble(
-        (words.one_line(verdict.sentence), _sentence_style(result)),
+        (one_line(verdict.sentence), _sentence_style(result)),
         ("  (likely, not certain)" if words.is_unsure(verdict) else "", "dim"),
     )
 
@@ -48,4 +49,4 @@ def _sentence_style(result: Result) -> str:
 def _what_to_do(result: Result) -> Iterator[RenderableType]:
     yield Text("\nWhat to do", "bold")
     for sentence in advice.next_steps(result):
-        yield Padding(Text(words.one_line(sentence)), (0, 0, 0, 2))
+        yield Padding(Text(one_line(sentence)), (0, 0, 0, 2))

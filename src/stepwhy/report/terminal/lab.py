@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
+from stepwhy.report.console import Text
 from stepwhy.report.terminal.measurement import print_parts, runs_picture, sentence_line
+from stepwhy.text import one_line
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from stepwhy.findings import LabResult
+    from stepwhy.report.console import Console
 
 
 def render_lab(result: LabResult, console: Console | None = None) -> None:
@@ -29,10 +31,10 @@ def render_lab(result: LabResult, console: Console | None = None) -> None:
     comparison = result.comparison
     parts = [
         *sentence_line(_sentence(result), _colour(result)),
-        Padding(Text(result.title, "dim"), (0, 0, 0, 2)),
+        Padding(Text(one_line(result.title), "dim"), (0, 0, 0, 2)),
         *runs_picture([comparison.a, comparison.b]),
         *_gain(result),
-        *(Padding(Text(note, "yellow"), (1, 0, 0, 2)) for note in comparison.notes),
+        *(Padding(Text(one_line(note), "yellow"), (1, 0, 0, 2)) for note in comparison.notes),
         Text(""),
     ]
     print_parts(parts, console)
@@ -54,7 +56,9 @@ def _gain(result: LabResult) -> Iterator[RenderableType]:
     """The table of the gain per step, predicted and measured."""
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_row(
-        "predicted", _range(result.predicted_low_ns, result.predicted_high_ns), result.edit
+        "predicted",
+        _range(result.predicted_low_ns, result.predicted_high_ns),
+        one_line(result.edit),
     )
     measured = _range(result.measured_low_ns, result.measured_high_ns)
     interval = f"95 %: {measured}" if result.measured_low_ns is not None else "a single pair"

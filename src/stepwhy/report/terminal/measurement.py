@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy.report import words
+from stepwhy.report.console import Console, Text
 from stepwhy.report.terminal.finish import Finish
+from stepwhy.text import one_line
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def print_parts(parts: Sequence[RenderableType], console: Console | None) -> Non
         parts: Its parts from above.
         console: Where to print; standard output where None.
     """
-    console = console or Console(highlight=False, emoji=False, markup=False)
+    console = console or Console()
     ascii_only = console.options.ascii_only
     console.print(Finish(Group(*parts), ascii_only=ascii_only), width=min(console.width, _WIDEST))
 
@@ -83,7 +84,7 @@ def sentence_line(sentence: str, colour: str) -> Iterator[RenderableType]:
     """
     yield Text("")
     head = Table.grid(padding=(0, 1, 0, 0))
-    head.add_row(Text("■", colour), Text(words.one_line(sentence), "bold"))
+    head.add_row(Text("■", colour), Text(one_line(sentence), "bold"))
     yield head
 
 
@@ -97,7 +98,7 @@ def runs_picture(sides: Sequence[Measurement]) -> Iterator[RenderableType]:
         interval = (
             f"{format_ns(side.step_ns)} ({format_ns(side.low_ns)} to {format_ns(side.high_ns)})"
         )
-        label = f"{name}  {side.label}".strip()
+        label = f"{name}  {one_line(side.label)}".strip()
         table.add_row(Text(label), _marks(side, low, high), Text(interval))
     axis = f"{format_ns(low)} to {format_ns(high)}; o: a run"
     void = any(run.void for side in sides for run in side.runs)
@@ -152,7 +153,7 @@ def _ops(result: Comparison) -> Iterator[RenderableType]:
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
     for op in result.ops[:_MOST_OPS]:
         a, b = ("" if ns is None else format_ns(ns) for ns in (op.a_ns, op.b_ns))
-        table.add_row(op.change, op.name, a, b, _signed(op.difference_ns))
+        table.add_row(op.change, one_line(op.name), a, b, _signed(op.difference_ns))
     left = len(result.ops) - _MOST_OPS
     if left > 0:
         table.add_row("", Text(f"and {left} more, in --json", "dim"), "", "", "")
@@ -161,5 +162,5 @@ def _ops(result: Comparison) -> Iterator[RenderableType]:
 
 def _notes(result: BenchResult | Comparison) -> Iterator[RenderableType]:
     for note in result.notes:
-        yield Padding(Text(note, "yellow"), (1, 0, 0, 2))
+        yield Padding(Text(one_line(note), "yellow"), (1, 0, 0, 2))
     yield Text("")

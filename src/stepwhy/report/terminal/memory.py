@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy import units
-from stepwhy.report import memory, words
+from stepwhy.report import memory
+from stepwhy.report.console import Text
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ def _holders(use: MemoryUse, most: int) -> Table:
             units.format_bytes(holder.bytes),
             units.format_fraction(holder.bytes / max(use.peak_bytes, 1)),
             units.format_count(holder.blocks),
-            Text(words.one_line(holder.name) or "no operation"),
-            "" if holder.phase == "unknown" else holder.phase,
+            Text(one_line(holder.name) or "no operation"),
+            "" if holder.phase == "unknown" else one_line(holder.phase),
         )
     return table

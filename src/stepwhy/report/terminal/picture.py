@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy.report import picture as geometry
 from stepwhy.report import words
+from stepwhy.report.console import Text
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def _phases(breakdown: Breakdown) -> str:
     total = sum(breakdown.phases.values())
     if not known:
         return ""
-    parts = (f"{words.one_line(name)} {words.share(ns, total)}" for name, ns in known.items())
+    parts = (f"{one_line(name)} {words.share(ns, total)}" for name, ns in known.items())
     return f"Compute is {', '.join(parts)}."
 
 
@@ -95,5 +96,5 @@ def _held(result: Result) -> Iterator[str]:
 def _hottest(breakdown: Breakdown) -> str:
     if not breakdown.hottest_line:
         return ""
-    line = words.one_line(breakdown.hottest_line)
+    line = one_line(breakdown.hottest_line)
     return f"While the device is idle, your code is most often at {line}."

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy.report import placement as told
-from stepwhy.report import words
+from stepwhy.report.console import Text
 from stepwhy.report.terminal.measurement import print_parts, sentence_line
+from stepwhy.text import one_line, visible
 from stepwhy.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from stepwhy.findings import (
         PlacedOp,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PlacementDifference,
         PlacementResult,
     )
+    from stepwhy.report.console import Console
 
 # Scopes and operations that a first look lists; a condition lists every operation.
 _MOST_SCOPES, _DEPTH, _MOST_OPS = 24, 2, 12
@@ -61,7 +62,7 @@ def _placement(placement: Placement, *, every: bool) -> Iterator[RenderableType]
     marks = told.letters(whole)
     yield Text("\nDevices", "bold")
     for device, mark in marks.items():
-        yield Text(f"  {mark}  {device}  {format_count(whole.devices[device])}")
+        yield Text(f"  {mark}  {one_line(device)}  {format_count(whole.devices[device])}")
     yield Text("\nScopes", "bold")
     yield Padding(_scopes(placement.scopes, marks), (0, 0, 0, 2))
     elsewhere = [op for op in placement.ops if op.placed in ("moved", "overruled")]
@@ -80,7 +81,7 @@ def _scopes(scopes: Iterable[PlacedScope], marks: Mapping[str, str]) -> Table:
     table.add_column("scope", overflow="fold")
     table.add_column("devices", overflow="fold")
     for scope in sorted(heaviest, key=lambda s: s.scope):
-        table.add_row(*(Text(cell) for cell in _scope(scope, marks)))
+        table.add_row(*map(Text, _scope(scope, marks)))
     if len(near) > len(heaviest):
         table.add_row("", "", "", "", f"{len(near) - len(heaviest)} more with --scope", "")
     return table
@@ -92,7 +93,7 @@ def _scope(scope: PlacedScope, marks: Mapping[str, str]) -> tuple[str, ...]:
     return (
         *(format_count(n) if n else "" for n in counts),
         f"{scope.copies:.3g}" if scope.copies else "",
-        indent + (scope.scope.rpartition("/")[2] or "the whole graph"),
+        indent + (one_line(scope.scope.rpartition("/")[2]) or "the whole graph"),
         ", ".join(f"{marks[device]} {format_count(n)}" for device, n in scope.devices.items()),
     )
 
@@ -103,12 +104,14 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
     for op in ops:
         groups[told.asked(op), told.ran(op), told.NOTES[op.placed]].append(op)
     for (asked, ran, note), group in sorted(groups.items()):
-        where = f"ran on {ran}" if group[0].actual else ran
+        place = one_line(ran)
+        where = f"ran on {place}" if group[0].actual else place
         remark = f" ({note})" if note and note != ran else ""
-        yield Text(f"\n  asked for {asked}, {where}: {format_count(len(group))}{remark}", "cyan")
+        asked_for, count = one_line(asked), format_count(len(group))
+        yield Text(f"\n  asked for {asked_for}, {where}: {count}{remark}", "cyan")
         lines = list(dict.fromkeys(op.line for op in group if op.line))
         if lines and note:
-            yield Text(f"  device scope that decided: {', '.join(lines[:3])}", "dim")
+            yield Text(f"  device scope that decided: {one_line(', '.join(lines[:3]))}", "dim")
         first = group if len(group) <= most else sorted(group, key=_weight)[:most]
         yield from (_indented(op, told.copies(op), op.source) for op in first)
         if len(group) > most:
@@ -121,8 +124,8 @@ def _weight(op: PlacedOp) -> tuple[bool, int]:
 
 
 def _indented(op: PlacedOp, *further: str) -> RenderableType:
-    line = "  ".join(words.one_line(w) for w in (op.name, *further) if w)
-    return Padding(Text(f"{words.one_line(op.op):<22} {line}"), (0, 0, 0, 4))
+    line = "  ".join(one_line(w) for w in (op.name, *further) if w)
+    return Padding(Text(f"{one_line(op.op):<22} {line}"), (0, 0, 0, 4))
 
 
 def _difference(difference: PlacementDifference) -> Iterator[RenderableType]:
@@ -130,12 +133,12 @@ def _difference(difference: PlacementDifference) -> Iterator[RenderableType]:
     count = "No operation differs" if not changes else f"{format_count(len(changes))} differ"
     sentence = f"{count}, {format_count(difference.same)} are the same."
     yield from sentence_line(sentence, "yellow" if changes else "green")
-    yield Text(f"  A  {difference.a}\n  B  {difference.b}", "dim")
+    yield Text(f"  A  {visible(difference.a)}\n  B  {visible(difference.b)}", "dim")
     kinds: dict[str, list[PlacementChange]] = defaultdict(list)
     for change in changes:
         kinds[_kind(change)].append(change)
     for kind, group in sorted(kinds.items(), key=lambda item: -len(item[1])):
-        yield Text(f"\n  {kind}: {format_count(len(group))}", "cyan")
+        yield Text(f"\n  {one_line(kind)}: {format_count(len(group))}", "cyan")
         yield from (_change(c) for c in group[:_MOST_CHANGES])
         if len(group) > _MOST_CHANGES:
             more = format_count(len(group) - _MOST_CHANGES)

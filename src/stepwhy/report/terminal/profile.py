@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.table import Table
-from rich.text import Text
 
+from stepwhy.report.console import Text
 from stepwhy.report.terminal.measurement import print_parts
-from stepwhy.report.words import format_calls, one_line
+from stepwhy.report.words import format_calls
+from stepwhy.text import one_line, visible
 from stepwhy.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
+    from stepwhy.report.console import Console
 
 # Deeper rows are not moved further to the right: chains of a graph are hundreds long.
 _DEEPEST = 10
@@ -39,7 +41,8 @@ def render_profile(
         console: Where to print; standard output where None.
     """
     if result.reason:
-        print_parts([Text(f"No {result.view} view of {result.path}: {result.reason}.")], console)
+        path, reason = visible(result.path), one_line(result.reason)
+        print_parts([Text(f"No {result.view} view of {path}: {reason}.")], console)
         return
     print_parts([*_table(result, order, top), Text("")], console)
 

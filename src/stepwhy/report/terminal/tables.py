@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy import units
 from stepwhy.report import words
+from stepwhy.report.console import Text
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,7 +64,7 @@ def _op_row(op: Op, wall_ns: int) -> tuple[Text, ...]:
         op.phase,
         op.device,
     )
-    return tuple(Text(words.one_line(cell)) for cell in cells)
+    return tuple(Text(one_line(cell)) for cell in cells)
 
 
 def _device_table(devices: tuple[Device, ...]) -> Table:
@@ -77,7 +78,7 @@ def _device_table(devices: tuple[Device, ...]) -> Table:
             device.transfer_ns,
         )
         table.add_row(
-            Text(words.one_line(device.name)),
+            Text(one_line(device.name)),
             units.format_fraction(device.busy_fraction),
             *(units.format_ns(ns) for ns in times),
         )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from stepwhy import units
-from stepwhy.report import watched, words
+from stepwhy.report import watched
+from stepwhy.report.console import Text
+from stepwhy.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,7 @@ def _event_table(events: list[EventGroup]) -> Table:
     table.add_column("what", overflow="fold")
     for event in events:
         what = Text(watched.event_name(event))
-        for more in (words.one_line(event.source), watched.event_reason(event)):
+        for more in (one_line(event.source), watched.event_reason(event)):
             what.append(f"\n{more}" if more else "", "dim")
         table.add_row(
             units.format_count(event.count),

@@ -1,0 +1,101 @@
+"""The only way to the standard streams, so that no name can steer a terminal.
+
+Lines for people go through `stepwhy.text`; what has colours goes through `stepwhy.report.console`.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from stepwhy.text import block, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import TextIO
+
+
+def line(text: str) -> None:
+    """Print one line to standard error; a program without one goes on."""
+    _to_stderr(f"{visible(text)}\n")
+
+
+def rendered(text: str) -> None:
+    """Print to standard error what another process of stepwhy has rendered, colours included."""
+    _to_stderr(text)
+
+
+def document(text: str) -> None:
+    """Print a document, such as JSON, to standard output: UTF-8, whatever the terminal expects.
+
+    Raises:
+        OSError: Standard output cannot be written, for example because its reader has ended.
+    """
+    if sys.stdout is None:
+        return
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:  # a notebook's, or one that holds text
+        sys.stdout.write(text)
+    else:
+        sys.stdout.flush()
+        binary.write(text.encode())
+    sys.stdout.flush()
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def stop() -> None:
+    """Print nothing more, because nobody reads it."""
+    sys.stderr.close()
+
+
+def guard() -> None:
+    """Escape what Python itself prints of this process: warnings, and the traceback of a bug."""
+    sys.excepthook = _show_error
+    warnings.showwarning = _show_warning
+
+
+def _show_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    import traceback  # noqa: PLC0415 - for bugs alone
+
+    chunks = traceback.format_exception(kind, error, trace)
+    _to_stderr(block("".join(map(_indented, chunks))))
+
+
+def _indented(chunk: str) -> str:
+    """A chunk of a traceback, in which a message of several lines begins none at the margin."""
+    if chunk.startswith((" ", "\n", "Traceback")):
+        return chunk
+    return chunk.rstrip("\n").replace("\n", "\n  ") + "\n"
+
+
+def _show_warning(  # noqa: PLR0917 - the signature of warnings.showwarning
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    shown = block(warnings.formatwarning(str(message), category, filename, lineno, line))
+    if file is None:
+        _to_stderr(shown)
+    else:
+        file.write(shown)
+
+
+def _to_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):  # closed, gone, or never there
+        return
+
+
+__all__ = ["document", "guard", "is_watched", "line", "rendered", "stop"]

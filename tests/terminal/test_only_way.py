@@ -1,0 +1,79 @@
+"""Nothing is printed but through `stepwhy.output` and `stepwhy.report.console`."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[2] / "src/stepwhy"
+THE_WAY = {"output.py", "report/console.py"}
+# Those that see a stream, and print no name to it.
+MAY = {
+    "api.py": {"sys.stderr"},  # asks for its encoding, and whether it is a terminal
+    "capture/status.py": {"sys.stderr"},  # writes the title, which is numbers, and escaped
+    "capture/checks/probe.py": {"print"},  # answers the process that started it, in ASCII
+}
+STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}
+CALLS = {"print", "click.echo", "click.secho", "click.echo_via_pager", "click.get_text_stream"}
+FROM_RICH = {
+    *("rich.print", "rich.get_console", "rich.console.Console", "rich.text.Text"),
+    *("rich.progress.Progress", "rich.progress.TextColumn", "rich.progress.track"),
+    *("rich.markup.render", "rich.panel.Panel", "rich.pretty.pprint", "rich.live.Live"),
+}
+
+
+def at_run_time(tree):
+    """All nodes but those of imports for type checking."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from at_run_time(node)
+
+
+def ways_around(source):
+    """What a module could print with."""
+    for node in at_run_time(ast.parse(source)):
+        match node:
+            case ast.Attribute() if ast.unparse(node) in STREAMS:
+                yield ast.unparse(node)
+            case ast.Call() if ast.unparse(node.func) in CALLS:
+                yield ast.unparse(node.func)
+            case ast.Call(func=ast.Attribute(attr="write"), args=[ast.Constant(value=1 | 2), *_]):
+                yield "os.write"
+            case ast.ImportFrom(module=str(module)):
+                names = {f"{module}.{alias.name}" for alias in node.names}
+                yield from names & (FROM_RICH | CALLS | STREAMS)
+            case ast.Import():
+                yield from (a.name for a in node.names if a.name.partition(".")[0] == "rich")
+
+
+@pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
+def test_no_module_prints_by_itself(path):
+    name = str(path.relative_to(SRC))
+    if name not in THE_WAY:
+        assert set(ways_around(path.read_text())) <= MAY.get(name, set())
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("print('x')", "print"),
+        ("import click\nclick.echo(name, err=True)", "click.echo"),
+        ("from click import echo", "click.echo"),
+        ("import sys\nsys.stderr.write(name)", "sys.stderr"),
+        ("from sys import stdout", "sys.stdout"),
+        ("import os\nos.write(2, name)", "os.write"),
+        ("from rich.console import Console", "rich.console.Console"),
+        ("def f():\n    from rich.text import Text", "rich.text.Text"),
+        ("import rich", "rich"),
+    ],
+)
+def test_a_way_around_is_noticed(source, found):
+    assert found in set(ways_around(source))
+
+
+def test_an_import_for_its_type_is_none():
+    source = "if TYPE_CHECKING:\n    from rich.console import Console\n"
+    assert list(ways_around(source)) == []

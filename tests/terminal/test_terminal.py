@@ -1,0 +1,267 @@
+"""What every command prints when all names attack the terminal, as bytes of a pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from stepwhy.cli import cli
+from tests.report.conftest import SAMPLES
+from tests.terminal.hostile import BAD_FILES, BYTES, FOLDER, NAME, write_inputs
+from tests.test_errors import leaves
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Terminal(NamedTuple):
+    columns: int
+    environment: dict[str, str]
+
+
+TERMINALS = {
+    "colours-200": Terminal(200, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}),
+    "colours-40": Terminal(40, {"TERM": "xterm"}),
+    "no-color-200": Terminal(200, {"TERM": "xterm-256color", "NO_COLOR": "1"}),
+    "dumb-40": Terminal(40, {"TERM": "dumb"}),
+}
+TRACE, SCRIPT = f"{FOLDER}/{NAME}.json", f"{FOLDER}/{NAME}.py"
+NOT_UTF8, RANKS = f"{FOLDER}/{BYTES}.json", f"ranks{NAME}"
+MISSING = f"none{NAME}"
+# Of each command: exit code (None: it depends on the machine), arguments, and what is planted to
+# make it fail or to save time.
+CASES = {
+    "stepwhy": [
+        (2, [f"{NAME}"], {}),
+        (2, [f"--no{NAME}"], {}),
+        (0, ["-h"], {}),
+        (0, ["--version"], {}),
+        (2, [], {}),
+    ],
+    "stepwhy explain": [
+        (0, [TRACE], {}),
+        (0, [TRACE, "--all"], {}),
+        (0, [TRACE, "--json"], {}),
+        (0, [TRACE, "--html", f"page{NAME}.html"], {}),
+        (4, [TRACE, "--html", f"{MISSING}/page.html"], {}),
+        (0, [NOT_UTF8, "--all", "--html", f"{BYTES}.html"], {}),
+        (0, [NOT_UTF8, "--json"], {}),
+        (0, [RANKS], {}),
+        (0, [RANKS, "--json"], {}),
+        (3, [f"others{NAME}"], {}),
+        (3, [FOLDER], {}),
+        (3, [MISSING], {}),
+        (3, [f"{MISSING}*"], {}),
+        (3, [f"https://127.0.0.1:9/{NAME}"], {}),
+        (3, [f"{NAME}://{NAME}"], {}),
+        (2, [f"--no{NAME}"], {}),
+        (2, [TRACE, f"--html={FOLDER}"], {}),
+        *((3, [f"{FOLDER}/]{name}{NAME}"], {}) for name in BAD_FILES),
+        *((0, ["x", "--all"], {"sample": name}) for name in SAMPLES),
+        *((leaf.exit_code, ["x"], {"error": leaf.slug}) for leaf in leaves()),
+        ("ValueError", ["x"], {"bug": ""}),
+    ],
+    "stepwhy export": [
+        (0, [TRACE], {}),
+        (0, [NOT_UTF8, "--out", f"{BYTES}.out.json"], {}),
+        (0, [NOT_UTF8, "--out", f"{BYTES}.out.pq", "--to", "parquet"], {}),
+        (0, [NOT_UTF8, "--out", f"{BYTES}.out.stepwhy", "--to", "stepwhy"], {}),
+        (4, [TRACE, "--out", TRACE], {}),
+        (4, [TRACE, "--out", f"{MISSING}/x.json"], {}),
+        (2, [TRACE, "--to", NAME], {}),
+        (3, [MISSING], {}),
+        (3, [RANKS], {}),
+    ],
+    "stepwhy ops": [
+        *((0, [TRACE, "--view", view], {}) for view in ("scope", "graph", "op", "code")),
+        (0, [NOT_UTF8, "--json"], {}),
+        (2, [TRACE, "--view", NAME], {}),
+        (2, [TRACE, "--top", NAME], {}),
+        (3, [MISSING], {}),
+    ],
+    "stepwhy placement": [
+        (0, [NAME], {"placement": ""}),
+        (0, [NAME, "--moved"], {"placement": ""}),
+        (0, [NAME, NAME], {"placement": ""}),
+        (0, [NAME, "--json"], {"placement": ""}),
+        (3, [TRACE], {}),
+        (2, [TRACE, TRACE, TRACE], {}),
+    ],
+    "stepwhy bench": [
+        (0, ["--out", f"bench{NAME}", SCRIPT, "10"], {"measure": ""}),
+        (0, ["--out", f"bench2{NAME}", SCRIPT], {"measure": "", "bench": ""}),
+        (0, ["--out", f"bench3{NAME}", "--json", SCRIPT], {"measure": "", "bench": ""}),
+        (5, ["--out", FOLDER, SCRIPT], {}),
+        (2, ["--out", SCRIPT, SCRIPT], {}),
+        (2, ["--repeats", NAME, SCRIPT], {}),
+    ],
+    "stepwhy compare": [
+        (0, [SCRIPT, f"{FOLDER}/{BYTES}.py", "--out", f"compare{NAME}"], {"measure_pairs": ""}),
+        (0, [TRACE, NOT_UTF8], {"compare": ""}),
+        (0, [TRACE, NOT_UTF8, "--json"], {"compare": ""}),
+        (5, [MISSING, TRACE], {}),
+        (2, [TRACE, TRACE, "--margin", NAME], {}),
+        (3, [TRACE, f'"{NAME}'], {}),
+    ],
+    "stepwhy lab": [
+        (2, [NAME], {}),
+    ],
+    "stepwhy lab list": [
+        (0, [], {"lab": "lab"}),
+        (2, [NAME], {"lab": "lab"}),
+    ],
+    "stepwhy lab run": [
+        (1, [NAME, "--out", f"lab1{NAME}"], {"lab": "lab"}),
+        (
+            1,
+            [f"{FOLDER}/{NAME}", "--out", f"lab2{NAME}"],
+            {"lab": "lab", "measure_pairs": "", "judge": ""},
+        ),
+        (2, [f"{FOLDER}/{NAME}", "--size", NAME], {"lab": "lab"}),
+    ],
+    "stepwhy check": [
+        (1, [SCRIPT], {"check": ""}),
+        (1, ["--json", "--out", NAME, SCRIPT], {"check": ""}),
+        (None, ["--", NAME, NAME], {}),
+        (None, [f"{FOLDER}/{BYTES}.py"], {}),
+    ],
+    "stepwhy run": [
+        (0, ["--out", f"run{NAME}", SCRIPT, "1"], {}),
+        (5, ["--out", f"run2{NAME}", "--", NAME], {}),
+        (5, ["--out", f"run{NAME}", SCRIPT, "1"], {}),
+        (2, ["--out", SCRIPT, SCRIPT], {}),
+        (0, ["--out", f"run3{NAME}", MISSING], {"launch": MISSING}),
+        (0, ["--out", FOLDER, SCRIPT], {"launch": FOLDER}),
+        (0, ["--out", FOLDER, SCRIPT], {"launch": FOLDER, "error": "unknown-format"}),
+        (0, ["--out", FOLDER, SCRIPT], {"launch": FOLDER, "bug": ""}),
+    ],
+}
+RUNS = [
+    {
+        "id": f"{command} #{number}",
+        "code": code,
+        "args": [*command.split()[1:], *args],
+        "plants": plants,
+    }
+    for command, cases in CASES.items()
+    for number, (code, args, plants) in enumerate(cases)
+]
+
+
+def commands(command=cli, name="stepwhy"):
+    """Every command that click knows, the groups included."""
+    yield name
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            yield from commands(command.get_command(context, word), f"{name} {word}")
+
+
+def test_every_command_has_cases():
+    assert sorted(CASES) == sorted(commands())
+
+
+def test_every_error_has_a_case():
+    planted = {plants.get("error") for _, _, plants in CASES["stepwhy explain"]}
+    assert {leaf.slug for leaf in leaves()} <= planted
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """Returns what each case printed on a terminal, and its exit code."""
+    seen = {}
+
+    def on(name):
+        if name not in seen:
+            folder = tmp_path_factory.mktemp("session")
+            write_inputs(folder)
+            seen[name] = dict(split(in_terminal(folder, TERMINALS[name])))
+        return seen[name]
+
+    return on
+
+
+def in_terminal(folder, terminal):
+    """The bytes that the session prints on a pseudo-terminal, which adds none of its own."""
+    cases = folder / "cases"
+    cases.write_text(json.dumps(RUNS))
+    controller, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, terminal.columns, 0, 0))
+    mode = termios.tcgetattr(side)
+    mode[1] &= ~termios.OPOST
+    termios.tcsetattr(side, termios.TCSANOW, mode)
+    kept = ("PATH", "HOME", "STEPWHY_CACHE", "TMPDIR")
+    environment = {k: os.environ[k] for k in kept if k in os.environ} | terminal.environment
+    environment |= {"PYTHONPATH": str(ROOT), "STEPWHY_NATIVE": "0", "LC_ALL": "C.UTF-8"}
+    command = [sys.executable, "-m", "tests.terminal.session", str(cases)]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), side)
+    with subprocess.Popen(command, cwd=folder, env=environment, **streams) as session:
+        os.close(side)
+        output = read_all(controller)
+    assert session.returncode == 0, output[-2000:]
+    return output
+
+
+def read_all(controller):
+    chunks = []
+    while True:
+        try:
+            chunk = os.read(controller, 1 << 16)
+        except OSError:  # its other side is closed
+            chunk = b""
+        if not chunk:
+            os.close(controller)
+            return b"".join(chunks)
+        chunks.append(chunk)
+
+
+def split(output):
+    """Id, and (exit code, bytes), of each case."""
+    for match in re.finditer(rb"@@ ([^\n]*)\n(.*?)\n@= ([^\n]*)\n", output, re.DOTALL):
+        yield match[1].decode(), (match[3].decode(), match[2])
+
+
+# Colours; clearing a line, showing and hiding the cursor, moving it up, for a progress bar.
+OF_RICH = re.compile(r"\x1b\[(\d+(;\d+)*)?m|\r?\x1b\[(2K|\?25[lh]|1A)")
+TITLE = re.compile(r"\x1b\[2[23];0t|\x1b\]0;stepwhy: step [^\x00-\x1f]*\x07")
+HARMFUL = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+
+
+def harm(raw):
+    """What reached the terminal beside text, line breaks and the sequences of rich."""
+    text = raw.decode()
+    text = TITLE.sub("", text)
+    if "\x1b[7;5;31m" in text:
+        yield "planted colour"
+    text = OF_RICH.sub("", text)
+    yield from (
+        f"{found[0]!r} in {text[max(found.start() - 60, 0) :][:120]!r}"
+        for found in HARMFUL.finditer(text)
+    )
+    yield from (
+        f"forged line {line[:80]!r}" for line in text.splitlines() if line.startswith("FORGED")
+    )
+    if "😄" in text:
+        yield "emoji code"
+
+
+@pytest.mark.parametrize("terminal", TERMINALS)
+@pytest.mark.parametrize("case", RUNS, ids=lambda case: case["id"])
+def test_nothing_planted_reaches_the_terminal(printed, terminal, case):
+    code, raw = printed(terminal)[case["id"]]
+    assert list(harm(raw)) == []
+    if case["code"] is not None:
+        assert code == str(case["code"])
