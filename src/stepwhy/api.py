@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import html
 import os
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Self
 
-from stepwhy import output
+from stepwhy import children, output
 from stepwhy.capture.watch import Block
 from stepwhy.text import visible
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepwhy.findings import Result
 
 PAGE = "report.html"
-_PACKAGES = Path(__file__).resolve().parents[1]
 _BY_KEYBOARD = 130  # what a shell shows for a program that Ctrl-C has ended
 _FRAME = '<iframe srcdoc="{}" style="width:100%;height:40em;border:0"></iframe>'
 
@@ -83,12 +82,12 @@ class Watch:
         """Have the run explained; the report as text, unless it went to the terminal itself."""
         on_terminal = not self._quiet and _is_terminal()
         try:
-            done = subprocess.run(  # noqa: S603 - this interpreter
-                [sys.executable, "-P", "-m", "stepwhy.engine.present", str(self.run_dir)],
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=None if on_terminal else subprocess.PIPE,
+            done = children.run(
+                children.module_command("stepwhy.engine.present", str(self.run_dir)),
+                variables={"PYTHONIOENCODING": _encoding()},
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=None if on_terminal else PIPE,
                 check=False,
             )
         except (OSError, ValueError) as error:
@@ -165,9 +164,3 @@ def _is_terminal() -> bool:
 def _encoding() -> str:
     """The encoding of standard error."""
     return getattr(sys.stderr, "encoding", None) or "utf-8"
-
-
-def _environment() -> dict[str, str]:
-    """The environment of the process that explains."""
-    path = os.pathsep.join([str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": _encoding()}

@@ -183,7 +183,7 @@ def test_a_cold_cache_starts_one_compiler(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", Started)
     assert library.find_kernels("scan_records") == []
     assert library.find_kernels("scan_records") == []
-    assert started == [[sys.executable, "-m", "stepwhy.native.build", "--claimed"]]
+    assert started == [[sys.executable, "-P", "-m", "stepwhy.native.build", "--claimed"]]
 
 
 @pytest.mark.usefixtures("empty_cache")

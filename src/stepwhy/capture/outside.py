@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepwhy import children
 from stepwhy.capture import ptrace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PACKAGES = Path(__file__).resolve().parents[2]
 # The stack samples that are being taken when the block ends are worth so much.
 _PATIENCE_S = 3.0
 _TICK_S = 0.5
@@ -70,12 +70,8 @@ class Outside:
 
 def _start(run_dir: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start the helper: in a session of its own, out of reach of the terminal's keys."""
-    path = os.pathsep.join([str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])])
-    # -P: what lies in the current folder is none of its modules.
-    words = [sys.executable, "-P", "-m", __name__, str(os.getpid()), str(run_dir), *command]
-    return subprocess.Popen(  # noqa: S603 - this interpreter
-        words,
-        env={**os.environ, "PYTHONPATH": path},
+    return children.start(
+        children.module_command(__name__, str(os.getpid()), str(run_dir), *command),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepwhy import children
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process_folder import PROCESS_FILE, append_lines, write_json
 from stepwhy.capture.processes import PROC, Processes, observed
@@ -197,7 +197,7 @@ class StackSamplers:
         if 1 < processes <= _MOST_PROCESSES:
             options.append("--subprocesses")
         amount = ["--duration", str(_DURATION_S), "--rate", str(rate_hz)]
-        sampler = subprocess.Popen(  # noqa: S603 - py-spy, found beside this interpreter
+        sampler = children.start(
             [
                 *(str(self._program), "record", *options, *amount),
                 *("--pid", str(target.pid), "--output", f"/proc/self/fd/{raw.fileno()}"),
@@ -309,7 +309,7 @@ def find_py_spy() -> Path | None:
     beside = Path(sys.executable).with_name("py-spy")
     if beside.is_file():
         return beside
-    found = shutil.which("py-spy")
+    found = children.find_program("py-spy")
     return Path(found) if found else None
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepwhy import __version__, output
+from stepwhy.children import ignore_relative_path
 from stepwhy.errors import StepwhyError
 from stepwhy.text import visible
 
@@ -61,6 +62,8 @@ class _Cli(click.Group):
         except StepwhyError as error:
             output.line(f"stepwhy: {error} [{error.slug}]")
             ctx.exit(error.exit_code)
+        finally:
+            _note_on_kernels()
 
 
 @contextmanager
@@ -94,8 +97,20 @@ def cli() -> None:
     """  # noqa: D301 - click's mark against re-wrapping
 
 
+def _note_on_kernels() -> None:
+    """Say so where compiled code was not used because other users could have written it."""
+    library = sys.modules.get("stepwhy.native.library")
+    reason = library.refusal() if library is not None else None
+    if reason:
+        output.line(
+            f"stepwhy: reading was slower, because compiled code was not used: {reason}. "
+            "Set STEPWHY_CACHE to the absolute path of a folder that only you can write to."
+        )
+
+
 def main() -> None:
     """Entry point of the `stepwhy` command."""
+    ignore_relative_path()
     _collect_rarely()
     output.guard()
     try:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from subprocess import SubprocessError
 
+from stepwhy import children
 from stepwhy.native import code, store
+from stepwhy.native.trusted import UntrustedError
+from stepwhy.text import visible
 
 _VERIFY = "--verify"
 
@@ -16,7 +19,7 @@ _VERIFY = "--verify"
 def main(arguments: list[str]) -> int:
     """Compile what is missing, or try out what was compiled; the exit status."""
     if _VERIFY in arguments:
-        return _verify(Path(arguments[-1]))
+        return _verify(arguments[-1])
     is_there = _loads()
     if "--claimed" not in arguments and (is_there or not store.claim()):
         return int(not is_there)
@@ -38,22 +41,21 @@ def publish() -> Path:
     linker = code.linker()
     if linker:
         # No linker that works, or a folder from which nothing may be run: the object does there.
-        with suppress(OSError, RuntimeError, subprocess.SubprocessError):
+        with suppress(OSError, RuntimeError, SubprocessError):
             return _put(code.linked(linker, code.emitted(for_linker=True)), library)
     return _put(code.emitted(for_linker=False), plain_object)
 
 
 def _put(compiled: bytes, path: Path) -> Path:
-    part = store.temporary(path.suffix)
+    draft = store.put_draft(store.sealed(compiled), path.suffix)
     try:
-        part.write_bytes(store.sealed(compiled))
         # Code that does not fit ends the process that loads it: that must be another one.
-        check = [sys.executable, "-m", "stepwhy.native.build", _VERIFY, str(part)]
-        if subprocess.run(check, check=False).returncode:  # noqa: S603
+        check = children.module_command("stepwhy.native.build", _VERIFY, draft)
+        if children.run(check, check=False).returncode:
             raise RuntimeError("the compiled kernels do not load")
-        part.replace(path)
+        store.publish(draft, path.name)
     finally:
-        part.unlink(missing_ok=True)
+        store.discard(draft)
     return path
 
 
@@ -64,13 +66,29 @@ def _loads() -> bool:
     return bool(loaded())
 
 
-def _verify(path: Path) -> int:
+def _verify(draft: str) -> int:
     from stepwhy.native.library import load  # noqa: PLC0415
 
-    return int(not all(load(path).values()))
+    return int(not all(load(draft).values()))
+
+
+def _isolated(arguments: list[str]) -> int:
+    """Run in a process that imports nothing from the current folder, which `-m` puts first."""
+    command = children.module_command("stepwhy.native.build", *arguments)
+    return children.run(command, check=False, cwd=Path(sys.executable).anchor).returncode
+
+
+def _main(arguments: list[str]) -> int | str:
+    """The exit status, or an error for people."""
+    if not sys.flags.safe_path:
+        return _isolated(arguments)
+    with suppress(OSError, AttributeError):  # not on every system
+        os.nice(10)
+    try:
+        return main(arguments)
+    except UntrustedError as error:
+        return visible(f"stepwhy: no code is kept where other users may change it: {error}")
 
 
 if __name__ == "__main__":
-    with suppress(OSError, AttributeError):  # not on every system
-        os.nice(10)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(_main(sys.argv[1:]))

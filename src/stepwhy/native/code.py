@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import importlib
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from stepwhy import children
 from stepwhy.native.catalogue import KERNELS
 
 _LINKERS = ("cc", "gcc", "clang", "ld")
@@ -27,7 +26,7 @@ def linker() -> str | None:
     """
     if sys.platform != "linux":
         return None
-    return next((path for name in _LINKERS if (path := shutil.which(name))), None)
+    return next((path for name in _LINKERS if (path := children.find_program(name))), None)
 
 
 def linked(program: str, code: bytes) -> bytes:
@@ -41,7 +40,7 @@ def linked(program: str, code: bytes) -> bytes:
         given, made = Path(folder, "kernels.o"), Path(folder, "kernels.so")
         given.write_bytes(code)
         command = [program, "-shared", "-nostdlib", "-s", "-o", str(made), str(given)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)  # noqa: S603
+        children.run(command, check=True, capture_output=True, timeout=60, cwd=folder)
         return made.read_bytes()
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from stepwhy import children
 from stepwhy.native import store
 from stepwhy.native.catalogue import KERNELS
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from stepwhy.native.trusted import UntrustedError
 
 Kernel = Callable[..., int]
 """A compiled kernel: addresses and integers in, an integer out; runs without the GIL."""
@@ -53,19 +54,25 @@ def prepare() -> None:
     """
     if not store.enabled() or _addresses() or not _can_compile():
         return
-    if store.claim():
+    try:
+        is_ours = store.claim()
+    except UntrustedError as error:
+        _refuse(error)
+        return
+    if is_ours:
         _start_compiler()
 
 
 def _start_compiler() -> None:
-    import subprocess  # noqa: PLC0415 - only before a compilation
+    from subprocess import DEVNULL  # noqa: PLC0415 - only before a compilation
 
     try:
-        compiler = subprocess.Popen(
-            [sys.executable, "-m", "stepwhy.native.build", "--claimed"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        compiler = children.start(
+            children.module_command("stepwhy.native.build", "--claimed"),
+            cwd=Path(sys.executable).anchor,  # numba reads its settings in the current folder
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
             start_new_session=True,
         )
     except OSError:
@@ -88,33 +95,67 @@ def _addresses() -> dict[str, int]:
 
 def loaded() -> dict[str, int]:
     """Addresses of the kernels in the user's cache, {} where none can be loaded."""
-    with suppress(ImportError, OSError):  # no folder, or a processor that nobody can name
+    with suppress(ImportError, OSError):  # no folder, or a processor that cannot be identified
         for path in store.files():
-            with suppress(ImportError, OSError, RuntimeError, ValueError, AttributeError):
-                return load(path)
+            try:
+                return load(path.name)
+            except UntrustedError as error:
+                _refuse(error)
+            except (ImportError, OSError, RuntimeError, ValueError, AttributeError):
+                continue
     return {}
 
 
+def refusal() -> str | None:
+    """Why compiled kernels were not used or made, if other users could have written them.
+
+    None where nothing was refused, also where there are no kernels for another reason.
+    """
+    return _REFUSALS[0] if _REFUSALS else None
+
+
+_REFUSALS: list[str] = []
 _LOADED: list[Any] = []  # they own the code
 
 
-def load(path: Path) -> dict[str, int]:
+def _refuse(error: UntrustedError) -> None:
+    _REFUSALS.append(str(error))
+
+
+def load(name: str) -> dict[str, int]:
     """Addresses of the kernels in a shared library ('.so') or an object.
 
+    Args:
+        name: Name of a file in the user's cache.
+
     Raises:
+        UntrustedError: Other users may have written it.
         OSError: It cannot be read or loaded.
         ValueError: It is damaged.
         RuntimeError: It is none for this machine.
         AttributeError: It holds other kernels.
         ImportError: It is an object, and there is no loader for it.
     """
-    code = store.unsealed(path)
-    return _of_library(path) if path.suffix == ".so" else _of_object(code)
+    with store.opened(name) as file:
+        with open(file, "rb", closefd=False) as content:
+            code = store.unsealed(content.read())
+        return _of_library(file) if Path(name).suffix == ".so" else _of_object(code)
 
 
-def _of_library(path: Path) -> dict[str, int]:
-    library = ctypes.CDLL(str(path))
-    _LOADED.append(library)
+def _of_library(file: int) -> dict[str, int]:
+    """Load the open file itself: another one may have taken its name since.
+
+    Raises:
+        OSError: It cannot be loaded, or this system does not show open files as paths.
+    """
+    # The loader takes paths that are spelled alike for one library, so this number stays in use.
+    kept = os.dup(file)
+    try:
+        library = ctypes.CDLL(f"/proc/self/fd/{kept}")
+    except OSError:
+        os.close(kept)
+        raise
+    _LOADED.append((kept, library))
     found = {name: ctypes.cast(library[f"stepwhy_{name}"], ctypes.c_void_p) for name in KERNELS}
     return {name: pointer.value or 0 for name, pointer in found.items()}
 

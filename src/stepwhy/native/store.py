@@ -1,16 +1,26 @@
-"""Where the compiled kernels are: one file per type of processor and version of their source."""
+"""Where the compiled kernels are: one file per type of processor and version of their source.
+
+They are code, so all access goes through a folder that only this user may write (`trusted`).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32  # `hashlib` takes 4 ms to import
 
 from stepwhy.native.processor import processor
+from stepwhy.native.trusted import UntrustedError, opened_file, opened_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HERE = Path(__file__).parent
+_LOCK = "compiling"
 _SOURCES = ("catalogue.py", "build.py", "code.py", "memory.py", "kernels/*.py")
 # A compilation that has not ended after this has died, s.
 _STALE_S = 600.0
@@ -24,7 +34,7 @@ def enabled() -> bool:
 
 @cache
 def folder() -> Path:
-    """The user's cache: `STEPWHY_CACHE`, else where the platform keeps caches.
+    """The user's cache: `STEPWHY_CACHE`, else where the platform keeps caches; not checked.
 
     Raises:
         OSError: There is none, for nobody knows where this user is at home.
@@ -32,8 +42,9 @@ def folder() -> Path:
     told = os.environ.get("STEPWHY_CACHE")
     if told:
         return Path(told)
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME")
-    if not base:
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or ""
+    # A relative path is to be ignored (XDG Base Directory Specification).
+    if not Path(base).is_absolute():
         base = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
     try:
         return Path(base).expanduser() / "stepwhy"
@@ -72,48 +83,102 @@ def sealed(code: bytes) -> bytes:
     return code + crc32(code).to_bytes(_CHECKSUM, "little")
 
 
-def unsealed(path: Path) -> bytes:
-    """Code from a file.
+def unsealed(data: bytes) -> bytes:
+    """Code without its checksum.
 
     Raises:
-        OSError: It cannot be read.
         ValueError: It is damaged.
     """
-    data = path.read_bytes()
     code = data[:-_CHECKSUM]
     if sealed(code) != data:
-        raise ValueError(f"{path.name} is damaged")
+        raise ValueError("the compiled kernels are damaged")
     return code
 
 
+@contextmanager
+def opened(name: str) -> Iterator[int]:
+    """A file descriptor of a file in the cache.
+
+    Args:
+        name: Its name, without the folder.
+
+    Raises:
+        UntrustedError: Other users may write to it, or to the cache.
+        OSError: It cannot be opened.
+    """
+    path = folder() / name
+    with opened_folder(path.parent) as cache, opened_file(path, cache) as file:
+        yield file
+
+
 def claim() -> bool:
-    """Whether this process may compile: no other one is at it."""
+    """Whether this process may compile: no other one does.
+
+    Raises:
+        UntrustedError: Other users may write to the cache.
+    """
     try:
-        lock = folder() / "compiling"
-        folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        if lock.exists() and _age_s(lock) > _STALE_S:
-            lock.unlink(missing_ok=True)
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError:  # another one's, or a home that cannot be written
+        with opened_folder(folder(), create=True) as cache:
+            with suppress(FileNotFoundError):
+                if _age_s(_LOCK, cache) > _STALE_S:
+                    os.unlink(_LOCK, dir_fd=cache)
+            _create(_LOCK, cache)
+    except UntrustedError:
+        raise
+    except OSError:  # another process claimed it, or the home cannot be written
         return False
     return True
 
 
 def release() -> None:
-    """Let others compile."""
-    (folder() / "compiling").unlink(missing_ok=True)
+    """Let other processes compile."""
+    with suppress(OSError), opened_folder(folder()) as cache:
+        os.unlink(_LOCK, dir_fd=cache)
 
 
-def _age_s(path: Path) -> float:
+def put_draft(data: bytes, suffix: str) -> str:
+    """Write a new file beside the compiled kernels.
+
+    Args:
+        data: Its content.
+        suffix: Of its name.
+
+    Returns:
+        Its name, without the folder.
+
+    Raises:
+        OSError: The cache cannot be written, or other users may write to it.
+    """
+    name = f"kernels-{os.urandom(8).hex()}.part{suffix}"
+    with opened_folder(folder()) as cache:
+        _create(name, cache, data)
+    return name
+
+
+def publish(draft: str, name: str) -> None:
+    """Give a draft the name under which kernels are looked for.
+
+    Raises:
+        OSError: The cache cannot be written, or other users may write to it.
+    """
+    with opened_folder(folder()) as cache:
+        os.replace(draft, name, src_dir_fd=cache, dst_dir_fd=cache)
+
+
+def discard(draft: str) -> None:
+    """Remove a draft."""
+    with suppress(OSError), opened_folder(folder()) as cache:
+        os.unlink(draft, dir_fd=cache)
+
+
+def _create(name: str, cache: int, data: bytes = b"") -> None:
+    """Write a file that is not there yet; a link in its place is an error."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with open(os.open(name, flags, 0o600, dir_fd=cache), "wb") as file:  # noqa: PTH123
+        file.write(data)
+
+
+def _age_s(name: str, cache: int) -> float:
     import time  # noqa: PLC0415 - rarely needed
 
-    return time.time() - path.stat().st_mtime
-
-
-def temporary(suffix: str) -> Path:
-    """A new file beside the compiled kernels, to be renamed."""
-    import tempfile  # noqa: PLC0415 - only for a compilation
-
-    handle, name = tempfile.mkstemp(dir=folder(), prefix="kernels-", suffix=f".part{suffix}")
-    os.close(handle)
-    return Path(name)
+    return time.time() - os.stat(name, dir_fd=cache, follow_symlinks=False).st_mtime

@@ -1,0 +1,364 @@
+"""Code is loaded only from where no other user can have written it."""
+
+import ctypes
+import os
+import stat
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli
+from stepwhy.native import code, library, store, trusted
+from stepwhy.native.trusted import UntrustedError, opened_file, opened_folder
+
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def file(folder):
+    file = folder / "kernels.so"
+    file.write_bytes(b"code")
+    file.chmod(0o600)
+    return file
+
+
+def read(file):
+    with opened_folder(file.parent) as parent, opened_file(file, parent) as opened:
+        return os.read(opened, 10)
+
+
+def link(target, name):
+    name.symlink_to(target)
+    return name
+
+
+def test_a_file_of_ones_own_is_read(file):
+    assert read(file) == b"code"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o700, 0o500])
+def test_others_may_look_into_the_folder(file, mode):
+    file.parent.chmod(mode)
+    assert read(file) == b"code"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o720, 0o702])
+def test_a_folder_that_others_may_write_is_refused(file, mode):
+    file.parent.chmod(mode)
+    with pytest.raises(UntrustedError, match=r"other users may write to .*/cache"):
+        read(file)
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o660, 0o602, 0o620])
+def test_a_file_that_others_may_write_is_refused(file, mode):
+    file.chmod(mode)
+    with pytest.raises(UntrustedError, match=r"other users may write to .*/kernels.so"):
+        read(file)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757])
+def test_a_folder_that_others_may_replace_is_refused(file, tmp_path, mode):
+    tmp_path.chmod(mode)
+    with pytest.raises(UntrustedError, match="lies in a folder to which other users may write"):
+        read(file)
+
+
+def test_a_folder_in_a_sticky_one_cannot_be_replaced(file, tmp_path):
+    tmp_path.chmod(0o1777)
+    assert read(file) == b"code"
+
+
+@pytest.mark.parametrize("is_private", [True, False])
+def test_a_group_of_one_user_may_write_above(file, tmp_path, monkeypatch, is_private):
+    monkeypatch.setattr(trusted, "_is_private_group", lambda _: is_private)
+    tmp_path.chmod(0o770)
+    with nullcontext() if is_private else pytest.raises(UntrustedError):
+        assert read(file) == b"code"
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "is_private"),
+    [
+        ("ada", [], True),
+        ("ada", ["ada"], True),
+        ("ada", ["ada", "bob"], False),
+        ("team", [], False),
+    ],
+)
+def test_the_group_of_one_user(monkeypatch, name, members, is_private):
+    import grp
+    import pwd
+
+    user = pwd.struct_passwd(("ada", "x", os.geteuid(), 77, "", "/home/ada", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((name, "x", gid, members)))
+    assert trusted._is_private_group(77) == is_private
+    assert not trusted._is_private_group(78)
+
+
+def test_a_user_without_a_name_has_no_group_alone(monkeypatch):
+    def unknown(_):
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert not trusted._is_private_group(77)
+
+
+@needs_root
+@pytest.mark.parametrize("whose", ["file", "cache", "parent"])
+def test_what_another_user_owns_is_refused(file, tmp_path, whose):
+    owned = {"file": file, "cache": file.parent, "parent": tmp_path}[whose]
+    os.chown(owned, NOBODY, -1)
+    with pytest.raises(UntrustedError, match="another user"):
+        read(file)
+
+
+@needs_root
+def test_a_link_of_another_user_is_refused(file, tmp_path):
+    name = link(file.parent, tmp_path / "link")
+    assert read(name / file.name) == b"code"
+    os.chown(name, NOBODY, -1, follow_symlinks=False)
+    with pytest.raises(UntrustedError, match="through a symbolic link of another user"):
+        read(name / file.name)
+
+
+@pytest.mark.parametrize("target", ["cache", "../{parent}/cache", "{path}/cache"])
+def test_ones_own_links_to_folders_are_followed(file, tmp_path, target):
+    name = link(target.format(parent=tmp_path.name, path=tmp_path), tmp_path / "link")
+    assert read(name / file.name) == b"code"
+
+
+def test_what_a_link_leads_through_is_looked_at(file, tmp_path):
+    (tmp_path / "open").mkdir()
+    link(file.parent, tmp_path / "open" / "link")
+    (tmp_path / "open").chmod(0o777)
+    name = link(tmp_path / "open" / "link", tmp_path / "first")
+    with pytest.raises(UntrustedError, match="other users may write"):
+        read(name / file.name)
+
+
+def test_links_in_a_circle_are_refused(tmp_path):
+    link("b", tmp_path / "a")
+    link("a", tmp_path / "b")
+    with pytest.raises(UntrustedError, match="too many symbolic links"):
+        read(tmp_path / "a" / "kernels.so")
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(file):
+    name = link(file, file.with_name("link.so"))
+    with pytest.raises(OSError, match="symbolic links"):
+        read(name)
+
+
+def test_a_pipe_in_place_of_the_file_does_not_block(folder):
+    os.mkfifo(folder / "pipe.so", 0o600)
+    with pytest.raises(OSError, match="is not a file"):
+        read(folder / "pipe.so")
+
+
+def test_a_relative_folder_is_refused(file, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(UntrustedError, match=r"^\. is not an absolute path"):
+        read(file.relative_to(file.parent))
+
+
+def test_where_owners_are_unknown_nothing_is_trusted(file, monkeypatch):
+    monkeypatch.delattr(os, "geteuid")
+    with pytest.raises(UntrustedError, match="does not tell who may write"):
+        read(file)
+
+
+def test_folders_are_made_for_this_user_alone(tmp_path):
+    wanted = tmp_path / "a" / "b"
+    before = os.umask(0)
+    try:
+        with opened_folder(wanted, create=True):
+            pass
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (wanted, wanted.parent)] == [0o700, 0o700]
+
+
+def open_files():
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_no_file_stays_open(file):
+    before = open_files()
+    assert read(file) == b"code"
+    file.parent.chmod(0o777)
+    with pytest.raises(UntrustedError):
+        read(file)
+    assert open_files() == before
+
+
+# --- the cache of kernels ---
+
+CACHED = (store.folder, store.library_file, library._addresses, library.kernel)
+
+
+@pytest.fixture
+def cache(folder, monkeypatch):
+    """An empty cache, whose kernels would be looked for anew."""
+    monkeypatch.setenv("STEPWHY_CACHE", str(folder))
+    monkeypatch.setattr(library, "_REFUSALS", [])
+    for cached in CACHED:
+        cached.cache_clear()
+    yield folder
+    for cached in CACHED:
+        cached.cache_clear()
+
+
+@pytest.fixture
+def planted(cache, tmp_path):
+    """A library in the cache that leaves a mark when it is loaded."""
+    cache.chmod(0o755)
+    source, built = tmp_path / "planted.c", tmp_path / "planted.so"
+    source.write_text(
+        "#include <stdio.h>\n__attribute__((constructor)) static void mark(void) {"
+        f'fclose(fopen("{tmp_path}/ran", "w")); }}\n'
+    )
+    if os.system(f"cc -shared -fPIC -o {built} {source}"):  # noqa: S605
+        pytest.skip("needs a C compiler")
+    planted = store.library_file()
+    planted.write_bytes(store.sealed(built.read_bytes()))
+    planted.chmod(0o600)
+    return planted
+
+
+def is_loaded(planted):
+    assert library.kernel("scan_records") is None  # it holds none
+    return (planted.parent.parent / "ran").exists()
+
+
+def test_a_library_of_ones_own_is_loaded(planted):
+    assert is_loaded(planted)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_library_that_others_may_have_written_is_not_loaded(planted, what):
+    (planted if what == "file" else planted.parent).chmod(0o777)
+    assert not is_loaded(planted)
+    assert "other users may write to" in library.refusal()
+
+
+def test_a_link_to_a_library_is_not_loaded(planted, tmp_path):
+    planted.rename(tmp_path / "elsewhere.so")
+    link(tmp_path / "elsewhere.so", planted)
+    assert not is_loaded(planted)
+
+
+@needs_root
+def test_a_library_of_another_user_is_not_loaded(planted):
+    os.chown(planted, NOBODY, -1)
+    assert not is_loaded(planted)
+    assert "belongs to another user" in library.refusal()
+
+
+@needs_root
+def test_nothing_is_loaded_from_a_folder_of_another_user(planted):
+    os.chown(planted.parent, NOBODY, -1)
+    assert not is_loaded(planted)
+
+
+def test_a_relative_cache_is_not_used(planted, monkeypatch):
+    monkeypatch.chdir(planted.parent.parent)
+    monkeypatch.setenv("STEPWHY_CACHE", planted.parent.name)
+    store.folder.cache_clear()
+    store.library_file.cache_clear()
+    assert not is_loaded(planted)
+    assert "not an absolute path" in library.refusal()
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_relative_place_for_caches_is_ignored(monkeypatch):
+    monkeypatch.delenv("STEPWHY_CACHE")
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    store.folder.cache_clear()
+    assert store.folder().is_absolute()
+
+
+def test_what_was_checked_is_what_is_loaded(planted, monkeypatch):
+    """Another file takes the name between the check and the loading."""
+    harmless = store.sealed(b"no library")
+    load = ctypes.CDLL
+    content = planted.read_bytes()
+    planted.write_bytes(harmless)
+
+    def swap_and_load(name):
+        planted.unlink()
+        planted.write_bytes(content)
+        return load(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", swap_and_load)
+    assert not is_loaded(planted)
+
+
+def test_nothing_is_compiled_where_others_may_write(cache, monkeypatch):
+    cache.chmod(0o777)
+    monkeypatch.setattr(library, "_can_compile", lambda: True)
+    monkeypatch.setattr(library, "_start_compiler", pytest.fail)
+    assert library.find_kernels("scan_records") == []
+    assert "other users may write to" in library.refusal()
+    assert list(cache.iterdir()) == []
+
+
+def test_the_compiler_says_where_it_does_not_write(cache):
+    import subprocess
+
+    cache.chmod(0o777)
+    build = [sys.executable, "-m", "stepwhy.native.build"]
+    done = subprocess.run(build, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"other users may write to {cache}" in done.stderr
+    assert list(cache.iterdir()) == []
+
+
+def test_planted_links_are_not_written_through(cache, tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    link(victim, cache / "compiling")
+    assert not store.claim()
+    os.utime(cache / "compiling", (0, 0), follow_symlinks=False)
+    assert store.claim()  # of a process that has died: the link itself goes
+    monkeypatch.setattr(os, "urandom", bytes)
+    link(victim, cache / f"kernels-{bytes(8).hex()}.part.so")
+    with pytest.raises(FileExistsError):
+        store.put_draft(b"code", ".so")
+    assert victim.read_bytes() == b"precious"
+
+
+def test_drafts_are_for_this_user_alone(cache):
+    draft = cache / store.put_draft(b"code", ".so")
+    assert (draft.read_bytes(), stat.S_IMODE(draft.stat().st_mode)) == (b"code", 0o600)
+    store.publish(draft.name, "kernels.so")
+    assert [path.name for path in cache.iterdir()] == ["kernels.so"]
+
+
+@pytest.mark.skipif(code.linker() is None, reason="needs a linker")
+def test_the_command_says_once_that_compiled_code_was_refused(kernels, tmp_path, monkeypatch):
+    """And explains the trace in the plain way."""
+    assert kernels
+    monkeypatch.setattr(library, "_REFUSALS", ["other users may write to /shared"])
+    trace = tmp_path / "trace.json"
+    trace.write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]')
+    done = CliRunner().invoke(cli, ["explain", str(trace), "--json"])
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "stepwhy: reading was slower, because compiled code was not used: "
+        "other users may write to /shared. "
+        "Set STEPWHY_CACHE to the absolute path of a folder that only you can write to.\n"
+    )
+    assert "reading was slower" not in done.stdout
