@@ -10,6 +10,7 @@ import pytest
 from stepwhy.engine.log_files import Gap
 from stepwhy.engine.run_files import SCHEMA, Message, ProcessFile, RunFile
 from stepwhy.engine.run_notes import gap_notes, notes_of
+from stepwhy.inputs.folders import RunFolder
 from stepwhy.trace import Meta, TraceBuilder
 
 SECOND = 1_000_000_000
@@ -21,7 +22,7 @@ def notes(tmp_path, run, process=None, *messages, resident=None):
     if resident is not None:
         builder.add("counters", time_ns=1, name=builder.intern("resident_bytes"), value=resident)
     log = builder.finish(Meta("step-log"))
-    return list(notes_of(tmp_path, run, process or ProcessFile(), messages, log))
+    return list(notes_of(RunFolder(tmp_path), run, process or ProcessFile(), messages, log))
 
 
 def ended(code, **more):

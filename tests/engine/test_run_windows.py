@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from stepwhy.engine.run_windows import read_windows
+from stepwhy.inputs.folders import RunFolder
 from tests.engine.test_explain import kineto
 
 SECOND = 1_000_000_000
@@ -20,7 +21,7 @@ def window(folder, number, **about):
 def test_a_clock_that_was_set_does_not_part_the_window_from_the_log(tmp_path):
     window(tmp_path, 0)
     window(tmp_path, 1, clock_set_ns=3600 * SECOND)
-    found = read_windows(tmp_path)
+    found = read_windows(RunFolder(tmp_path))
     before, after = (trace.slices.start_ns for trace in found.traces)
     assert set((before - after).tolist()) == {3600 * SECOND}
     (note,) = found.notes
@@ -31,13 +32,13 @@ def test_a_window_that_was_not_finished_is_none(tmp_path):
     window(tmp_path, 0)
     (tmp_path / "windows" / ".001").mkdir()
     (tmp_path / "windows" / "002").mkdir()
-    found = read_windows(tmp_path)
+    found = read_windows(RunFolder(tmp_path))
     assert (len(found.traces), found.notes) == (1, [])
 
 
 def test_a_damaged_window_is_noted(tmp_path):
     window(tmp_path, 0)
     (tmp_path / "windows" / "000" / "trace.json").write_text("{")
-    found = read_windows(tmp_path)
+    found = read_windows(RunFolder(tmp_path))
     assert (found.traces, found.format) == ([], "")
     assert found.notes[0].startswith("A traced window could not be read")

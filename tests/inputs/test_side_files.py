@@ -63,9 +63,9 @@ def test_a_link_out_of_the_folder_is_refused(folder, tmp_path, target):
     (tmp_path / "private.json").write_bytes(b"secret")
     (folder / "up").symlink_to("..")
     (folder / "a.json").symlink_to(target.format(tmp_path))
-    with pytest.raises(NotAFileError, match="outside of run"):
+    with pytest.raises(NotAFileError, match="link out of run"):
         read_side_file(folder, folder / "a.json")
-    with pytest.raises(NotAFileError, match="outside of run"):
+    with pytest.raises(NotAFileError, match="link out of run"):
         read_side_file(folder, folder / "up" / "private.json")
 
 

@@ -15,6 +15,7 @@ from stepwhy.engine.inputs import resolve
 from stepwhy.engine.placement import placement_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
+from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
     Progress = Callable[[str, int, int], None]
+
+
+# Files that were left out, as the report lists them.
+_MOST_NOTES = 50
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -135,7 +140,7 @@ def _open_all(places: Sequence[Place], progress: Progress | None) -> tuple[list[
             with place.here(progress) as path:
                 if progress:
                     progress(f"reading {place.name}", done, len(places))
-                opened += _open(path, place.shown)
+                opened += _open(path, place.shown, place.within)
         except InputError as error:
             if len(places) == 1:
                 raise
@@ -145,7 +150,9 @@ def _open_all(places: Sequence[Place], progress: Progress | None) -> tuple[list[
             f"none of the {len(places)} files is a readable trace; the first: {skipped[0]}",
             "Give the trace that the profiler wrote",
         )
-    return opened, [f"Left out: {what}." for what in skipped]
+    more = len(skipped) - _MOST_NOTES
+    notes = [f"Left out: {what}." for what in skipped[:_MOST_NOTES]]
+    return opened, [*notes, f"Left out: {more:,} more."] if more > 0 else notes
 
 
 def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
@@ -157,18 +164,21 @@ def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
     return [main], [f"Also observed, and explained on their own: {', '.join(others)}."]
 
 
-def _open(path: Path, name: str) -> list[Opened]:
+def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     """What a file or run directory holds.
 
     Args:
         path: Where it is.
         name: What to call it.
+        within: The folder in which it was found, see `open_input`.
     """
     if not path.is_dir():
-        trace, format_name = read_trace(read_source(path))
+        trace, format_name = read_trace(read_source(path, within))
         return [Opened(name, format_name, trace)]
     from stepwhy.engine.run_directory import read_run_directory  # noqa: PLC0415 - no file needs it
 
+    if within is not None:
+        check_within(within, path)
     is_run = (path / "run.json").is_file()
     return [
         Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace)

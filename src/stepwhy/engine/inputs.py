@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from stepwhy.engine.addresses import MAGIC
 from stepwhy.errors import NotFoundError, NoTracesError
+from stepwhy.inputs.folders import MOST_TRACES, Listing, too_many
+from stepwhy.inputs.memory import ANY_SIZE
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -28,9 +32,15 @@ _FILE = "file://"
 
 
 class Local(msgspec.Struct, frozen=True):
-    """A file or run directory on this machine."""
+    """A file or run directory on this machine.
+
+    Args:
+        path: Where it is.
+        within: The folder in which it was found; None where the user named it.
+    """
 
     path: Path
+    within: Path | None = None
 
     @property
     def shown(self) -> str:
@@ -77,25 +87,37 @@ def _behind(name: str) -> Sequence[Place]:
         from stepwhy.engine.remote_inputs import places_at  # noqa: PLC0415 - few names are addresses
 
         return places_at(name)
-    return [Local(path) for path in _on_this_machine(name)]
+    return _on_this_machine(name)
 
 
 # --- On this machine ---
 
 
-def _on_this_machine(name: str) -> list[Path]:
+def _on_this_machine(name: str) -> list[Local]:
     path = Path(name)
     if path.is_dir():
-        return [path] if _is_run_directory(path) else _in_folder(path)
+        return [Local(path)] if _is_run_directory(path) else _in_folder(path)
     if path.exists():
-        return [path]
-    import glob  # noqa: PLC0415 - few names are patterns
+        return [Local(path)]
+    from stepwhy.inputs.search import matching  # noqa: PLC0415 - few names are patterns
 
-    # What is no pattern matches itself, even if it is a link that leads nowhere.
-    matches = [Path(m) for m in sorted(glob.glob(name, recursive=True)) if Path(m).exists()]  # noqa: PTH207 - the user's own glob
+    matches = matching(name) if MAGIC.search(name) else []
     if not matches:
         raise NotFoundError(f"{name} does not exist", "Check the path")
-    return [p for m in matches for p in ([m] if m.is_file() else _on_this_machine(str(m)))]
+    places = [place for match in matches for place in _of_match(match, name)]
+    if not places:
+        raise NoTracesError(f"{name} matches nothing but empty folders", "Give a trace file")
+    return _at_most(name, places)
+
+
+def _of_match(path: Path, pattern: str) -> list[Local]:
+    """What a match of a glob stands for; a pipe is refused when it is opened, as in a folder."""
+    if not path.is_dir():
+        return [Local(path, None if path.is_file() else path.parent)]
+    if _is_run_directory(path):
+        return [Local(path)]
+    # What is in the folder matches as well.
+    return [] if pattern.endswith("**") else _in_folder(path, may_be_empty=True)
 
 
 def _is_run_directory(path: Path) -> bool:
@@ -103,14 +125,24 @@ def _is_run_directory(path: Path) -> bool:
     return (path / "run.json").is_file() or (path / "process.json").is_file()
 
 
-def _in_folder(folder: Path) -> list[Path]:
-    nested = [p.parent for p in sorted(folder.glob("*/run.json"))]
+def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
+    from stepwhy.inputs.search import files_below  # noqa: PLC0415 - few names are folders
+
+    inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
+    nested = [path for path in inner if (path / "run.json").is_file()]
     if nested:
-        return nested
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.startswith(".")]
-    if not files:
+        return _at_most(folder.name, [Local(path, folder) for path in nested])
+    files = files_below(folder)
+    if not files and not may_be_empty:
         raise NoTracesError(f"{folder.name or folder} is an empty folder", "Give a trace file")
-    return [p for p in files if USUAL_ENDING.search(p.name)] or files
+    usual = [p for p in files if USUAL_ENDING.search(p.name)]
+    return _at_most(folder.name, [Local(p, folder) for p in usual or files])
+
+
+def _at_most(name: str, places: list[Local]) -> list[Local]:
+    if len(places) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
+        raise too_many(name, len(places))
+    return places
 
 
 __all__ = ["USUAL_ENDING", "Local", "resolve"]

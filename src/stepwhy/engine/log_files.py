@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from stepwhy.inputs.folders import RunFolder
+
+# Of all files of a log; `stepwhy run` keeps 128 MiB and what it is writing.
+_MOST_BYTES = 160 << 20
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -40,7 +43,7 @@ class LogLines(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
 
 
-def read_log(folder: Path, name: str) -> LogLines:
+def read_log(folder: RunFolder, name: str) -> LogLines:
     """Read a log, also one that is being written; one that is not there is empty.
 
     Args:
@@ -48,12 +51,14 @@ def read_log(folder: Path, name: str) -> LogLines:
         name: Of the log, without `.jsonl`.
     """
     # The newest file goes first: were it renamed in between, it would be read twice, not missed.
-    newest = _bytes(folder / f"{name}.jsonl")
+    newest = folder.read(f"{name}.jsonl", _MOST_BYTES)
+    left = _MOST_BYTES - len(newest)
     lines: list[bytes] = []
     gaps: list[Gap] = []
     number, data = 0, b""
-    for first, path in _full_files(folder, name):
-        data = _bytes(path)
+    for first, file in _full_files(folder, name):
+        data = folder.read(file, left)
+        left -= len(data)
         if first > number:
             gaps.append(Gap(len(lines), number, first - 1))
         part = data.splitlines()
@@ -64,17 +69,11 @@ def read_log(folder: Path, name: str) -> LogLines:
     return LogLines(lines, tuple(gaps))
 
 
-def _full_files(folder: Path, name: str) -> list[tuple[int, Path]]:
-    """The files that were set aside: number of the first line, and path, in order."""
-    numbered = ((p.stem.removeprefix(f"{name}-"), p) for p in folder.glob(f"{name}-*.jsonl"))
-    return sorted((int(number), path) for number, path in numbered if number.isdecimal())
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+def _full_files(folder: RunFolder, name: str) -> list[tuple[int, str]]:
+    """The files that were set aside: number of the first line, and name, in order."""
+    files = folder.names(f"{name}-*.jsonl")
+    numbered = ((file[len(name) + 1 : -len(".jsonl")], file) for file in files)
+    return sorted((int(number), file) for number, file in numbered if number.isdecimal())
 
 
 __all__ = ["Gap", "LogLines", "read_log"]

@@ -53,6 +53,10 @@ class Remote(msgspec.Struct, frozen=True):
         return re.sub(r"[^\w.+=-]", "_", last)[-_LONGEST_NAME:].lstrip(".") or "trace"
 
     @property
+    def within(self) -> None:
+        """No folder: a copy is a file of our own."""
+
+    @property
     def is_folder(self) -> bool:
         """Whether it is a run directory."""
         return bool(self.parts)

@@ -32,6 +32,7 @@ from stepwhy.engine.session_windows import join_runs
 from stepwhy.engine.stack_log import add_samples
 from stepwhy.engine.step_log import marks_of, read_steps, session_steps
 from stepwhy.errors import NoTracesError
+from stepwhy.inputs.folders import RunFolder
 from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepwhy.engine.step_log import Line
+
+
+# Windows and files that cannot be read make one each.
+_MOST_NOTES = 50
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -61,74 +66,78 @@ def read_run_directory(path: Path) -> list[Recording]:
 
     Raises:
         CorruptInputError: `run.json` is damaged.
+        InputError: `run.json` is no file of the directory, or too large.
         NewerFormatError: A later version of stepwhy wrote it.
         NoTracesError: No training loop was seen in the run.
     """
     if (path / "process.json").is_file():
         inside = (path.parent / "run.json").is_file()
         run = read_run_file(path.parent) if inside else RunFile(SCHEMA, exit_code=0)
-        folders = [path]
+        top = RunFolder(path, path.parent if inside else path)
+        folders = [top]
     else:
         run = read_run_file(path)
-        folders = [p for p in sorted(path.glob("process-*")) if p.is_dir()]
-    recordings = [_read_process(p, run) for p in folders]
+        top = RunFolder(path)
+        # Each with a list of its own of what was refused.
+        found = top.folders("process-*")
+        folders = [RunFolder(folder.path, path, [*top.refused]) for folder in found]
+    recordings = [_read_process(folder, run) for folder in folders]
     recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
     if not recordings:
         raise NoTracesError(
-            f"{path.name} holds no observed training step" + _why(path, run),
+            f"{path.name} holds no observed training step" + _why(top, folders, run),
             "Check that the command trains with TensorFlow, Keras, PyTorch or jitted JAX, under a "
             "Python that reads PYTHONPATH",
         )
     return recordings
 
 
-def _why(path: Path, run: RunFile) -> str:
-    folders = sorted(p.parent for p in path.glob("**/messages.jsonl"))
+def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> str:
+    refused = [text for folder in (top, *folders) for text in folder.refused]
+    if refused:
+        return f" ({refused[0].rstrip('.')})"
     texts = [m.text for folder in folders for m in read_messages(folder)]
     if texts:
         return f" ({texts[-1]})"
     if run.exit_code:
         return f" (the command ended with exit code {run.exit_code} before a step was complete)"
-    if any(path.glob("**/process.json")):
+    if any(folder.names("process.json") for folder in folders):
         return " (a loop was seen, but its steps could not be written down: is the disk full?)"
     return ""
 
 
-def _read_process(path: Path, run: RunFile) -> Recording:
-    process = read_record(path / "process.json", ProcessFile) or ProcessFile()
-    windows = read_windows(path)
-    lines = read_log(path, "steps")
+def _read_process(folder: RunFolder, run: RunFile) -> Recording:
+    process = read_record(folder, "process.json", ProcessFile) or ProcessFile()
+    windows = read_windows(folder)
+    lines = read_log(folder, "steps")
     steps = read_steps(lines)
-    log = _log(path, steps.records)
+    log = _log(folder, steps.records)
     traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
     trace = concatenate([*traces, log])
+    messages = read_messages(folder)
     notes = [
+        *folder.refused,
         *windows.notes,
         *gap_notes(lines.gaps, steps.torn),
-        *notes_of(path, run, process, read_messages(path), log),
+        *notes_of(folder, run, process, messages, log),
     ]
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes are left out."]
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
-    return Recording(replace(trace, meta=meta), windows.format or "step-log", path.name)
+    return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 
 
-def _log(path: Path, steps: Sequence[Line]) -> Trace:
+def _log(folder: RunFolder, steps: Sequence[Line]) -> Trace:
     """What the observer and the sampler wrote down of a process."""
     builder = TraceBuilder()
     marks_of(steps, builder)
-    add_events(read_log(path, "events").lines, builder)
-    add_levels(read_log(path, "levels").lines, builder)
-    add_pipeline(_bytes(path / "pipeline.json"), builder)
-    add_loaders(read_log(path, "loaders").lines, builder)
-    add_counters(read_log(path, "counters").lines, builder)
-    add_samples(_bytes(path / "stacks.json"), builder)
+    add_events(read_log(folder, "events").lines, builder)
+    add_levels(read_log(folder, "levels").lines, builder)
+    add_pipeline(folder.read("pipeline.json"), builder)
+    add_loaders(read_log(folder, "loaders").lines, builder)
+    add_counters(read_log(folder, "counters").lines, builder)
+    add_samples(folder.read("stacks.json"), builder)
     return builder.finish(Meta("step-log"))
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def _meta(

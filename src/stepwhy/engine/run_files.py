@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from stepwhy.errors import CorruptInputError, NewerFormatError
+from stepwhy.errors import CorruptInputError, NewerFormatError, NotFoundError
+from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from stepwhy.inputs.folders import RunFolder
 
 SCHEMA = "stepwhy.run/1"
 
@@ -61,8 +64,11 @@ def read_run_file(folder: Path) -> RunFile:
     Raises:
         CorruptInputError: It is damaged.
         NewerFormatError: A later version of stepwhy wrote it.
+        InputError: It is no file of the folder, or too large.
     """
-    data = (folder / "run.json").read_bytes()
+    data = read_side_file(folder, folder / "run.json", MOST_RECORD_BYTES)
+    if data is None:
+        raise NotFoundError(f"{folder.name}/run.json does not exist", "Check the path")
     try:
         run = msgspec.json.decode(data, type=RunFile)
     except msgspec.DecodeError as error:
@@ -76,22 +82,18 @@ def read_run_file(folder: Path) -> RunFile:
     return run
 
 
-def read_record(path: Path, kind: type[T]) -> T | None:
-    """A small file as a record; None where it is missing or damaged."""
+def read_record(folder: RunFolder, name: str, kind: type[T]) -> T | None:
+    """A small file as a record; None where it is missing, damaged or refused."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode(folder.read(name, MOST_RECORD_BYTES), type=kind)
+    except msgspec.DecodeError:
         return None
 
 
-def read_messages(folder: Path) -> list[Message]:
+def read_messages(folder: RunFolder) -> list[Message]:
     """What the observer of a process had to say; the torn last line of a killed one is dropped."""
-    try:
-        lines = (folder / "messages.jsonl").read_bytes().splitlines()
-    except OSError:
-        return []
     messages = []
-    for line in lines:
+    for line in folder.read("messages.jsonl", MOST_RECORD_BYTES).splitlines():
         try:
             messages.append(msgspec.json.decode(line, type=Message))
         except msgspec.DecodeError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from stepwhy.engine.log_files import Gap
     from stepwhy.engine.run_files import Message, ProcessFile, RunFile
+    from stepwhy.inputs.folders import RunFolder
     from stepwhy.trace import Trace
 
 _SIGNAL_BASE = 128
@@ -26,7 +27,7 @@ _LAST_STEPS = "Steps of the last half second may be missing."
 
 
 def notes_of(
-    folder: Path, run: RunFile, process: ProcessFile, messages: Sequence[Message], log: Trace
+    folder: RunFolder, run: RunFile, process: ProcessFile, messages: Sequence[Message], log: Trace
 ) -> Iterator[str]:
     """What the person should know before the numbers are read.
 
@@ -68,7 +69,7 @@ def gap_notes(gaps: Sequence[Gap], torn: int) -> Iterator[str]:
         yield f"The step log is damaged: {torn:,} of its lines cannot be read and were left out."
 
 
-def _unfinished(folder: Path, process: ProcessFile) -> str:
+def _unfinished(folder: RunFolder, process: ProcessFile) -> str:
     """About a run without a recorded end."""
     if process.pid is not None and _goes_on(folder, process.pid):
         return "The run is still going: this explains the steps so far."
@@ -78,13 +79,14 @@ def _unfinished(folder: Path, process: ProcessFile) -> str:
     )
 
 
-def _goes_on(folder: Path, pid: int) -> bool:
+def _goes_on(folder: RunFolder, pid: int) -> bool:
     """Whether the process runs here and has logged something lately."""
     try:
         os.kill(pid, 0)
     except (OSError, OverflowError):
         return False
-    written = max((_modified(path) for path in folder.glob("*.jsonl")), default=0.0)
+    logs = (folder.path / name for name in folder.names("*.jsonl"))
+    written = max(map(_modified, logs), default=0.0)
     return time.time() - written < _FRESH_S
 
 

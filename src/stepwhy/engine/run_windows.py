@@ -16,8 +16,7 @@ from stepwhy.trace import Kind
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from stepwhy.inputs.folders import RunFolder
     from stepwhy.trace import Trace
 
 # The log and the profiler read one clock, a moment apart.
@@ -41,29 +40,29 @@ class Windows(msgspec.Struct):
     notes: list[str] = msgspec.field(default_factory=list)
 
 
-def read_windows(folder: Path) -> Windows:
+def read_windows(folder: RunFolder) -> Windows:
     """Read the windows of a process; one that cannot be read is noted, not fatal.
 
     Args:
         folder: The folder of the process.
     """
     windows = Windows()
-    for path in sorted((folder / "windows").glob("[0-9]*")):
+    for window in folder.inside("windows").folders("[0-9]*"):
         try:
-            _add(windows, path)
+            _add(windows, window)
         except InputError as error:
             windows.notes.append(f"A traced window could not be read: {error}")
     return windows
 
 
-def _add(windows: Windows, path: Path) -> None:
+def _add(windows: Windows, folder: RunFolder) -> None:
     """Read one window; a folder without a trace is none."""
-    file = next((f for name in _TRACE_NAMES for f in sorted(path.glob(name))), None)
+    file = next((f for name in _TRACE_NAMES for f in folder.names(name)), None)
     if file is None:
         return
-    trace, format_name = read_trace(read_source(file))
+    trace, format_name = read_trace(read_source(folder.path / file, folder.root))
     windows.format = windows.format or format_name
-    about = read_record(path / "window.json", WindowFile)
+    about = read_record(folder, "window.json", WindowFile)
     if about is not None:
         _follow_the_log(trace, about, windows.notes)
         _drop_unfinished(trace, about)

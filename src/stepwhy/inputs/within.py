@@ -33,21 +33,34 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
         OSError: It cannot be opened.
     """
     root = folder.resolve()
-    try:
-        parts = path.resolve(strict=True).relative_to(root).parts
-    except RuntimeError:  # links in a circle, before Python 3.13
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-    except ValueError:
-        raise NotAFileError(
-            f"{path.name} is a link to a file outside of {folder.name or folder}",
-            "Put a copy of that file in its place, or give that file itself",
-        ) from None
+    parts = check_within(root, path)
     try:
         return cast("BinaryIO", os.fdopen(_open_below(root, parts), "rb"))
     except OSError as error:
         if error.errno == errno.EINVAL:
             raise not_a_file(path) from None
         raise
+
+
+def check_within(folder: Path, path: Path) -> tuple[str, ...]:
+    """Check that a path does not lead out of a folder.
+
+    Returns:
+        The parts of the path from that folder on, without links.
+
+    Raises:
+        NotAFileError: It does.
+        OSError: There is nothing.
+    """
+    try:
+        return path.resolve(strict=True).relative_to(folder.resolve()).parts
+    except RuntimeError:  # links in a circle, before Python 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+    except ValueError:
+        raise NotAFileError(
+            f"{path.name} is a link out of {folder.name or folder}",
+            "Put a copy in its place, or give what it leads to",
+        ) from None
 
 
 def not_a_file(path: Path) -> NotAFileError:
@@ -79,4 +92,4 @@ def _open_below(root: Path, parts: Sequence[str]) -> int:
         os.close(folder)
 
 
-__all__ = ["not_a_file", "open_within"]
+__all__ = ["check_within", "not_a_file", "open_within"]

@@ -1,0 +1,149 @@
+"""Folders of which nothing is trusted: how many entries they have, and where these lead."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Self
+
+from stepwhy.errors import InputError, TooLargeError
+from stepwhy.inputs.memory import ANY_SIZE
+from stepwhy.inputs.side_files import MOST_BYTES, read_side_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MOST_ENTRIES = 100_000
+"""Number of files and folders that are listed: thousands of ranks write tens of thousands."""
+
+MOST_TRACES = 10_000
+"""Number of traces that are explained together, and of folders of one kind in a run directory."""
+
+
+class Listing:
+    """Lists folders, up to `MOST_ENTRIES` in all; `STEPWHY_ANY_SIZE=1` lifts that.
+
+    Args:
+        name: What is listed, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._listed = 0
+
+    def entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """The entries of a folder by their names; none where it cannot be listed.
+
+        Raises:
+            TooLargeError: There are too many.
+        """
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(self._counted(entries), key=lambda entry: entry.name)
+        except OSError:
+            return []
+
+    def _counted(self, entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        for entry in entries:
+            self._listed += 1
+            if self._listed > MOST_ENTRIES and os.environ.get(ANY_SIZE) != "1":
+                raise TooLargeError(
+                    f"{self._name} holds more than {MOST_ENTRIES:,} files",
+                    f"Give the traces themselves, or set {ANY_SIZE}=1 to look at all",
+                )
+            yield entry
+
+
+class RunFolder:
+    """A run directory, or a folder in it.
+
+    Args:
+        path: Where it is.
+        root: The run directory, which nothing that is read may lead out of.
+        refused: Takes a sentence about each file that was not read, in this folder or below.
+    """
+
+    def __init__(
+        self, path: Path, root: Path | None = None, refused: list[str] | None = None
+    ) -> None:
+        self.path = path
+        self.root = path if root is None else root
+        self.refused: list[str] = [] if refused is None else refused
+
+    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
+        """The content of a file; empty if there is none, or it was refused.
+
+        Args:
+            name: Its name.
+            most: Size of the largest file that is read, bytes.
+        """
+        try:
+            return read_side_file(self.root, self.path / name, most) or b""
+        except InputError as error:
+            self.refuse(name, error)
+            return b""
+
+    def refuse(self, name: str, error: InputError) -> None:
+        """Note that a file or folder was not read.
+
+        Args:
+            name: Its name in this folder.
+            error: Why.
+        """
+        place = (self.path / name).relative_to(self.root).parent.as_posix()
+        where = "" if place == "." else f"In {place}, "
+        self.refused.append(f"{where}{error.what}. It was left out.")
+
+    def names(self, pattern: str) -> list[str]:
+        """The names of its entries that match a pattern, in order; () where there are too many.
+
+        Args:
+            pattern: As of `fnmatch`.
+        """
+        try:
+            entries = Listing(self.path.name).entries(self.path)
+        except TooLargeError as error:
+            self.refuse("", error)
+            return []
+        return [entry.name for entry in entries if fnmatchcase(entry.name, pattern)]
+
+    def inside(self, name: str) -> Self:
+        """A folder in it, which need not exist."""
+        return type(self)(self.path / name, self.root, self.refused)
+
+    def folders(self, pattern: str) -> list[Self]:
+        """The folders in it that match a pattern, in order; links to folders are none.
+
+        Args:
+            pattern: As of `fnmatch`.
+        """
+        paths = [self.path / name for name in self.names(pattern)]
+        found = [p for p in paths if p.is_dir()]
+        if len(found) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
+            self.refuse("", too_many(self.path.name, len(found)))
+            del found[MOST_TRACES:]
+        return [self.inside(p.name) for p in found if not self._is_link(p)]
+
+    def _is_link(self, path: Path) -> bool:
+        if not path.is_symlink():
+            return False
+        what = f"{path.name} is a link to another folder"
+        self.refuse(path.name, InputError(what, "Give that folder itself"))
+        return True
+
+
+def too_many(name: str, count: int) -> TooLargeError:
+    """The error for more traces than are explained together.
+
+    Args:
+        name: Where they are.
+        count: How many there are.
+    """
+    return TooLargeError(
+        f"{name} holds {count:,} traces; up to {MOST_TRACES:,} are explained together",
+        f"Give some of them, or set {ANY_SIZE}=1 to try",
+    )
+
+
+__all__ = ["MOST_ENTRIES", "MOST_TRACES", "Listing", "RunFolder", "too_many"]

@@ -1,0 +1,93 @@
+"""Finding files in folders and by globs.
+
+A search never follows a link to a folder, as links may lead in circles: two of them in one folder
+make a tree without end. It counts what it looks at, see `folders.Listing`.
+"""
+
+from __future__ import annotations
+
+import glob
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepwhy.inputs.folders import Listing
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+_ANY_DEPTH = "**"
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Whatever is no folder in a folder or below it, in order; no hidden ones, nor broken links.
+
+    Raises:
+        TooLargeError: There are too many.
+    """
+    entries = _below(folder, Listing(folder.name or str(folder)))
+    return sorted(
+        Path(entry) for entry in entries if not entry.name.startswith(".") and _is_no_folder(entry)
+    )
+
+
+def matching(pattern: str) -> list[Path]:
+    """The files and folders that match a glob, in order.
+
+    As in a shell, names that begin with a dot match only what begins with one.
+
+    Args:
+        pattern: With `*`, `?`, `[]`, and `**` for any number of folders.
+
+    Raises:
+        TooLargeError: Too many would have to be looked at.
+    """
+    parts = Path(pattern).parts
+    return sorted(set(_matching(Path(), parts, Listing(pattern))))
+
+
+def _matching(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[Path]:
+    if not parts:
+        if folder.exists():
+            yield folder
+        return
+    first, rest = parts[0], parts[1:]
+    if not glob.has_magic(first):
+        yield from _matching(folder / first, rest, listing)
+    elif first != _ANY_DEPTH:
+        for entry in _visible(folder, first, listing):
+            yield from _matching(Path(entry), rest, listing)
+    elif rest[:1] == (_ANY_DEPTH,):
+        yield from _matching(folder, rest, listing)
+    elif folder.is_dir():
+        yield from _matching(folder, rest, listing)
+        for entry in _below(folder, listing, hidden=False):
+            if not rest or entry.is_dir(follow_symlinks=False):
+                yield from _matching(Path(entry), rest, listing)
+
+
+def _visible(folder: Path, pattern: str, listing: Listing) -> Iterator[os.DirEntry[str]]:
+    for entry in listing.entries(folder):
+        is_hidden = entry.name.startswith(".") and not pattern.startswith(".")
+        if fnmatchcase(entry.name, pattern) and not is_hidden:
+            yield entry
+
+
+def _below(folder: Path, listing: Listing, *, hidden: bool = True) -> Iterator[os.DirEntry[str]]:
+    """All entries of a folder and of those below it."""
+    folders = [folder]
+    while folders:
+        for entry in listing.entries(folders.pop()):
+            if hidden or not entry.name.startswith("."):
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry))
+
+
+def _is_no_folder(entry: os.DirEntry[str]) -> bool:
+    path = Path(entry)
+    return path.exists() and not path.is_dir()
+
+
+__all__ = ["files_below", "matching"]
