@@ -202,7 +202,7 @@ def test_the_trainings_own_profiler_comes_first(
     (trace,) = (tmp_path / "own").glob("**/*.xplane.pb")
     assert b"PjitFunction(update)" in trace.read_bytes()
     (message,) = ended.messages
-    assert "a profiler of its own" in message
+    assert "own profiler (jax.profiler) was on" in message
     assert len(lines_of(ended)) == 10
 
 

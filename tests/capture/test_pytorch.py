@@ -34,6 +34,9 @@ class Window:
         self.more = 0
         self.busy = True
 
+    def needs(self, _: int) -> bool:
+        return self.busy
+
     def next_step(self, step: int, *, start: bool, **_: int) -> None:
         self.told.append((step, start))
         self.busy = step < 12

@@ -186,6 +186,48 @@ def test_every_kind_of_step_counts_and_nothing_changes(
     assert len(ended.messages) == 1 - profiled
 
 
+_OWN_PROFILER = """
+from torch.profiler import ProfilerActivity, profile, schedule
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+seen = []
+def kept(profiler):
+    seen.append(sum(event.name.startswith("ProfilerStep") for event in profiler.events()))
+wait, warmup, active, repeat, steps = map(int, sys.argv[1:])
+plan = schedule(wait=wait, warmup=warmup, active=active, repeat=repeat)
+with profile(activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=kept) as profiler:
+    for i in range(steps):
+        optimizer.zero_grad()
+        loss_of().backward()
+        optimizer.step()
+        profiler.step()
+for i in range(60):
+    optimizer.zero_grad()
+    loss_of().backward()
+    optimizer.step()
+print(seen)
+"""
+
+
+# A profiler that warms up when the first window would open, over and over; one that runs from the
+# start; one that starts while a window may be open.
+@pytest.mark.parametrize(
+    "words", [("2", "2", "2", "0", "60"), ("0", "0", "40", "1", "41"), ("8", "1", "3", "2", "40")]
+)
+def test_the_trainings_own_profiler_sees_all_and_then_a_window_opens(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(_HEAD + _OWN_PROFILER + _TAIL)
+    bare = subprocess.run(
+        [sys.executable, str(script), *words], capture_output=True, text=True, check=False
+    )
+    ended = observe(tmp_path, *words)
+    assert (ended.exit_code, capfd.readouterr().out) == (3, bare.stdout)
+    assert bare.stdout.startswith("[")
+    assert (windows(ended), ended.messages) == (1, ())
+
+
 def test_a_compilation_and_the_loader_are_noted(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(_HEAD + _RECOMPILED + _TAIL)

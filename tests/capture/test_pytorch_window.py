@@ -52,6 +52,16 @@ class Profile:
         Path(path).write_text("{}")
 
 
+class OwnProfile:
+    """Stands for `torch.autograd.profiler.profile`, as far as the training's own one goes."""
+
+    def _prepare_trace(self) -> None:
+        """Warm up."""
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -63,16 +73,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
     """The profilers that were made."""
     Profile.made = []
+    pytorch_window.profilers.cache_clear()
     cuda = SimpleNamespace(is_available=lambda: False)
     action = SimpleNamespace(WARMUP="warm up", RECORD="record")
     activity = SimpleNamespace(CPU="cpu", CUDA="cuda")
     autograd = SimpleNamespace(_profiler_enabled=lambda: False)
-    own = SimpleNamespace(profile=type("profile", (), {"_prepare_trace": lambda _: None}))
+    autograd_profiler = SimpleNamespace(profile=type("profile", (OwnProfile,), {}))
     profiler = SimpleNamespace(ProfilerAction=action, ProfilerActivity=activity, profile=Profile)
     torch = SimpleNamespace(cuda=cuda, profiler=profiler, autograd=autograd)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch.profiler", profiler)
-    monkeypatch.setitem(sys.modules, "torch.autograd.profiler", own)
+    monkeypatch.setitem(sys.modules, "torch.autograd.profiler", autograd_profiler)
     return Profile.made
 
 
@@ -120,7 +131,7 @@ def test_further_windows_are_opened_when_asked_and_never_more_than_three(
 ) -> None:
     for begin in range(0, 100, 20):
         train(window, clock, range(begin, begin + 20), 1000)
-        assert not window.busy
+        assert not window.needs(begin + 20)
         window.again()
     assert [about["first_step"] for about in windows(tmp_path)] == [1, 21, 41]
     assert not window.wanted
@@ -141,7 +152,7 @@ def test_a_loop_with_steps_of_a_minute_is_not_profiled(
     window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
 ) -> None:
     assert train(window, clock, range(10), 60 * SECOND) == [0]
-    assert (made, windows(tmp_path), window.busy) == ([], [], False)
+    assert (made, windows(tmp_path), window.needs(10)) == ([], [], False)
     assert messages(tmp_path) == ["window-too-large"]
 
 
@@ -181,7 +192,7 @@ def test_no_profiler_starts_in_another_thread(
     thread = threading.Thread(target=train, args=(window, clock, range(10), 1000))
     thread.start()
     thread.join()
-    assert (made, window.busy, messages(tmp_path)) == ([], False, ["loop-in-thread"])
+    assert (made, window.needs(10), messages(tmp_path)) == ([], False, ["loop-in-thread"])
 
 
 def test_no_profiler_starts_or_stops_in_a_backward_pass(
@@ -199,7 +210,7 @@ def test_no_profiler_starts_or_stops_in_a_backward_pass(
     assert (profile.steps, profile.stopped) == (before, 0)
     other = ProfilerWindow(Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer"))
     train(other, clock, range(10), 1000)
-    assert (len(made), other.busy, messages(tmp_path)) == (1, False, ["step-in-backward"])
+    assert (len(made), other.needs(10), messages(tmp_path)) == (1, False, ["step-in-backward"])
 
 
 def test_the_memory_of_this_process_is_known_on_linux() -> None:
@@ -212,3 +223,58 @@ def test_only_long_steps_need_no_warm_up() -> None:
     assert [warm_up_steps(ns) for ns in (1000, 5 * SECOND)] == [1, 0]
     with pytest.raises(WindowTooLargeError):
         warm_up_steps(60 * SECOND)
+
+
+@pytest.fixture
+def own(window: ProfilerWindow) -> Any:
+    """A profiler of the training's own; it is on once it warms up."""
+    assert window.wanted
+    return sys.modules["torch.autograd.profiler"].profile()
+
+
+def test_a_window_opens_once_the_trainings_own_profiler_has_stopped(
+    window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
+) -> None:
+    own._prepare_trace()
+    assert train(window, clock, range(50), 1000) == []
+    assert window.needs(50)
+    own.__exit__(None, None, None)
+    train(window, clock, range(50, 60), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [51]
+    assert messages(tmp_path) == ["profiler-in-use"]
+
+
+def test_a_window_that_gave_way_is_tried_again_later(
+    window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
+) -> None:
+    train(window, clock, range(3), 1000)
+    own._prepare_trace()
+    train(window, clock, range(3, 6), 1000)
+    own.__exit__(None, None, None)
+    assert not window.needs(17)  # steps in between may be light
+    train(window, clock, range(6, 40), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [19]
+    # It counts as none: two more may follow.
+    for begin in (40, 60, 80):
+        window.again()
+        train(window, clock, range(begin, begin + 20), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [19, 41, 61]
+
+
+def test_a_profiler_that_records_again_and_again_is_given_way_ever_more_rarely(
+    window: ProfilerWindow, clock: Clock, own: Any, made: list[Profile]
+) -> None:
+    for step in range(0, 1000, 4):
+        own._prepare_trace()
+        train(window, clock, range(step, step + 2), 1000)
+        own.__exit__(None, None, None)
+        train(window, clock, range(step + 2, step + 4), 1000)
+    assert 2 < len(made) < 8
+
+
+def test_a_profiler_that_was_dropped_while_it_warmed_up_is_off(
+    window: ProfilerWindow, clock: Clock, tmp_path: Path
+) -> None:
+    sys.modules["torch.autograd.profiler"].profile()._prepare_trace()
+    train(window, clock, range(10), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [1]

@@ -318,6 +318,17 @@ def test_the_users_own_tracing_is_left_alone(session: Session, tmp_path: Path) -
         session.run("train", options=own)
     assert session.calls == [own] * 30
     assert {step["profiled"] for step in log(session, tmp_path)} == {0}
+    (message,) = read(tmp_path, "messages.jsonl")
+    assert "own profiler (RunOptions.trace_level) was on at step 4" in message["text"]
+
+
+def test_steps_are_traced_once_the_users_own_tracing_has_ended(
+    session: Session, tmp_path: Path
+) -> None:
+    for step in range(80):
+        session.run("train", options=Options(trace_level=3) if step < 50 else None)
+    traced = [i for i, step in enumerate(log(session, tmp_path)) if step["profiled"]]
+    assert traced == [50, 52, 54, 56, 58]
 
 
 def test_the_users_options_and_metadata_are_kept(session: Session) -> None:

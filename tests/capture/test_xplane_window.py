@@ -21,6 +21,8 @@ PLANE, HOST = b"\x0a\x01p", b"\x22\x04host"
 
 
 class Profiler:
+    name = "a.profiler"
+
     def __init__(self) -> None:
         self.events: list[str] = []
         self.used = False
@@ -70,7 +72,7 @@ def run(window: XPlaneWindow, steps: range) -> list[int]:
 
 
 def kept(tmp_path: Path) -> list[dict[str, Any]]:
-    folders = (tmp_path / f"process-{os.getpid()}").glob("windows/*")
+    folders = sorted((tmp_path / f"process-{os.getpid()}").glob("windows/*"))
     return [json.loads((folder / "window.json").read_text()) for folder in folders]
 
 
@@ -124,8 +126,10 @@ def test_the_trainings_own_profiler_is_waited_for(window: XPlaneWindow, profiler
 
 def test_a_conflict_is_said_once(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
     profiler.conflict = True
-    assert run(window, range(9)) == [0]
+    assert run(window, range(20)) == [0, 16]
     assert messages(tmp_path) == ["profiler-in-use"]
+    profiler.conflict = False
+    assert run(window, range(20, 60))[0] == 48
 
 
 def test_the_window_gives_way(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
@@ -135,6 +139,11 @@ def test_the_window_gives_way(window: XPlaneWindow, profiler: Profiler, tmp_path
     run(window, range(3, 9))
     assert kept(tmp_path) == []
     assert messages(tmp_path) == ["profiler-in-use"]
+    # It is tried again, and counts as none: two more may follow.
+    for begin in (10, 40, 60, 80):
+        run(window, range(begin, begin + 20))
+        window.reopen()
+    assert [about["first_step"] for about in kept(tmp_path)] == [19, 41, 61]
 
 
 def test_a_window_closes_after_its_longest_time(

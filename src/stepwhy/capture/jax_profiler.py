@@ -19,6 +19,8 @@ class JaxProfiler:
         annotated: Whether the training marks its steps itself.
     """
 
+    name = "jax.profiler"
+
     def __init__(self) -> None:
         self.annotated = False
         self._session: Any = None

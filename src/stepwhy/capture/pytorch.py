@@ -192,7 +192,7 @@ class StepObserver:
         if log.changed:
             log.changed = False
             window.again()
-        if window.busy:
+        if window.needs(self._steps):
             self._advance_window(end_ns - start_ns, profiled=bool(profiled))
         elif is_light(self._steps):
             self._light = self._waits.light = True

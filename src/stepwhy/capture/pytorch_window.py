@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.give_way import GiveWay
 from stepwhy.capture.pytorch_bounds import Budget, WindowTooLargeError, warm_up_steps
+from stepwhy.capture.pytorch_profilers import Profilers
 from stepwhy.capture.pytorch_trace import write_trace
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _STEP_IN_BACKWARD = (
     "the steps were timed, but not profiled: the optimizer steps inside the backward pass, where "
     "the profiler must not start. Call stepwhy.step() at the end of each step"
 )
+_OWN_PROFILER = "torch.profiler"
 _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
 
 
@@ -47,6 +50,9 @@ class ProfilerWindow:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._others = GiveWay(recorder)
+        self._profilers = profilers()
+        self._profilers.watch(self.give_way)
         self.forget()
         lifetime.on_end(self._finish_at_exit)
 
@@ -58,6 +64,8 @@ class ProfilerWindow:
         self.touched = False
         self.wanted = True
         self._opened = 0
+        self._step = 0
+        self._others.forget()
         self._profiler: Any = None
         self._budget: Budget | None = None
         self._warm_up_left = 0
@@ -66,10 +74,13 @@ class ProfilerWindow:
         self._start_ns = 0
         self._end_ns = 0
 
-    @property
-    def busy(self) -> bool:
-        """Whether it has to be told of each step."""
-        return self.wanted or self.touched
+    def needs(self, step: int) -> bool:
+        """Whether `next_step` has to be called for a step.
+
+        Args:
+            step: Number of the step that begins.
+        """
+        return self.touched or (self.wanted and self._others.may_open(step))
 
     def again(self) -> None:
         """The loop is not what the last window showed: one more, if there were not too many."""
@@ -84,12 +95,13 @@ class ProfilerWindow:
             step_ns: Length of the step that has ended; 0 when it is not known.
         """
         self.touched = self._profiler is not None
+        self._step = step
         try:
             if self._in_backward(start=start):
                 return
             if self._profiler is not None:
                 self._advance(step)
-            elif start and self.wanted:
+            elif start and self.wanted and self._others.may_open(step):
                 self._try_to_open(step, step_ns)
         except WindowTooLargeError as error:
             self.abandon()
@@ -115,7 +127,9 @@ class ProfilerWindow:
         if threading.get_ident() != self._home:
             self.wanted = False
             self._recorder.message("warning", "loop-in-thread", _LOOP_IN_THREAD)
-        elif not _other_profiler_active():
+        elif self._profilers.are_on():
+            self._others.note(_OWN_PROFILER, step)
+        else:
             self.touched = True
             self._open(step, step_ns)
 
@@ -134,9 +148,8 @@ class ProfilerWindow:
         activities = [ProfilerActivity.CPU]
         if cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
-        _watch_profilers(self)
         profiler = profile(activities=activities, schedule=schedule)
-        with _quiet():
+        with _quiet(), self._profilers.starting_ours():
             profiler.start()
         self._profiler = profiler
         self._budget = None
@@ -194,15 +207,13 @@ class ProfilerWindow:
             return
 
     def give_way(self) -> None:
-        """Another profiler is about to start: two cannot run, so an open window ends here."""
+        """Another profiler is about to start, so an open window ends here; never raises."""
         if self._profiler is None:
             return
         self.abandon()
-        self._recorder.message(
-            "warning",
-            "profiler-in-use",
-            "the training started a profiler of its own, so no window of steps was kept",
-        )
+        self._opened -= 1
+        self.wanted = True
+        self._others.gave_way(_OWN_PROFILER, self._step)
 
     def _finish_at_exit(self) -> None:
         """The script ends inside the window: keep it when it holds a complete step."""
@@ -242,22 +253,7 @@ def _graph_task() -> int:
     return -1 if number is None else int(number())
 
 
-def _other_profiler_active() -> bool:
-    """Whether the user's own profiler runs."""
-    from torch import autograd
-
-    return bool(autograd._profiler_enabled())  # type: ignore[attr-defined]
-
-
 @functools.cache
-def _watch_profilers(window: ProfilerWindow) -> None:
-    """End the window before any other profiler starts: starting a second one is an error."""
-    base = sys.modules["torch.autograd.profiler"].profile
-    prepare = base._prepare_trace
-
-    @functools.wraps(prepare)
-    def prepare_alone(self: Any) -> Any:
-        window.give_way()
-        return prepare(self)
-
-    base._prepare_trace = prepare_alone
+def profilers() -> Profilers:
+    """The ones of this process."""
+    return Profilers()

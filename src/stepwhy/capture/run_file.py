@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stepwhy
-from stepwhy.capture import ptrace
+from stepwhy.capture import give_way, ptrace
 from stepwhy.capture.attach import ATTACHED_FILE, LOOKER_VARIABLE, RUN_DIR_VARIABLE
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.memory_kills import MemoryKills
@@ -131,19 +131,25 @@ def environment(run_dir: Path, looker: int = 0) -> dict[str, str]:
 
 
 def said(run_dir: Path) -> list[str]:
-    """What the observers of a run's processes have to say, once each."""
+    """What the observers of a run's processes have to say, once each.
+
+    That a window had to wait for the training's own profiler is left out where there is one.
+    """
     logs = sorted(run_dir.glob("process-*/messages.jsonl"))
     return list(dict.fromkeys(text for log in logs for text in _texts(log)))
 
 
 def _texts(path: Path) -> Iterator[str]:
     """The texts of one process's messages; a torn last line is dropped."""
+    traced = any((path.parent / "windows").glob("[0-9]*"))
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:
         try:
-            yield str(json.loads(line)["text"])
-        except (ValueError, KeyError, TypeError):
+            message = json.loads(line)
+            if not (traced and message.get("slug") == give_way.SLUG):
+                yield str(message["text"])
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue

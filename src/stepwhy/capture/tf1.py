@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.give_way import GiveWay
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.signatures import Signatures
 from stepwhy.capture.tf1_growth import GraphGrowth
@@ -24,7 +25,7 @@ from stepwhy.capture.tf1_handed import describe
 from stepwhy.capture.tf1_log import UNKNOWN, RunLog
 from stepwhy.capture.tf1_plan import Plan
 from stepwhy.capture.tf1_queues import QueueLevels, reader_maker
-from stepwhy.capture.tf1_window import WindowWriter, hand_out, may_trace, traced_options
+from stepwhy.capture.tf1_window import WindowWriter, hand_out, own_profiler, traced_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,7 @@ class SessionObserver:
         self._growth = GraphGrowth(recorder)
         self._levels = QueueLevels(recorder, make_read)
         self._log = RunLog(recorder)
+        self._others = GiveWay(recorder)
         self.forget()
 
     def forget(self) -> None:
@@ -103,6 +105,7 @@ class SessionObserver:
         self._growth.forget()
         self._levels.forget()
         self._log.forget()
+        self._others.forget()
         self._runs = 0
         self._inside = False
         self._cpu_ns = 0
@@ -160,14 +163,23 @@ class SessionObserver:
             pending.about = ',"fresh":1'
         if plan.opens:
             self._between_steps(pending, session)
-        if plan.tracing and plan.traces_run() and may_trace(session, options):
+        if plan.tracing and plan.traces_run():
+            self._trace(pending, session, options)
+        pending.cpu_ns = thread_time_ns()
+        if self._cpu_ns:
+            pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
+
+    def _trace(self, pending: _Pending, session: Any, options: Any) -> None:
+        """Have a run traced, unless the training's own profiler is in the way."""
+        plan, profiler = self._plan, own_profiler(session, options)
+        if not profiler:
             pending.options = traced_options(self._protos, session, options)
             pending.metadata = self._protos.RunMetadata()
             if plan.early:
                 pending.about += ',"early":1'
-        pending.cpu_ns = thread_time_ns()
-        if self._cpu_ns:
-            pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
+        elif plan.opens:
+            self._others.note(profiler, pending.rhythm.count)
+            plan.postpone()
 
     def _between_steps(self, pending: _Pending, session: Any) -> None:
         """A step is about to begin."""

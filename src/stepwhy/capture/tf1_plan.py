@@ -146,6 +146,11 @@ class Plan:
         self._budget.steps += 1
         return True
 
+    def postpone(self) -> None:
+        """The step that begins must not be traced after all: another one will be."""
+        self.tracing = False
+        self._budget.steps -= 1
+
     def _renew(self) -> None:
         """The loop is another one: open one more window, if there may be one."""
         self._change.restart()

@@ -25,8 +25,8 @@ SOURCES_FILE = "sources.json"
 _PROFILER = "tensorflow.python.profiler.profiler_v2"
 
 
-def may_trace(session: Any, options: Any) -> bool:
-    """Whether a run can be traced without getting into the way of the user's own profiling.
+def own_profiler(session: Any, options: Any) -> str:
+    """The training's own profiler that keeps a run from being traced; '' when there is none.
 
     Args:
         session: What runs it.
@@ -34,9 +34,9 @@ def may_trace(session: Any, options: Any) -> bool:
     """
     # MonitoredSession always passes options; a level above zero is the user's own tracing.
     if options is not None and options.trace_level != 0:
-        return False
+        return "RunOptions.trace_level"
     profiler = getattr(sys.modules.get(_PROFILER), "_profiler", None)
-    return not _is_remote(session) or profiler is None
+    return "tf.profiler" if profiler is not None and _is_remote(session) else ""
 
 
 def traced_options(protos: Any, session: Any, options: Any) -> Any:

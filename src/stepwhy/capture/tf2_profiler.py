@@ -21,6 +21,8 @@ class TensorFlowProfiler:
             killed leaves it to the run directory.
     """
 
+    name = "tf.profiler"
+
     def __init__(self, scratch: Callable[[], Path]) -> None:
         self._scratch = scratch
         self._session: Any = None

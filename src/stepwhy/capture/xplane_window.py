@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.give_way import GiveWay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,13 @@ class StepWindow(Protocol):
 
 
 class Profiler(Protocol):
-    """A framework's profiler."""
+    """A framework's profiler.
+
+    Attributes:
+        name: What its users call it.
+    """
+
+    name: str
 
     def busy(self) -> bool:
         """Whether the training runs a profiler of its own."""
@@ -109,6 +116,7 @@ class XPlaneWindow:
     def __init__(self, recorder: Recorder, profiler: Profiler) -> None:
         self._recorder = recorder
         self._profiler = profiler
+        self._others = GiveWay(recorder)
         self.forget()
         lifetime.on_end(self.finish)
 
@@ -119,6 +127,7 @@ class XPlaneWindow:
         self._done = False
         self._windows_left = _MOST_WINDOWS
         self._step = 0
+        self._others.forget()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -142,21 +151,30 @@ class XPlaneWindow:
         try:
             if self._open:
                 self._advance()
-            elif start and not self._done and not self._profiler.busy():
-                self._start()
+            elif start and not self._done and self._others.may_open(step):
+                self._try_to_start()
         except Exception as error:
             self._fail(error)
 
-    def _start(self) -> None:
-        """Start the profiler; the step that begins is its warm-up."""
-        self.touched = True
-        self._begin_anew()
-        try:
-            self._profiler.start(self.give_way)
-        except ProfilerInUseError:
-            self._done = True
-            self._say_in_use()
+    def _try_to_start(self) -> None:
+        """Start, unless the training's own profiler runs."""
+        if self._profiler.busy():
+            self._others.note(self._profiler.name, self._step)
             return
+        self.touched = True
+        try:
+            self._start()
+        except ProfilerInUseError:
+            self._others.gave_way(self._profiler.name, self._step)
+
+    def _start(self) -> None:
+        """Start the profiler; the step that begins is its warm-up.
+
+        Raises:
+            ProfilerInUseError: Another one runs.
+        """
+        self._begin_anew()
+        self._profiler.start(self.give_way)
         self._open = True
         self._windows_left -= 1
         self._opened_ns = now_ns()
@@ -265,7 +283,9 @@ class XPlaneWindow:
         """Another profiler is about to start: two cannot run, so an open window ends here."""
         if self._open:
             self.abandon()
-            self._say_in_use()
+            self._windows_left += 1
+            self._done = False
+            self._others.gave_way(self._profiler.name, self._step)
 
     def _say_too_large(self, size: int) -> None:
         """Say why there is no window."""
@@ -274,14 +294,6 @@ class XPlaneWindow:
             "window-too-large",
             f"a traced window of {size >> 20} MiB was dropped: at most "
             f"{_MOST_FILE_BYTES >> 20} MiB are kept",
-        )
-
-    def _say_in_use(self) -> None:
-        """Say why there is no window."""
-        self._recorder.message(
-            "warning",
-            "profiler-in-use",
-            "the training started a profiler of its own, so no window of steps was kept",
         )
 
 

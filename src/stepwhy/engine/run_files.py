@@ -90,8 +90,24 @@ def read_record(folder: RunFolder, name: str, kind: type[T]) -> T | None:
         return None
 
 
+# Why a window could not be opened at some time; where there is one, it was opened later.
+_WAITED = "profiler-in-use"
+
+
 def read_messages(folder: RunFolder) -> list[Message]:
-    """What the observer of a process had to say; the torn last line of a killed one is dropped."""
+    """What the observer of a process had to say, without what no longer matters.
+
+    The torn last line of a killed process is dropped, and so is that a window had to wait where
+    there is one.
+
+    Args:
+        folder: The folder of the process.
+    """
+    traced = bool(folder.inside("windows").names("[0-9]*"))
+    return [m for m in _messages(folder) if not (traced and m.slug == _WAITED)]
+
+
+def _messages(folder: RunFolder) -> list[Message]:
     messages = []
     for line in folder.read("messages.jsonl", MOST_RECORD_BYTES).splitlines():
         try:
