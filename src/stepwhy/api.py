@@ -123,7 +123,7 @@ class Watch:
         except OSError:
             state = "not explained" if self._block.is_over else "being watched"
             lines = [f"stepwhy: {state}", *self.messages]
-            return "".join(f"<p dir=auto>{html.escape(visible(line))}</p>" for line in lines)
+            return "".join(f"<p>{html.escape(visible(line))}</p>" for line in lines)
 
 
 def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> Watch:

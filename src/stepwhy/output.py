@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-from stepwhy.text import block, visible
+from stepwhy.text import block, utf8, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def document(text: str) -> None:
         sys.stdout.write(text)
     else:
         sys.stdout.flush()
-        binary.write(text.encode())
+        binary.write(utf8(text))
     sys.stdout.flush()
 
 

@@ -41,6 +41,8 @@ _BREAKS = regex("[\n\t]")
 # JSON escapes what is below U+0020 by itself.
 _HARMFUL_IN_JSON = regex(f"[{_HIDDEN}\u200c\u200d]")
 
+_SURROGATES = regex("[\ud800-\udfff]")
+
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 # How Python spells bytes of a file name that are not UTF-8.
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
@@ -85,6 +87,14 @@ def escape_json(document: str) -> str:
     return _HARMFUL_IN_JSON.sub(_escape_in_json, document)
 
 
+def utf8(text: str) -> bytes:
+    """Text as UTF-8 for a file; U+FFFD where a byte of a file name was not."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode()
+
+
 def _escape(found: re.Match[str]) -> str:
     char = found[0]
     if char in _SHORT:
@@ -114,4 +124,4 @@ def _shortened(line: str) -> str:
     return f"{line[:_SHOWN_FIRST]} [{left_out:,} characters left out] {line[-_SHOWN_LAST:]}"
 
 
-__all__ = ["LONGEST_LINE", "block", "escape_json", "one_line", "plain", "visible"]
+__all__ = ["LONGEST_LINE", "block", "escape_json", "one_line", "plain", "utf8", "visible"]

@@ -16,10 +16,12 @@ from stepwhy.capture.process_folder import (
     GrowingLog,
     ProcessFolder,
     append_bytes,
+    append_lines,
     folder_of,
     process_id,
     write_json,
 )
+from stepwhy.capture.run_file import said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,3 +124,19 @@ def test_a_draft_that_cannot_be_finished_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         write_json(tmp_path / "about", {})
     assert names(tmp_path) == ["about"]
+
+
+def test_names_that_are_not_utf8_are_logged(tmp_path: Path) -> None:
+    """A strict reader refuses a whole line for one surrogate, however it is written."""
+    name = "caf\udce9.py"
+    write_json(tmp_path / "run.json", {"command": [name]})
+    append_lines(tmp_path / "events.jsonl", [json.dumps({"source": name}, ensure_ascii=False)])
+    assert json.loads((tmp_path / "run.json").read_bytes()) == {"command": ["caf\ufffd.py"]}
+    assert json.loads((tmp_path / "events.jsonl").read_bytes()) == {"source": "caf\ufffd.py"}
+
+
+def test_a_message_with_a_line_separator_is_read(tmp_path: Path) -> None:
+    (tmp_path / "process-7").mkdir()
+    lines = [json.dumps({"text": "a\u2028b\x85c"}, ensure_ascii=False)]
+    append_lines(tmp_path / "process-7" / "messages.jsonl", lines)
+    assert said(tmp_path) == ["a\u2028b\x85c"]

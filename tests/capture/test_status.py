@@ -54,6 +54,36 @@ def test_torn_line_is_skipped(tmp_path):
     assert summary(tmp_path).endswith("80.0 ms")
 
 
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"start_ns": "\x1b]0;x", "end_ns": "\x1b]0;y"},
+        {"start_ns": 0, "end_ns": 10**400},
+        {"start_ns": -(10**400), "end_ns": 5},
+        {"start_ns": 1.5, "end_ns": float("inf")},
+        {"start_ns": 0, "end_ns": 80 * MS, "input_wait_ns": 10**400},
+        ["start_ns", "end_ns"],
+    ],
+)
+def test_what_the_training_logs_changes_nothing_but_numbers(tmp_path, hostile):
+    write(tmp_path, [step(i) for i in range(3)] + [hostile])
+    assert summary(tmp_path).startswith("step ")
+    assert summary(tmp_path).endswith("80.0 ms")
+
+
+def test_the_title_is_escaped(tmp_path, monkeypatch):
+    monkeypatch.setattr(status, "_INTERVAL_S", 0.01)
+    monkeypatch.setattr(status, "summary", lambda _: "step\x07\x1b]52;c;x\x9c\u202e")
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    shown = status.threading.Event()
+    terminal.flush = shown.set
+    with Status(tmp_path, terminal):
+        assert shown.wait(5)
+    title = "\x1b]0;stepwhy: step\\x07\\x1b]52;c;x\\x9c\\u202e\x07"
+    assert terminal.getvalue().startswith(f"\x1b[22;0t{title}")
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

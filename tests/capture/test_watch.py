@@ -235,6 +235,29 @@ def test_a_directory_that_holds_a_run_stays_as_it_is(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["run.json"]
 
 
+def test_names_are_escaped_in_what_it_prints_and_shows(tmp_path):
+    """Of the run directory: one that can be written, and one that cannot."""
+    (tmp_path / "file").write_text("")
+    code, out, err = run(
+        tmp_path,
+        _NUMPY
+        + r"""
+    name = "a\x1b]0;x\x07\u202e[red][/]\nb" + os.fsdecode(b"\xff")
+    for folder in (name, "file/" + name):
+        with stepwhy.watch(folder) as run:
+            print(ascii(run._repr_html_()))
+            loop(20)
+    print(ascii(run._repr_html_()))
+    """,
+    )
+    assert code == 0, err
+    shown = r"a\x1b]0;x\x07\u202e[red][/]\nb\xff"
+    assert "".join(err.split()).count(shown) >= 3  # the page, how to explain again, the refusal
+    assert not set(err) & set("\x1b\x07\u202e")
+    assert r"\x1b" not in out.replace(r"\\x1b", "")
+    assert r"\u202e" not in out.replace(r"\\u202e", "")
+
+
 def test_a_block_in_a_block_belongs_to_the_outer_one(tmp_path):
     code, out, err = run(
         tmp_path,

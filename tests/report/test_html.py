@@ -80,6 +80,41 @@ def test_names_from_a_trace_are_inert(hostile, poison):
     assert page.count("script") == 1
 
 
+def test_names_stay_text_in_every_context(hostile):
+    """In titles, attributes and the fixed script: nothing but escapes of controls is added."""
+    name = "</title></script>\x1b]0;x\x07\x9b\u202e\u2066' onload=x //"
+    text = html.render(hostile(name))
+    page, harmless = Page(text), Page(html.render(hostile("benign")))
+    assert [(tag, set(a)) for tag, a in page.tags] == [(t, set(a)) for t, a in harmless.tags]
+    assert not set("\x1b\x07\x9b\u202e\u2066") & set(text)
+    shown = r"</title></script>\x1b]0;x\x07\x9b\u202e\u2066' onload=x //"
+    assert shown in page.text
+    assert any(shown in value for _, a in page.tags for value in a.values() if value)
+    assert script_of(text) == script_of(html.render(hostile("")))
+
+
+def script_of(text):
+    return re.search("<script>.*</script>", text, re.DOTALL)[0]
+
+
+HEBREW, ARABIC = "\u05e9\u05dc\u05d5\u05dd", "\u0635\u0648\u0631\u0629"
+
+
+def test_names_from_right_to_left_are_isolated(hostile):
+    name = f"{HEBREW}-2 {ARABIC}.json <b>{HEBREW}"
+    text = html.render(hostile(name))
+    page, other = Page(text), Page(html.render(hostile("-2 <b>")))
+    outside = re.sub("<bdi>[^<]*</bdi>|<title>[^<]*</title>|<[^>]*>", "", text)
+    assert not re.search("[\u0590-\u08ff]", outside)
+    assert f"<bdi>{HEBREW}-2 {ARABIC}</bdi>.json &lt;b&gt;<bdi>{HEBREW}</bdi>" in text
+    assert [tag for tag, _ in page.tags if tag != "bdi"] == [tag for tag, _ in other.tags]
+    assert name in Page(text.replace("<bdi>", "").replace("</bdi>", "")).text
+
+
+def test_a_page_without_such_names_has_no_isolation(any_result):
+    assert "bdi" not in html.render(any_result)
+
+
 def test_the_policy_allows_the_page_s_own_script_only(sample):
     text = html.render(sample("towers"))
     assert len(re.findall(r"script-src 'sha256-[\w+/]{43}='", text)) == 1

@@ -66,6 +66,10 @@ def write_inputs(root: Path) -> None:
         (ranks / f"{NAME}{rank}.json").write_text(kineto(rank=rank))
         (others / f"{NAME}{rank}.json").write_text(kineto(slow=1 + rank))
     (ranks / f"text{NAME}").write_text("hello")
+    long = json.loads(kineto())
+    for event in long["traceEvents"]:
+        event["name"] += "x" * 100_000 * (event["cat"] in ("cpu_op", "kernel"))
+    (root / "long.json").write_text(json.dumps(long))
     pair = root / "lab" / FOLDER / NAME
     pair.mkdir(parents=True)
     (pair / "train.py").write_text(PROGRAM)

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import msgspec
 import pytest
 
 from stepwhy.cli import cli
+from stepwhy.text import LONGEST_LINE
 from tests.report.conftest import SAMPLES
 from tests.terminal.hostile import BAD_FILES, BYTES, FOLDER, NAME, write_inputs
 from tests.test_errors import leaves
@@ -39,6 +41,7 @@ TERMINALS = {
 TRACE, SCRIPT = f"{FOLDER}/{NAME}.json", f"{FOLDER}/{NAME}.py"
 NOT_UTF8, RANKS = f"{FOLDER}/{BYTES}.json", f"ranks{NAME}"
 MISSING = f"none{NAME}"
+QUICK = ["--repeats", "1", "--allow-busy"]
 # Of each command: exit code (None: it depends on the machine), arguments, and what is planted to
 # make it fail or to save time.
 CASES = {
@@ -61,6 +64,7 @@ CASES = {
         (0, [RANKS, "--json"], {}),
         (3, [f"others{NAME}"], {}),
         (3, [FOLDER], {}),
+        (0, ["long.json", "--all"], {}),
         (3, [MISSING], {}),
         (3, [f"{MISSING}*"], {}),
         (3, [f"https://127.0.0.1:9/{NAME}"], {}),
@@ -78,7 +82,7 @@ CASES = {
         (0, [NOT_UTF8, "--out", f"{BYTES}.out.pq", "--to", "parquet"], {}),
         (0, [NOT_UTF8, "--out", f"{BYTES}.out.stepwhy", "--to", "stepwhy"], {}),
         (4, [TRACE, "--out", TRACE], {}),
-        (4, [TRACE, "--out", f"{MISSING}/x.json"], {}),
+        (4, [TRACE, "--out", f"{MISSING}/{NAME}.json"], {}),
         (2, [TRACE, "--to", NAME], {}),
         (3, [MISSING], {}),
         (3, [RANKS], {}),
@@ -99,6 +103,9 @@ CASES = {
         (2, [TRACE, TRACE, TRACE], {}),
     ],
     "stepwhy bench": [
+        (0, [*QUICK, "--out", f"bench0{NAME}", SCRIPT, "10"], {}),
+        (0, [*QUICK, "--out", f"bench0{BYTES}", f"{FOLDER}/{BYTES}.py", "10"], {}),
+        (6, [*QUICK, "--out", f"bench9{NAME}", SCRIPT, "10", "1"], {}),
         (0, ["--out", f"bench{NAME}", SCRIPT, "10"], {"measure": ""}),
         (0, ["--out", f"bench2{NAME}", SCRIPT], {"measure": "", "bench": ""}),
         (0, ["--out", f"bench3{NAME}", "--json", SCRIPT], {"measure": "", "bench": ""}),
@@ -107,6 +114,7 @@ CASES = {
         (2, ["--repeats", NAME, SCRIPT], {}),
     ],
     "stepwhy compare": [
+        (0, [f"bench0{NAME}", f"bench0{BYTES}", "--allow-busy"], {}),
         (0, [SCRIPT, f"{FOLDER}/{BYTES}.py", "--out", f"compare{NAME}"], {"measure_pairs": ""}),
         (0, [TRACE, NOT_UTF8], {"compare": ""}),
         (0, [TRACE, NOT_UTF8, "--json"], {"compare": ""}),
@@ -138,6 +146,7 @@ CASES = {
     ],
     "stepwhy run": [
         (0, ["--out", f"run{NAME}", SCRIPT, "1"], {}),
+        (0, ["--out", f"run{BYTES}", f"{FOLDER}/{BYTES}.py", "1"], {}),
         (5, ["--out", f"run2{NAME}", "--", NAME], {}),
         (5, ["--out", f"run{NAME}", SCRIPT, "1"], {}),
         (2, ["--out", SCRIPT, SCRIPT], {}),
@@ -263,5 +272,42 @@ def harm(raw):
 def test_nothing_planted_reaches_the_terminal(printed, terminal, case):
     code, raw = printed(terminal)[case["id"]]
     assert list(harm(raw)) == []
+    if "--json" not in case["args"]:
+        # A message on what is longest that can be shown: the usage of a command, or a path.
+        assert max(map(len, raw.decode().split("\n"))) <= 2 * LONGEST_LINE
     if case["code"] is not None:
         assert code == str(case["code"])
+
+
+TELLING = [r"\x1b]0;P\x07", r"\x1b[2J", r"\x9d0;P\x9c", r"\u202eP\u2066", "[red][link=P:P]:smile:"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in RUNS if case["code"] in (3, 4, 5, 6) or "sample" in case["plants"]],
+    ids=lambda case: case["id"],
+)
+def test_the_reader_recognises_what_was_planted(printed, case):
+    _, raw = printed("no-color-200")[case["id"]]
+    shown = "".join(raw.decode().split())
+    assert [part for part in TELLING if part.lower() not in shown.lower()] == []
+
+
+@pytest.mark.parametrize("terminal", TERMINALS)
+@pytest.mark.parametrize("case", [c for c in RUNS if "--json" in c["args"]], ids=lambda c: c["id"])
+def test_json_holds_the_names_as_they_are(printed, terminal, case):
+    _, raw = printed(terminal)[case["id"]]
+    document = raw[raw.index(b"{") :]
+    assert json.loads(document) == msgspec.json.decode(document)
+    texts = list(strings(json.loads(document)))
+    assert any(NAME in text for text in texts)
+    assert not any("\\x1b" in text for text in texts)
+
+
+def strings(value):
+    """All texts of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in [*value, *(value.values() if isinstance(value, dict) else ())]:
+            yield from strings(item)

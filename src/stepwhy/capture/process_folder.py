@@ -13,6 +13,7 @@ import json
 import os
 
 from stepwhy.capture import lifetime
+from stepwhy.text import utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write one JSON object as a whole file."""
-    write_whole(path, json.dumps(value, ensure_ascii=False).encode() + b"\n")
+    write_whole(path, utf8(json.dumps(value, ensure_ascii=False)) + b"\n")
 
 
 def append_lines(path: Path, lines: list[str]) -> None:
@@ -54,7 +55,7 @@ def append_lines(path: Path, lines: list[str]) -> None:
     The file is opened each time: a descriptor that stayed open could be closed by the training and
     its number given to a file of the training's own.
     """
-    append_bytes(path, ("\n".join(lines) + "\n").encode())
+    append_bytes(path, utf8("\n".join(lines) + "\n"))
 
 
 def append_bytes(path: Path, data: bytes) -> None:
@@ -112,7 +113,7 @@ class GrowingLog:
         Raises:
             OSError: They cannot be written.
         """
-        data = ("\n".join(lines) + "\n").encode()
+        data = utf8("\n".join(lines) + "\n")
         if self._size and self._size + len(data) > self._file_bytes:
             self._rotate()
         append_bytes(self._path, data)

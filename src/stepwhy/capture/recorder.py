@@ -232,9 +232,9 @@ class Recorder:
             return
         bound = "" if capacity is None else f',"capacity":{capacity}'
         held = f',"reserve":{reserve}' if reserve else ""
+        named = json.dumps(name, ensure_ascii=False)
         self._levels.append(
-            f'{{"kind":"{kind}","time_ns":{now_ns()},"name":{json.dumps(name)},"value":{value}'
-            f"{bound}{held}}}"
+            f'{{"kind":"{kind}","time_ns":{now_ns()},"name":{named},"value":{value}{bound}{held}}}'
         )
 
     def keep(self, name: str, value: Mapping[str, Any]) -> None:

@@ -143,7 +143,7 @@ def _texts(path: Path) -> Iterator[str]:
     """The texts of one process's messages; a torn last line is dropped."""
     traced = any((path.parent / "windows").glob("[0-9]*"))
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:

@@ -34,7 +34,7 @@ def survivors(run_dir: Path, proc: Path = _PROC, grace_s: float = _GRACE_S) -> l
         proc: Where the kernel shows its processes.
         grace_s: How long those that are there may take to end, s; no time passes without any.
     """
-    wanted = f"{RUN_DIR_VARIABLE}={run_dir}".encode()
+    wanted = os.fsencode(f"{RUN_DIR_VARIABLE}={run_dir}")
     left = [pid for pid in _ids(proc) if _survives(proc, pid, wanted)]
     deadline = time.monotonic() + grace_s
     while left and time.monotonic() < deadline:

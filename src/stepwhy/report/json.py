@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepwhy.patterns import regex
-from stepwhy.text import escape_json
+from stepwhy.text import escape_json, utf8
 
 if TYPE_CHECKING:
     from stepwhy.findings import (
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     )
 
     Printed = Result | BenchResult | Comparison | LabResult | PlacementResult | ProfileResult
-
-_SURROGATES = regex("[\ud800-\udfff]")
 
 
 def render(result: Printed) -> str:
@@ -44,7 +41,7 @@ def _encodable(value: Any) -> Any:
     """The same builtins without lone surrogates, which no UTF-8 text can hold."""
     match value:
         case str():
-            return _SURROGATES.sub("\ufffd", value)
+            return utf8(value).decode()
         case dict():
             return {_encodable(key): _encodable(item) for key, item in value.items()}
         case list() | tuple():

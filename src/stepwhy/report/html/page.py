@@ -14,6 +14,7 @@ from stepwhy import units
 from stepwhy.findings import CATEGORIES
 from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.html import chart, levels, placement
+from stepwhy.report.html.bidi import isolate
 from stepwhy.report.html.memory import memory_charts
 from stepwhy.text import plain
 
@@ -56,7 +57,7 @@ def page(result: Result) -> str:
             script_hash=_hash(script),
         )
     )
-    return plain(text)
+    return isolate(plain(text))
 
 
 @functools.cache
