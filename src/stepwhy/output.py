@@ -5,6 +5,8 @@ Lines for people go through `stepwhy.text`; what has colours goes through `stepw
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 import warnings
 
@@ -15,10 +17,30 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
 
+_STDERR = 2
+_PATIENCE_MS = 1000
+
 
 def line(text: str) -> None:
     """Print one line to standard error; a program without one goes on."""
     _to_stderr(f"{visible(text)}\n")
+
+
+def line_without_waiting(text: str) -> None:
+    """Print one line to standard error, unless that is closed, full, or a pipe nobody reads.
+
+    Nothing is kept for later: what Python cannot write at the end of a program would change its
+    exit code.
+    """
+    data = f"{visible(text)}\n".encode(errors="backslashreplace")
+    try:
+        ready = select.poll()
+        ready.register(_STDERR, select.POLLOUT)
+        while data and ready.poll(_PATIENCE_MS):
+            # So much never blocks where a pipe can be written to at all.
+            data = data[os.write(_STDERR, data[: select.PIPE_BUF]) :]
+    except (OSError, ValueError):
+        return
 
 
 def rendered(text: str) -> None:
@@ -98,4 +120,4 @@ def _to_stderr(text: str) -> None:
         return
 
 
-__all__ = ["document", "guard", "is_watched", "line", "rendered", "stop"]
+__all__ = ["document", "guard", "is_watched", "line", "line_without_waiting", "rendered", "stop"]

@@ -6,6 +6,8 @@ The programs log steps of a known length through the recorder, so that they need
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +18,7 @@ from stepwhy.cli import cli
 from stepwhy.cli.compare import exit_code
 from tests.bench.results import MS, result, steady
 
+STEPWHY = (sys.executable, "-m", "stepwhy")
 PROGRAM = """
 import os, sys
 from stepwhy.capture.recorder import Recorder
@@ -93,7 +96,9 @@ def test_stored_measurements_are_compared_without_running():
 @pytest.mark.usefixtures("script")
 def test_single_runs_are_compared_without_a_verdict():
     for name, step in (("a", 10), ("b", 20)):
-        invoke("run", "--quiet", "--out", name, "train.py", step)
+        # It takes over its process, so it cannot run in this one.
+        words = [*STEPWHY, "run", "--quiet", "--out", name, "train.py", str(step)]
+        subprocess.run(words, check=True, timeout=60)
     outcome = invoke("compare", "--json", "--allow-busy", "--fail-if-slower", "3%", "a", "b")
     said = json.loads(outcome.stdout)
     assert said["verdict"] == "cannot tell"

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
-import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from stepwhy.capture.child import Child, shell_code, wait_for
 from stepwhy.capture.run_file import Run, environment, said
+from stepwhy.capture.signals import ENDING, signals_of_program
 from stepwhy.capture.survivors import survivors
 from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-    from types import FrameType
     from typing import Any
 
-_SIGNAL_BASE = 128  # a shell's exit code for signal n is 128 + n
-
-# A terminal sends these to the whole foreground group: the child has them already.
-_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-_FORWARDED = (*_FROM_TERMINAL, signal.SIGTERM)
+    from stepwhy.capture.signals import Received, Signals
+    from stepwhy.capture.stand_in import StandIn
 
 _NOT_ATTACHED = (
     "the observer was never loaded: the command does not start Python 3.11 or later, or starts it "
@@ -41,6 +38,8 @@ _VANISHED = (
     "that the training leaves alone"
 )
 
+_UNOBSERVED = "{}. The command runs without being observed, and nothing of it is kept. {} next time"
+
 _LEFT_BEHIND = (
     "the command has ended, but processes that it started still run ({pids}). What they log is "
     "explained when you ask again"
@@ -55,11 +54,16 @@ class Launch:
         exit_code: The command's own; 128 + n when signal n ended it.
         run_dir: The run directory, absolute.
         messages: What the person should know about the observation, one sentence or more each.
+        code: Its exit code as a program sees it: -n when signal n ended it.
+        asked_to_end_s: When a program, not a key, first asked it to end, on the monotonic clock, s;
+            None when none did.
     """
 
     exit_code: int
     run_dir: Path
     messages: tuple[str, ...]
+    code: int = 0
+    asked_to_end_s: float | None = None
 
 
 def launch(
@@ -68,6 +72,7 @@ def launch(
     *,
     show_status: bool = False,
     output: Path | None = None,
+    place: StandIn | None = None,
 ) -> Launch:
     """Run a command to its end, observed, with this process's standard streams.
 
@@ -77,20 +82,50 @@ def launch(
         show_status: Tell in the terminal's title how the training goes.
         output: A file for what the command prints; it reads nothing then. None: the streams are
             this process's own.
+        place: The place of the command, where this process does nothing else.
 
     Returns:
         How it ended and where the run directory is.
 
     Raises:
         CaptureError: When the directory cannot be written or the command cannot be started. In
-            both cases nothing has run.
+            both cases nothing has run. In the place of a command, a directory that cannot be
+            written is no error: the command replaces this process, unobserved, and where the
+            directory holds a run, `out_dir-2` is written.
     """
     if not command:
         raise CaptureError("there is no command to run", "Pass a script, or -- and a command")
-    run = Run(out_dir, command)
-    exit_code = _run(command, run, show_status=show_status, output=output)
-    messages = (*_messages(run), *run.end(exit_code))
-    return Launch(exit_code, run.path, messages)
+    run = _open_run(command, out_dir, place)
+    signals = place.signals if place else signals_of_program()
+    waiting = _Waiting(signals)
+    with contextlib.nullcontext() if place else signals, _streams(output) as streams:
+        child = _start(command, run, place, streams)
+        signals.started(child.pid)
+        if place:
+            place.give_up_files()
+        failures, observers = _observe(run, command, child.pid, show_status=show_status)
+        code = waiting.wait_for(child)
+        failures += _close(observers)
+    messages = (*_end(run, shell_code(code)), *failures)
+    return Launch(shell_code(code), run.path, messages, code, waiting.asked_to_end_s)
+
+
+def _open_run(command: Sequence[str], out_dir: Path, place: StandIn | None) -> Run:
+    """The run directory. A job that has waited in a queue is not refused for the lack of one."""
+    if place is None:
+        return Run(out_dir, command)
+    try:
+        run = Run(out_dir, command, beside=True)
+    except CaptureError as error:
+        place.say(f"stepwhy: {_UNOBSERVED.format(error.what, error.todo)}")
+    else:
+        if run.path.name != out_dir.name:
+            place.say(f"stepwhy: {out_dir} already holds a run, so this one goes to {run.path}")
+        return run
+    try:
+        place.become(command)
+    except (OSError, ValueError) as error:
+        raise _cannot_start(command, error) from error
 
 
 @contextlib.contextmanager
@@ -103,81 +138,92 @@ def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
         yield {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT}
 
 
-def _run(command: Sequence[str], run: Run, *, show_status: bool, output: Path | None) -> int:
-    """Start the command, forward signals, wait; its exit code as a shell would give it."""
-    with _Forwarding() as forwarding, _streams(output) as streams:
-        try:
-            observed = environment(run.path, os.getpid())
-            child = subprocess.Popen(list(command), env=observed, **streams)  # noqa: S603
-        except (OSError, ValueError) as error:
-            run.undo()
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise CaptureError(
-                f"{command[0]!r} cannot be started: {reason}",
-                "Check the command, or pass a Python script",
-            ) from error
-        forwarding.to(child)
-        # While the command starts; it would have to wait for them before.
+def _start(
+    command: Sequence[str], run: Run, place: StandIn | None, streams: dict[str, Any]
+) -> Child:
+    """Start the command with all that was inherited for it: files, signal mask, environment."""
+    restore = place.restore_in_child if place else None
+    try:
+        process = subprocess.Popen(  # noqa: S603 - what we were asked
+            list(command),
+            env=environment(run.path, os.getpid()),
+            close_fds=False,
+            preexec_fn=restore,  # noqa: PLW1509 - in the place of a command: one thread
+            **streams,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        run.undo()
+        raise _cannot_start(command, error) from error
+    return Child(process)
+
+
+def _cannot_start(command: Sequence[str], error: Exception) -> CaptureError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return CaptureError(
+        f"{command[0]!r} cannot be started: {reason}", "Check the command, or pass a Python script"
+    )
+
+
+def _observe(
+    run: Run, command: Sequence[str], pid: int, *, show_status: bool
+) -> tuple[list[str], contextlib.ExitStack]:
+    """Sample the command's processes from outside; the training runs whatever comes of it.
+
+    Returns:
+        What failed, and what ends the observation.
+    """
+    observers = contextlib.ExitStack()
+    try:
+        # Loaded while the command starts; it would have to wait for them before.
         from stepwhy.capture.sampler import Sampler
         from stepwhy.capture.stacks import StackSamplers
         from stepwhy.capture.status import Status
 
-        stacks = StackSamplers(run.path, command)
-        with Sampler(run.path, child.pid, stacks=stacks), contextlib.ExitStack() as shown:
-            if show_status:
-                shown.enter_context(Status(run.path))
-            code = child.wait()
-    return _SIGNAL_BASE - code if code < 0 else code
+        if show_status:
+            observers.enter_context(Status(run.path))
+        observers.enter_context(Sampler(run.path, pid, stacks=StackSamplers(run.path, command)))
+    except Exception as error:
+        return [_failure("nothing was sampled from outside", error)], observers
+    return [], observers
 
 
-class _Forwarding:
-    """Passes signals on to the child while it runs, as if it had been started alone."""
-
-    def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
-        self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in _FORWARDED:
-                # An ignored signal (nohup) stays ignored, here and in the child.
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def to(self, child: subprocess.Popen[bytes]) -> None:
-        """Forward to this child from here on, and what came before it was there."""
-        self._child = child
-        for number in self._early:
-            child.send_signal(number)
-
-    def _receive(self, number: int, _frame: FrameType | None) -> None:
-        """Handle one signal."""
-        if number in _FROM_TERMINAL and _in_foreground():
-            return
-        if self._child is None:
-            self._early.append(number)
-        else:
-            self._child.send_signal(number)
-
-
-def _in_foreground() -> bool:
-    """Whether a terminal's keys reach this process group, and so the child, directly."""
+def _close(observers: contextlib.ExitStack) -> list[str]:
+    """End the observation from outside; what failed."""
     try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
+        observers.close()
+    except Exception as error:
+        return [_failure("the last samples are missing", error)]
+    return []
+
+
+class _Waiting:
+    """Waits for the command, and remembers whether a program asked it to end."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self.asked_to_end_s: float | None = None
+
+    def wait_for(self, child: Child) -> int:
+        def receive(received: Received) -> None:
+            child.receive(received)
+            asked = received.number in ENDING and not received.is_from_terminal
+            if asked and self.asked_to_end_s is None:
+                self.asked_to_end_s = time.monotonic()
+
+        code = wait_for(child, self._signals, receive)
+        return 0 if code is None else code
+
+
+def _end(run: Run, exit_code: int) -> list[str]:
+    """Close the run directory; what the person should know."""
     try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+        return [*_messages(run), *run.end(exit_code)]
+    except Exception as error:
+        return [_failure("the end of the run could not be written down", error)]
+
+
+def _failure(what: str, error: Exception) -> str:
+    return f"{what}: {type(error).__name__}: {error}"
 
 
 def _messages(run: Run) -> Iterator[str]:

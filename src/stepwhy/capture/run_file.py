@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 RUN_SCHEMA = "stepwhy.run/1"
 _RUN_FILE = "run.json"
+_INITIAL_ENVIRONMENT = Path("/proc/self/environ")
+_CTYPE = "LC_CTYPE"
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 _BOOTSTRAP = Path(__file__).resolve().parent / "bootstrap"
 
 
@@ -35,6 +39,7 @@ class Run:
     Args:
         out_dir: Where; it must not hold a run yet.
         command: Program and arguments; kept without secrets.
+        beside: Where it holds a run, write `out_dir-2` or the next name that is free.
 
     Attributes:
         path: The run directory, absolute.
@@ -43,7 +48,7 @@ class Run:
         CaptureError: It holds a run already, or cannot be written.
     """
 
-    def __init__(self, out_dir: Path, command: Sequence[str]) -> None:
+    def __init__(self, out_dir: Path, command: Sequence[str], *, beside: bool = False) -> None:
         self.path = Path(out_dir).absolute()
         self._about = {
             "schema": RUN_SCHEMA,
@@ -56,6 +61,12 @@ class Run:
         }
         self._kills = MemoryKills()
         try:
+            while not self._claim():
+                if not beside:
+                    raise CaptureError(
+                        f"{self.path} already holds a run", "Name another directory with --out"
+                    )
+                self.path = _next_name(self.path, Path(out_dir).name)
             self._make()
         except OSError as error:
             raise CaptureError(
@@ -63,15 +74,23 @@ class Run:
                 "Name a writable directory with --out",
             ) from error
 
-    def _make(self) -> None:
-        """Make the directory, with what is known and the file in which processes sign in."""
+    def _claim(self) -> bool:
+        """Make the directory; whether it is this run's, and no other's that began just now."""
         self.path.mkdir(parents=True, exist_ok=True)
-        if (self.path / _RUN_FILE).exists():
-            raise CaptureError(
-                f"{self.path} already holds a run", "Name another directory with --out"
-            )
-        write_json(self.path / _RUN_FILE, self._about)
-        (self.path / ATTACHED_FILE).touch()
+        try:
+            (self.path / _RUN_FILE).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def _make(self) -> None:
+        """Write what is known, and the file in which processes sign in."""
+        try:
+            write_json(self.path / _RUN_FILE, self._about)
+            (self.path / ATTACHED_FILE).touch()
+        except OSError:
+            self.undo()
+            raise
 
     def end(self, exit_code: int) -> tuple[str, ...]:
         """Write how it ended; the training has run, so that a failure is no error.
@@ -116,6 +135,12 @@ class Run:
             return False
 
 
+def _next_name(path: Path, first: str) -> Path:
+    """The name after 'run' is 'run-2', then 'run-3'."""
+    number = path.name.removeprefix(f"{first}-")
+    return path.with_name(f"{first}-{int(number) + 1 if number.isdecimal() else 2}")
+
+
 def environment(run_dir: Path, looker: int = 0) -> dict[str, str]:
     """The environment in which Python processes are observed: the bootstrap goes first.
 
@@ -127,7 +152,24 @@ def environment(run_dir: Path, looker: int = 0) -> dict[str, str]:
     path = f"{_BOOTSTRAP}{os.pathsep}{before}" if before else str(_BOOTSTRAP)
     asks = looker and ptrace.scope() == ptrace.ANCESTORS_ONLY
     named = {LOOKER_VARIABLE: str(looker)} if asks else {}
-    return {**os.environ, "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir), **named}
+    return {**plain_environment(), "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir), **named}
+
+
+def plain_environment(initial: Path = _INITIAL_ENVIRONMENT) -> dict[str, str]:
+    """The environment that this program was started in.
+
+    In the C locale, Python sets LC_CTYPE for itself (PEP 538), which is not meant for what it
+    starts.
+
+    Args:
+        initial: Where the kernel shows the environment at the start.
+    """
+    found = dict(os.environ)
+    if found.get(_CTYPE) in _COERCED:
+        with contextlib.suppress(OSError):
+            if not any(w.startswith(b"LC_CTYPE=") for w in initial.read_bytes().split(b"\0")):
+                del found[_CTYPE]
+    return found
 
 
 def said(run_dir: Path) -> list[str]:

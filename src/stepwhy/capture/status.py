@@ -38,15 +38,22 @@ class Status:
 
     def __init__(self, run_dir: Path, terminal: TextIO | None = None) -> None:
         self._run_dir = run_dir
-        self._terminal = terminal if terminal is not None else sys.stderr
+        self._terminal: TextIO | None = terminal if terminal is not None else sys.stderr
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="stepwhy-status", daemon=True)
         self._shown = False
 
     def __enter__(self) -> Self:
-        if self._terminal.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        if self._is_terminal() and os.environ.get("TERM", "dumb") != "dumb":
             self._thread.start()
         return self
+
+    def _is_terminal(self) -> bool:
+        """Whether there is a terminal; a standard error that was closed is None in Python."""
+        try:
+            return self._terminal is not None and self._terminal.isatty()
+        except (OSError, ValueError):
+            return False
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
@@ -64,8 +71,9 @@ class Status:
 
     def _write(self, text: str) -> None:
         try:
-            self._terminal.write(text)
-            self._terminal.flush()
+            if self._terminal is not None:
+                self._terminal.write(text)
+                self._terminal.flush()
         except (OSError, ValueError):
             self._stopped.set()  # the terminal is gone
 

@@ -63,7 +63,7 @@ class _Cli(click.Group):
             output.line(f"stepwhy: {error} [{error.slug}]")
             ctx.exit(error.exit_code)
         finally:
-            _note_on_kernels()
+            note_on_kernels()
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def cli() -> None:
     """  # noqa: D301 - click's mark against re-wrapping
 
 
-def _note_on_kernels() -> None:
+def note_on_kernels() -> None:
     """Say so where compiled code was not used because other users could have written it."""
     library = sys.modules.get("stepwhy.native.library")
     reason = library.refusal() if library is not None else None
@@ -131,4 +131,4 @@ def _collect_rarely() -> None:
     atexit.register(gc.freeze)
 
 
-__all__ = ["cli", "main"]
+__all__ = ["cli", "main", "note_on_kernels"]

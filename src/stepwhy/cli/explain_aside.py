@@ -1,0 +1,175 @@
+"""The explanation at the end of `stepwhy run`, made by a process of its own.
+
+The training has ended, and nothing may change how: a crash, a lack of memory or a report that takes
+too long ends that process alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepwhy import children, output
+from stepwhy.capture.child import Child, wait_for
+from stepwhy.capture.signals import ENDING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from stepwhy.capture import Launch
+    from stepwhy.capture.signals import Received
+    from stepwhy.capture.stand_in import StandIn
+
+REPORT_FILE = "report.txt"
+_LONGEST_S = 120.0
+# A scheduler that asks a job to end kills it 10 s (docker stop) to 30 s (SLURM, Kubernetes) later.
+_LONGEST_AFTER_REQUEST_S = 5.0
+_MODULE = "stepwhy.cli.explain_aside"
+# Of what is left when the training has ended: the launcher and the page cache need some, too.
+_SHARE_OF_MEMORY = 0.8
+_MOST_EXPENDABLE = "1000"
+_SILENT = "--silent-without-traces"
+
+
+def explain_aside(launched: Launch, place: StandIn) -> None:
+    """Print the report of a run that has ended, and write its page; never raises.
+
+    It ends at once when this process is asked to end, after two minutes, and five seconds after a
+    request to end that came while the command ran.
+
+    Args:
+        launched: The run.
+        place: The place of its command.
+    """
+    started_s = time.monotonic()
+    deadline_s = started_s + _LONGEST_S
+    if launched.asked_to_end_s is not None:
+        deadline_s = min(deadline_s, launched.asked_to_end_s + _LONGEST_AFTER_REQUEST_S)
+    why = "there is no time left for the report"
+    try:
+        if deadline_s > started_s:
+            why = _explain(launched, place, deadline_s)
+    except Exception as error:  # noqa: BLE001 - the training has ended as it has
+        why = f"the report could not be made: {type(error).__name__}: {error}"
+    if why:
+        place.say(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
+
+
+def _explain(launched: Launch, place: StandIn, deadline_s: float) -> str:
+    """Explain in another process; why there is no report, '' if there is one."""
+    asked: list[int] = []
+
+    def receive(received: Received) -> None:
+        if received.number in ENDING:
+            asked.append(received.number)
+            process.kill()
+        else:
+            child.receive(received)
+
+    silent = [_SILENT] * bool(launched.messages)
+    with _stderr(launched, place) as streams:
+        process = children.start(
+            children.module_command(_MODULE, str(launched.run_dir), *silent),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            **streams,
+        )
+    child = Child(process)
+    code = wait_for(child, place.signals, receive, deadline_s)
+    if code is None:
+        process.kill()
+        process.wait()
+        return "the report took too long"
+    if asked or -code in ENDING:
+        return "the report was interrupted"
+    return f"the report could not be made (signal {-code})" if code < 0 else ""
+
+
+@contextlib.contextmanager
+def _stderr(launched: Launch, place: StandIn) -> Iterator[dict[str, Any]]:
+    """Where the report goes: into the run directory where there is no standard error."""
+    if place.has_stderr:
+        yield {}
+        return
+    with (launched.run_dir / REPORT_FILE).open("wb") as file:
+        yield {"stderr": file}
+
+
+def main(arguments: list[str]) -> None:
+    """Explain a run on standard error; a failure is said in one line.
+
+    Args:
+        arguments: The run directory; whether to say nothing where nothing was recorded.
+    """
+    # The parent has blocked all signals; here, any of them may end the report.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    output.guard()
+    try:
+        _print_report(Path(arguments[0]), is_silent=_SILENT in arguments)
+    except MemoryError:
+        text = "the report takes more memory than is left here"
+        output.line(f"stepwhy: {text}. On a larger machine: stepwhy explain DIR")
+    except OSError as error:
+        output.line(f"stepwhy: the report could not be written: {error.strerror}")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the training has ended as it has
+        output.line(f"stepwhy: the explanation failed: {type(error).__name__}: {error}")
+
+
+def _print_report(path: Path, *, is_silent: bool) -> None:
+    """Explain the run and show it."""
+    from stepwhy.cli.numpy_alone import import_numpy_alone
+
+    import_numpy_alone()
+    from stepwhy.cli import note_on_kernels
+    from stepwhy.cli.progress import progress
+    from stepwhy.engine import explain
+    from stepwhy.engine.present import as_seen_from_here, show
+    from stepwhy.errors import NoTracesError, StepwhyError
+    from stepwhy.inputs.memory import available_bytes
+    from stepwhy.report.console import Console
+
+    _limit_memory(available_bytes())
+    run_dir = as_seen_from_here(path)
+    try:
+        with progress([str(run_dir)]) as report:
+            result = explain([str(run_dir)], report)
+        show(result, run_dir, Console(stderr=True))
+    except StepwhyError as error:
+        if not (isinstance(error, NoTracesError) and is_silent):
+            output.line(f"stepwhy: {error} [{error.slug}]")
+    finally:
+        note_on_kernels()
+
+
+def _limit_memory(left_bytes: int | None) -> None:
+    """Fail before the kernel, or the scheduler, ends the job for lack of memory.
+
+    Args:
+        left_bytes: What the job may still allocate; None where that is not known.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_MOST_EXPENDABLE)
+    if left_bytes is None:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = _data_bytes() + int(left_bytes * _SHARE_OF_MEMORY)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def _data_bytes() -> int:
+    """What this process has allocated, as the kernel counts it for the limit."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:")), 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
