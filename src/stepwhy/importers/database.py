@@ -2,7 +2,7 @@
 
 A database is opened for reading alone and as one that nobody changes, and only real tables of it
 are asked: views and virtual tables are somebody's program. Any column of SQLite may hold anything,
-so every value is asked for its type.
+so every value is asked for its type. What reading may cost is bounded by `database_limits`.
 
 Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Format" of SQLite.
 """
@@ -10,6 +10,7 @@ Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Form
 from __future__ import annotations
 
 import sqlite3
+import stat
 from contextlib import closing, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.errors import CorruptInputError
+from stepwhy.importers.database_limits import Limits
+from stepwhy.inputs.opening import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -90,15 +93,22 @@ class Database:
 
     Args:
         connection: The connection.
+        limits: What its queries may cost.
         tables: Names of its real tables.
         is_whole: Whether these are all of them.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, tables: frozenset[str], *, is_whole: bool
+        self,
+        connection: sqlite3.Connection,
+        limits: Limits,
+        tables: frozenset[str],
+        *,
+        is_whole: bool,
     ) -> None:
         self.tables = tables
         self._connection = connection
+        self._limits = limits
         self._damaged: set[str] = set() if is_whole else {"sqlite_master"}
 
     def read(
@@ -152,7 +162,8 @@ class Database:
 
     def count(self, table: str) -> int:
         """Number of rows of a table, 0 where it is missing."""
-        counted = list(self._select(table, ["count(*)"])) if table in self.tables else []
+        # Not count(*), which SQLite computes by itself, without asking for limits.
+        counted = list(self._select(table, ["total(1)"])) if table in self.tables else []
         return int(counted[0][0][0]) if counted else 0
 
     def texts(self, table: str, key: str, value: str) -> dict[int, str]:
@@ -186,12 +197,17 @@ class Database:
         self, table: str, asked: Sequence[str], wanted: Sequence[str] = ()
     ) -> Iterator[list[tuple[Any, ...]]]:
         """Rows as they come, up to where the table is damaged."""
+        self._limits.begin()
+        left = self._limits.size
         where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
         try:
             # Names of this program's own, never of the file's.
             query = f'SELECT {", ".join(asked)} FROM "{table}"{where}'  # noqa: S608
             cursor = self._connection.execute(query)
             while part := cursor.fetchmany(_ROWS_AT_ONCE):
+                left -= len(part)
+                if left < 0:
+                    raise sqlite3.DatabaseError("more rows than the file can hold")
                 yield part
         except _DAMAGE:
             self._damaged.add(table)
@@ -250,63 +266,71 @@ def open_database(source: Source) -> Iterator[Database]:
         CorruptInputError: It is damaged, or somebody is still writing it.
     """
     with source.as_file() as path:
+        place = path.resolve()  # beside which SQLite looks for changes
+        limits = Limits(place.stat().st_size)
         if path == source.path:
-            _check_finished(source.origin, path)
-        with closing(_connect(path)) as connection:
+            _check_finished(source.origin, place, limits)
+        with closing(_connect(place, limits, "mode=ro&immutable=1")) as connection:
             tables, is_whole = _tables(connection, source.origin)
-            yield Database(connection, tables, is_whole=is_whole)
+            yield Database(connection, limits, tables, is_whole=is_whole)
 
 
-def _check_finished(origin: str, path: Path) -> None:
+def _check_finished(origin: str, path: Path, limits: Limits) -> None:
     """Refuse a database of which a part is elsewhere or not there yet.
 
     Raises:
         CorruptInputError: There are changes beside it, or somebody holds it to write.
     """
-    beside = next((e for e in ("-wal", "-journal") if _size(path, e)), "")
+    beside = next((e for e in ("-wal", "-journal") if _holds(path, e)), "")
     if beside:
         raise CorruptInputError(
             f"{origin} is a database that is still being written: a part of it is in "
             f"{origin}{beside}",
             "Wait until the profiler has finished, or export it again",
         )
-    if _is_locked(path):
+    if _is_locked(path, limits):
         raise CorruptInputError(
             f"{origin} is a database that another process is writing",
             "Wait until the profiler has finished",
         )
 
 
-def _size(path: Path, ending: str) -> int:
-    """Size of the file with that ending beside a file, 0 where there is none."""
+def _holds(path: Path, ending: str) -> bool:
+    """Whether the file with that ending beside a file holds something; a link or a pipe may."""
     try:
-        return path.with_name(f"{path.name}{ending}").stat().st_size
+        found = path.with_name(f"{path.name}{ending}").lstat()
     except OSError:
-        return 0
+        return False
+    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
 
 
-def _is_locked(path: Path) -> bool:
+def _is_locked(path: Path, limits: Limits) -> bool:
     """Whether a process has the database locked; one with a log ahead of it locks no reader out."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         head = file.read(_WRITE_VERSION + 1)
     if head[_WRITE_VERSION:] != _JOURNAL:
         return False  # to ask would leave files beside it
     try:
-        with closing(sqlite3.connect(f"{_uri(path)}?mode=ro", uri=True, timeout=0)) as connection:
+        with closing(_connect(path, limits, "mode=ro")) as connection:
             connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
     except _DAMAGE as error:
         return "locked" in str(error)  # of other errors the reader will tell
     return False
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{_uri(path)}?mode=ro&immutable=1", uri=True)
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+def _connect(path: Path, limits: Limits, how: str) -> sqlite3.Connection:
+    """A connection that runs nothing of what the file says.
+
+    Args:
+        path: The database.
+        limits: What it may cost.
+        how: Parameters of its address.
+    """
+    connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=0)
+    limits.apply(connection)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
     return connection
-
-
-def _uri(path: Path) -> str:
-    return path.resolve().as_uri()
 
 
 def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str], bool]:
@@ -315,7 +339,6 @@ def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str]
     Raises:
         CorruptInputError: Not even these can be read.
     """
-    connection.execute("PRAGMA trusted_schema = OFF")
     try:
         return _names(connection), True
     except _DAMAGE:
