@@ -73,6 +73,26 @@ def test_the_traceback_of_a_bug_is_escaped():
     assert text.isascii()
 
 
+THREAD = "import threading; t = threading.Thread(target=fail); t.start(); t.join()"
+DELETED = "class A:\n    __del__ = lambda self: fail()\nA()"
+
+
+@pytest.mark.parametrize("where", [THREAD, DELETED])
+def test_a_failure_elsewhere_is_escaped(where):
+    code = (
+        "import sys\nfrom stepwhy import output\noutput.guard()\n"
+        f"def fail():\n    raise ValueError(sys.argv[1])\n{where}"
+    )
+    done = python(code, HOSTILE)
+    assert b"ValueError: a\\x1b[2J\n  \\u202e" in done.stderr
+    assert b"\x1b" not in done.stderr
+
+
+def test_a_thread_that_exits_is_no_failure():
+    code = "import sys\nfrom stepwhy import output\noutput.guard()\nfail = sys.exit\n" + THREAD
+    assert python(code).stderr == b""
+
+
 def test_a_warning_is_escaped():
     code = (
         "import sys, warnings\nfrom stepwhy import output\noutput.guard()\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 import warnings
 
 from stepwhy.text import block, utf8, visible
@@ -78,12 +79,20 @@ def stop() -> None:
 def guard() -> None:
     """Escape what Python itself prints of this process: warnings, and the traceback of a bug."""
     sys.excepthook = _show_error
+    sys.unraisablehook = lambda found: _show_error(
+        found.exc_type, found.exc_value, found.exc_traceback
+    )
+    threading.excepthook = lambda found: _show_error(
+        found.exc_type, found.exc_value, found.exc_traceback
+    )
     warnings.showwarning = _show_warning
 
 
 def _show_error(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
 ) -> None:
+    if kind is SystemExit:  # ends a thread, and is no error
+        return
     import traceback  # noqa: PLC0415 - for bugs alone
 
     chunks = traceback.format_exception(kind, error, trace)
