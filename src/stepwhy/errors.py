@@ -15,6 +15,7 @@ The tree::
     │   ├── SeveralRunsError          several-runs
     │   ├── NewerFormatError          newer-format
     │   ├── UnreachableError          unreachable
+    │   ├── RemoteLimitError          remote-limit
     │   ├── MissingPackageError       missing-package
     │   └── TooLargeError             too-large
     ├── OutputError                 exit code 4: a result cannot be written
@@ -120,6 +121,12 @@ class UnreachableError(InputError):
     """An address that does not answer, breaks off, or may not be read."""
 
     slug = "unreachable"
+
+
+class RemoteLimitError(InputError):
+    """An address that exceeds a limit on what one command may read from addresses."""
+
+    slug = "remote-limit"
 
 
 class MissingPackageError(InputError):

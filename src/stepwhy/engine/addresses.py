@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from stepwhy.patterns import regex
 
@@ -12,19 +13,43 @@ MAGIC = regex(r"[*?\[]")
 """What makes a path a glob."""
 
 
+_CONTROL = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# What would be a host with a port that is none: a login that holds a '/', '?' or '#'.
+_TORN_LOGIN = regex(r"[^\[\]]*:(?!\d*$)[^\[\]]*")
+
+
 def shown(address: str) -> str:
-    """An address without user, password, query and fragment, as it may be shown; a path as is."""
+    """An address without user, password, query and fragment, as it may be shown; a path as is.
+
+    Control characters, which a listing may name, are quoted.
+    """
     scheme, separator, rest = address.partition("://")
     if not separator:
         return address
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    host = host.rpartition("@")[2]
+    if _TORN_LOGIN.fullmatch(host):
+        return f"{scheme}://..."
+    return _CONTROL.sub(_quoted, f"{scheme}://{host}{slash}{path}")
+
+
+def _quoted(character: re.Match[str]) -> str:
+    return quote(character[0], errors="replace")
 
 
 def is_pattern(address: str) -> bool:
     """Whether an address is a glob; on the web a question mark begins the query."""
     _, path = split(address)
     return MAGIC.search(path.partition("/")[2]) is not None
+
+
+def is_file_name(path: str) -> bool:
+    """Whether a path that a listing names is that of a file or folder below the listed one.
+
+    It is not when it leads up or to the root, is hidden, or is a link with a query.
+    """
+    is_below = all(part and not part.startswith(".") for part in path.split("/"))
+    return is_below and "?" not in path
 
 
 def split(address: str) -> tuple[str, str]:
@@ -34,4 +59,4 @@ def split(address: str) -> tuple[str, str]:
     return scheme, re.split(r"[?#]", rest, maxsplit=1)[0] if scheme in WEB else rest
 
 
-__all__ = ["MAGIC", "WEB", "is_pattern", "shown", "split"]
+__all__ = ["MAGIC", "WEB", "is_file_name", "is_pattern", "shown", "split"]

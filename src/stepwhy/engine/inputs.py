@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from stepwhy.engine.addresses import MAGIC
+from stepwhy.engine.addresses import MAGIC, shown
 from stepwhy.errors import NotFoundError, NoTracesError
 from stepwhy.inputs.folders import MOST_TRACES, Listing, too_many
 from stepwhy.inputs.memory import ANY_SIZE
@@ -18,10 +18,12 @@ from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
+    from typing import TypeAlias, TypeVar
 
+    from stepwhy.engine.budget import Budget
     from stepwhy.engine.remote_inputs import Remote
 
+    P = TypeVar("P")
     Place: TypeAlias = "Local | Remote"
     Progress = Callable[[str, int, int], None]
 
@@ -75,19 +77,29 @@ def resolve(names: Sequence[str]) -> list[Place]:
         InputError: An address that cannot be asked.
     """
     found: dict[Place | Path, Place] = {}
-    for place in (place for name in names for place in _behind(name)):
+    for place in _all_behind(names):
         found.setdefault(place.path.resolve() if isinstance(place, Local) else place, place)
     return list(found.values())
 
 
-def _behind(name: str) -> Sequence[Place]:
-    if name.lower().startswith(_FILE):
-        name = unquote(name[len(_FILE) :].removeprefix("localhost"))
-    if "://" in name:
+def _all_behind(names: Sequence[str]) -> Iterator[Place]:
+    """What is behind each name; all addresses share one budget."""
+    budget: Budget | None = None
+    for name in map(_without_file_scheme, names):
+        if "://" not in name:
+            yield from _on_this_machine(name)
+            continue
+        from stepwhy.engine.budget import Budget  # noqa: PLC0415 - few names are addresses
         from stepwhy.engine.remote_inputs import places_at  # noqa: PLC0415 - few names are addresses
 
-        return places_at(name)
-    return _on_this_machine(name)
+        budget = budget or Budget()
+        yield from _at_most(shown(name), places_at(name, budget))
+
+
+def _without_file_scheme(name: str) -> str:
+    if not name.lower().startswith(_FILE):
+        return name
+    return unquote(name[len(_FILE) :].removeprefix("localhost"))
 
 
 # --- On this machine ---
@@ -139,7 +151,7 @@ def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     return _at_most(folder.name, [Local(p, folder) for p in usual or files])
 
 
-def _at_most(name: str, places: list[Local]) -> list[Local]:
+def _at_most(name: str, places: list[P]) -> list[P]:
     if len(places) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
         raise too_many(name, len(places))
     return places

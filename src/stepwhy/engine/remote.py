@@ -1,22 +1,20 @@
 """Files at addresses: what is there, and private copies of it.
 
-`fsspec` and the packages behind it speak the protocols; they are imported when an address is given.
-Whatever they raise becomes an error of our own without their words, which may repeat an address in
-full: an address may hold a password or a signature.
+`aiohttp` reads the web, `fsspec` and the packages behind it read buckets; they are imported when an
+address is given. Whatever they raise becomes an error of our own without their words, which may
+repeat an address in full: an address may hold a password or a signature.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
-import re
-import shutil
-import warnings
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from stepwhy.engine.addresses import MAGIC, WEB, shown, split
+from stepwhy.engine.addresses import WEB, shown, split
 from stepwhy.errors import (
     InputError,
     MissingPackageError,
@@ -29,10 +27,15 @@ from stepwhy.patterns import regex
 from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from stepwhy.engine.budget import Budget
+
     Progress = Callable[[str, int, int], None]
+    T = TypeVar("T")
+    Work = Coroutine[Any, Any, T]
 
 # 'memory' is a file system of fsspec's in this process.
 _SCHEMES = WEB | {"s3", "gs", "gcs", "memory"}
@@ -40,34 +43,44 @@ _SCHEMES = WEB | {"s3", "gs", "gcs", "memory"}
 # somebody has set up where it goes.
 _TALKATIVE = ("aiobotocore", "aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "google", "s3fs")
 _SILENT = logging.NullHandler()
-_CONNECT_S = 30
-_SILENCE_S = 60  # until a connection counts as broken; a slow one may take as long as it takes
-# Deeper than profilers put their traces: web pages may link in circles.
-_DEEPEST = 8
+_CHECK_S = 0.1  # how often the time is checked; bytes that arrive are checked at once
+_CANCEL_S = 5  # until a transfer that was cancelled has closed its file
 _MAY_NOT_READ = frozenset({401, 403, 407})
 _IS_NOT_THERE = frozenset({404, 410})
 # What the packages for s3:// and gs:// raise without credentials, or with expired ones.
 _NO_CREDENTIALS = regex(r"Credential|SSO|TokenRetrieval|RefreshError")
 
 
+class Store(Protocol):
+    """What reads the addresses of a scheme."""
+
+    async def is_folder(self, address: str) -> bool:
+        """Whether there is a folder at an address."""
+
+    async def find(self, folder: str) -> dict[str, str]:
+        """The files in a folder and in those below: address by path in the folder."""
+
+    async def glob(self, address: str) -> dict[str, bool]:
+        """The addresses that match a glob, and whether each is a folder."""
+
+    async def copy(self, address: str, target: Path, report: Callable[[int | None], None]) -> None:
+        """Copy a file; `report` is called with its size for each chunk."""
+
+
 # --- What is there ---
 
 
-def is_folder(address: str) -> bool:
+def is_folder(address: str, budget: Budget) -> bool:
     """Whether there is a folder at an address; on the web its address ends with a slash.
 
     Raises:
         NotFoundError: There is nothing.
         InputError: It cannot be asked.
     """
-    scheme, path = split(address)
-    if scheme in WEB:
-        return path.endswith("/")
-    with _speaking_to(address) as files:
-        return bool(files.info(address)["type"] == "directory")
+    return _ask(address, budget, lambda store: store.is_folder(address))
 
 
-def files_below(address: str) -> dict[str, str]:
+def files_below(address: str, budget: Budget) -> dict[str, str]:
     """The files in a folder and in those below, in order: address by path in the folder.
 
     Raises:
@@ -76,146 +89,133 @@ def files_below(address: str) -> dict[str, str]:
     """
     scheme, path = split(address)
     folder = f"{scheme}://{path.rstrip('/')}/"
-    with _speaking_to(address) as files:
-        files.ls(folder)  # raises; `find` takes what may not be listed for empty
-        names = files.find(folder, maxdepth=_DEEPEST)
-    found = {}
-    for name in sorted(names):
-        inside = name.partition(path.strip("/") + "/")[2]
-        inside = unquote(inside) if scheme in WEB else inside
-        if _is_file_name(inside):
-            found[inside] = _address(scheme, name)
-    return found
+    return dict(sorted(_ask(address, budget, lambda store: store.find(folder)).items()))
 
 
-def matching(address: str) -> dict[str, bool]:
+def matching(address: str, budget: Budget) -> dict[str, bool]:
     """The addresses that match a glob, in order, and whether each is a folder.
 
     Raises:
         NotFoundError: There is no folder in which something could match.
         InputError: It cannot be listed.
     """
-    scheme, path = split(address)
-    host, _, inside = path.partition("/")
-    fixed = f"{host}/{MAGIC.split(inside, maxsplit=1)[0]}".rpartition("/")[0]
-    with _speaking_to(address) as files:
-        files.ls(f"{scheme}://{fixed}/")  # raises; `glob` takes what may not be listed for empty
-        found = files.glob(f"{scheme}://{path}", detail=True)
-    return {
-        _address(scheme, name): info["type"] == "directory"
-        for name, info in sorted(found.items())
-        if _is_file_name(name.rpartition("/")[2])
-    }
+    pattern = "://".join(split(address))
+    return dict(sorted(_ask(address, budget, lambda store: store.glob(pattern)).items()))
 
 
-def _address(scheme: str, name: str) -> str:
-    """The address of what a listing names; on the web that is one."""
-    return name if scheme in WEB else f"{scheme}://{name.lstrip('/')}"
-
-
-def _is_file_name(path: str) -> bool:
-    """Whether a path below a folder is that of a file: not hidden, nor above, nor a page's link."""
-    return bool(path) and "?" not in path and not any(p.startswith(".") for p in path.split("/"))
+def _ask(address: str, budget: Budget, question: Callable[[Store], Work[T]]) -> T:
+    with _typed_errors(budget), budget.waiting(shown(address), listing=True):
+        return _run(question, _store(address, budget), budget)
 
 
 # --- Copies ---
 
 
-def fetch(address: str, target: Path, progress: Progress | None = None) -> None:
-    """Copy a file.
+def fetch(
+    copies: Sequence[tuple[str, Path]], budget: Budget, progress: Progress | None = None
+) -> None:
+    """Copy files of one scheme, one after the other.
 
     Args:
-        address: Where it is.
-        target: Where the copy goes, in a folder that is there.
-        progress: Called with (what is done now, bytes done, bytes in all; 0 where unknown).
+        copies: Address and target of each. No target is there yet.
+        budget: What the command may still use.
+        progress: Called with (what is done now, bytes done, bytes in all; 0 where unknown), from
+            another thread.
 
     Raises:
-        NotFoundError: There is no such file.
+        NotFoundError: A file is not there.
         TooLargeError: There is no space for it.
+        RemoteLimitError: It exceeds the budget.
         InputError: It cannot be read.
     """
-    done = 0
 
-    def hook(size: int | None, value: int, **_: Any) -> None:
-        nonlocal done
-        done = value
-        if value == 0 and size is not None:
-            _check_space(size, target, address)
+    async def copy_all(store: Store) -> None:
+        for address, target in copies:
+            with budget.transfer(shown(address)):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                await store.copy(address, target, _reporter(target.name, budget, progress))
+
+    with _typed_errors(budget), budget.waiting(shown(copies[0][0])):
+        _run(copy_all, _store(copies[0][0], budget), budget)
+
+
+def _reporter(name: str, budget: Budget, progress: Progress | None) -> Callable[[int | None], None]:
+    def report(size: int | None) -> None:
         if progress:
-            progress(f"fetching {target.name}, {_amount(value, size)}", value, size or 0)
+            done = budget.done
+            amount = f"{format_bytes(done)} of {format_bytes(size)}" if size else format_bytes(done)
+            progress(f"fetching {name}, {amount}", done, size or 0)
 
-    with _speaking_to(address, lambda: done) as files:
-        from fsspec.callbacks import Callback  # noqa: PLC0415 - only where there is an address
-
-        files.get_file(address, str(target), callback=Callback(hooks={"progress": hook}))
-
-
-def _amount(done: int, size: int | None) -> str:
-    return f"{format_bytes(done)} of {format_bytes(size)}" if size else format_bytes(done)
+    return report
 
 
-def _check_space(size: int, target: Path, address: str) -> None:
-    free = shutil.disk_usage(target.parent).free
-    if size > free:
-        raise _no_space(f"{shown(address)} has {format_bytes(size)}, {format_bytes(free)} are free")
+# --- Through the packages ---
 
 
-def _no_space(what: str) -> TooLargeError:
-    return TooLargeError(what, "Set TMPDIR to a folder with more space")
-
-
-# --- Through fsspec ---
-
-
-@contextmanager
-def _speaking_to(address: str, done: Callable[[], int] = int) -> Iterator[Any]:
-    """The file system behind an address; whatever it raises is one of our errors.
-
-    Args:
-        address: Where a file or folder is.
-        done: How many bytes of it have been copied.
-    """
-    try:
-        yield _file_system(address)
-    except InputError:
-        raise
-    except ImportError:
-        raise MissingPackageError(
-            f"{split(address)[0]}:// addresses need packages that are not installed",
-            "Run: pip install 'stepwhy[remote]'",
-        ) from None
-    except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
-        raise _typed(error, shown(address), done()) from None
-
-
-def _file_system(address: str) -> Any:
+def _store(address: str, budget: Budget) -> AbstractAsyncContextManager[Store]:
     scheme, _ = split(address)
     if scheme not in _SCHEMES:
         raise UnsupportedFormatError(
             f"{scheme}:// addresses cannot be read", "Download the trace and give the local file"
         )
-    import fsspec  # noqa: PLC0415 - only where there is an address
-
     for name in _TALKATIVE:
         logging.getLogger(name).addHandler(_SILENT)
-    with warnings.catch_warnings():  # that no project is set, which only writing needs
-        warnings.simplefilter("ignore")
-        return fsspec.filesystem(scheme, **_options(scheme, address))
+    if scheme in WEB:
+        from stepwhy.engine.web import Web  # noqa: PLC0415 - only where there is an address
+
+        return Web(budget)
+    from stepwhy.engine.buckets import Bucket  # noqa: PLC0415 - only where there is an address
+
+    return Bucket(scheme, budget)
 
 
-def _options(scheme: str, address: str) -> dict[str, Any]:
-    """What the file system of a scheme is set up with.
+def _run(
+    work: Callable[[Store], Work[T]], opening: AbstractAsyncContextManager[Store], budget: Budget
+) -> T:
+    """Do something in the thread in which `fsspec` does, and cancel it when time is up.
 
-    `aiohttp` ends each transfer after five minutes and knows of no proxy unless told otherwise.
+    The thread that waits here can be interrupted, and may be that of a notebook, in which another
+    event loop runs.
     """
-    if scheme not in WEB:
-        return {}
-    from aiohttp import ClientTimeout  # noqa: PLC0415 - only where there is an address
+    from fsspec.asyn import get_loop  # noqa: PLC0415 - only where there is an address
 
-    timeout = ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-    # Quoting it again would break a signature.
-    is_quoted = re.fullmatch(r"[!-~]*", address) is not None
-    return {"client_kwargs": {"timeout": timeout, "trust_env": True}, "encoded": is_quoted}
+    ended = threading.Event()
+
+    async def whole() -> T:
+        try:
+            async with opening as store:
+                return await work(store)
+        finally:
+            ended.set()
+
+    future = asyncio.run_coroutine_threadsafe(whole(), get_loop())
+    try:
+        while True:
+            try:
+                return future.result(_CHECK_S)
+            except TimeoutError:
+                if future.done():  # it is an error of the work's own
+                    raise
+            budget.check()
+    finally:
+        if future.cancel():
+            ended.wait(_CANCEL_S)
+
+
+@contextmanager
+def _typed_errors(budget: Budget) -> Iterator[None]:
+    """Make whatever a package raises one of our errors."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ImportError:
+        raise MissingPackageError(
+            f"{budget.place.partition('://')[0]}:// addresses need packages that are not installed",
+            "Run: pip install 'stepwhy[remote]'",
+        ) from None
+    except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
+        raise _typed(error, budget.place, budget.done) from None
 
 
 def _typed(error: Exception, place: str, done: int) -> InputError:
@@ -236,7 +236,9 @@ def _typed(error: Exception, place: str, done: int) -> InputError:
             "Sign in to the provider as for its own command, or make a new signed address",
         )
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return _no_space(f"there is no space for a copy of {place}")
+        return TooLargeError(
+            f"there is no space for a copy of {place}", "Set TMPDIR to a folder with more space"
+        )
     if isinstance(error, TimeoutError) or "Timeout" in name:
         what = f"{place} does not answer"
     elif done:

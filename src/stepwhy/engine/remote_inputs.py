@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import sys
-import tempfile
-import threading
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -17,14 +11,17 @@ import msgspec
 from stepwhy.engine import remote
 from stepwhy.engine.addresses import is_pattern, shown
 from stepwhy.engine.inputs import USUAL_ENDING
+from stepwhy.engine.local_names import local_name, local_paths
+from stepwhy.engine.private_folder import private_folder
 from stepwhy.errors import NotFoundError, NoTracesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from stepwhy.engine.budget import Budget
 
     Progress = Callable[[str, int, int], None]
-
-_LONGEST_NAME = 100
 
 
 class Remote(msgspec.Struct, frozen=True):
@@ -32,10 +29,12 @@ class Remote(msgspec.Struct, frozen=True):
 
     Args:
         address: Where it is; may hold a password, so it is never shown.
+        budget: What the command may still read from addresses.
         parts: Of a run directory, path in it and address of each file; () for a file.
     """
 
     address: str
+    budget: Budget
     parts: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
@@ -49,8 +48,7 @@ class Remote(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The last part of it, as a file may be called here."""
-        last = unquote(self.shown.rpartition("/")[2])
-        return re.sub(r"[^\w.+=-]", "_", last)[-_LONGEST_NAME:].lstrip(".") or "trace"
+        return local_name(unquote(self.shown.rpartition("/")[2]))
 
     @property
     def within(self) -> None:
@@ -71,33 +69,25 @@ class Remote(msgspec.Struct, frozen=True):
         Raises:
             InputError: It cannot be copied.
         """
-        with _cleared_up_when_ended(), tempfile.TemporaryDirectory(prefix="stepwhy-") as folder:
-            copy = Path(folder) / self.name
-            if not self.parts:
-                remote.fetch(self.address, copy, progress)
-            for path, address in self.parts:
-                part = copy / path
-                part.parent.mkdir(parents=True, exist_ok=True)
-                remote.fetch(address, part, progress)
+        with private_folder() as folder:
+            copy = folder / self.name
+            remote.fetch(self._copies(copy), self.budget, progress)
             yield copy
 
-
-@contextmanager
-def _cleared_up_when_ended() -> Iterator[None]:
-    """Have SIGTERM, with which batch systems end a program, leave through what clears up."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    def _copies(self, copy: Path) -> list[tuple[str, Path]]:
+        """Address and target of each file."""
+        if not self.parts:
+            return [(self.address, copy)]
+        paths = local_paths(path for path, _ in self.parts)
+        return [(address, copy / paths[path]) for path, address in self.parts]
 
 
-def places_at(address: str) -> list[Remote]:
+def places_at(address: str, budget: Budget) -> list[Remote]:
     """Files and run directories at an address, which may be that of a folder, or a glob.
+
+    Args:
+        address: What the user named.
+        budget: What the command may still read from addresses.
 
     Raises:
         NotFoundError: There is nothing.
@@ -106,35 +96,44 @@ def places_at(address: str) -> list[Remote]:
         InputError: An address that cannot be asked.
     """
     if not is_pattern(address):
-        return _in_remote_folder(address) if remote.is_folder(address) else [Remote(address)]
-    matches = remote.matching(address)
+        is_folder = remote.is_folder(address, budget)
+        return _in_remote_folder(address, budget) if is_folder else [Remote(address, budget)]
+    matches = remote.matching(address, budget)
     if not matches:
         raise NotFoundError(f"nothing matches {shown(address)}", "Check the address")
     return [
         place
         for match, is_folder in matches.items()
-        for place in (_in_remote_folder(match) if is_folder else [Remote(match)])
+        for place in (_in_remote_folder(match, budget) if is_folder else [Remote(match, budget)])
     ]
 
 
-def _in_remote_folder(address: str) -> list[Remote]:
+def _in_remote_folder(address: str, budget: Budget) -> list[Remote]:
     """Its run directories, or its files."""
-    files = remote.files_below(address)
+    files = remote.files_below(address, budget)
     if not files:
         raise NoTracesError(f"{shown(address)} is an empty folder", "Give a trace file")
     if "run.json" in files or "process.json" in files:
-        return [Remote(address, tuple(files.items()))]
-    runs = [path.removesuffix("run.json") for path in files if re.fullmatch("[^/]+/run.json", path)]
-    if runs:
-        return [_run_in(address, run, files) for run in runs]
+        return [Remote(address, budget, tuple(files.items()))]
+    if runs := _runs_in(address, budget, files):
+        return runs
     usual = [a for path, a in files.items() if USUAL_ENDING.search(path)]
-    return [Remote(a) for a in usual or files.values()]
+    return [Remote(a, budget) for a in usual or files.values()]
 
 
-def _run_in(address: str, run: str, files: dict[str, str]) -> Remote:
-    """A run directory in a folder; `run` ends with a slash."""
-    parts = [(path.removeprefix(run), a) for path, a in files.items() if path.startswith(run)]
-    return Remote(f"{address.partition('?')[0].rstrip('/')}/{run}", tuple(parts))
+def _runs_in(address: str, budget: Budget, files: dict[str, str]) -> list[Remote]:
+    """The run directories in a folder."""
+    parts: dict[str, list[tuple[str, str]]] = {}
+    for path, file in files.items():
+        run, slash, inside = path.partition("/")
+        if slash:
+            parts.setdefault(run, []).append((inside, file))
+    folder = address.partition("?")[0].rstrip("/")
+    return [
+        Remote(f"{folder}/{run}/", budget, tuple(found))
+        for run, found in parts.items()
+        if f"{run}/run.json" in files
+    ]
 
 
 __all__ = ["Remote", "places_at"]

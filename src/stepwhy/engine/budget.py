@@ -1,0 +1,266 @@
+"""The budget of one command for what it reads from addresses: bytes, time, redirects and listings.
+
+A server, or whoever can write to a bucket, decides how much an address holds, how fast it arrives
+and where it leads. Every request of a command draws on one `Budget`, whatever the protocol. Each
+limit is far beyond what traces need, and has an environment variable that changes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from stepwhy.errors import RemoteLimitError, TooLargeError, UnreachableError
+from stepwhy.patterns import regex
+from stepwhy.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+PREFIX = "STEPWHY_REMOTE_"
+"""Of the environment variables, which are named after the fields of `Limits`."""
+
+_NUMBER = regex(r"(\d{1,18})([KMGT]?)")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one command may read from addresses.
+
+    Args:
+        bytes: Copied, in all.
+        seconds: Spent on waiting for servers, in all.
+        rate: Least bytes per second while a file is copied.
+        window: Seconds over which the rate is measured; silence for as long ends a transfer.
+        reserve: Bytes that stay free on the disk of the copies; a tenth of a small disk.
+        redirects: Followed for one address.
+        files: Named by listings, in all.
+        folders: Listed, in all.
+        depth: Levels below a folder that are searched.
+        listing_bytes: Of the pages that list folders, in all.
+        listing_seconds: Spent on listing folders, in all.
+    """
+
+    bytes: int = 1 << 40
+    seconds: int = 24 * 3600
+    rate: int = 1 << 10
+    window: int = 60
+    reserve: int = 1 << 30
+    redirects: int = 10
+    files: int = 1_000_000
+    folders: int = 100_000
+    depth: int = 8
+    listing_bytes: int = 1 << 28
+    listing_seconds: int = 600
+
+
+# How each limit is exceeded, and how to print it.
+_EXCEEDED: dict[str, tuple[str, Callable[[int], str]]] = {
+    "bytes": ("exceeds the {} that one command may copy from addresses", format_bytes),
+    "seconds": ("exceeds the {} seconds that one command may wait for addresses", str),
+    "redirects": ("redirects more than {} times", str),
+    "files": ("lists more than {} files", "{:,}".format),
+    "folders": ("has more than {} folders to list", "{:,}".format),
+    "listing_bytes": ("lists its files in more than {}", format_bytes),
+    "listing_seconds": ("takes more than {} seconds to list", str),
+}
+
+
+def limits_of(environment: Mapping[str, str]) -> Limits:
+    """The limits that environment variables set, and defaults.
+
+    Raises:
+        RemoteLimitError: A variable is no whole number, with K, M, G or T behind it or without.
+    """
+    names = {field: PREFIX + field.upper() for field in Limits.__struct_fields__}
+    values = {f: _number(n, environment[n]) for f, n in names.items() if environment.get(n)}
+    return Limits(**values)
+
+
+def _number(name: str, text: str) -> int:
+    number = _NUMBER.fullmatch(text.strip().upper())
+    if number is None:
+        raise RemoteLimitError(
+            f"{name} is no whole number", f"Set {name} to a number such as 100 or 10G, or unset it"
+        )
+    return int(number[1]) * _UNITS[number[2]]
+
+
+class Budget:
+    """Counts what the requests of one command use, and raises when a limit is exceeded.
+
+    Requests run in another thread than the one that waits for them; both call `check`.
+
+    Args:
+        limits: By default those of the environment.
+        clock: Monotonic time in seconds.
+
+    Attributes:
+        place: The address that is being read, as it may be shown.
+        done: Bytes that its current transfer has brought.
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.limits = limits or limits_of(os.environ)
+        self.place = ""
+        self.done = 0
+        self._clock = clock
+        self._used = dict.fromkeys(_EXCEEDED, 0.0)
+        self._timed: tuple[str, ...] = ()
+        self._timed_since = 0.0
+        self._window_since: float | None = None
+        self._window_bytes = 0
+
+    # --- Time ---
+
+    @contextmanager
+    def waiting(self, place: str, *, listing: bool = False) -> Iterator[None]:
+        """Count the time in this block.
+
+        Args:
+            place: The address that is asked, as it may be shown.
+            listing: Whether it is asked for what it holds.
+        """
+        self.place, self.done = place, 0
+        self._timed = ("seconds", "listing_seconds") if listing else ("seconds",)
+        self._timed_since = self._clock()
+        self._window_since = None
+        try:
+            yield
+        finally:
+            passed = self._clock() - self._timed_since
+            for name in self._timed:
+                self._used[name] += passed
+
+    @contextmanager
+    def transfer(self, place: str) -> Iterator[None]:
+        """Expect bytes at the least rate in this block.
+
+        Args:
+            place: The address they come from, as it may be shown.
+        """
+        self.place, self.done = place, 0
+        self.restart_window()
+        try:
+            yield
+        finally:
+            self._window_since = None
+
+    def restart_window(self) -> None:
+        """Measure the rate anew: the server has answered, and its bytes follow."""
+        self._window_since, self._window_bytes = self._clock(), 0
+
+    def check(self) -> None:
+        """Raise if too much time has passed.
+
+        Raises:
+            RemoteLimitError: In all, or for the bytes that came.
+            UnreachableError: Without a single byte.
+        """
+        now = self._clock()
+        for name in self._timed:
+            self._check(name, now - self._timed_since)
+        if self._window_since is not None:
+            self._check_rate(now - self._window_since)
+
+    def _check_rate(self, passed: float) -> None:
+        if passed < self.limits.window:
+            return
+        if not self._window_bytes:
+            _silent(self.place, self.done)
+        if self._window_bytes < self.limits.rate * passed:
+            name = f"{PREFIX}RATE"
+            raise RemoteLimitError(
+                f"{self.place} sends less than {format_bytes(self.limits.rate)} per second, "
+                f"measured over {self.limits.window} s ({name}, {PREFIX}WINDOW)",
+                f"Try again later, set {name} to a lower number, or download it with another "
+                "program and give the local file",
+            )
+        self.restart_window()
+
+    # --- Amounts ---
+
+    def received(self, size: int) -> None:
+        """Count bytes of a copy, before they are written where that is possible."""
+        self._arrived(size)
+        self._spend("bytes", size)
+
+    def received_listing(self, size: int) -> None:
+        """Count bytes of a page that lists a folder."""
+        self._arrived(size)
+        self._spend("listing_bytes", size)
+
+    def _arrived(self, size: int) -> None:
+        self.done += size
+        self._window_bytes += size
+        self.check()
+
+    def listed(self, files: int = 1) -> None:
+        """Count files and folders that a listing names."""
+        self._spend("files", files)
+
+    def listing_folder(self) -> None:
+        """Count a folder that is about to be listed."""
+        self._spend("folders", 1)
+
+    def redirected(self, times: int) -> None:
+        """Check how often one address has redirected."""
+        if times > self.limits.redirects:
+            self._exceed("redirects")
+
+    def check_space(self, folder: Path, missing: int = 0) -> None:
+        """Raise if a copy would leave less than the reserve on its disk.
+
+        Args:
+            folder: Where the copy is written.
+            missing: Bytes that are still to come, as far as it is known.
+
+        Raises:
+            TooLargeError: There is not enough space.
+            RemoteLimitError: The bytes to come exceed what one command may copy.
+        """
+        self._check("bytes", missing)
+        disk = shutil.disk_usage(folder)
+        reserve = min(self.limits.reserve, disk.total // 10)
+        if disk.free - missing < reserve:
+            raise TooLargeError(
+                f"{self.place} has {format_bytes(self.done + missing)} or more, "
+                f"{format_bytes(disk.free)} are free, and {format_bytes(reserve)} of the disk are "
+                f"kept free ({PREFIX}RESERVE)",
+                "Set TMPDIR to a folder with more space",
+            )
+
+    def _spend(self, name: str, amount: float) -> None:
+        self._used[name] += amount
+        self._check(name)
+
+    def _check(self, name: str, more: float = 0) -> None:
+        if self._used[name] + more > getattr(self.limits, name):
+            self._exceed(name)
+
+    def _exceed(self, name: str) -> NoReturn:
+        words, format_limit = _EXCEEDED[name]
+        variable = PREFIX + name.upper()
+        raise RemoteLimitError(
+            f"{self.place} {words.format(format_limit(getattr(self.limits, name)))} ({variable})",
+            f"If you trust it, set {variable} to a higher number",
+        )
+
+
+def _silent(place: str, done: int) -> NoReturn:
+    what = f"breaks off after {format_bytes(done)}" if done else "does not answer"
+    raise UnreachableError(
+        f"{place} {what}",
+        "Try again, check address and network, or download it and give the local file",
+    )
+
+
+__all__ = ["PREFIX", "Budget", "Limits", "limits_of"]

@@ -1,0 +1,56 @@
+"""Names of local copies: safe in any file system, and different for different files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_UNSAFE = regex(r"[^\w.+=-]")
+_LONGEST_BYTES = 100  # file systems allow 255; the end of a name tells most
+
+
+def local_name(name: str) -> str:
+    """A file name without separators, control characters and leading dots, at most 100 bytes."""
+    safe = _UNSAFE.sub("_", name).encode("utf-8", "replace")[-_LONGEST_BYTES:]
+    return safe.decode("utf-8", "ignore").lstrip(".") or "trace"
+
+
+def local_paths(paths: Iterable[str]) -> dict[str, str]:
+    """A relative path for the copy of each file, below the same folders as the files.
+
+    Args:
+        paths: Relative paths with '/' between their parts, none of which is empty.
+
+    Returns:
+        Local path by path. No two are the same file or folder, also where case does not count.
+    """
+    chosen: dict[str, str] = {"": ""}
+    used: set[str] = set()
+    for path in paths:
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            # A file may have the name of a folder in a bucket: folders end with a slash here.
+            whole = "/".join(parts[:end]) + ("/" if end < len(parts) else "")
+            if whole not in chosen:
+                above = chosen["".join(f"{part}/" for part in parts[: end - 1])]
+                chosen[whole] = _unused(above + local_name(parts[end - 1]), used)
+                chosen[whole] += "/" if end < len(parts) else ""
+    return {path: local for path, local in chosen.items() if local and not local.endswith("/")}
+
+
+def _unused(path: str, used: set[str]) -> str:
+    """A path that differs from those that are used, which it joins."""
+    folder, slash, name = path.rpartition("/")
+    number, choice = 1, path
+    while choice.casefold() in used:
+        number += 1
+        choice = f"{folder}{slash}{number}-{name}"
+    used.add(choice.casefold())
+    return choice
+
+
+__all__ = ["local_name", "local_paths"]
