@@ -17,6 +17,8 @@ from stepwhy.importers.chrome_json import cuts
 from stepwhy.importers.kineto import lanes, plain, sweep
 from stepwhy.importers.source import Source
 from stepwhy.native import tables
+from stepwhy.native.kernels.interning import number_of_pair
+from stepwhy.native.tables import Pairs
 from stepwhy.trace import interning, strings
 from stepwhy.trace.schema import TABLES
 
@@ -358,3 +360,20 @@ def test_a_mapped_file_is_read_without_keeping_it(both, tmp_path: Path, monkeypa
     monkeypatch.setattr(cuts, "PIECE", PIECE)
     trace = kineto.read(Source(pytest.fail, "x.json", path, head=b"{"))
     assert np.array_equal(trace.slices.start_ns, with_kernel[0]["slices", "start_ns"][1])
+
+
+def test_pairs_of_consecutive_numbers_have_hashes_of_their_own():
+    """As processes and threads, devices and streams, are numbered; each search is short."""
+    for pairs in (
+        [(n, n) for n in range(4000)],
+        [(-1 - n, n) for n in range(4000)],
+        [(a, b) for a in range(64) for b in range(64)],
+    ):
+        table = Pairs()
+        while table._fields[tables._MOST] < len(pairs):
+            table._resize(2 * int(table._fields[tables._MOST]))
+        for number, pair in enumerate(pairs):
+            assert number_of_pair(table.address, *pair) == number
+        hashes = table._entries[: len(pairs), -1]
+        slots = np.bincount(hashes & (len(table._slots) - 1))
+        assert slots.max() < 12

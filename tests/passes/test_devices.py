@@ -1,8 +1,11 @@
 """What each device did: totals over the whole file, and the host as its own device."""
 
+import cProfile
+
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.passes import selection
+from stepwhy.engine import assemble
+from stepwhy.passes import devices, ops, selection
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, DeviceKind, Kind
 
@@ -120,3 +123,73 @@ def test_operations_inside_compilation_and_storage_are_not_computation():
     breakdown = Facts(line.trace()).breakdown
     assert (breakdown["compile"], breakdown["storage"]) == (20 * MS, 10 * MS)
     assert breakdown["compute"] == 10 * MS
+
+
+def cluster(devices, steps=3):
+    """Devices of which each works a little at its own time, in steps of 100 ms."""
+    line = Timeline().steps(*range(0, 100 * steps, 100), 100 * steps)
+    line.add(line.thread(), Kind.SYNC, 0, 90)
+    for number in range(devices):
+        kind = "executor" if number % 3 == 2 else "stream"
+        place = getattr(line, kind)(f"{'CPU' if number % 3 == 2 else 'GPU'}:{number}")
+        line.add(place, Kind.KERNEL, number % 70, number % 70 + 3)
+        line.add(place, Kind.COLLECTIVE, number % 70 + 150, number % 70 + 160)
+    return line
+
+
+def test_each_of_many_devices_has_the_same_breakdown_as_on_its_own():
+    facts = Facts(cluster(100).trace())
+    assert len(facts.activities) == 100
+    assert [facts.breakdown_of(a) for a in facts.activities] == [
+        facts.mean_of(p) for p in facts.device_partitions
+    ]
+
+
+def test_few_and_many_devices_are_found_in_two_ways_with_one_result(monkeypatch):
+    trace = cluster(20).trace()
+    few = Facts(trace)
+    monkeypatch.setattr(devices, "FEW_DEVICES", 0)
+    monkeypatch.setattr(ops, "FEW_DEVICES", 0)
+    many = Facts(trace)
+    assert [a.name for a in many.activities] == [a.name for a in few.activities]
+    assert many.totals == few.totals
+    assert many.ops.largest(5) == few.ops.largest(5)
+
+
+def test_devices_beyond_the_most_count_together(monkeypatch):
+    trace = cluster(30).trace()
+    whole = Facts(trace)
+    monkeypatch.setattr(devices, "MOST_DEVICES", 10)
+    facts = Facts(trace)
+    assert len(facts.activities) == 10 + 1  # no room is left for CPUs, which count as one
+    assert [a.name for a in facts.activities[-2:]] == ["11 other devices", "10 other devices"]
+    assert facts.breakdown == whole.breakdown
+    assert sum(len(a.rows) for a in facts.activities) == sum(len(a.rows) for a in whole.activities)
+    assert [a.kind for a in facts.activities[-2:]] == [DeviceKind.GPU, DeviceKind.CPU]
+
+
+def test_a_result_says_that_devices_count_together(monkeypatch):
+    monkeypatch.setattr(devices, "MOST_DEVICES", 10)
+    monkeypatch.setattr(assemble, "MOST_DEVICES", 10)
+    result = assemble.assemble(Facts(cluster(30).trace()), "x", "kineto")
+    (counted,) = result.inputs[0].health
+    assert (counted.counter, counted.count) == ("devices-together", 20)
+    assert len(result.devices) == 11
+    assert result.devices[9].name == "11 other devices"
+
+
+def calls_of(function):
+    """How many calls of functions something makes: work, whatever else the machine does."""
+    profile = cProfile.Profile()
+    profile.enable()
+    function()
+    profile.disable()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_the_work_for_a_device_does_not_grow_with_their_number():
+    assemble.assemble(Facts(cluster(3).trace()), "x", "kineto")  # what is imported once
+    few, many = (cluster(n).trace() for n in (200, 800))
+    few_calls = calls_of(lambda: assemble.assemble(Facts(few), "x", "kineto"))
+    many_calls = calls_of(lambda: assemble.assemble(Facts(many), "x", "kineto"))
+    assert many_calls < 5 * few_calls

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwhy.findings import BatchRoom, MemoryHolder
+from stepwhy.passes import memory
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.memory import batch_room, memory_uses
 from stepwhy.trace.notation import parse
@@ -96,6 +97,28 @@ def test_growth_from_step_to_step():
     table += [f"{10 * i + 5} ms | GPU:0 | 0 | 3 MiB | {3 * i + 3} MiB" for i in range(3)]
     (use,) = uses("\n".join(table), steps=steps)
     assert use.growth_bytes == 3 * MIB
+
+
+def test_an_allocator_is_looked_at_only_in_the_steps_that_use_it(monkeypatch):
+    """Allocators times steps are more than any file has of both."""
+    steps = "unit: 1 ms\nmain step |" + "[]" * 90 + "|\nGPU:0 kernel |" + "k" * 180 + "|"
+    table = ["allocations: time_ns | pool | host | change | total"]
+    table += [f"{2 * i} ms | pool {i} | 0 | 3 MiB | 3 MiB" for i in range(90)]
+    looked_at = []
+    span = memory._Pool._span
+    monkeypatch.setattr(memory._Pool, "_span", lambda *a: looked_at.append(a[1:]) or span(*a))
+    assert len(uses("\n".join(table), steps=steps)) == 8
+    assert [(start, end, list(rows)) for start, end, rows in looked_at] == [
+        (2 * MS * i, 2 * MS * (i + 1), [i]) for i in range(90)
+    ]
+
+
+def test_few_and_many_allocators_are_found_in_two_ways_with_one_result(monkeypatch):
+    table = ["allocations: time_ns | pool | host | change | total"]
+    table += [f"{i} ms | pool {i % 4} | 0 | {i} MiB | 90 MiB" for i in range(1, 28)]
+    few = uses("\n".join(table))
+    monkeypatch.setattr(memory, "_FEW_POOLS", 0)
+    assert uses("\n".join(table)) == few
 
 
 def test_many_changes_keep_their_peak():

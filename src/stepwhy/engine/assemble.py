@@ -27,7 +27,7 @@ from stepwhy.findings import (
     TraceTotals,
     Verdict,
 )
-from stepwhy.passes.devices import Totals, copies_of, known_bytes
+from stepwhy.passes.devices import MOST_DEVICES, Totals, copies_of, known_bytes
 from stepwhy.passes.events import find_events
 from stepwhy.passes.gpu_load import framework_devices
 from stepwhy.passes.grouping import distinct, numbered
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.passes.breakdown import Partition
     from stepwhy.passes.devices import Activity
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.intervals import Intervals
     from stepwhy.trace import Trace
 
     Rows = NDArray[np.signedinteger[Any]]
@@ -73,12 +73,11 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         format_name: Name of its format.
     """
     give_back()  # what reading left behind
+    _count_together(facts.trace)
     findings = run_all(facts)
     verdict = decide(facts)
     ops = _ops(facts)
-    devices = tuple(
-        _device(facts, a, p) for a, p in zip(facts.activities, facts.device_partitions, strict=True)
-    )
+    devices = tuple(_device(facts, activity) for activity in facts.activities)
     return Result(
         verdict=_with_cause(verdict, findings),
         inputs=(_input(facts.trace, path, format_name),),
@@ -98,6 +97,19 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         placement=bounded(placement_of(facts)),
         memory=facts.memory,
     )
+
+
+def _count_together(trace: Trace) -> None:
+    """Count the devices that results show as one."""
+    if not trace.health.has("devices-together"):
+        trace.health.count(
+            "devices-together",
+            "warning",
+            f"Of more than {MOST_DEVICES:,} devices, the first are shown one by one; the others "
+            "count in the step and its categories, and are shown as one.",
+            count=max(len(trace.devices) - MOST_DEVICES, 0),
+            dropped=False,
+        )
 
 
 # The findings that only repeat in detail what the verdict says.
@@ -206,17 +218,14 @@ def _has_lines(trace: Trace) -> bool:
     return any((trace.slices.source[rows] != NULL).any() for rows in pieces)
 
 
-def _device(facts: Facts, activity: Activity, partition: Partition) -> Device:
+def _device(facts: Facts, activity: Activity) -> Device:
     """One device over the mean steady step, on the time scale of unprofiled steps."""
-    trace, steps = facts.trace, facts.steps
-    steady = steps.steady
-    starts, ends = steps.starts[steady], steps.ends[steady]
+    trace, steady = facts.trace, facts.steady_time
 
-    def mean(total_ns: int) -> int:
-        return facts.mean_ns(total_ns)
+    def mean(time: Intervals) -> int:
+        return facts.mean_ns(steady.common_ns(time))
 
-    busy = mean(int(activity.busy.within(starts, ends).sum()))
-    wall = mean(int((ends - starts).sum()))
+    busy, wall = mean(activity.busy), facts.mean_ns(steady.total_ns)
     exposed = activity.communication - activity.compute
     copies = [copies_of(trace, activity.rows, way) for way in (Copy.H2D, Copy.D2H)]
     h2d, d2h = map(facts.in_steady, copies)
@@ -226,14 +235,14 @@ def _device(facts: Facts, activity: Activity, partition: Partition) -> Device:
         kind=DeviceKind(activity.kind).name.lower(),
         busy_ns=busy,
         busy_fraction=round(busy / wall, 4) if wall else 0.0,
-        compute_ns=mean(int(activity.compute.within(starts, ends).sum())),
-        communication_ns=mean(int(activity.communication.within(starts, ends).sum())),
-        exposed_communication_ns=mean(int(exposed.within(starts, ends).sum())),
-        transfer_ns=mean(int(activity.transfer.within(starts, ends).sum())),
+        compute_ns=mean(activity.compute),
+        communication_ns=mean(activity.communication),
+        exposed_communication_ns=mean(exposed),
+        transfer_ns=mean(activity.transfer),
         h2d_bytes=_mean_bytes(facts, h2d),
         d2h_bytes=_mean_bytes(facts, d2h),
         model=trace.string(model),
-        breakdown=facts.unprofiled(facts.mean_of(partition)),
+        breakdown=facts.unprofiled(facts.breakdown_of(activity)),
     )
 
 
@@ -269,8 +278,8 @@ def _ops(facts: Facts) -> tuple[Op, ...]:
 
 def _longest(facts: Facts) -> tuple[str, ...]:
     """Where to begin in a record that explains nothing: what takes longest in it."""
-    first = facts.ops.largest(_NAMED)[:_NAMED]
-    if not facts.trace.meta.limit or not first:
+    first = facts.ops.largest(_NAMED)[:_NAMED] if facts.trace.meta.limit else ()
+    if not first:
         return ()
     named = ", ".join(
         f"'{shorten(row.name, _LONGEST_NAME, placeholder='...')}' "

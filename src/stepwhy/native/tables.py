@@ -7,6 +7,7 @@ that says it is full; its address stays.
 from __future__ import annotations
 
 import ctypes
+from secrets import randbits
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 _ROOM: Final = 1 << 10
 _ARENA: Final = 1 << 16  # bytes
 _WIDTH: Final = 3
-_SLOTS, _MASK, _COUNT, _MOST, _ENTRIES, _ARENA_AT, _USED, _ARENA_ROOM = range(8)
+_SLOTS, _MASK, _COUNT, _MOST, _ENTRIES, _ARENA_AT, _USED, _ARENA_ROOM, _SEED = range(9)
 
 
 class _Table:
     """A table with open addressing, at most half full; the last field of an entry is its hash."""
 
     def __init__(self) -> None:
-        self._fields = np.zeros(8, dtype=np.int64)
+        self._fields = np.zeros(9, dtype=np.int64)
+        self._fields[_SEED] = randbits(63)
         self._entries = np.empty((0, _WIDTH), dtype=np.int64)
         self._resize(_ROOM)
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.findings import CATEGORIES
-from stepwhy.passes.intervals import Intervals, first_of
+from stepwhy.passes.intervals import Intervals, Measure, first_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,21 +71,60 @@ def unexplained(start_ns: int, end_ns: int) -> Partition:
     return Partition(sets | {"unexplained": Intervals.single(start_ns, end_ns)})
 
 
+class IdleTime:
+    """What the host did in the steady steps, for the breakdown of any number of devices.
+
+    The breakdown of a device takes time of the size of the device's own work, not of the trace.
+
+    Args:
+        host: The partition of the trace without any device.
+        steps: The steps.
+    """
+
+    def __init__(self, host: Partition, steps: StepTable) -> None:
+        starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
+        steady = Intervals.of(starts, ends)
+        self._count, self._wall_ns = len(starts), int((ends - starts).sum())
+        self._sets = {category: Measure(host.sets[category] & steady) for category in CATEGORIES}
+        self._steady = Measure(steady)
+
+    def mean_of(self, device: Activity) -> dict[str, int]:
+        """Mean steady step of a device: ns per category."""
+        compute, busy = device.compute, device.busy
+        communication = device.communication - compute
+        transfer = device.transfer - (compute | device.communication)
+        sums = {c: found.total_ns - found.common_ns(busy) for c, found in self._sets.items()}
+        sums["compute"] += self._steady.common_ns(compute)
+        sums["communication"] += self._steady.common_ns(communication)
+        sums["transfer"] += self._steady.common_ns(transfer)
+        return means_of([sums[c] for c in CATEGORIES], self._wall_ns, self._count)[1]
+
+
 def mean_exact(
     per_step: NDArray[np.int64], wall_ns: NDArray[np.int64]
 ) -> tuple[int, dict[str, int]]:
     """Means over steps as integers that still sum exactly to the mean wall time.
 
-    Rounding leaves a few nanoseconds over; they go to the largest category.
-
     Args:
         per_step: Time per step and category, ns; (steps, categories).
         wall_ns: Wall time per step, ns; (steps,).
     """
-    if not len(wall_ns):
+    return means_of(per_step.sum(axis=0).tolist(), int(wall_ns.sum()), len(wall_ns))
+
+
+def means_of(sums: list[int], wall_ns: int, steps: int) -> tuple[int, dict[str, int]]:
+    """Means of sums over steps as integers that still sum exactly to the mean wall time.
+
+    Rounding leaves a few nanoseconds over; they go to the largest category.
+
+    Args:
+        sums: Time per category of `findings.CATEGORIES`, ns.
+        wall_ns: Their sum, ns.
+        steps: Number of steps.
+    """
+    if not steps:
         return 0, dict.fromkeys(CATEGORIES, 0)
-    wall = round(int(wall_ns.sum()) / len(wall_ns))
-    sums = per_step.sum(axis=0)
-    means = [round(int(s) / len(wall_ns)) for s in sums]
-    means[int(np.argmax(sums))] += wall - sum(means)
+    wall = round(wall_ns / steps)
+    means = [round(s / steps) for s in sums]
+    means[sums.index(max(sums))] += wall - sum(means)
     return wall, dict(zip(CATEGORIES, means, strict=True))

@@ -19,20 +19,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.nesting import Nesting
-    from stepwhy.passes.selection import Rows, Tracks
     from stepwhy.trace import Trace
 
     AnyRows = NDArray[np.signedinteger[Any]]
 
 HOST_DEVICE = -1
 """Index of the device that stands for the host where a CPU-only trace names none."""
+OTHER_DEVICES = -2
+"""Index of the device that stands for all beyond `MOST_DEVICES`."""
+MOST_DEVICES = 8192
+"""Devices that are shown one by one: twice as many as the largest jobs whose files hold all ranks.
+
+Each takes about a millisecond. The others count together as one, so that the breakdown of the step
+and all totals are those of all devices.
+"""
+FEW_DEVICES = 64
+"""Up to so many devices, one after the other is looked for in the whole trace."""
 
 
 class Activity(msgspec.Struct, frozen=True):
     """When one device did what. The sets of one device may overlap; categories decide later.
 
     Args:
-        index: Row of `devices`, or HOST_DEVICE.
+        index: Row of `devices`, HOST_DEVICE or OTHER_DEVICES.
         name: Its name.
         kind: What it is.
         compute: Kernels, fills, and copies within the device; on a CPU innermost operations outside
@@ -82,11 +91,13 @@ def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
         trace: The trace.
         nesting: Its call trees.
     """
-    found = [_activity(trace, int(i)) for i in range(len(trace.devices))]
-    found = [a for a in found if len(a.rows)]
-    accelerators = [a for a in found if a.kind is not DeviceKind.CPU]
-    if found and (accelerators or not trace.meta.device_expected):
-        return accelerators + [a for a in found if a.kind is DeviceKind.CPU]
+    work = _work_of_devices(trace)
+    is_cpu = trace.devices.kind == DeviceKind.CPU
+    accelerators = [index for index in work if not is_cpu[index]]
+    cpus = [index for index in work if is_cpu[index]]
+    if work and (accelerators or not trace.meta.device_expected):
+        first = _shown(trace, accelerators, work, MOST_DEVICES)
+        return first + _shown(trace, cpus, work, MOST_DEVICES - len(first))
     if trace.meta.device_expected or trace.meta.limit:
         return []
     host = _host_activity(trace, nesting)
@@ -97,26 +108,55 @@ def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
 _WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
 
 
-def _activity(trace: Trace, index: int) -> Activity:
-    tracks = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device == index)
-    unions = [Union() for _ in _WORK]
-    rows = collected(_sorted_by_kind(trace, tracks, unions))
-    compute, communication, transfer = (union.done() for union in unions)
+def _work_of_devices(trace: Trace) -> dict[int, AnyRows]:
+    """The slices that are work of each device that has any, ascending; by row of `devices`."""
+    of_devices = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device != NULL)
+    kinds: tuple[Kind, ...] = sum(_WORK, ())
+    if len(trace.devices) <= FEW_DEVICES:  # less memory
+        found = {
+            index: collected(chosen(trace, kinds, of_devices & (trace.tracks.device == index)))
+            for index in range(len(trace.devices))
+        }
+        return {index: rows for index, rows in found.items() if len(rows)}
+    rows = collected(chosen(trace, kinds, of_devices))
+    device = trace.tracks.device[trace.slices.track[rows]]
+    order = np.argsort(device, kind="stable")
+    rows, device = rows[order], device[order]
+    first = np.flatnonzero(np.diff(device, prepend=NULL))
+    return dict(zip(device[first].tolist(), np.split(rows, first[1:]), strict=True))
+
+
+def _shown(trace: Trace, indexes: list[int], work: dict[int, AnyRows], most: int) -> list[Activity]:
+    """Activity of each of some devices; of more than so many, the last ones are shown as one."""
+    if len(indexes) <= max(most, 1):
+        return [_activity(trace, index, work[index]) for index in indexes]
+    alone, others = indexes[: max(most - 1, 0)], indexes[max(most - 1, 0) :]
+    rows = np.sort(np.concatenate([work[index] for index in others]))
+    kind = DeviceKind(int(trace.devices.kind[others[0]]))
+    name = f"{len(others):,} other devices"
+    return [
+        *(_activity(trace, index, work[index]) for index in alone),
+        Activity(OTHER_DEVICES, name, kind, *_sets(trace, rows), rows),
+    ]
+
+
+def _activity(trace: Trace, index: int, rows: AnyRows) -> Activity:
     name = trace.string(int(trace.devices.name[index]))
     kind = DeviceKind(int(trace.devices.kind[index]))
-    return Activity(index, name, kind, compute, communication, transfer, rows)
+    return Activity(index, name, kind, *_sets(trace, rows), rows)
 
 
-def _sorted_by_kind(trace: Trace, tracks: Tracks, unions: list[Union]) -> Iterator[Rows]:
-    """Work on some tracks, piece by piece, which is added to the union of its kind, too."""
-    slices = trace.slices
-    for rows in chosen(trace, sum(_WORK, ()), tracks) if tracks.any() else ():
+def _sets(trace: Trace, work: AnyRows) -> tuple[Intervals, Intervals, Intervals]:
+    """When some work computes, communicates and copies."""
+    slices, unions = trace.slices, (Union(), Union(), Union())
+    for rows in (work[part] for part in parts(len(work))):
         within = (slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == Copy.D2D)
         kinds = np.where(within, Kind.MEMSET, slices.kind[rows])
         for wanted, union in zip(_WORK, unions, strict=True):
             some = rows[among(kinds, wanted)]
             union.add(slices.start_ns[some], trace.ends(some))
-        yield rows
+    compute, communication, transfer = unions
+    return compute.done(), communication.done(), transfer.done()
 
 
 def _host_activity(trace: Trace, nesting: Nesting) -> Activity:

@@ -9,13 +9,14 @@ import numpy as np
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes import nesting as nesting_pass
-from stepwhy.passes.breakdown import Partition, mean_exact, partition, unexplained
+from stepwhy.passes.breakdown import IdleTime, Partition, mean_exact, partition, unexplained
 from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.grouping import distinct
-from stepwhy.passes.launches import NO_CALL, Launches, join_launches
+from stepwhy.passes.intervals import Intervals, Measure
+from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.memory import memory_uses
 from stepwhy.passes.observed import Observed, find_observed, rescale
@@ -120,7 +121,8 @@ class Facts:
         if accelerators and self.launches.reused:
             return []
         if accelerators and self.merged_processes > 1:
-            return [a for a in accelerators if self._owned(a)]
+            owned = self._owned_devices()
+            return [a for a in accelerators if owned[a.index]]
         return accelerators or self.activities
 
     @cached_property
@@ -129,12 +131,21 @@ class Facts:
         rows = rows_of(self.trace, (Kind.STEP,), of_role(self.trace, Role.HOST_THREAD))
         return len(distinct(self.trace.tracks.process[self.trace.slices.track[rows]]))
 
-    def _owned(self, activity: Activity) -> bool:
-        """Whether all that is known to be launched on a device was by the driving process."""
-        calls = self.launches.call_row[np.isin(self.launches.device_rows, activity.rows)]
-        tracks = self.trace.slices.track[calls[calls != NO_CALL]]
-        process = self.trace.tracks.process
-        return bool(len(tracks)) and bool((process[tracks] == process[self.threads.driving]).all())
+    def _owned_devices(self) -> NDArray[np.bool_]:
+        """Whether all that is known to be launched on a device was by the driving process.
+
+        Shape (devices + 2,): at their ends are the host, and devices that are shown as one.
+        """
+        tracks, track = self.trace.tracks, self.trace.slices.track
+        own = np.zeros(len(self.trace.devices) + 2, dtype=bool)
+        others = own.copy()
+        for rows, calls in self.launches.joined():
+            device = tracks.device[track[rows]]
+            is_own = tracks.process[track[calls]] == tracks.process[self.threads.driving]
+            own[device[is_own]] = True
+            others[device[~is_own]] = True
+        found: NDArray[np.bool_] = own & ~others
+        return found
 
     @cached_property
     def clocks_disagree(self) -> bool:
@@ -199,10 +210,30 @@ class Facts:
 
     @cached_property
     def device_partitions(self) -> list[Partition]:
-        """The breakdown of each device of `activities`, over the whole trace."""
+        """The breakdown of each device of `activities`, over the whole trace.
+
+        Of many devices, `breakdown_of` gives the means in less time.
+        """
         if self._is_of_one_device and self._is_explained:
             return [self.partition]
         return [partition([a], self.evidence, *self.span) for a in self.activities]
+
+    @cached_property
+    def steady_time(self) -> Measure:
+        """The time in steady steps."""
+        steady = self.steps.steady
+        return Measure(Intervals.of(self.steps.starts[steady], self.steps.ends[steady]))
+
+    @cached_property
+    def idle_time(self) -> IdleTime:
+        """What the host did in the steady steps."""
+        return IdleTime(partition([], self.evidence, *self.span), self.steps)
+
+    def breakdown_of(self, activity: Activity) -> dict[str, int]:
+        """Mean steady step of one device as recorded: ns per category."""
+        if self._is_of_one_device and self._is_explained:
+            return self.recorded
+        return self.idle_time.mean_of(activity)
 
     @cached_property
     def per_step(self) -> NDArray[np.int64]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 CAPACITY = "memory capacity"
 _MOST_USES = 8
 _MOST_HOLDERS = 10
+# Up to so many pools, each is looked for in the whole table.
+_FEW_POOLS = 64
 _MOST_POINTS = 200
 # Below all levels.
 _LOWEST = -(1 << 63)
@@ -53,7 +55,9 @@ def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
     Args:
         facts: Facts of the run.
     """
-    found = [_Pool(facts, int(pool)).use() for pool in distinct(facts.trace.allocations.pool)]
+    pools = _rows_of_pools(facts.trace.allocations.pool)
+    owners, capacity = Owners(facts), _capacity_of_devices(facts.trace)
+    found = [_Pool(facts, *pool, owners, capacity).use() for pool in pools]
     uses = [use for use in found if use is not None]
     uses.sort(key=lambda use: (use.kind, -use.peak_bytes))
     return (*uses, *sampled_memory(facts.trace))[:_MOST_USES]
@@ -89,18 +93,22 @@ class _Pool:
     Args:
         facts: Facts of the run.
         name: Its name, as a string of the trace.
+        rows: Its rows of `allocations`, ascending.
+        owners: Finds what allocated.
+        of_device: Memory of the device, where the trace tells it and there is one device only.
     """
 
-    def __init__(self, facts: Facts, name: int) -> None:
-        self._facts, self._name = facts, name
-        self._owners = Owners(facts)
+    def __init__(
+        self, facts: Facts, name: int, rows: Rows, owners: Owners, of_device: int | None
+    ) -> None:
+        self._facts, self._name, self._rows = facts, name, rows
+        self._owners, self._of_device = owners, of_device
         self._table = facts.trace.allocations
-        self._rows = _rows_of(self._table.pool, name)
         self._times = _taken(self._table.time_ns, self._rows)
 
     def use(self) -> MemoryUse | None:
         """What is known of it; None where no step saw anything of it."""
-        spans = [span for span in map(self._span, *self._bounds()) if len(span.rows)]
+        spans = self._spans(*self._bounds())
         if not spans:
             return None
         top = max(spans, key=lambda span: span.peak)
@@ -126,25 +134,38 @@ class _Pool:
             room=self._room(top, capacity),
         )
 
-    def _bounds(self) -> tuple[list[int], list[int]]:
+    def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Starts and ends of the steady steps; of all there is where no steps are known."""
         steps = self._facts.steps
         if steps.source == "whole-trace" or not self._facts.steady_count:
             first, last = int(self._times[0]), int(self._times[-1]) + 1
             if not len(self._facts.trace.slices):
-                return [first], [last]
+                return np.array([first]), np.array([last])
             start, end = self._facts.span
-            return [min(start, first)], [max(end, last)]
-        return steps.starts[steps.steady].tolist(), steps.ends[steps.steady].tolist()
+            return np.array([min(start, first)]), np.array([max(end, last)])
+        return steps.starts[steps.steady], steps.ends[steps.steady]
 
     def _tells_steps(self) -> bool:
         """Whether the spans are steps, be it that the whole record is one."""
         is_step = "whole-step" in self._facts.trace.meta.signals
         return is_step or self._facts.steps.source != "whole-trace"
 
-    def _span(self, start_ns: int, end_ns: int) -> _Span:
-        a, b = np.searchsorted(self._times, (start_ns, end_ns))
-        rows = self._rows[int(a) : int(b)]
+    def _spans(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[_Span]:
+        """The steps in which the allocator did anything, in time of what it did.
+
+        Args:
+            starts: Starts of the steps, ns; (steps,).
+            ends: Their ends, each at most the next start, ns; (steps,).
+        """
+        step = np.searchsorted(starts, self._times, side="right") - 1
+        inside = np.flatnonzero((step >= 0) & (self._times < ends[step]))
+        first = inside[np.flatnonzero(np.diff(step[inside], prepend=-1))]
+        past = np.searchsorted(self._times, ends[step[first]])
+        bounds = (starts[step[first]], ends[step[first]], first, past)
+        found = zip(*(bound.tolist() for bound in bounds), strict=True)
+        return [self._span(start, end, self._rows[a:b]) for start, end, a, b in found]
+
+    def _span(self, start_ns: int, end_ns: int, rows: Rows) -> _Span:
         at, top, _ = self._highest(rows)
         return _Span(start_ns, end_ns, rows, top, at, self._base(rows))
 
@@ -226,13 +247,23 @@ class _Pool:
         """Memory of the device, where the trace tells it and there is one device only."""
         if self._table.host[self._rows[0]]:
             return None
-        return _capacity_of_devices(self._facts.trace)
+        return self._of_device
 
     def _room(self, span: _Span, capacity: int | None) -> BatchRoom | None:
         if not self._tells_steps() or capacity is None or span.base is None:
             return None
         trains = bool((self._facts.phases == Phase.BACKWARD).any())
         return batch_room(span.base, span.peak - span.base, capacity, trains=trains)
+
+
+def _rows_of_pools(pools: NDArray[np.int32]) -> list[tuple[int, Rows]]:
+    """The pools that there are, ascending, and the rows of each."""
+    names = distinct(pools).tolist()
+    if len(names) <= _FEW_POOLS:  # less memory
+        return [(name, _rows_of(pools, name)) for name in names]
+    order = np.argsort(pools, kind="stable").astype(np.int32)
+    first = np.flatnonzero(np.diff(pools[order]))
+    return list(zip(names, np.split(order, first + 1), strict=True))
 
 
 def _rows_of(pools: NDArray[np.int32], pool: int) -> Rows:

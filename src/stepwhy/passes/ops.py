@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.passes.grouping import distinct, numbered
+from stepwhy.passes.devices import FEW_DEVICES, MOST_DEVICES
+from stepwhy.passes.grouping import numbered
 from stepwhy.passes.self_time import self_times
 from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind, Phase, Role, among
@@ -125,20 +126,22 @@ class OpTable(msgspec.Struct, frozen=True):
         Args:
             most: How many of each device, at most.
         """
-        device = self.code.devices(self.codes)
-        groups = self._devices(device)
-        found = [row for group in groups for row in self._largest_on(among(device, group), most)]
+        found = [row for places in self._of_devices() for row in self._largest_on(places, most)]
         return sorted(found, key=_by_self_time)
 
-    def _devices(self, device: NDArray[np.int32]) -> list[list[int]]:
-        """Rows of `devices`, or NULL, that have one name."""
-        by_name: dict[str, list[int]] = {}
-        for row in distinct(device).tolist():
-            by_name.setdefault(_device_name(self.trace, row), []).append(row)
-        return list(by_name.values())
+    def _of_devices(self) -> Iterator[NDArray[np.int64]]:
+        """Operations on the devices of one name, or of the host, for each name."""
+        devices, device = numbered(self.code.devices(self.codes))
+        by_name: dict[str, int] = {}
+        names = [_device_name(self.trace, row) for row in devices.tolist()]
+        groups = np.asarray([by_name.setdefault(n, len(by_name)) for n in names], dtype=np.int32)
+        if len(by_name) <= FEW_DEVICES:  # less memory
+            return (np.flatnonzero(groups[device] == number) for number in range(len(by_name)))
+        group = groups[device]
+        order = np.argsort(group, kind="stable")
+        return iter(np.split(order, np.flatnonzero(np.diff(group[order])) + 1)[:MOST_DEVICES])
 
-    def _largest_on(self, chosen: NDArray[np.bool_], most: int) -> list[OpRow]:
-        places = np.flatnonzero(chosen)
+    def _largest_on(self, places: NDArray[np.int64], most: int) -> list[OpRow]:
         if len(places) > most:
             places = self._first_of(places, most)
         keys = self.code.keys(self.codes[places]).tolist()

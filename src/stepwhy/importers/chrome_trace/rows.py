@@ -184,7 +184,7 @@ def _without_repeats(rows: dict[Place, Row]) -> dict[Place, Row]:
     for process, own in by_process.items():
         streams = [r for r in own if _STREAM.fullmatch(r.title)]
         operations = [r for r in own if _XLA_OPS.fullmatch(r.title)]
-        work[process] = streams or operations or own
+        work[process] = set(streams or operations or own)
     return {
         key: row._replace(
             repeats=row.repeats or (bool(row.device) and row not in work[row.process])

@@ -51,7 +51,8 @@ class Tracks:
     def __init__(self, builder: TraceBuilder, facts: Facts, model: str) -> None:
         self._builder, self._facts, self._model = builder, facts, model
         self._rows: dict[Hashable, int] = {}
-        self._threads: list[tuple[Hashable, Hashable]] = []
+        self._by_number: dict[Hashable, tuple[Hashable, Hashable]] = {}
+        self._numbers: set[int] = set()
         self._devices: dict[tuple[int, int], int] = {}
         self._named_processes: dict[str, int] = {}
 
@@ -60,7 +61,7 @@ class Tracks:
         key = self._with_process(thread_key(event))
         if key not in self._rows:
             process, thread = self._process(event.pid), as_int(key[1])
-            self._threads.append(key)
+            self._by_number.setdefault(key[1], key)
             self._rows[key] = self._builder.track(
                 Role.HOST_THREAD, f"thread {key[1]}", process=process, thread=thread
             )
@@ -70,7 +71,7 @@ class Tracks:
         """The thread of that number in a process, for records that name none (XPUs' waits)."""
         if key[0] != _NO_PROCESS:
             return key
-        return next((known for known in self._threads if known[1] == key[1]), key)
+        return self._by_number.get(key[1], key)
 
     def stream(self, event: Event[KinetoArgs]) -> int:
         """Row of the device stream that a record lies on."""
@@ -114,7 +115,8 @@ class Tracks:
             accelerator = self._facts.accelerator
             kind = DeviceKind.GPU if accelerator == "GPU" else DeviceKind.OTHER
             name = f"{accelerator}:{max(number, 0)}"
-            if any(known == number for known, _ in self._devices):
+            if number in self._numbers:
                 name = f"{name} (row {label})"
+            self._numbers.add(number)
             self._devices[key] = self._builder.device(name, kind, self._model)
         return self._devices[key]

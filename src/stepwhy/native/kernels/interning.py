@@ -1,7 +1,8 @@
 """Numbers for texts and for pairs of numbers, in the order of their first sight.
 
 Both are tables with open addressing: a slot holds the number plus one, 0 where it is free. Who owns
-them keeps them at most half full. A table is told by the address of int64 fields in memory.
+them keeps them at most half full. A table is told by the address of int64 fields in memory; one of
+them is a random seed, so that no file can be made of texts whose hashes are equal.
 """
 
 from numba import njit
@@ -10,10 +11,10 @@ from stepwhy.native.kernels.json_text import FAST
 from stepwhy.native.memory import byte_at, put_byte, put_word, word_at
 
 # Fields of the table of texts.
-SLOTS, MASK, COUNT, ROOM, ENTRIES, ARENA, ARENA_USED, ARENA_ROOM = range(0, 64, 8)
+SLOTS, MASK, COUNT, ROOM, ENTRIES, ARENA, ARENA_USED, ARENA_ROOM, SEED = range(0, 72, 8)
 # An entry of it: address of the text's copy, length, hash.
 _ADDRESS, _LENGTH, _HASH, _ENTRY = 0, 8, 16, 24
-# Fields of the table of pairs are the same up to ENTRIES; an entry of it: both numbers, hash.
+# Fields of the table of pairs are the same but for its arena; an entry of it: both numbers, hash.
 
 _FACTOR = 0x9E3779B97F4A7C1 * 8 + 5  # odd, and without a pattern
 _SHIFT = 29
@@ -31,8 +32,8 @@ def _low_bytes(word, count):
 
 
 @njit(**FAST)
-def _hash(p, length):
-    value = length
+def _hash(p, length, seed):
+    value = _mixed(seed, length)
     end = p + length
     while p + 8 <= end:
         value = _mixed(value, word_at(p))
@@ -59,7 +60,7 @@ def number_of_text(table, p, length):
     mask = word_at(table + MASK)
     slots = word_at(table + SLOTS)
     entries = word_at(table + ENTRIES)
-    value = _hash(p, length)
+    value = _hash(p, length, word_at(table + SEED))
     slot = value & mask
     while True:
         number = word_at(slots + 8 * slot) - 1
@@ -98,7 +99,8 @@ def number_of_pair(table, a, b):
     mask = word_at(table + MASK)
     slots = word_at(table + SLOTS)
     entries = word_at(table + ENTRIES)
-    value = _mixed(_mixed(a, b), 0)
+    # One after the other: a ^ b alone is equal for many pairs of consecutive numbers.
+    value = _mixed(_mixed(_mixed(word_at(table + SEED), a), b), 0)
     slot = value & mask
     while True:
         number = word_at(slots + 8 * slot) - 1
