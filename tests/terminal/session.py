@@ -6,16 +6,18 @@ Before and after each, a line is printed that tells what follows and its exit co
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from stepwhy import errors, output
 from stepwhy.bench import compare, judge_pair, sample, summarise
 from stepwhy.capture import Launch, checks
-from stepwhy.cli import cli
+from stepwhy.cli import cli, explain_aside
 from tests.bench.results import MS, result, steady
 from tests.engine.test_placement import DRAWING, placement
 from tests.report.conftest import SAMPLES
@@ -24,21 +26,41 @@ from tests.terminal.hostile import NAME, poisoned
 DAY = date(2024, 1, 31)
 
 
-def main(path: str) -> None:
+def main(path: str, only: str = "") -> None:
+    """Run all cases, or one of them, which may end the process."""
     output.guard()
-    for case in json.loads(Path(path).read_text()):
-        sys.stdout.write(f"@@ {case['id']}\n")
-        sys.stdout.flush()
-        with ExitStack() as plants:
-            for name, value in case["plants"].items():
-                PLANTS[name](plants, value)
-            code = run(case["args"])
-        sys.stderr.flush()
-        sys.stdout.write(f"\n@= {code}\n")
-        sys.stdout.flush()
+    cases = json.loads(Path(path).read_text())
+    for case in cases:
+        if only == case["id"]:
+            sys.exit(run_planted(case))
+        if not only:
+            sys.stdout.write(f"@@ {case['id']}\n")
+            sys.stdout.flush()
+            code = run_apart(path, case["id"]) if case["args"][:1] in APART else run_planted(case)
+            sys.stderr.flush()
+            sys.stdout.write(f"\n@= {code}\n")
+            sys.stdout.flush()
+
+
+# The command that takes the place of another one, and the report that limits its memory.
+APART = (["run"], ["aside"])
+
+
+def run_apart(path: str, case: str) -> int:
+    return subprocess.run([sys.executable, "-m", __spec__.name, path, case], check=False).returncode
+
+
+def run_planted(case: dict[str, Any]) -> int | str:
+    with ExitStack() as plants:
+        for name, value in case["plants"].items():
+            PLANTS[name](plants, value)
+        return run(case["args"])
 
 
 def run(args: list[str]) -> int | str:
+    if args[:1] == ["aside"]:
+        explain_aside.main(args[1:])
+        return 0
     try:
         cli.main(args, prog_name=f"stepwhy{NAME}")
     except SystemExit as done:
@@ -140,4 +162,4 @@ PLANTS = {
 }
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
