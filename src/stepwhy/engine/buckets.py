@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
     Report = Callable[[int | None], None]
 
+# One stream, which calls back for each chunk: several at a time call back after up to 500 MB, which
+# they hold in memory, and look like silence on a slow link. `gcsfs` uses one if there are headers.
+_OPENED_WITH: dict[str, dict[str, Any]] = {"s3": {"max_concurrency": 1}}
+_COPIED_WITH: dict[str, dict[str, Any]] = {"gs": {"headers": {}}, "gcs": {"headers": {}}}
+
 
 class Bucket:
     """Reads addresses of one scheme; used as an asynchronous context manager.
@@ -29,7 +34,7 @@ class Bucket:
 
         with warnings.catch_warnings():  # that no project is set, which only writing needs
             warnings.simplefilter("ignore")
-            self._files = fsspec.filesystem(scheme)
+            self._files = fsspec.filesystem(scheme, **_OPENED_WITH.get(scheme, {}))
         self._scheme = scheme
         self._budget = budget
 
@@ -103,8 +108,9 @@ class Bucket:
             self._budget.check_space(target.parent, max((size or 0) - value, 0))
             report(size)
 
-        callback = Callback(hooks={"budget": chunk_written})
-        await self._call("get_file", address, str(target), callback=callback)
+        options = {"callback": Callback(hooks={"budget": chunk_written})}
+        options |= _COPIED_WITH.get(self._scheme, {})
+        await self._call("get_file", address, str(target), **options)
 
 
 __all__ = ["Bucket"]

@@ -139,11 +139,11 @@ class Web:
         while pending:
             folder = pending.pop()
             for name in linked_names(await self._page(folder, is_root=folder == root), folder):
+                self._budget.listed()  # wherever it leads: each link takes time
                 address = folder + name
                 if address in seen:
                     continue
                 seen.add(address)
-                self._budget.listed()
                 is_folder = name.endswith("/")
                 path = unquote(address[len(root) :]).rstrip("/")
                 yield path, address, is_folder
@@ -152,8 +152,8 @@ class Web:
                 if is_folder and not is_deep and matches(parts, pattern, or_above=True):
                     pending.append(address)
 
-    async def _page(self, folder: str, *, is_root: bool) -> bytes:
-        """The page that lists a folder; b'' for what is no page, or a link that leads nowhere."""
+    async def _page(self, folder: str, *, is_root: bool) -> bytearray:
+        """The page that lists a folder; empty for what is no page, or a link to nothing."""
         self._budget.listing_folder()
         try:
             with self._budget.transfer(shown(folder)):
@@ -161,9 +161,9 @@ class Web:
         except aiohttp.ClientResponseError as error:
             if is_root or error.status not in _IS_MISSING:
                 raise
-            return b""
+            return bytearray()
 
-    async def _html(self, address: str) -> bytes:
+    async def _html(self, address: str) -> bytearray:
         page = bytearray()
         async with self._answer(address) as response:
             kind = response.headers.get("Content-Type", "text/html")
@@ -171,7 +171,7 @@ class Web:
                 async for chunk in _content(response, shown(address)):
                     self._budget.received_listing(len(chunk))
                     page += chunk
-        return bytes(page)
+        return page
 
 
 def _check_status(response: aiohttp.ClientResponse) -> None:

@@ -22,23 +22,23 @@ _LINK = regex(
 _PLAIN = regex(r"[\w+=~-][\w.+=~-]*/?")
 
 
-def linked_names(page: bytes, folder: str) -> Iterator[str]:
-    """The links on a page that lead to files and folders below the folder that it lists.
+def linked_names(page: bytes | bytearray, folder: str) -> Iterator[str]:
+    """What each link on a page leads to, below the folder that the page lists.
 
     Args:
         page: HTML.
         folder: The address of the folder, with a slash at its end.
 
     Yields:
-        The rest of the address of each, with a slash at the end of a folder.
+        What a link adds to the address of the folder, with a slash at the end of a folder; '' for
+        a link that leads elsewhere.
     """
     base = urlsplit(folder)
-    links = dict.fromkeys(link[1] or link[2] or link[3] for link in _LINK.finditer(page))
-    for link in links:
-        text = unescape(link.decode("utf-8", "replace")).strip()
+    for match in _LINK.finditer(page):
+        link = (match[1] or match[2] or match[3]).decode("utf-8", "replace")
+        text = unescape(link).strip()
         name = text if _PLAIN.fullmatch(text) else _name_below(text, folder, base.hostname)
-        if is_file_name(unquote(name).removesuffix("/")):
-            yield name
+        yield name if is_file_name(unquote(name).removesuffix("/")) else ""
 
 
 def _name_below(link: str, folder: str, host: str | None) -> str:
