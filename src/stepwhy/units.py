@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -45,6 +47,19 @@ def format_fraction(fraction: float) -> str:
 def format_count(count: float) -> str:
     """An integer with thin groups: '12,840'."""
     return f"{count:,.0f}"
+
+
+_SIGNAL_BASE = 128
+
+
+def format_exit(code: int) -> str:
+    """How a command ended, as a shell's exit code tells it: 'exit code 3', 'SIGSEGV'."""
+    if code <= _SIGNAL_BASE:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(code - _SIGNAL_BASE).name
+    except ValueError:
+        return f"signal {code - _SIGNAL_BASE}"
 
 
 def quantise(ns: float) -> int:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.engine import explain
+from stepwhy.errors import NoTracesError
 from stepwhy.report.json import render
 
 if TYPE_CHECKING:
@@ -123,7 +124,11 @@ def test_an_end_of_any_kind_is_the_trainings_own(
     result = explained(tmp_path / "run")
     # A kill loses what was not yet written: half a second, or 512 steps.
     assert 1200 - 512 < result["steps"]["count"] <= 1200
-    assert noted(result, note)
+    assert note in result["notes"][0]
+    assert result["run"]["ending"] == result["notes"][0]
+    assert result["run"]["exit_code"] == code
+    assert result["run"]["exception"] == ("RuntimeError" if "raise" in body else "")
+    assert "loss is nan" not in json.dumps(result)
 
 
 _IN_WINDOW = """
@@ -208,6 +213,22 @@ def test_a_log_that_cannot_grow_ends_the_observation_alone(
     result = explained(tmp_path / "run")
     assert 500 < result["steps"]["count"] < 2400
     assert noted(result, reason)
+
+
+_NO_ROOM = """
+import resource
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (120, 120))
+train()
+"""
+
+
+def test_a_log_that_cannot_be_written_at_all_is_told(tmp_path: Path) -> None:
+    _, watched = both(tmp_path, _NO_ROOM)
+    text = "1 training step was seen, but none could be written down: File too large. Free some"
+    assert f"stepwhy: {text}" in watched.err
+    with pytest.raises(NoTracesError, match=text):
+        explained(tmp_path / "run")
 
 
 def test_a_directory_that_becomes_read_only_ends_the_observation_alone(tmp_path: Path) -> None:

@@ -73,6 +73,17 @@ def test_run_json_tells_start_end_and_exit_code(tmp_path: Path) -> None:
     assert about["exit_code"] == 2
     assert about["started_ns"] < about["ended_ns"]
     assert [p.name for p in ended.run_dir.iterdir()] == ["run.json"]
+    assert about["why_no_step"].startswith("the command failed before it trained: exit code 2.")
+
+
+def test_of_an_exception_the_type_alone_is_kept(tmp_path: Path) -> None:
+    ended = python(tmp_path, "raise ValueError('key=hunter2')")
+    (message,) = ended.messages
+    assert message.startswith("the command failed before it trained: exit code 1 (ValueError). ")
+    text = (ended.run_dir / "run.json").read_text()
+    (word,) = json.loads(text)["processes"].values()
+    assert word == {"exception": "ValueError"}
+    assert "hunter2" not in text
 
 
 def test_a_command_without_a_training_loop_is_told(tmp_path: Path) -> None:
@@ -170,6 +181,7 @@ def test_a_process_that_never_trains_loads_next_to_nothing(
         "stepwhy.capture",
         "stepwhy.capture.attach",
         "stepwhy.capture.imports",
+        "stepwhy.capture.sign_in",
         "stepwhy_bootstrap",
     ]
     assert capfd.readouterr().out == f"{loaded}\n"

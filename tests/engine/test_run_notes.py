@@ -8,7 +8,7 @@ import time
 import pytest
 
 from stepwhy.engine.log_files import Gap
-from stepwhy.engine.run_files import SCHEMA, Message, ProcessFile, RunFile
+from stepwhy.engine.run_files import SCHEMA, Message, ProcessEnd, ProcessFile, RunFile
 from stepwhy.engine.run_notes import gap_notes, notes_of
 from stepwhy.inputs.folders import RunFolder
 from stepwhy.trace import Meta, TraceBuilder
@@ -50,24 +50,44 @@ def test_the_reason_for_which_the_observer_stopped_stands_alone(tmp_path):
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        (1, "The training ended with exit code 1."),
-        (143, "The training was ended by SIGTERM."),
-        (250, "The training was ended by signal 122."),
-        (137, "The training was killed (SIGKILL); it held 3.00 GiB of memory."),
+        (1, "The training ended with exit code 1"),
+        (143, "The training was ended by SIGTERM"),
+        (250, "The training was ended by signal 122"),
+        (137, "The training was killed (SIGKILL)"),
     ],
 )
 def test_other_ends_are_told(tmp_path, code, text):
-    assert notes(tmp_path, ended(code), ProcessFile(ended_ns=6), resident=3 << 30) == [text]
+    (note,) = notes(tmp_path, ended(code), ProcessFile(ended_ns=6), resident=3 << 30)
+    until = " after 1 timed step, which took 5.00 s; it held up to 3.00 GiB of memory."
+    assert note == text + until
+
+
+def test_the_end_stands_before_what_the_observer_said(tmp_path):
+    said = Message("a window was lost", "warning", "window-lost")
+    first, second = notes(tmp_path, ended(1), ProcessFile(ended_ns=6), said)
+    assert first.startswith("The training ended")
+    assert second == said.text
+
+
+def test_a_log_that_could_not_be_written_is_told_without_a_message(tmp_path):
+    word = ProcessEnd(stopped="No space left on device", steps=3, optimizer_steps=3000)
+    run = ended(0, processes={"7": word})
+    (note,) = notes(tmp_path, run, ProcessFile(pid=7, ended_ns=None))
+    assert note == (
+        "The step log ends after 1 step: the run directory could not be written (No space left on "
+        "device). The training went on; it took 3,000 steps in all."
+    )
 
 
 def test_what_a_kill_may_have_cost_is_told(tmp_path):
     (note,) = notes(tmp_path, ended(143), ProcessFile(ended_ns=None))
-    assert note.endswith("ended by SIGTERM. Steps of the last half second may be missing.")
+    assert note.startswith("The training was ended by SIGTERM after at least 1 timed step")
+    assert note.endswith(" Steps of the last half second may be missing.")
 
 
 def test_the_kernels_own_kill_is_told_from_another(tmp_path):
     (note,) = notes(tmp_path, ended(137, oom_kills=1))
-    assert note == "The training was killed by the kernel for lack of memory."
+    assert note.startswith("The training was killed by the kernel for lack of memory after 1 timed")
 
 
 def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path):

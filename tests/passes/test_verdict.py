@@ -194,6 +194,11 @@ def test_steps_that_were_timed_but_not_traced():
     result = decide(facts)
     assert result.bound_by == "unknown"
     assert "20 steps or more" in result.sentence
+    meta = {"untraced": "the disk was full", "untraced_advice": "Free some space"}
+    result = decide(Facts(line.trace(framework="jax", **meta)))
+    assert result.sentence == (
+        "Cannot tell: 4 steps were timed, but none was traced: the disk was full. Free some space."
+    )
     # No number of steps brings a window where nothing can be traced.
     result = decide(Facts(line.trace()))
     assert result.bound_by == "unknown"

@@ -28,5 +28,7 @@ def test_a_run_that_stepwhy_watched_is_not_sent_to_it_again(sample):
     assert advice.next_steps(watched)[-1].startswith("Look at what the loop does between")
     untraced = replace(watched, devices=())
     assert advice.next_steps(untraced)[-1].startswith("Let it train for 20 steps")
+    profiled = replace(untraced.run, untraced_advice="Stop that profiler")
+    assert advice.next_steps(replace(untraced, run=profiled))[-1] == "Stop that profiler."
     told = replace(untraced, run=replace(untraced.run, framework=""))
     assert advice.next_steps(told) == [advice._NOT_TRACED]

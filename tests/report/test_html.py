@@ -219,3 +219,12 @@ def test_a_failed_rename_leaves_no_rest(tmp_path, sample):
     with pytest.raises(OutputError):
         html.write(tmp_path / "report.html", sample("towers"))
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_how_a_run_ended_stands_before_the_verdict(sample):
+    result = sample("input_bound")
+    ending = "The training ended with exit code 1 (<Error>) after 305 timed steps."
+    text = Page(
+        html.render(structs.replace(result, run=structs.replace(result.run, ending=ending)))
+    )
+    assert text.text.index(ending) < text.text.rindex(result.verdict.sentence)

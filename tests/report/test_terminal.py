@@ -192,3 +192,12 @@ def test_importing_it_stays_light():
     command = [sys.executable, "-c", code]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def test_how_a_run_ended_stands_before_the_verdict(sample):
+    result = sample("input_bound")
+    ending = "The training ended with exit code 1 (ValueError) after 305 timed steps."
+    text = unwrapped(
+        printed(structs.replace(result, run=structs.replace(result.run, ending=ending)))
+    )
+    assert text.startswith(f"■ {ending} ■ {result.verdict.sentence}")

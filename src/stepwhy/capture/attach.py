@@ -6,16 +6,16 @@ nothing and leaves one line in one file: the proof that the job can be observed.
 
 from __future__ import annotations
 
+import atexit
 import os
 
-from stepwhy.capture import imports
+from stepwhy.capture import imports, sign_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
 RUN_DIR_VARIABLE = "STEPWHY_RUN_DIR"
-ATTACHED_FILE = "attached"
 LOOKER_VARIABLE = "STEPWHY_LOOKER"
 
 
@@ -159,15 +159,6 @@ _hooked: set[str] = set()
 _first = ""
 
 
-def _sign_in(run_dir: str) -> None:
-    """Leave this process's id in the launcher's file; an append this small is atomic."""
-    handle = os.open(f"{run_dir}/{ATTACHED_FILE}", os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(handle, b"%d\n" % os.getpid())
-    finally:
-        os.close(handle)
-
-
 def observe() -> None:
     """Hook into the frameworks that are imported, and into the others once they are; each once."""
     global _first  # noqa: PLW0603 - of the process
@@ -213,4 +204,6 @@ def attach() -> None:
     if not directory:
         return
     observe()
-    _sign_in(directory)
+    sign_in.sign_in(directory)
+    # The first to register is the last to be called: all that was seen has been counted by then.
+    atexit.register(sign_in.sign_out, directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import lifetime
+from stepwhy.capture import lifetime, sign_in
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.loop import EARLIEST_STEP, waited
 from stepwhy.capture.rhythm import Rhythm
@@ -41,6 +41,7 @@ class CallLog:
         self._rhythms: list[Rhythm] = []
         self.forget()
         lifetime.on_begin(self.forget)
+        sign_in.count("calls", lambda: self._most)
 
     def forget(self) -> None:
         """Begin as in a process that has called nothing; the numbers of kinds are remembered."""

@@ -53,8 +53,8 @@ class GiveWay:
         self._recorder.message(
             "warning",
             SLUG,
-            f"the training's own profiler ({profiler}) was on at step {step + 1:,}, and two cannot "
-            "run at once: stepwhy traces steps only after it has stopped",
+            f"the training's own profiler ({profiler}) was on at step {step + 1:,}. Two cannot run "
+            "at once, and it did not leave enough steps to trace once it had stopped",
         )
 
     def gave_way(self, profiler: str, step: int) -> None:

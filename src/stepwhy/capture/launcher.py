@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.child import Child, shell_code, wait_for
+from stepwhy.capture.recorder import STOPPED
 from stepwhy.capture.run_file import Run, environment, said
 from stepwhy.capture.signals import ENDING, signals_of_program
 from stepwhy.capture.survivors import survivors
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
     from stepwhy.capture.signals import Received, Signals
     from stepwhy.capture.stand_in import StandIn
 
-_NOT_ATTACHED = (
-    "the observer was never loaded: the command does not start Python 3.11 or later, or starts it "
-    "with -I, -E or -S, or in an environment of its own (sudo, env -i, a container, a machine). "
-    "Start the training with an interpreter that reads PYTHONPATH"
-)
-_NO_LOOP = (
-    "no training loop was seen: no torch optimizer took a step, and no session, Keras fit, "
-    "tf.function or jitted JAX function ran often enough. Check that the command trains with one "
-    "of them, or call stepwhy.step() once per step in the program"
-)
 _VANISHED = (
     "the run directory vanished while the training ran, so nothing was kept. Name one with --out "
     "that the training leaves alone"
@@ -217,7 +208,7 @@ class _Waiting:
 def _end(run: Run, exit_code: int) -> list[str]:
     """Close the run directory; what the person should know."""
     try:
-        return [*_messages(run), *run.end(exit_code)]
+        return [*_messages(run, exit_code), *run.end(exit_code)]
     except Exception as error:
         return [_failure("the end of the run could not be written down", error)]
 
@@ -226,14 +217,24 @@ def _failure(what: str, error: Exception) -> str:
     return f"{what}: {type(error).__name__}: {error}"
 
 
-def _messages(run: Run) -> Iterator[str]:
+def _messages(run: Run, exit_code: int) -> Iterator[str]:
     """What the person should know: nothing observed, or what the observers said, once each."""
     if not run.path.is_dir():
         yield _VANISHED
         return
     left = survivors(run.path)
+    texts = said(run.path)
     if left:
         yield _LEFT_BEHIND.format(pids=", ".join(map(str, left)))
-    elif not any(run.path.glob("process-*")):
-        yield _NO_LOOP if run.signed_in() else _NOT_ATTACHED
-    yield from said(run.path)
+    elif not _logged(run.path):
+        stopped = [text for text in texts if text.startswith(STOPPED)]
+        if exit_code or stopped or not texts:
+            yield run.why_no_step(exit_code)
+        # That a log could not be written has been said.
+        texts = [text for text in texts if text not in stopped]
+    yield from texts
+
+
+def _logged(run_dir: Path) -> bool:
+    """Whether any step was written down."""
+    return any(log.stat().st_size for log in run_dir.glob("process-*/steps*.jsonl"))

@@ -8,6 +8,7 @@ dropped, which the numbers in the names show to the reader.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -31,6 +32,8 @@ _SIDE_FILE_BYTES = 1 << 20
 _KEPT_FILES = 7
 _PREFIX = "process-"
 _LAST_STREAM = 2
+# The smallest that file systems in use have.
+_BLOCK_BYTES = 4096
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -44,9 +47,41 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write one JSON object as a whole file."""
-    write_whole(path, utf8(json.dumps(value, ensure_ascii=False)) + b"\n")
+def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) -> None:
+    """Write one JSON object as a whole file.
+
+    Args:
+        path: The file.
+        value: The object.
+        in_place: Where there is no room for another file, write over the one that is there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    data = utf8(json.dumps(value, ensure_ascii=False)) + b"\n"
+    try:
+        write_whole(path, data)
+    except OSError:
+        if not (in_place and path.is_file()):
+            raise
+        _write_over(path, data)
+
+
+def _write_over(path: Path, data: bytes) -> None:
+    """Write into the first block of a file, which it has already; nothing of the old is left.
+
+    Raises:
+        OSError: It cannot be written, or takes more than that block.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        padded = data.ljust(os.fstat(handle).st_size)
+        if len(padded) > _BLOCK_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if os.pwrite(handle, padded, 0) < len(padded):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(handle)
 
 
 def append_lines(path: Path, lines: list[str]) -> None:

@@ -16,7 +16,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import lifetime, pytorch_compile, pytorch_loader, told
+from stepwhy.capture import lifetime, pytorch_compile, pytorch_loader, sign_in, told
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.pacing import is_light
 from stepwhy.capture.pytorch_aside import Aside
@@ -232,6 +232,7 @@ class _Observation:
         self.steps = StepObserver(self.recorder, self.window, self.waits, self.compilations)
         for part in (self.window, self.loaders, self.compilations, self.steps):
             lifetime.on_begin(part.forget)
+        sign_in.count("optimizer_steps", lambda: self.steps.calls)
 
 
 _observation = functools.cache(_Observation)

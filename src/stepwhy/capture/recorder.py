@@ -29,7 +29,7 @@ import shutil
 import time
 from pathlib import Path
 
-from stepwhy.capture import lifetime
+from stepwhy.capture import lifetime, sign_in
 from stepwhy.capture.blanking import blank
 from stepwhy.capture.clock import clock_set_ns, now_ns
 from stepwhy.capture.process_folder import (
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WINDOW_SCHEMA = "stepwhy.window/1"
+STOPPED = "the observer stopped"
 
 # A kill loses at most the steps of this time, and at most so many.
 _BATCH_S = 0.5
@@ -108,6 +109,7 @@ class Recorder:
         self._told: dict[str, int] = {}
         self._flushed_s = 0.0
         self._has_end = False
+        self._logged = 0
         self._folder = folder_of(self._run_dir)
 
     def guard(self, work: Callable[[], None]) -> None:
@@ -122,11 +124,12 @@ class Recorder:
     def step_aside(self, error: BaseException) -> None:
         """Stop observing for good and leave one message about the reason."""
         self.alive = False
-        # Where neither can be written (a full disk), the log that breaks off tells as much.
         with contextlib.suppress(OSError):
             self._flush()
         with contextlib.suppress(OSError):
             self._say("warning", "observer-stopped", _why_stopped(error))
+        # On a full disk this may be all that can be written.
+        sign_in.leave_word(str(self._run_dir), stopped=_short(error), steps=self._logged)
 
     def _say(self, level: str, slug: str, text: str) -> None:
         """Append one message, unless its kind was told often enough."""
@@ -156,6 +159,7 @@ class Recorder:
         """Log one step, given as a line of JSON; it is written with the next batch."""
         lines = self._lines
         lines.append(line)
+        self._logged += 1
         if len(lines) >= _BATCH_LINES or time.monotonic() - self._flushed_s > _BATCH_S:
             self.guard(self._flush)
             if not self.alive:
@@ -164,6 +168,7 @@ class Recorder:
     def steps(self, lines: list[str]) -> None:
         """Log a batch of steps, lines of JSON, and write all that waits."""
         self._lines += lines
+        self._logged += len(lines)
         self.guard(self._flush)
         if not self.alive:
             self._lines.clear()
@@ -347,14 +352,21 @@ def _check_space(folder: Path) -> None:
 
 def _why_stopped(error: BaseException) -> str:
     """What ended the observation, for the person."""
-    return f"the observer stopped: {_reason(error)}. The training went on"
+    return f"{STOPPED}: {_reason(error)}. The training went on"
 
 
 def _reason(error: BaseException) -> str:
     """What went wrong, without a path."""
     if isinstance(error, OSError) and error.strerror:
         return f"the run directory could not be written ({error.strerror})"
-    return f"an internal failure, {type(error).__name__} in {_last_function(error)}"
+    return f"an internal failure, {_short(error)}"
+
+
+def _short(error: BaseException) -> str:
+    """What went wrong in a few words, without a path."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__} in {_last_function(error)}"
 
 
 def _last_function(error: BaseException) -> str:

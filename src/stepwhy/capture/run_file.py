@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stepwhy
-from stepwhy.capture import give_way, ptrace
-from stepwhy.capture.attach import ATTACHED_FILE, LOOKER_VARIABLE, RUN_DIR_VARIABLE
+from stepwhy.capture import give_way, ptrace, sign_in
+from stepwhy.capture.attach import LOOKER_VARIABLE, RUN_DIR_VARIABLE
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.memory_kills import MemoryKills
+from stepwhy.capture.no_steps import why_no_step
 from stepwhy.capture.process_folder import write_json
 from stepwhy.capture.redaction import redact
+from stepwhy.capture.sign_in import ATTACHED_FILE
 from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ _RUN_FILE = "run.json"
 _INITIAL_ENVIRONMENT = Path("/proc/self/environ")
 _CTYPE = "LC_CTYPE"
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
+# What processes left word of fits into the first block of the file, which a full disk has left.
+_MOST_PROCESSES = 16
 _BOOTSTRAP = Path(__file__).resolve().parent / "bootstrap"
 
 
@@ -60,6 +64,7 @@ class Run:
             "python": platform.python_version(),
         }
         self._kills = MemoryKills()
+        self._why_no_step = ""
         try:
             while not self._claim():
                 if not beside:
@@ -103,11 +108,13 @@ class Run:
         """
         about = {**self._about, "ended_ns": now_ns(), "exit_code": exit_code}
         about["oom_kills"] = self._kills.count()
+        about["processes"] = dict(list(sign_in.words(self.path).items())[:_MOST_PROCESSES])
+        about["why_no_step"] = self._why_no_step
         self._clear_drafts()
         try:
             # In this order: what the file took may be all that is free on a full disk.
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
-            write_json(self.path / _RUN_FILE, about)
+            write_json(self.path / _RUN_FILE, about, in_place=True)
         except OSError as error:
             if self.path.is_dir():
                 return (f"the end of the run could not be written down: {error.strerror}",)
@@ -127,12 +134,19 @@ class Run:
         except OSError:
             pass
 
-    def signed_in(self) -> bool:
-        """Whether any process loaded the observer; known until the end."""
+    def why_no_step(self, exit_code: int) -> str:
+        """Why nothing was observed, which is kept in the run's file, too; known until the end.
+
+        Args:
+            exit_code: The training's own.
+        """
         try:
-            return (self.path / ATTACHED_FILE).stat().st_size > 0
+            attached = (self.path / ATTACHED_FILE).stat().st_size > 0
         except OSError:
-            return False
+            attached = False
+        words = sign_in.words(self.path)
+        self._why_no_step = why_no_step(exit_code, words, attached=attached)
+        return self._why_no_step
 
 
 def _next_name(path: Path, first: str) -> Path:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 
-from stepwhy.capture import lifetime
+from stepwhy.capture import lifetime, sign_in
 from stepwhy.capture.attach import RUN_DIR_VARIABLE
 from stepwhy.capture.clock import now_ns
 
@@ -80,6 +80,7 @@ class ToldSteps:
         self._ends_with_process = False
         self.forget()
         lifetime.on_begin(self.forget)
+        sign_in.count("marked_steps", lambda: int(self.telling))
 
     def forget(self) -> None:
         """Begin as in a process that has told nothing (after a fork)."""

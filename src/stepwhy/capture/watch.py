@@ -26,6 +26,7 @@ _NO_LOOP = (
     "no training loop was seen in the block: no torch optimizer took a step, and no session, Keras "
     "fit, tf.function or jitted JAX function ran often enough. Call stepwhy.step() once per step"
 )
+_FAILED = "the block ended with an exception before a training step was seen"
 _VANISHED = "the run directory vanished during the block, so nothing was kept"
 _INSIDE_RUN = (
     "this program runs under 'stepwhy run', which observes it as a whole: the block does nothing"
@@ -125,7 +126,8 @@ class Block:
     def _end(self, run: Run, exit_code: int) -> bool:
         self._close()
         seen = any(run.path.glob("process-*"))
-        told = said(run.path) if seen else [_NO_LOOP if run.path.is_dir() else _VANISHED]
+        why = _FAILED if exit_code else _NO_LOOP
+        told = said(run.path) if seen else [why if run.path.is_dir() else _VANISHED]
         self.messages += [*told, *run.end(exit_code)]
         return seen
 

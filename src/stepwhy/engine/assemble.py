@@ -156,6 +156,10 @@ def _run(trace: Trace) -> Run:
         ranks=1,
         world_size=None if meta.world_size == NULL else meta.world_size,
         command=meta.command,
+        exit_code=meta.exit_code,
+        exception=meta.exception,
+        ending=meta.ending,
+        untraced_advice=meta.untraced_advice,
     )
 
 

@@ -18,6 +18,7 @@ from stepwhy.engine.event_log import add_events
 from stepwhy.engine.level_log import add_levels
 from stepwhy.engine.log_files import read_log
 from stepwhy.engine.pipeline_log import add_loaders, add_pipeline
+from stepwhy.engine.run_ending import ending_of, untraced
 from stepwhy.engine.run_files import (
     SCHEMA,
     ProcessFile,
@@ -35,16 +36,24 @@ from stepwhy.errors import NoTracesError
 from stepwhy.inputs.folders import RunFolder
 from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
+from stepwhy.units import format_exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from stepwhy.engine.run_ending import Ending, Untraced
     from stepwhy.engine.step_log import Line
 
 
 # Windows and files that cannot be read make one each.
 _MOST_NOTES = 50
+_TRAINS_WITH = (
+    "Check that the command trains with TensorFlow, Keras, PyTorch or jitted JAX, under a Python "
+    "that reads PYTHONPATH"
+)
+_FIX_FIRST = "Fix what ended it, and run it again"
+_RUN_LONGER = "Let it train for 20 steps or more, or call stepwhy.step() once per step"
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -84,26 +93,46 @@ def read_run_directory(path: Path) -> list[Recording]:
     recordings = [_read_process(folder, run) for folder in folders]
     recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
     if not recordings:
-        raise NoTracesError(
-            f"{path.name} holds no observed training step" + _why(top, folders, run),
-            "Check that the command trains with TensorFlow, Keras, PyTorch or jitted JAX, under a "
-            "Python that reads PYTHONPATH",
-        )
+        raise _nothing_observed(top, folders, run)
     return recordings
 
 
-def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> str:
+def _nothing_observed(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> NoTracesError:
+    """The error about a run without a step, with the most direct reason."""
+    reason, advice = _why(top, folders, run)
+    what = f"{top.path.name} holds no observed training step"
+    return NoTracesError(f"{what}: {reason}" if reason else what, advice or _TRAINS_WITH)
+
+
+def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> tuple[str, str]:
+    """Why there is no step, and what to do; '' for what is not known."""
     refused = [text for folder in (top, *folders) for text in folder.refused]
     if refused:
-        return f" ({refused[0].rstrip('.')})"
+        return refused[0].rstrip("."), ""
+    if run.why_no_step:
+        reason, _, advice = run.why_no_step.partition(". ")
+        return reason, advice
+    if run.exit_code:
+        how = format_exit(run.exit_code)
+        return f"the training failed before two steps could be timed ({how})", _FIX_FIRST
     texts = [m.text for folder in folders for m in read_messages(folder)]
     if texts:
-        return f" ({texts[-1]})"
-    if run.exit_code:
-        return f" (the command ended with exit code {run.exit_code} before a step was complete)"
-    if any(folder.names("process.json") for folder in folders):
-        return " (a loop was seen, but its steps could not be written down: is the disk full?)"
-    return ""
+        return texts[-1], ""
+    few = _few(folders)
+    return few, _RUN_LONGER if few else ""
+
+
+def _few(folders: Sequence[RunFolder]) -> str:
+    """What was seen where it is too little to find steps in; '' where nothing was logged."""
+    lines = [line for folder in folders for line in read_steps(read_log(folder, "steps")).records]
+    runs, calls = (sum(line.kind == kind for line in lines) for kind in ("run", "call"))
+    seen = [f"{runs} runs of sessions"] if runs else []
+    seen += [f"{calls} calls of compiled functions"] if calls else []
+    if not seen and any(folder.names("process.json") for folder in folders):
+        return "a loop was seen, but its steps could not be written down: is the disk full?"
+    if not seen:
+        return ""
+    return f"{' and '.join(seen)} were seen, but none often enough to mark steps"
 
 
 def _read_process(folder: RunFolder, run: RunFile) -> Recording:
@@ -124,6 +153,9 @@ def _read_process(folder: RunFolder, run: RunFile) -> Recording:
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes are left out."]
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
+    meta = _with_ending(meta, ending_of(run, process, log))
+    if not len(trace.slices) and meta.framework:
+        meta = _without_window(meta, untraced(run, process, messages, log))
     return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 
 
@@ -154,6 +186,16 @@ def _meta(
         signals=frozenset(signals),
         notes=(*meta.notes, *notes),
     )
+
+
+def _with_ending(meta: Meta, ending: Ending) -> Meta:
+    return replace(
+        meta, exit_code=ending.exit_code, exception=ending.exception, ending=ending.sentence
+    )
+
+
+def _without_window(meta: Meta, why: Untraced) -> Meta:
+    return replace(meta, untraced=why.reason, untraced_advice=why.advice)
 
 
 __all__ = ["NULL", "Recording", "read_run_directory"]

@@ -20,6 +20,15 @@ SCHEMA = "stepwhy.run/1"
 T = TypeVar("T")
 
 
+class ProcessEnd(msgspec.Struct):
+    """What a process of a run left word of: how it ended, and what it had seen by then."""
+
+    exception: str = ""
+    stopped: str = ""
+    steps: int = 0
+    optimizer_steps: int = 0
+
+
 class RunFile(msgspec.Struct):
     """run.json; no end: it was killed, or it is still going."""
 
@@ -28,6 +37,8 @@ class RunFile(msgspec.Struct):
     ended_ns: int | None = None
     exit_code: int | None = None
     oom_kills: int | None = None
+    processes: dict[str, ProcessEnd] = {}
+    why_no_step: str = ""
 
 
 class ProcessFile(msgspec.Struct):
@@ -120,6 +131,7 @@ def _messages(folder: RunFolder) -> list[Message]:
 __all__ = [
     "SCHEMA",
     "Message",
+    "ProcessEnd",
     "ProcessFile",
     "RunFile",
     "WindowFile",

@@ -1,13 +1,13 @@
-"""What is missing in an observed run, and how it ended: sentences for the person."""
+"""What is missing in an observed run: sentences for the person."""
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 from typing import TYPE_CHECKING
 
-from stepwhy.units import format_bytes, format_ns
+from stepwhy.engine.run_ending import ending_of, stopped_note
+from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,13 +38,18 @@ def notes_of(
         messages: What the observer said.
         log: Its steps and samples, as a trace.
     """
+    ending = ending_of(run, process, log).sentence
+    if ending:
+        yield ending
     yield from (m.text for m in messages if m.level != "info")
     if run.exit_code is None:
         yield _unfinished(folder, process)
         return
-    for text in _ended(run, log):
-        yield f"{text} {_LAST_STEPS}" if process.ended_ns is None else text
     stopped = any(m.slug == "observer-stopped" for m in messages)
+    word = stopped_note(run, process, log)
+    if word and not stopped:
+        yield word
+        return
     if process.ended_ns is None and run.exit_code < _SIGNAL_BASE and not stopped:
         yield from _broken_off(run, log)
 
@@ -95,35 +100,6 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _ended(run: RunFile, log: Trace) -> Iterator[str]:
-    """About an end other than success."""
-    code = run.exit_code or 0
-    if code == _SIGNAL_BASE + signal.SIGKILL:
-        yield _killed(run, log)
-    elif code > _SIGNAL_BASE:
-        yield f"The training was ended by {_signal_name(code - _SIGNAL_BASE)}."
-    elif code:
-        yield f"The training ended with exit code {code}."
-
-
-def _killed(run: RunFile, log: Trace) -> str:
-    """About a kill, which is how the kernel ends what takes too much memory."""
-    resident = log.counters.value[
-        [log.string(int(name)) == "resident_bytes" for name in log.counters.name]
-    ]
-    memory = f"; it held {format_bytes(int(resident.max()))} of memory" if len(resident) else ""
-    if run.oom_kills:
-        return f"The training was killed by the kernel for lack of memory{memory}."
-    return f"The training was killed (SIGKILL){memory}."
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _broken_off(run: RunFile, log: Trace) -> Iterator[str]:

@@ -76,7 +76,14 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What ran. Empty strings and None where the trace does not say."""
+    """What ran. Empty strings and None where the trace does not say.
+
+    Args:
+        exit_code: Of a watched run, the command's own; 128 + n when signal n ended it.
+        exception: Type of the exception that ended it.
+        ending: How it ended, in sentences; '' when it ended well.
+        untraced_advice: What would have let its steps be traced, where none was.
+    """
 
     framework: str
     framework_version: str
@@ -84,6 +91,10 @@ class Run(msgspec.Struct, frozen=True):
     ranks: int
     world_size: int | None
     command: str
+    exit_code: int | None = None
+    exception: str = ""
+    ending: str = ""
+    untraced_advice: str = ""
 
 
 class HostLoad(msgspec.Struct, frozen=True):

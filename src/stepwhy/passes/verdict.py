@@ -12,7 +12,7 @@ from stepwhy.passes.host_load import CONTENDED, host_load
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import chosen, of_role
 from stepwhy.trace import DeviceKind, Kind, Role
-from stepwhy.units import format_fraction, format_ns
+from stepwhy.units import format_count, format_fraction, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,15 +108,26 @@ def _nothing(facts: Facts) -> str:
             )
         if facts.share("compile") > MOSTLY_START_UP:
             return ""  # the framework itself told so, in every step
-        return (
-            "Cannot tell: the steps were timed, but the run ended before one could be traced. Let "
-            "it train for 20 steps or more."
-        )
+        return _untraced(facts)
     if len(facts.trace.levels) and not len(facts.trace.slices):
         return "Cannot tell: the file holds fill levels of queues, but not what the steps do."
     if len(facts.trace.allocations) and not len(facts.trace.slices):
         return "Cannot tell: the file holds how much memory was held, but not what the steps do."
     return "" if len(facts.trace.slices) and facts.wall_ns else "The file records no timed event."
+
+
+def _untraced(facts: Facts) -> str:
+    meta = facts.trace.meta
+    if not meta.untraced:
+        return (
+            "Cannot tell: the steps were timed, but the run ended before one could be traced. Let "
+            "it train for 20 steps or more."
+        )
+    count = len(facts.trace.marks)
+    timed = "1 step was" if count == 1 else f"{format_count(count)} steps were"
+    return (
+        f"Cannot tell: {timed} timed, but none was traced: {meta.untraced}. {meta.untraced_advice}."
+    )
 
 
 def _limited(facts: Facts) -> str:

@@ -39,7 +39,7 @@ def next_steps(result: Result) -> list[str]:
     if any(file.format == "tensorboard" for file in result.inputs):
         return list(dict.fromkeys([*filter(None, advice), _WATCH]))
     if result.steps.source == "hook":
-        longer = _RUN_LONGER if framework else _NOT_TRACED
+        longer = _longer(result) if framework else _NOT_TRACED
         advice.append(_LOOK_BETWEEN if result.devices else longer)
         return list(dict.fromkeys(filter(None, advice)))
     if not result.devices:
@@ -52,3 +52,9 @@ def next_steps(result: Result) -> list[str]:
         "Or record it with 'stepwhy run train.py', which marks the steps and times them unprofiled."
     )
     return list(dict.fromkeys(filter(None, advice)))
+
+
+def _longer(result: Result) -> str:
+    """What would have let a step be traced: to run longer, where nothing else kept it from."""
+    advice = result.run.untraced_advice
+    return f"{advice}." if advice else _RUN_LONGER

@@ -58,6 +58,11 @@ class Meta(msgspec.Struct, frozen=True):
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
         limit: Why the record cannot show where a step's time goes, and what to do about it: a
             clause without a capital or a full stop; '' where it can. Nothing is then explained.
+        exit_code: Of an observed run, the command's own; None when it is not known.
+        exception: Type of the exception that ended it, or ''.
+        ending: How it ended, in one or two sentences; '' when it ended well.
+        untraced: Why none of its steps was traced, a clause; '' where some were.
+        untraced_advice: What to do about that, without a full stop.
     """
 
     format: str
@@ -70,6 +75,11 @@ class Meta(msgspec.Struct, frozen=True):
     device_expected: bool = False
     notes: tuple[str, ...] = ()
     limit: str = ""
+    exit_code: int | None = None
+    exception: str = ""
+    ending: str = ""
+    untraced: str = ""
+    untraced_advice: str = ""
 
 
 class Trace(msgspec.Struct, frozen=True, dict=True):

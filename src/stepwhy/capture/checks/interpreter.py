@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from stepwhy import units
-from stepwhy.capture.attach import ATTACHED_FILE
 from stepwhy.capture.checks.item import Item
 from stepwhy.capture.redaction import shorten_path
 from stepwhy.capture.run_file import environment
+from stepwhy.capture.sign_in import ATTACHED_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 
 def header(result: Result) -> Iterator[RenderableType]:
-    """The verdict sentence and one line about the run."""
+    """How the run ended, if not well, the verdict sentence and one line about the run."""
     yield Text("")
+    if result.run.ending:
+        ending = Table.grid(padding=(0, 1, 0, 0))
+        ending.add_row(Text("■", "red"), Text(one_line(result.run.ending), "bold red"))
+        yield ending
     verdict = Table.grid(padding=(0, 1, 0, 0))
     verdict.add_row(Text("■", words.colour_of(result.verdict.bound_by)), _sentence(result))
     yield verdict

@@ -1,0 +1,105 @@
+"""Why a run has no observed step, in a sentence for the person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.units import format_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+NOT_ATTACHED = (
+    "the observer was never loaded: the command does not start Python 3.11 or later, or starts it "
+    "with -I, -E or -S, or in an environment of its own (sudo, env -i, a container, a machine). "
+    "Start the training with an interpreter that reads PYTHONPATH"
+)
+NO_LOOP = (
+    "no training loop was seen: no torch optimizer took a step, and no session, Keras fit, "
+    "tf.function or jitted JAX function ran often enough. Check that the command trains with one "
+    "of them, or call stepwhy.step() once per step in the program"
+)
+_NOT_WRITTEN = (
+    "{seen}, but none could be written down: {reason}. Free some space, or name a directory on "
+    "another disk with --out"
+)
+_FEW = (
+    "too few steps were seen to time one: {seen}. At least {needed} are needed, and 20 or more to "
+    "trace some of them"
+)
+_FAILED = "the command failed before it trained: {ending}. Fix that first: no step was seen"
+_FAILED_EARLY = "the command failed after {seen}: {ending}. Fix that first: no step could be timed"
+# What is counted, in words, and of how many a step is timed: from one to the next. The observers
+# log a call of a compiled function from the third on.
+_KINDS = {
+    "optimizer_steps": ("{} of a torch optimizer", "step", 2),
+    "calls": ("{} of a compiled function", "call", 3),
+    "marked_steps": ("{} of stepwhy.step()", "call", 2),
+}
+
+
+def why_no_step(
+    exit_code: int, processes: Mapping[str, Mapping[str, Any]], *, attached: bool
+) -> str:
+    """Why nothing was observed, the most direct reason first.
+
+    Args:
+        exit_code: The command's own, as a shell gives it.
+        processes: What its processes left word of (`sign_in.words`).
+        attached: Whether any of them loaded the observer.
+    """
+    stopped = next((p for p in processes.values() if p.get("stopped")), None)
+    if stopped is not None:
+        return _NOT_WRITTEN.format(seen=_steps_of(stopped), reason=stopped["stopped"])
+    seen = _most(processes)
+    if exit_code and attached:
+        ending = ending_of(exit_code, exception_of(processes))
+        return (_FAILED_EARLY if seen else _FAILED).format(seen=_counted(*seen), ending=ending)
+    if not attached:
+        failed = f"the command failed ({format_exit(exit_code)}), and " if exit_code else ""
+        return f"{failed}{NOT_ATTACHED}"
+    return _FEW.format(seen=_counted(*seen), needed=_KINDS[seen[0]][2]) if seen else NO_LOOP
+
+
+def _steps_of(process: Mapping[str, Any]) -> str:
+    """What a process that could not log its steps had seen, in words."""
+    steps = max(int(process.get("optimizer_steps", 0)), int(process.get("steps", 0)))
+    if not steps:
+        return "a training loop was seen"
+    return "1 training step was seen" if steps == 1 else f"{steps:,} training steps were seen"
+
+
+def ending_of(exit_code: int, exception: str) -> str:
+    """How a command ended: 'exit code 1 (ValueError)', 'SIGSEGV'."""
+    return f"{format_exit(exit_code)} ({exception})" if exception else format_exit(exit_code)
+
+
+def exception_of(processes: Mapping[str, Mapping[str, Any]]) -> str:
+    """The type of the exception that ended a process, of several the first; '' for none."""
+    return next((str(p["exception"]) for p in processes.values() if p.get("exception")), "")
+
+
+def _most(processes: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | tuple[()]:
+    """What was seen most often, and how often; () for nothing."""
+    counts = [
+        (int(about[kind]), kind)
+        for about in processes.values()
+        for kind in _KINDS
+        if isinstance(about.get(kind), int)
+    ]
+    if not counts:
+        return ()
+    count, kind = max(counts)
+    return kind, count
+
+
+def _counted(kind: str = "", count: int = 0) -> str:
+    """'1 step of a torch optimizer'; '' for nothing."""
+    if not kind:
+        return ""
+    phrase, noun, _ = _KINDS[kind]
+    return phrase.format(f"{count} {noun}" if count == 1 else f"{count} {noun}s")
+
+
+__all__ = ["NOT_ATTACHED", "NO_LOOP", "ending_of", "exception_of", "why_no_step"]
