@@ -14,6 +14,7 @@ import json
 import os
 
 from stepwhy.capture import lifetime
+from stepwhy.regular_files import open_regular
 from stepwhy.text import utf8
 
 TYPE_CHECKING = False
@@ -40,7 +41,8 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file that appears complete or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        draft.write_bytes(data)
+        draft.unlink(missing_ok=True)  # nothing that somebody put there is written to
+        _write(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), data)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)
@@ -73,7 +75,7 @@ def _write_over(path: Path, data: bytes) -> None:
     Raises:
         OSError: It cannot be written, or takes more than that block.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    handle = open_regular(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
         padded = data.ljust(os.fstat(handle).st_size)
         if len(padded) > _BLOCK_BYTES:
@@ -99,7 +101,13 @@ def append_bytes(path: Path, data: bytes) -> None:
     Raises:
         OSError: Not all could be written (a full disk); the file may end in the middle of a line.
     """
-    handle = _above_streams(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))
+    # A pipe that somebody put in its place must not stop the job.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    _write(_above_streams(os.open(path, flags, 0o644)), data)
+
+
+def _write(handle: int, data: bytes) -> None:
+    """Write all of it, and close the file."""
     try:
         rest = memoryview(data)
         while rest:

@@ -23,12 +23,14 @@ from stepwhy.capture.process_folder import write_json
 from stepwhy.capture.redaction import redact
 from stepwhy.capture.sign_in import ATTACHED_FILE
 from stepwhy.errors import CaptureError
+from stepwhy.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 RUN_SCHEMA = "stepwhy.run/1"
 _RUN_FILE = "run.json"
+_MOST_MESSAGES = 1 << 20  # bytes; an observer says a few sentences
 _INITIAL_ENVIRONMENT = Path("/proc/self/environ")
 _CTYPE = "LC_CTYPE"
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
@@ -92,7 +94,8 @@ class Run:
         """Write what is known, and the file in which processes sign in."""
         try:
             write_json(self.path / _RUN_FILE, self._about)
-            (self.path / ATTACHED_FILE).touch()
+            (self.path / ATTACHED_FILE).unlink(missing_ok=True)
+            (self.path / ATTACHED_FILE).touch(exist_ok=False)
         except OSError:
             self.undo()
             raise
@@ -199,7 +202,7 @@ def _texts(path: Path) -> Iterator[str]:
     """The texts of one process's messages; a torn last line is dropped."""
     traced = any((path.parent / "windows").glob("[0-9]*"))
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_regular(path, _MOST_MESSAGES).decode().split("\n")
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:

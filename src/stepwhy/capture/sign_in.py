@@ -16,6 +16,8 @@ from __future__ import annotations
 import os
 import sys
 
+from stepwhy.regular_files import read_regular
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +69,9 @@ def leave_word(run_dir: str, **about: str | int) -> None:
 
 
 def _append(run_dir: str, line: str) -> None:
-    handle = os.open(f"{run_dir}/{ATTACHED_FILE}", os.O_WRONLY | os.O_APPEND)
+    # A pipe that somebody put in its place must not stop the job, nor a link lead elsewhere.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(f"{run_dir}/{ATTACHED_FILE}", flags)
     try:
         os.write(handle, line.encode())
     finally:
@@ -139,7 +143,6 @@ def words(run_dir: Path) -> dict[str, dict[str, Any]]:
 
 def _lines(run_dir: Path) -> Iterator[bytes]:
     try:
-        with (run_dir / ATTACHED_FILE).open("rb") as file:
-            yield from file.read(_MOST_BYTES).splitlines()
+        yield from read_regular(run_dir / ATTACHED_FILE, _MOST_BYTES).splitlines()
     except OSError:
         return

@@ -37,6 +37,7 @@ from stepwhy.capture.process_folder import PROCESS_FILE, append_lines, write_jso
 from stepwhy.capture.processes import PROC, Processes, observed
 from stepwhy.capture.stack_lines import count_samples
 from stepwhy.capture.tf1_sources import UserFiles
+from stepwhy.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,6 +72,7 @@ _PAUSE_FOR_WINDOWS_S = 4.0
 _RETRY_S = 1.0
 _MOST_FAILURES = 2
 _MOST_LINES = 200
+_MOST_ABOUT = 1 << 20  # bytes of a process.json, which has a few hundred
 _END_S = 5.0  # py-spy ends at once when its process is gone
 
 _REFUSED = (
@@ -298,7 +300,7 @@ def _say(folder: Path, slug: str, text: str) -> None:
 def _may_be_traced(folder: Path) -> bool:
     """Whether an observed process trains with a framework; it may only tell its steps."""
     try:
-        about = json.loads((folder / PROCESS_FILE).read_bytes())
+        about = json.loads(read_regular(folder / PROCESS_FILE, _MOST_ABOUT))
     except (OSError, ValueError):
         return True
     return bool(about.get("framework", True))

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 
+from stepwhy.regular_files import open_regular
 from stepwhy.text import visible
 from stepwhy.units import format_fraction, format_ns
 
@@ -113,10 +114,10 @@ def _modified(path: Path) -> float:
 def _last_steps(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines in the tail of a log."""
     try:
-        with path.open("rb") as log:
+        with os.fdopen(open_regular(path), "rb") as log:
             start = max(path.stat().st_size - _TAIL_BYTES, 0)
             log.seek(start)
-            lines = log.read().split(b"\n")
+            lines = log.read(_TAIL_BYTES).split(b"\n")
     except OSError:
         return
     for line in lines[1 if start else 0 : -1]:
@@ -144,8 +145,8 @@ def _count(path: Path) -> int:
 def _estimate(path: Path) -> int:
     """Lines of one file."""
     try:
-        with path.open("rb") as log:
-            first = len(log.readline())
+        with os.fdopen(open_regular(path), "rb") as log:
+            first = len(log.readline(_TAIL_BYTES))
         return round(path.stat().st_size / first) if first else 0
     except OSError:
         return 0
