@@ -20,11 +20,27 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _PATIENCE_MS = 1000
+_is_redacted = True
+
+
+def redact(*, on: bool) -> None:
+    """Choose whether lines and failures are printed without secrets and private facts."""
+    global _is_redacted  # noqa: PLW0603 - a fact about the streams, of which there is one each
+    _is_redacted = on
+
+
+def public(text: str) -> str:
+    """A text as a line of it is printed: without secrets and private facts, unless chosen so."""
+    if not _is_redacted:
+        return text
+    from stepwhy.redaction import Redactor  # noqa: PLC0415 - few programs print any
+
+    return Redactor.of_process().text(text)
 
 
 def line(text: str) -> None:
     """Print one line to standard error; a program without one goes on."""
-    _to_stderr(f"{visible(text)}\n")
+    _to_stderr(f"{visible(public(text))}\n")
 
 
 def line_without_waiting(text: str) -> None:
@@ -33,7 +49,7 @@ def line_without_waiting(text: str) -> None:
     Nothing is kept for later: what Python cannot write at the end of a program would change its
     exit code.
     """
-    data = f"{visible(text)}\n".encode(errors="backslashreplace")
+    data = f"{visible(public(text))}\n".encode(errors="backslashreplace")
     try:
         ready = select.poll()
         ready.register(_STDERR, select.POLLOUT)
@@ -96,7 +112,7 @@ def _show_error(
     import traceback  # noqa: PLC0415 - for bugs alone
 
     chunks = traceback.format_exception(kind, error, trace)
-    _to_stderr(block("".join(map(_indented, chunks))))
+    _to_stderr(block(public("".join(map(_indented, chunks)))))
 
 
 def _indented(chunk: str) -> str:
@@ -114,7 +130,7 @@ def _show_warning(  # noqa: PLR0917 - the signature of warnings.showwarning
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    shown = block(warnings.formatwarning(str(message), category, filename, lineno, line))
+    shown = block(public(warnings.formatwarning(str(message), category, filename, lineno, line)))
     if file is None:
         _to_stderr(shown)
     else:
@@ -129,4 +145,13 @@ def _to_stderr(text: str) -> None:
         return
 
 
-__all__ = ["document", "guard", "is_watched", "line", "line_without_waiting", "rendered", "stop"]
+__all__ = [
+    "document",
+    "guard",
+    "is_watched",
+    "line",
+    "line_without_waiting",
+    "redact",
+    "rendered",
+    "stop",
+]

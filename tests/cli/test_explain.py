@@ -58,7 +58,9 @@ def test_a_kineto_trace_is_explained_without_what_it_does_not_need(trace):
     formats = {"rocprof", "megascan", "nsys", "nvprof", "xplane", "exported", "store"}
     assert not {f"stepwhy.importers.{name}" for name in formats} & set(loaded)
     ours = {name for name in loaded if name.startswith("stepwhy.")}
-    commands = {"stepwhy.cli", "stepwhy.cli.explain", "stepwhy.cli.numpy_alone"}
+    commands = {"stepwhy.cli"} | {
+        f"stepwhy.cli.{name}" for name in ("explain", "numpy_alone", "privacy")
+    }
     assert {n for n in ours if n.startswith("stepwhy.cli")} == commands | {"stepwhy.cli.progress"}
     assert {n for n in ours if n.startswith("stepwhy.report")} == {
         "stepwhy.report",

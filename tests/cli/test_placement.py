@@ -22,7 +22,9 @@ def runs(monkeypatch):
     monkeypatch.setattr(
         sys.modules["stepwhy.engine.explain"],
         "read_placement",
-        lambda name, progress: tables.get(name) or read_placement(name, progress),
+        lambda name, progress, **options: (
+            tables.get(name) or read_placement(name, progress, **options)
+        ),
     )
 
 

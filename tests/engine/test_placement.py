@@ -138,12 +138,12 @@ def test_no_record_of_the_placement():
 def test_reading_a_run_without_placement_is_a_typed_error(monkeypatch):
     trace = parse("main step |[----]|\nGPU:0 kernel |mmmm  |  m=gemm")
     opened = [Opened("here", "kineto", trace)]
-    monkeypatch.setitem(read_placement.__globals__, "open_run", lambda *_: (opened, []))
+    monkeypatch.setitem(read_placement.__globals__, "open_run", lambda *_, **__: (opened, []))
     with pytest.raises(NoPlacementError, match="does not record where operations ran"):
         read_placement("here")
 
 
 def test_reading_a_run_returns_every_operation(monkeypatch):
     opened = [Opened("here", "tf-run-metadata", parse(DRAWING))]
-    monkeypatch.setitem(read_placement.__globals__, "open_run", lambda *_: (opened, []))
+    monkeypatch.setitem(read_placement.__globals__, "open_run", lambda *_, **__: (opened, []))
     assert read_placement("here") == placement()

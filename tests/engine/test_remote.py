@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.capture.redaction import redact
 from stepwhy.cli import cli
 from stepwhy.engine import addresses, explain, remote
 from stepwhy.engine.budget import Budget
@@ -35,6 +34,7 @@ from stepwhy.errors import (
     UnreachableError,
     UnsupportedFormatError,
 )
+from stepwhy.redaction.commands import redact_command as redact
 from stepwhy.units import format_bytes
 from tests.engine.test_explain import kineto
 from tests.engine.test_run_directory import steps, write_run

@@ -92,16 +92,6 @@ def test_a_name_that_ends_in_gz_is_compressed(write):
     assert json.loads(gzip.decompress(write(drawn(), "x.json.gz")))["displayTimeUnit"] == "ms"
 
 
-def test_homes_of_users_stay_behind(write):
-    timeline = Timeline()
-    track = timeline.thread()
-    timeline.add(track, Kind.OP, 0, 1, name="load /home/someone/data", source="/root/x.py(1): f")
-    text = write(timeline.trace()).decode()
-    assert "someone" not in text
-    assert "/root" not in text
-    assert "load ~/data" in text
-
-
 def test_a_folder_that_is_not_there_is_refused_and_nothing_left(tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         write_chrome_trace(drawn(), tmp_path / "no" / "x.json")

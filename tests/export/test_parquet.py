@@ -13,7 +13,7 @@ from stepwhy.trace import Kind
 def trace():
     timeline = Timeline()
     timeline.add(timeline.stream(), Kind.KERNEL, 1, 3, name="gemm", bytes=0)
-    timeline.add(timeline.thread(), Kind.OP, 0, 2, name="/home/someone/mm", scope="net/mm")
+    timeline.add(timeline.thread(), Kind.OP, 0, 2, name="mm", scope="net/mm")
     return timeline.trace()
 
 
@@ -22,7 +22,7 @@ def test_texts_names_and_nulls_are_spelled_out(trace, tmp_path):
     rows = pq.read_table(tmp_path / "run.parquet" / "slices.parquet").to_pylist()
     keys = ("row", "name", "kind", "scope", "bytes", "dur_ns")
     assert [tuple(r[k] for k in keys) for r in rows] == [
-        (0, "~/mm", "op", "net/mm", None, 2_000_000),
+        (0, "mm", "op", "net/mm", None, 2_000_000),
         (1, "gemm", "kernel", None, 0, 2_000_000),
     ]
 

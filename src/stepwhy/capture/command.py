@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+from stepwhy.redaction.commands import redact_command
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +32,7 @@ def run_name(command: Sequence[str]) -> str:
 
     Example: `['python', '-m', 'pkg.train', '--lr', '1']` is 'pkg.train'.
     """
-    words = [Path(word).name for word in command]
+    words = [Path(word).name for word in redact_command(command)]
     if words and _INTERPRETER.fullmatch(words[0]):
         words = words[1:]
     if "-m" in words[:-1]:

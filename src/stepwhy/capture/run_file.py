@@ -20,9 +20,9 @@ from stepwhy.capture.clock import now_ns
 from stepwhy.capture.memory_kills import MemoryKills
 from stepwhy.capture.no_steps import why_no_step
 from stepwhy.capture.process_folder import write_json
-from stepwhy.capture.redaction import redact
 from stepwhy.capture.sign_in import ATTACHED_FILE
 from stepwhy.errors import CaptureError
+from stepwhy.redaction.commands import redact_command
 from stepwhy.regular_files import read_regular
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Run:
         self._about = {
             "schema": RUN_SCHEMA,
             "stepwhy": stepwhy.__version__,
-            "command": redact(list(command)),
+            "command": redact_command(command),
             "started_ns": now_ns(),
             "ended_ns": None,
             "exit_code": None,

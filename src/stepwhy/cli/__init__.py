@@ -56,6 +56,7 @@ class _Cli(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the chosen command."""
+        output.redact(on=True)
         try:
             with _visible_usage_errors():
                 return super().invoke(ctx)
@@ -72,7 +73,7 @@ def _visible_usage_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        text = visible(error.format_message())
+        text = visible(output.public(error.format_message()))
         if isinstance(error, _HELP) or text == error.format_message():
             raise
         if isinstance(error, click.UsageError):

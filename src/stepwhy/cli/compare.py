@@ -15,6 +15,7 @@ from stepwhy.cli.bench import (
     out_option,
     repeats_option,
 )
+from stepwhy.cli.privacy import redact_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from stepwhy.bench import Sample
     from stepwhy.cli.programs import Source
     from stepwhy.findings import Comparison
+    from stepwhy.redaction import Redactor
 
 EXIT_SLOWER = 1
 EXIT_UNDECIDED = 7
@@ -67,6 +69,7 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
 @batch_option
 @busy_option
 @json_option
+@redact_option
 @click.pass_context
 def compare(  # noqa: PLR0917 - click passes them by name
     ctx: click.Context,
@@ -80,6 +83,7 @@ def compare(  # noqa: PLR0917 - click passes them by name
     *,
     allow_busy: bool,
     as_json: bool,
+    redact: bool,
 ) -> None:
     """Say whether B is faster or slower than A, and where the difference lies.
 
@@ -94,9 +98,12 @@ def compare(  # noqa: PLR0917 - click passes them by name
       7  cannot tell: more runs or a quieter machine would
     """  # noqa: D301 - click's mark against re-wrapping
     from stepwhy.cli.programs import source
+    from stepwhy.engine.privacy import redactor_of
 
-    sources = (source(a), source(b))
-    samples, folder = _samples(sources, repeats, out, allow_busy=allow_busy)
+    # One for both, so that a secret in both has the same number.
+    redactor = redactor_of(redact)
+    sources = (source(a, redactor), source(b, redactor))
+    samples, folder = _samples(sources, repeats, out, redactor, allow_busy=allow_busy)
     result = _compare(sources, samples, margin, repeats if folder else 1, batch_size)
     _show(result, folder, as_json=as_json)
     if fail_if_slower is not None:
@@ -104,7 +111,12 @@ def compare(  # noqa: PLR0917 - click passes them by name
 
 
 def _samples(
-    sources: tuple[Source, Source], repeats: int, out: Path | None, *, allow_busy: bool
+    sources: tuple[Source, Source],
+    repeats: int,
+    out: Path | None,
+    redactor: Redactor,
+    *,
+    allow_busy: bool,
 ) -> tuple[tuple[list[Sample], list[Sample]], Path | None]:
     """The runs of both, and the folder of those that were made."""
     from stepwhy.bench import measure, measure_pairs
@@ -113,7 +125,7 @@ def _samples(
     from stepwhy.cli.programs import program, stored_samples
 
     if all(s.stored for s in sources):
-        kept = [stored_samples(s, allow_busy=allow_busy) for s in sources]
+        kept = [stored_samples(s, redactor, allow_busy=allow_busy) for s in sources]
         return (kept[0], kept[1]), None
     folder = new_folder(out or default_run_dir(["compare"], datetime.now().astimezone()))
     programs = [
@@ -127,7 +139,7 @@ def _samples(
                 folder,
             )
         made = [
-            stored_samples(s, allow_busy=allow_busy)
+            stored_samples(s, redactor, allow_busy=allow_busy)
             if s.stored
             else measure(p, repeats, allow_busy=allow_busy, progress=progress)
             for s, p in zip(sources, programs, strict=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stepwhy import output
+from stepwhy.cli.privacy import redact_option
 
 
 @click.command()
@@ -21,7 +22,10 @@ from stepwhy import output
     help="Also write the report as one self-contained page.",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every diagnosis, operation and device.")
-def explain(paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_all: bool) -> None:
+@redact_option
+def explain(
+    paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_all: bool, redact: bool
+) -> None:
     """Explain a training run from what was recorded of it.
 
     PATH is a run directory of 'stepwhy run', a trace file of another profiler, a folder, a glob,
@@ -35,7 +39,7 @@ def explain(paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_al
     from stepwhy.engine import explain as explain_run
 
     with progress(paths) as report:
-        result = explain_run(paths, report)
+        result = explain_run(paths, report, redact=redact)
     if html is not None:
         from stepwhy.report.html import write
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from stepwhy import output
+from stepwhy.cli.privacy import redact_option
 from stepwhy.patterns import regex
 
 _FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy")
@@ -29,7 +30,8 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
     metavar="FILE",
     help="Where to write; by default named after PATH, in this folder. A '.gz' is compressed.",
 )
-def export(path: str, form: str, out: Path | None) -> None:
+@redact_option
+def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
     """Write a trace for other programs: a timeline to look at, or tables to query.
 
     PATH is what 'stepwhy explain' takes. Open a Chrome trace at ui.perfetto.dev or
@@ -38,13 +40,16 @@ def export(path: str, form: str, out: Path | None) -> None:
     from stepwhy.cli.progress import progress
     from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import open_one
+    from stepwhy.engine.privacy import redactor_of
     from stepwhy.errors import OutputError
     from stepwhy.export import WRITERS
 
+    redactor = redactor_of(redact)
     with progress((path,)) as report:
-        trace = open_one(path, report).trace
+        trace = open_one(path, report, redact=redactor).trace
     ending, write = WRITERS[form]
-    file = out or Path(_ENDINGS.sub("", Path(shown(path)).resolve().name) + ending)
+    name = redactor.text(Path(shown(path)).resolve().name)
+    file = out or Path(_ENDINGS.sub("", name) + ending)
     if file.exists() and Path(path).exists() and file.samefile(path):
         raise OutputError(f"{file.name} is what was to be exported", "Name another file with --out")
     write(trace, file)

@@ -8,6 +8,7 @@ import click
 
 from stepwhy import output
 from stepwhy.cli.bench import json_option
+from stepwhy.cli.privacy import redact_option
 
 if TYPE_CHECKING:
     from stepwhy.findings.profile import View
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     help="Most rows to print; JSON has all.",
 )
 @json_option
-def ops(path: str, kind: str, order: str, top: int, *, as_json: bool) -> None:
+@redact_option
+def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bool) -> None:
     """List what operations cost: time and memory per step, in four views.
 
     PATH is what 'stepwhy explain' takes. A view that the trace cannot show says why.
@@ -50,11 +52,14 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool) -> None:
     from stepwhy.cli.progress import progress
     from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import open_one
+    from stepwhy.engine.privacy import redactor_of
     from stepwhy.engine.profile import profile
 
+    redactor = redactor_of(redact)
     with progress((path,)) as report:
-        trace = open_one(path, report).trace
-    result = replace(profile(trace, shown(path), cast("View", kind), order), stepwhy=__version__)
+        trace = open_one(path, report, redact=redactor).trace
+    name = redactor.text(shown(path))
+    result = replace(profile(trace, name, cast("View", kind), order), stepwhy=__version__)
     if as_json:
         from stepwhy.report.json import render
 

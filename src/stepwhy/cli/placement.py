@@ -8,6 +8,7 @@ import click
 
 from stepwhy import output
 from stepwhy.cli.bench import json_option
+from stepwhy.cli.privacy import redact_option
 
 if TYPE_CHECKING:
     from stepwhy.findings import PlacementResult
@@ -26,8 +27,9 @@ _RUNS = 2
 )
 @click.option("--moved", is_flag=True, help="Only operations that ran elsewhere than asked for.")
 @json_option
+@redact_option
 def placement(
-    paths: tuple[str, ...], scope: str, device: str, *, moved: bool, as_json: bool
+    paths: tuple[str, ...], scope: str, device: str, *, moved: bool, as_json: bool, redact: bool
 ) -> None:
     """List where the operations of a graph were asked to run, and where they ran.
 
@@ -36,7 +38,7 @@ def placement(
     """
     if len(paths) > _RUNS:
         raise click.UsageError("one run, or two to compare")
-    result = _read(paths, scope, device, moved=moved)
+    result = _read(paths, scope, device, moved=moved, redact=redact)
     if as_json:
         from stepwhy.report.json import render
 
@@ -47,18 +49,23 @@ def placement(
     render_placement(result, every=bool(scope or device or moved))
 
 
-def _read(paths: tuple[str, ...], scope: str, device: str, *, moved: bool) -> PlacementResult:
+def _read(
+    paths: tuple[str, ...], scope: str, device: str, *, moved: bool, redact: bool
+) -> PlacementResult:
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
     from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import read_placement
     from stepwhy.engine.placement import differences, select
+    from stepwhy.engine.privacy import redactor_of
     from stepwhy.findings import PlacementResult
 
+    # One for both, so that a secret in both has the same number.
+    redactor = redactor_of(redact)
     with progress(paths) as report:
-        read = [read_placement(path, report) for path in paths]
+        read = [read_placement(path, report, redact=redactor) for path in paths]
     tables = [select(one, scope=scope, device=device, elsewhere=moved) for one in read]
-    names = [shown(path) for path in paths]
+    names = [redactor.text(shown(path)) for path in paths]
     if len(paths) == 1:
         return PlacementResult(names[0], tables[0], stepwhy=__version__)
     changed = differences((names[0], tables[0]), (names[1], tables[1]))

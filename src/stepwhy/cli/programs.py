@@ -14,12 +14,14 @@ from stepwhy.capture import command_for_script, launch
 from stepwhy.engine import explain
 from stepwhy.engine.addresses import shown
 from stepwhy.errors import InputError, MeasurementError, NotFoundError
+from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.bench import Sample
     from stepwhy.findings import Result
+    from stepwhy.redaction import Redactor
 
 BENCH_FILE = "bench.json"
 COMPARE_FILE = "compare.json"
@@ -40,31 +42,32 @@ class Source(msgspec.Struct, frozen=True):
     stored: tuple[str, ...] = ()
 
 
-def source(name: str) -> Source:
+def source(name: str, redactor: Redactor) -> Source:
     """What a person means by one word: a script, a quoted command, or something stored.
 
     Args:
         name: 'train.py', 'python train.py --fast', a run directory, a folder of `stepwhy bench`,
             a trace file, or the address of one.
+        redactor: What labels are shown through; secrets of a command never stand in them.
 
     Raises:
         NotFoundError: It is none of these.
     """
     path = Path(name)
     if path.is_file() and path.suffix == ".py":
-        return Source(path.name, command=tuple(command_for_script(name, ())))
+        return Source(redactor.text(path.name), command=tuple(command_for_script(name, ())))
     if path.exists():
-        return Source(path.name or name, stored=tuple(_stored(path)))
+        return Source(redactor.text(path.name or name), stored=tuple(_stored(path)))
     words = _split(name)
     if "://" in name and len(words) == 1:
-        return Source(shown(name), stored=(name,))
+        return Source(redactor.text(shown(name)), stored=(name,))
     if len(words) < 2:
         raise NotFoundError(
-            f"{shown(name)} is neither a script, a run directory, a trace, nor a command with "
-            "arguments",
+            f"{redactor.text(shown(name))} is neither a script, a run directory, a trace, nor a "
+            "command with arguments",
             "Check the path, or put the whole command in quotes",
         )
-    return Source(name, command=_words(words))
+    return Source(" ".join(redact_command(words)), command=_words(words))
 
 
 def _split(name: str) -> list[str]:
@@ -124,11 +127,19 @@ def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Pro
     return Program(label, run)
 
 
-def stored_samples(found: Source, *, allow_busy: bool) -> list[Sample]:
+def stored_samples(found: Source, redactor: Redactor, *, allow_busy: bool) -> list[Sample]:
     """The samples of stored runs or traces.
 
     Args:
         found: What a person named, stored.
+        redactor: What is found in them is shown through it.
         allow_busy: Whether runs count that were made on a busy machine.
     """
-    return [sample(explain([path]), shown(path), allow_busy=allow_busy) for path in found.stored]
+    return [
+        sample(
+            explain([path], redact=redactor),
+            redactor.text(shown(path)),
+            allow_busy=allow_busy,
+        )
+        for path in found.stored
+    ]

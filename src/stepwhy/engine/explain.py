@@ -13,18 +13,22 @@ from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.engine.inputs import resolve
 from stepwhy.engine.placement import placement_of
+from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks
+from stepwhy.trace.redacting import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from stepwhy.engine.inputs import Place
+    from stepwhy.engine.privacy import Redact
     from stepwhy.findings import Placement, Result
+    from stepwhy.redaction import Redactor
     from stepwhy.trace import Trace
 
     Progress = Callable[[str, int, int], None]
@@ -42,18 +46,22 @@ class Opened(msgspec.Struct, frozen=True):
     trace: Trace
 
 
-def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
+def explain(
+    names: Sequence[str], progress: Progress | None = None, *, redact: Redact = True
+) -> Result:
     """Explain files, folders, globs, addresses or run directories as one run.
 
     Args:
         names: What the user named.
         progress: Called with (what is done now, how much is done, how much in all; 0 where that is
             unknown), counted in files, or in bytes while a file is fetched.
+        redact: Whether secrets and private facts are replaced in the result, the messages of errors
+            and what `progress` is called with; a redactor of one's own replaces what it finds.
 
     Raises:
         InputError: Nothing there can be explained; several files that are no ranks of one run.
     """
-    opened, skipped = open_run(names, progress)
+    opened, skipped = open_run(names, progress, redact=redact)
     opened = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
     if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
         raise SeveralRunsError(
@@ -68,35 +76,40 @@ def explain(names: Sequence[str], progress: Progress | None = None) -> Result:
     return combine(results, [o.trace.meta for o in opened], skipped)
 
 
-def read_placement(name: str, progress: Progress | None = None) -> Placement:
+def read_placement(
+    name: str, progress: Progress | None = None, *, redact: Redact = True
+) -> Placement:
     """Every operation of a run's graph, unbounded.
 
     Args:
         name: What the user named.
         progress: As in `explain`.
+        redact: As in `explain`.
 
     Raises:
         InputError: Nothing there can be read, or nothing tells where operations ran.
     """
-    opened, _ = open_run([name], progress)
+    redactor = redactor_of(redact)
+    opened, _ = open_run([name], progress, redact=redactor)
     for one in opened:
         placement = placement_of(Facts(one.trace))
         if placement is not None:
             return placement
     raise NoPlacementError(
-        f"{shown(name)} does not record where operations ran",
+        f"{redactor.text(shown(name))} does not record where operations ran",
         "Record a TensorFlow session with 'stepwhy run', or with output_partition_graphs",
     )
 
 
 def open_run(
-    names: Sequence[str], progress: Progress | None = None
+    names: Sequence[str], progress: Progress | None = None, *, redact: Redact = True
 ) -> tuple[list[Opened], list[str]]:
     """Read files, folders, globs, addresses or run directories.
 
     Args:
         names: What the user named.
         progress: As in `explain`.
+        redact: As in `explain`.
 
     Returns:
         The traces, of the processes of one run only the main one; and notes on what was left out.
@@ -104,34 +117,48 @@ def open_run(
     Raises:
         InputError: Nothing there can be read.
     """
-    places = resolve(names)
-    opened, skipped = _open_all(places, progress)
+    redactor = redactor_of(redact)
+    with redacted_errors(redactor):
+        places = resolve(names)
+        opened, skipped = _open_all(places, redactor, _redacted(progress, redactor))
     if len(places) == 1 and places[0].is_folder:
         opened, others = _main_process(opened)
         skipped += others
     return opened, skipped
 
 
-def open_one(name: str, progress: Progress | None = None) -> Opened:
+def open_one(name: str, progress: Progress | None = None, *, redact: Redact = True) -> Opened:
     """Read the one trace behind a file, folder, glob, address or run directory.
 
     Args:
         name: What the user named.
         progress: As in `explain`.
+        redact: As in `explain`.
 
     Raises:
         InputError: Nothing there can be read, or there are several traces.
     """
-    opened, _ = open_run([name], progress)
+    redactor = redactor_of(redact)
+    opened, _ = open_run([name], progress, redact=redactor)
     if len(opened) > 1:
         raise SeveralRunsError(
-            f"{shown(name)} holds {len(opened)} traces, of ranks or of different runs",
+            f"{redactor.text(shown(name))} holds {len(opened)} traces, of ranks or of different "
+            "runs",
             f"Give one of them, as {opened[0].path}",
         )
     return opened[0]
 
 
-def _open_all(places: Sequence[Place], progress: Progress | None) -> tuple[list[Opened], list[str]]:
+def _redacted(progress: Progress | None, redactor: Redactor) -> Progress | None:
+    """What shows progress, called with redacted texts."""
+    if progress is None:
+        return None
+    return lambda text, done, total: progress(redactor.text(text), done, total)
+
+
+def _open_all(
+    places: Sequence[Place], redactor: Redactor, progress: Progress | None
+) -> tuple[list[Opened], list[str]]:
     """All that can be read; with several files, those that cannot are named, not fatal."""
     opened: list[Opened] = []
     skipped: list[str] = []
@@ -140,11 +167,12 @@ def _open_all(places: Sequence[Place], progress: Progress | None) -> tuple[list[
             with place.here(progress) as path:
                 if progress:
                     progress(f"reading {place.name}", done, len(places))
-                opened += _open(path, place.shown, place.within)
+                found = _open(path, place.shown, place.within)
+                opened += [_public(one, redactor) for one in found]
         except InputError as error:
             if len(places) == 1:
                 raise
-            skipped.append(error.what)
+            skipped.append(redactor.text(error.what))
     if not opened:
         raise NoTracesError(
             f"none of the {len(places)} files is a readable trace; the first: {skipped[0]}",
@@ -153,6 +181,11 @@ def _open_all(places: Sequence[Place], progress: Progress | None) -> tuple[list[
     more = len(skipped) - _MOST_NOTES
     notes = [f"Left out: {what}." for what in skipped[:_MOST_NOTES]]
     return opened, [*notes, f"Left out: {more:,} more."] if more > 0 else notes
+
+
+def _public(one: Opened, redactor: Redactor) -> Opened:
+    """A trace as it may be shown: nothing after this sees what was redacted."""
+    return replace(one, path=redactor.text(one.path), trace=redacted(one.trace, redactor))
 
 
 def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:

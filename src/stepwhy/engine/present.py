@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
         output.document(f"{error} [{error.slug}]")
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the program that asked has to be told something
-        output.document(visible(f"{type(error).__name__}: {error}"))
+        output.document(visible(output.public(f"{type(error).__name__}: {error}")))
         return 1
     output.document(json.render(result))
     return 0

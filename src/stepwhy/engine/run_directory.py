@@ -34,6 +34,7 @@ from stepwhy.engine.stack_log import add_samples
 from stepwhy.engine.step_log import marks_of, read_steps, session_steps
 from stepwhy.errors import NoTracesError
 from stepwhy.inputs.folders import RunFolder
+from stepwhy.redaction.commands import redact_command
 from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 from stepwhy.units import format_exit
@@ -182,7 +183,7 @@ def _meta(
         framework_version=process.framework_version or meta.framework_version,
         rank=meta.rank if process.rank is None else process.rank,
         world_size=meta.world_size if process.world_size is None else process.world_size,
-        command=" ".join(run.command),
+        command=" ".join(redact_command(run.command)),
         signals=frozenset(signals),
         notes=(*meta.notes, *notes),
     )

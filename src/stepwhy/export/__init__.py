@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from stepwhy.export.chrome_trace import write_chrome_trace
 from stepwhy.export.parquet import write_parquet
-from stepwhy.export.redaction import without_homes
 from stepwhy.trace.store import save
 
 if TYPE_CHECKING:
@@ -24,20 +23,11 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 
-def write_store(trace: Trace, path: Path) -> None:
-    """Write the trace itself.
-
-    Raises:
-        OutputError: The file cannot be written.
-    """
-    save(without_homes(trace), path)
-
-
 WRITERS: dict[str, tuple[str, Callable[[Trace, Path], None]]] = {
     "chrome-trace": (".trace.json.gz", write_chrome_trace),
     "perfetto": (".trace.json.gz", write_chrome_trace),
     "parquet": (".parquet", write_parquet),
-    "stepwhy": (".stepwhy", write_store),
+    "stepwhy": (".stepwhy", save),
 }
 """Ending of a file's name, and what writes it, by the name of a format."""
 

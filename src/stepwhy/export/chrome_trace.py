@@ -17,7 +17,6 @@ import msgspec
 
 from stepwhy.errors import OutputError
 from stepwhy.export.events import Stage
-from stepwhy.export.redaction import without_homes
 from stepwhy.trace.header import header_of
 from stepwhy.trace.schema import TABLES
 
@@ -43,7 +42,7 @@ def write_chrome_trace(trace: Trace, path: Path) -> None:
     temporary = path.with_name(path.name + ".part")
     try:
         with _open(temporary, compressed=path.name.endswith(".gz")) as file:
-            _write(without_homes(trace), file)
+            _write(trace, file)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.errors import OutputError
-from stepwhy.export.redaction import without_homes
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import ENUMS
 from stepwhy.trace.schema import TABLES, columns_of
@@ -39,15 +38,14 @@ def write_parquet(trace: Trace, path: Path) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 - a tenth of a second that most commands never need
 
     temporary = path.with_name(path.name + ".part")
-    public = without_homes(trace)
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         for table in TABLES:
-            if len(public.table(table)):
+            if len(trace.table(table)):
                 # Opened here: pyarrow takes no path that is not UTF-8.
                 with (temporary / f"{table}.parquet").open("wb") as file:
-                    pq.write_table(_table(public, table), file, compression="zstd")
+                    pq.write_table(_table(trace, table), file, compression="zstd")
         temporary.replace(path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)

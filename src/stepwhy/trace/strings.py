@@ -85,6 +85,10 @@ class Strings(Sequence[str]):
     def __repr__(self) -> str:
         return f"<{len(self)} texts, {list(islice(self, 3))} ...>"
 
+    def between(self, first: int, last: int) -> bytes:
+        """The UTF-8 of the texts from one place to another, without separators."""
+        return bytes(self._data[self._places[first] : self._places[last]])
+
     def some(self, places: NDArray[np.signedinteger[Any]]) -> list[str]:
         """The texts at some places; (places,)."""
         begins = self._bounds[places].astype(np.int64)
@@ -130,6 +134,16 @@ def strings_from(texts: Iterable[str]) -> Sequence[str]:
     return Strings(packing.data, packing.bounds)
 
 
+def pieces_of(texts: Sequence[str]) -> Iterator[tuple[int, int, bytes]]:
+    """First and last place of some texts after others, and their UTF-8 without separators."""
+    for first in range(0, len(texts), _LOT):
+        last = min(first + _LOT, len(texts))
+        if isinstance(texts, Strings):
+            yield first, last, texts.between(first, last)
+        else:
+            yield first, last, "".join(texts[first:last]).encode(*CODE)
+
+
 def texts_at(texts: Sequence[str], places: NDArray[np.signedinteger[Any]]) -> list[str]:
     """Some of many texts, which may be packed; (places,)."""
     if isinstance(texts, Strings):
@@ -137,4 +151,4 @@ def texts_at(texts: Sequence[str], places: NDArray[np.signedinteger[Any]]) -> li
     return [texts[place] for place in places.tolist()]
 
 
-__all__ = ["FEW", "Strings", "strings_from", "texts_at"]
+__all__ = ["FEW", "Strings", "pieces_of", "strings_from", "texts_at"]

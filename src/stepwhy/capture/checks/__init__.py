@@ -15,7 +15,7 @@ from stepwhy.capture.checks.item import Item, Report
 from stepwhy.capture.checks.machine import Machine
 from stepwhy.capture.checks.target import target_of
 from stepwhy.capture.command import RUNS_DIR
-from stepwhy.capture.redaction import redact
+from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def check(
             decisive = list(_decisive(machine, target, probe.answer()))
     cost_ns = host.read_cost_ns()
     clock = host.clock(first, host.read_clocks(), cost_ns)
-    return Report(tuple(redact(list(command))), (*decisive, *around, clock))
+    return Report(tuple(redact_command(command)), (*decisive, *around, clock))
 
 
 def _decisive(machine: Machine, target: Target, answer: interpreter.Answer) -> Iterator[Item]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stepwhy import units
 from stepwhy.capture.checks.item import Item
-from stepwhy.capture.redaction import shorten_path
 from stepwhy.capture.run_file import environment
 from stepwhy.capture.sign_in import ATTACHED_FILE
+from stepwhy.redaction.commands import shorten_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import units
 from stepwhy.capture.checks.item import Item
-from stepwhy.capture.redaction import shorten_path
+from stepwhy.redaction.commands import shorten_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.capture.redaction import redact, shorten_path
+from stepwhy.redaction.commands import redact_command as redact
+from stepwhy.redaction.commands import shorten_path
 
 
 @pytest.mark.parametrize(
@@ -32,9 +33,9 @@ from stepwhy.capture.redaction import redact, shorten_path
         ("train.py", "train.py"),
         ("/home/user/train.py", "~/train.py"),
         ("/root/train.py", "~/train.py"),
-        ('{"lr": 1, "password": "a, b"}', '{"lr": 1, "password": [redacted]}'),
-        ("{'db_password': 'x', 'n': 1}", "{'db_password': [redacted], 'n': 1}"),
-        (r"{\"api_key\": \"x\", \"n\": 1}", r"{\"api_key\": [redacted], \"n\": 1}"),
+        ('{"lr": 1, "password": "a, b"}', '{"lr": 1, "password": "[redacted]"}'),
+        ("{'db_password': 'x', 'n': 1}", "{'db_password': '[redacted]', 'n': 1}"),
+        (r"{\"api_key\": \"x\", \"n\": 1}", r"{\"api_key\": \"[redacted]\", \"n\": 1}"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
         ("Bearer abc.def", "Bearer [redacted]"),
         ("host=db;password=x;n=1", "host=db;password=[redacted];n=1"),
@@ -56,7 +57,7 @@ def test_the_users_own_home_and_name_are_not_kept(monkeypatch: pytest.MonkeyPatc
         "--to=/x/someone",
         "someone",
     ]
-    assert redact(command) == ["~/train.py", "[user]/data", "--to=x/[user]", "someone"]
+    assert redact(command) == ["~/train.py", "[user]/data", "--to=x/[user]", "[user]"]
 
 
 def test_the_value_after_a_secret_option() -> None:

@@ -1,0 +1,24 @@
+"""The option of every command that shows what was read."""
+
+from __future__ import annotations
+
+import click
+
+from stepwhy import output
+
+
+def _choose(_ctx: click.Context, _option: click.Parameter, show_all: bool) -> bool:
+    """Have errors and other lines follow the choice, too; whether to redact."""
+    output.redact(on=not show_all)
+    return not show_all
+
+
+redact_option = click.option(
+    "--no-redact",
+    "redact",
+    is_flag=True,
+    callback=_choose,
+    help="Show tokens, passwords, user names, home folders and addresses as they were recorded.",
+)
+
+__all__ = ["redact_option"]

@@ -1,0 +1,238 @@
+"""Replaces what the rules find."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+
+from stepwhy.patterns import regex
+from stepwhy.redaction.assignments import ASSIGNMENT, STRICT, is_secret_variable
+from stepwhy.redaction.rules import ADDRESSES, HOMES, MACHINES, TOKENS, Rule, words_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Span = tuple[int, int, str]
+
+REDACTED = "[redacted]"
+_SHOWN = {
+    "secret": REDACTED,
+    "home": "~",
+    "user": "[user]",
+    "host": "[host]",
+    "email": "[email]",
+    "address": "[address]",
+}
+_REDACTED_BEFORE = regex(r"\[?(?:redacted|user|host|email|address)(?:-\d+)?\**\]?|\*+|~\d*/*")
+
+# Shorter values of secret variables are flags or numbers; shorter names are parts of words.
+_SHORTEST_VALUE = 6
+_SHORTEST_USER = 3
+_SHORTEST_HOST = 5
+# Accounts that tell nobody apart, and names of people that are words of the field.
+_COMMON_WORDS = words_of(
+    """
+    adam admin administrator all ada amp app aten azureuser batch bert bin build cloud code conda
+    cpu ctr data debian default demo desktop dev developer docker dot ec2-user exp experiment gpu
+    guest home host jax jenkins jit job jovyan jupyter keras lamb lars linux linuxbrew local
+    localhost loss main mamba mark max mean min ml model mpi mul my mnt name nccl net none nobody
+    notebook nvidia one op operator ops opt pip public python ray ray root run runner scratch
+    server service shared shm slurm src step student sum system task team temp tensor tensorflow
+    test tester tf tmp torch train trainer ubuntu unknown user username users usr vagrant vscode
+    work worker workspace xla
+    """
+)
+
+
+class Redactor:
+    """Replaces secrets and private facts in text.
+
+    Args:
+        users: Names of users, replaced where they are words of their own.
+        hosts: Names of machines, the same.
+        values: Secrets that are known as such, replaced anywhere.
+        homes: Home folders that do not look like one.
+        strict: Also what only may be a secret, as on a command line.
+        distinct: Number what is replaced, so that texts which differ in a secret stay different.
+
+    Attributes:
+        rules: What it looks for.
+    """
+
+    def __init__(
+        self,
+        users: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        values: Iterable[str] = (),
+        homes: Iterable[str] = (),
+        *,
+        strict: bool = False,
+        distinct: bool = False,
+    ) -> None:
+        self.users = frozenset(user for user in users if _is_telling(user, _SHORTEST_USER))
+        self.hosts = frozenset(host for host in hosts if _is_telling(host, _SHORTEST_HOST))
+        self.values = frozenset(value for value in values if len(value) >= _SHORTEST_VALUE)
+        self.homes = frozenset(home for home in homes if home.count("/") > 1)
+        self._strict, self._distinct = strict, distinct
+        self._numbers: dict[str, dict[str, int]] = {}
+        self.rules: tuple[Rule, ...] = (
+            *(_literal("home", self.homes, r"(?=[/\\\s:;,\"')\]\x00-\x1f]|$)")),
+            *HOMES,
+            *(_literal("secret", self.values)),
+            *TOKENS,
+            *ADDRESSES,
+            *(STRICT if strict else (ASSIGNMENT,)),
+            *MACHINES,
+            *(_literal("user", self.users, _WORD_END, _WORD_BEGIN)),
+            *(_literal("host", self.hosts, _WORD_END, _WORD_BEGIN)),
+        )
+
+    @classmethod
+    def of_process(
+        cls,
+        environ: Mapping[str, str] | None = None,
+        *,
+        strict: bool = False,
+        distinct: bool = False,
+    ) -> Redactor:
+        """The redactor that knows this process's user, home, machine and secret variables.
+
+        Args:
+            environ: Environment; this process's by default.
+            strict: As for the class.
+            distinct: As for the class.
+        """
+        env = os.environ if environ is None else environ
+        return cls(
+            users=[env.get(name, "") for name in ("USER", "LOGNAME", "USERNAME")],
+            hosts=[machine_name()],
+            values=[value for name, value in env.items() if is_secret_variable(name)],
+            homes=[env.get("HOME", "").rstrip("/")],
+            strict=strict,
+            distinct=distinct,
+        )
+
+    @cached_property
+    def _probe(self) -> re.Pattern[str]:
+        """What occurs in every text, in lower case, that any of the rules may match."""
+        return re.compile(_any_of({hint for rule in self.rules for hint in rule.hints}))
+
+    @classmethod
+    def none(cls) -> Redactor:
+        """A redactor that replaces nothing."""
+        redactor = cls()
+        redactor.rules = ()
+        return redactor
+
+    def knowing(self, users: Iterable[str]) -> Redactor:
+        """The same redactor, with the same numbers, that knows further users."""
+        more = Redactor(
+            {*self.users, *users},
+            self.hosts,
+            self.values,
+            self.homes,
+            strict=self._strict,
+            distinct=self._distinct,
+        )
+        more._numbers = self._numbers
+        return more
+
+    def text(self, text: str) -> str:
+        """A text without what is secret or private in it."""
+        spans = self.spans(text)
+        if not spans:
+            return text
+        parts, position = [], 0
+        for start, end, kind in spans:
+            parts += [text[position:start], self._shown(kind, text[start:end])]
+            position = end
+        return "".join((*parts, text[position:]))
+
+    def texts(self, texts: Iterable[str]) -> list[str]:
+        """Each text without what is secret or private in it."""
+        return [self.text(text) for text in texts]
+
+    def spans(self, text: str) -> list[Span]:
+        """Start, end and kind of what is to be replaced, in order, without overlaps."""
+        lowered = text.lower()
+        if not self.rules or self._probe.search(lowered) is None:
+            return []
+        found = [
+            (start, -end, rule.kind)
+            for rule in self.rules
+            if rule.may_match(lowered)
+            for start, end in rule.spans(text)
+            if not _REDACTED_BEFORE.fullmatch(text, start, end)
+        ]
+        return list(_merged(sorted(found))) if found else []
+
+    def number(self, kind: str, secret: str) -> int:
+        """Which of the different secrets of its kind it is, from 1."""
+        numbers = self._numbers.setdefault(kind, {})
+        return numbers.setdefault(secret, len(numbers) + 1)
+
+    def _shown(self, kind: str, secret: str) -> str:
+        shown = _SHOWN[kind]
+        number = self.number(kind, secret) if self._distinct else 1
+        if number == 1:
+            return shown
+        return f"{shown[:-1]}-{number}]" if shown.endswith("]") else f"{shown}{number}"
+
+
+def machine_name() -> str:
+    """The name of this machine; '' where the system does not tell."""
+    return os.uname().nodename if hasattr(os, "uname") else ""
+
+
+def users_in(text: str) -> Iterator[str]:
+    """Whose home folders a text names."""
+    lowered = text.lower()
+    for rule in HOMES:
+        if "user" in rule.pattern.groupindex and rule.may_match(lowered):
+            yield from (match["user"] for match in rule.pattern.finditer(text))
+
+
+def _any_of(hints: set[str]) -> str:
+    """Expression for any of many texts, by first letter: tried at a place is one group of them."""
+    groups: dict[str, list[str]] = {}
+    for hint in sorted(hints):
+        groups.setdefault(hint[:1], []).append(re.escape(hint[1:]))
+    if "" in groups:
+        return ""
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(g)})" for first, g in groups.items())
+
+
+_WORD_BEGIN, _WORD_END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
+
+
+def _literal(kind: str, texts: frozenset[str], end: str = "", begin: str = "") -> list[Rule]:
+    """The rule for texts that are known; none where there are none."""
+    if not texts:
+        return []
+    # Of two that begin alike, the longer one.
+    longest_first = sorted(texts, key=lambda text: (-len(text), text))
+    either = "|".join(map(re.escape, longest_first))
+    hints = tuple(text.lower() for text in longest_first)
+    return [Rule(kind, hints, regex(f"{begin}(?P<s>{either}){end}", re.ASCII))]
+
+
+def _is_telling(name: str, shortest: int) -> bool:
+    """Whether a name is long enough, and no word that stands for anybody or anything else."""
+    return len(name) >= shortest and name.lower() not in _COMMON_WORDS and not name.isdigit()
+
+
+def _merged(spans: list[tuple[int, int, str]]) -> Iterator[Span]:
+    """Spans, given with negative ends, with those joined that overlap."""
+    first, last, kind = spans[0][0], -spans[0][1], spans[0][2]
+    for start, negative_end, other in spans[1:]:
+        if start >= last:
+            yield first, last, kind
+            first, last, kind = start, -negative_end, other
+        else:
+            last = max(last, -negative_end)
+    yield first, last, kind
+
+
+__all__ = ["REDACTED", "Redactor", "users_in"]

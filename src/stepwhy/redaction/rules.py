@@ -1,0 +1,284 @@
+"""One rule per kind of secret: how it is found, cheaply.
+
+A rule names its hints: a text without any of them cannot match, and expressions are compiled when a
+hint first occurs. Most texts have none, so that finding nothing costs a few substring searches.
+"""
+
+from __future__ import annotations
+
+import re
+
+from stepwhy.patterns import regex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_ASCII = re.ASCII
+_ASCII_ANY_CASE = re.ASCII | re.IGNORECASE
+
+
+class Rule:
+    """One kind of secret.
+
+    Args:
+        kind: What it is: 'secret', 'home', 'user', 'host', 'email' or 'address'.
+        hints: Lower-case texts, one of which occurs in every text that matches.
+        pattern: The group `s` is what is replaced.
+        holds: Whether a match is one, judged by what is around it.
+    """
+
+    __slots__ = ("_holds", "hints", "kind", "pattern")
+
+    def __init__(
+        self,
+        kind: str,
+        hints: tuple[str, ...],
+        pattern: re.Pattern[str],
+        holds: Callable[[re.Match[str]], bool] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.hints = hints
+        self.pattern = pattern
+        self._holds = holds
+
+    def may_match(self, lowered: str) -> bool:
+        """Whether a text, in lower case, has any of the hints."""
+        return any(hint in lowered for hint in self.hints)
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Start and end of what is to be replaced."""
+        for match in self.pattern.finditer(text):
+            if self._holds is None or self._holds(match):
+                yield match.span("s")
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+# Wire tags of the fields 1 to 7 that hold text in a protobuf file: a byte of length follows, which
+# may look like a letter.
+_TEXT_TAGS = '\n\x12\x1a"*2:'
+_ESCAPED_SPACES = ("\\n", "\\r", "\\t")
+
+
+def begins_word(match: re.Match[str]) -> bool:
+    """Whether no letter or digit stands before a match."""
+    text, start = match.string, match.start()
+    if start == 0 or not (text[start - 1].isascii() and text[start - 1].isalnum()):
+        return True
+    before = text[max(start - 2, 0) : start]
+    return before in _ESCAPED_SPACES or (len(before) == 2 and before[0] in _TEXT_TAGS)
+
+
+def _token(hints: str, pattern: str) -> Rule:
+    """A token by the prefix that its issuer documents."""
+    return Rule("secret", tuple(hints.split()), regex(f"(?P<s>{pattern})", _ASCII), begins_word)
+
+
+TOKENS = (
+    # Hugging Face Hub documentation, "User access tokens".
+    _token("hf_", r"(?:api_org|hf)_(?:[A-Za-z0-9]{30,}|(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{12,})"),
+    # GitHub Docs, "About authentication to GitHub", section "GitHub's token formats".
+    _token("ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_[A-Za-z0-9]{12,}"),
+    _token("github_pat_", r"github_pat_[A-Za-z0-9_]{12,}"),
+    # GitLab Docs, "GitLab token overview", section "Token prefixes".
+    _token(
+        "glpat- gloas- gldt- glrt- glcbt- glptt- glft- glimt- glagent- glsoat- glffct-",
+        r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.\-]{12,}",
+    ),
+    # AWS IAM User Guide, "IAM identifiers", section "Understanding unique ID prefixes".
+    _token("akia asia abia acca", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}(?![a-z])"),
+    # Google Cloud, "Manage API keys"; Google Identity, "Using OAuth 2.0 to Access Google APIs".
+    _token("aiza", r"AIza[A-Za-z0-9_\-]{30,}"),
+    _token("ya29.", r"ya29\.[A-Za-z0-9_\-]{12,}"),
+    _token("gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{12,}"),
+    # OpenAI, "API Reference", section "Authentication"; Anthropic, "API overview", the same.
+    _token(
+        "sk-",
+        r"sk-(?:(?:proj|ant|svcacct|admin|or)-[A-Za-z0-9_\-]{12,}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,})",
+    ),
+    # Slack, "Token types" and "Sending messages using incoming webhooks".
+    _token(
+        "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xoxe.",
+        r"xox[abcdeoprs](?:-|\.xox[bp]-)[A-Za-z0-9\-]{8,}",
+    ),
+    _token("xapp-", r"xapp-[0-9]-[A-Za-z0-9\-]{8,}"),
+    Rule(
+        "secret",
+        ("hooks.slack.com/services/",),
+        regex(r"hooks\.slack\.com/services/(?P<s>[A-Za-z0-9/_]{8,})", _ASCII),
+    ),
+    # Weights & Biases, "wandb login", section "API key formats"; older keys are 40 hex characters,
+    # as commits are, so that only what stands before tells them apart.
+    _token("wandb_v1_", r"wandb_v1_[A-Za-z0-9_]{12,}"),
+    Rule(
+        "secret",
+        ("wandb",),
+        regex(
+            r"wandb[a-z_.\- ]{0,24}[\s=:(\"'\\]{1,4}(?P<s>[0-9a-f]{40})(?![0-9a-z])",
+            _ASCII_ANY_CASE,
+        ),
+    ),
+    # neptune.ai, "Find your Neptune API token": base64 of {"api_address": ... without dots.
+    _token("eyjhcglf", r"eyJhcGlf[A-Za-z0-9+/_\-]{12,}={0,2}"),
+    # RFC 7519, "JSON Web Token": base64 of {"..., three parts.
+    _token("eyj", r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{2,}\.[A-Za-z0-9_\-]*"),
+    # Databricks, "Authenticate with Databricks personal access tokens".
+    _token("dapi", r"dapi[0-9a-f]{32}(?:-[0-9]+)?(?![A-Za-z0-9])"),
+    # NVIDIA NGC User Guide, "Generating a Personal API Key".
+    _token("nvapi-", r"nvapi-[A-Za-z0-9_\-]{20,}"),
+    # HashiCorp Vault, "Tokens", section "Token prefixes".
+    _token("hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_\-]{20,}"),
+    # Docker Docs, "Personal access tokens"; npm Docs, "About access tokens"; PyPI, "API tokens".
+    _token("dckr_pat_ dckr_oat_", r"dckr_[po]at_[A-Za-z0-9_\-]{12,}"),
+    _token("npm_", r"npm_[A-Za-z0-9]{30,}"),
+    _token("pypi-ageicheaw5 pypi-age", r"pypi-AgE[A-Za-z0-9_\-]{12,}"),
+    # Groq, "API Keys"; Replicate, "Authentication"; Stripe Docs, "API keys".
+    _token("gsk_", r"gsk_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}"),
+    _token("r8_", r"r8_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{30,}"),
+    _token("sk_live_ sk_test_ rk_live_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{12,}"),
+    # RFC 7468, "Textual Encodings of PKIX, PKCS, and CMS Structures"; line breaks may be escaped.
+    Rule(
+        "secret",
+        ("private key",),
+        regex(r"PRIVATE KEY(?: BLOCK)?-----(?P<s>[A-Za-z0-9+/=\\\s]{8,16384})", _ASCII),
+    ),
+)
+"""Secrets that are known by how they begin, with the page of the issuer that documents it."""
+
+
+def _is_login(match: re.Match[str]) -> bool:
+    """Whether nothing before 'user:password@' makes it a part of a longer name."""
+    before = match.string[max(match.start() - 1, 0) : match.start()]
+    return before not in {*":.@-_$"} and begins_word(match)
+
+
+def _looks_encoded(match: re.Match[str]) -> bool:
+    """Whether what follows 'Basic' is base64 and not the next word."""
+    value = match["s"]
+    return begins_word(match) and (
+        any(c in "0123456789+/=" for c in value) or value[1:] != value[1:].lower()
+    )
+
+
+ADDRESSES = (
+    # RFC 3986, "Uniform Resource Identifier (URI): Generic Syntax", section "User Information".
+    Rule("secret", ("://",), regex(r"://(?P<s>[^/@\s\"'\\<>?#\x00-\x1f]+)@", _ASCII)),
+    Rule(
+        "secret",
+        ("@",),
+        regex(
+            r"(?P<s>[A-Za-z_][\w.+\-]*:[^\s:@/\"'\\,;(){}<>\[\]\x00-\x1f]{3,})@(?=[A-Za-z0-9])",
+            _ASCII,
+        ),
+        _is_login,
+    ),
+    # Amazon S3, "Authenticating Requests: Using Query Parameters"; Google Cloud Storage, "Signed
+    # URLs"; Azure Storage, "Grant limited access to Azure Storage resources using shared access
+    # signatures (SAS)".
+    Rule(
+        "secret",
+        ("sig=", "signature=", "token=", "key=", "secret=", "password=", "credential=", "auth="),
+        regex(
+            r"[?&;](?:amp;)?[a-z0-9_.\-]*(?:sig|signature|token|key|secret|password|credential|auth)="
+            r"(?P<s>[^&;\s\"'\\<>#\x00-\x1f]+)",
+            _ASCII_ANY_CASE,
+        ),
+    ),
+    # RFC 6750, "The OAuth 2.0 Authorization Framework: Bearer Token Usage".
+    Rule(
+        "secret",
+        ("bearer ", "bearer:"),
+        regex(r"bearer[\s:]{1,3}(?P<s>[a-z0-9._~+/\-]{6,}=*)", _ASCII_ANY_CASE),
+        begins_word,
+    ),
+    # RFC 7617, "The 'Basic' HTTP Authentication Scheme".
+    Rule(
+        "secret",
+        ("basic ",),
+        regex(r"(?:Basic|basic|BASIC) +(?P<s>[A-Za-z0-9+/]{8,}={0,2})", _ASCII),
+        _looks_encoded,
+    ),
+    # RFC 5322, "Internet Message Format", section "Addr-Spec Specification"; of domains those that
+    # end in a name, not those of versions such as 'memcpy@GLIBC_2.14'.
+    Rule(
+        "email",
+        ("@",),
+        regex(
+            r"(?P<s>[A-Za-z0-9][\w.+\-]*@(?:[A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,24})(?![\w(@])",
+            _ASCII,
+        ),
+        begins_word,
+    ),
+)
+"""Logins, signed addresses, headers and e-mail addresses."""
+
+# Four numbers are an address rather than a version of a library where a port follows or this stands
+# before.
+_BEFORE_ADDRESS = regex(
+    r"(?:://|@|\bipv4:|\b(?:to|from|at|on|via|ip|host|addr|address|node|peer|server|master|endpoint|"
+    r"store|connect|connection|bind|listen|listening|port|rank|worker)[a-z_]*[\s=:\"'(\[/]{1,4})$",
+    _ASCII_ANY_CASE,
+)
+_PORT = regex(r"[:/]\d{2,5}\b", _ASCII)
+_NOT_PRIVATE = ("127.", "0.", "255.")
+
+
+def _is_address(match: re.Match[str]) -> bool:
+    """Whether four numbers are the address of a machine, and not a version."""
+    text, (start, end), value = match.string, match.span("s"), match["s"]
+    if text[max(start - 1, 0) : start] in {*"0123456789."} or text[end : end + 1].isalnum():
+        return False
+    if text[end : end + 2][:1] == "." and text[end + 1 : end + 2].isdigit():
+        return False
+    numbers = [int(part) for part in value.split(".")]
+    if max(numbers) > 255 or value.startswith(_NOT_PRIVATE):
+        return False
+    # RFC 1918, "Address Allocation for Private Internets"; 10.x may be a version of CUDA.
+    local = numbers[:2] == [192, 168] or (numbers[0] == 172 and 16 <= numbers[1] < 32)
+    before = text[max(start - 24, 0) : start]
+    return local or bool(_PORT.match(text, end)) or bool(_BEFORE_ADDRESS.search(before))
+
+
+MACHINES = (
+    Rule(
+        "address",
+        tuple(f"{left}.{right}" for left in range(10) for right in range(10)),
+        regex(r"(?P<s>[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})", _ASCII),
+        _is_address,
+    ),
+    # RFC 3986, section "Host": a literal of version 6 stands in brackets; gRPC writes 'ipv6:'.
+    Rule(
+        "address",
+        ("ipv6:", *(f"]:{digit}" for digit in range(10))),
+        regex(
+            r"(?:(?<=\[)|ipv6:)(?P<s>(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{1,4}(?:%\w+)?)(?=\]:|:|/|\s|$)",
+            _ASCII_ANY_CASE,
+        ),
+    ),
+    # Amazon EC2 User Guide, "EC2 instance hostnames and domains".
+    Rule(
+        "host",
+        ("ip-",),
+        regex(r"(?P<s>ip-\d{1,3}(?:-\d{1,3}){3}(?:\.[\w\-]+)*)", _ASCII),
+        begins_word,
+    ),
+)
+"""Addresses of machines."""
+
+_END = r"(?=[/\\\s:;,\"')\]\x00-\x1f]|$)"
+HOMES = (
+    Rule("home", ("/home/", "/users/"), regex(
+        r"(?P<s>(?:/mnt/[a-z])?/(?:home|Users)/(?P<user>[^/\s:;,\"'\\<>()\x00-\x1f]+))", _ASCII)),
+    Rule("home", ("/root",), regex(rf"(?P<s>/root){_END}", _ASCII)),
+    # A folder's name may have spaces where the path goes on.
+    Rule("home", (":\\users\\", ":\\\\users\\\\", ":/users/"), regex(
+        r"(?P<s>[a-z]:[\\/]{1,4}Users[\\/]{1,4}"
+        r"(?P<user>[^\\/:*?\"<>|\x00-\x1f]{1,64}?(?=[\\/])|[^\\/:*?\"<>|\s]+))", _ASCII_ANY_CASE)),
+)  # fmt: skip
+"""Home folders of Linux, macOS, Windows, and of Windows under WSL; `user` is whose it is."""
+
+__all__ = ["ADDRESSES", "HOMES", "MACHINES", "TOKENS", "Rule", "begins_word", "words_of"]

@@ -1,0 +1,103 @@
+"""No output shows a secret, wherever in an input it stands: places x markers x outputs."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from stepwhy.cli import cli
+from tests.engine.test_explain import kineto
+from tests.redaction.markers import ENVIRONMENT, HOST, MARKERS
+from tests.redaction.outputs import OUTPUTS, without_layout
+from tests.redaction.places import PLACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEXTS = [text for text, _ in MARKERS.values()]
+# What the importer leaves out, or what is redacted whenever it is read.
+NEVER_SHOWN = {"kineto-environment", "kineto-process", "kineto-thread", "run-command"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A user with secrets in the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setitem(os.environ, name, value)
+        patch.setattr("stepwhy.redaction.redactor.machine_name", lambda: HOST)
+        patch.setattr("tests.redaction.test_matrix.mkdtemp", lambda: tmp_path_factory.mktemp("x"))
+        yield
+    written.cache_clear()
+    shown.cache_clear()
+
+
+@cache
+def written(place: str) -> Path:
+    """An input with all texts in one kind of place."""
+    return PLACES[place](Path(mkdtemp()), TEXTS)
+
+
+@cache
+def shown(place: str, output: str, *options: str) -> str:
+    """What an output shows of it."""
+    return without_layout(OUTPUTS[output](written(place), Path(mkdtemp()), *options))
+
+
+def leaks(text: str) -> list[str]:
+    """The markers whose secret a text shows."""
+    return [name for name, (_, secret) in MARKERS.items() if without_layout(secret) in text]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_no_output_shows_a_secret(output: str, place: str) -> None:
+    assert leaks(shown(place, output)) == []
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in NEVER_SHOWN])
+def test_every_secret_is_there_without_redaction(place: str) -> None:
+    texts = [shown(place, output, "--no-redact") for output in OUTPUTS]
+    assert leaks("".join(texts)) == list(MARKERS)
+
+
+# --- Paths, and the errors that name them ---
+
+MISUSES = {
+    "missing": ("explain {}/missing.json",),
+    "foreign": ("explain {}/foreign.json", "ops {}/foreign.json", "export {}/foreign.json"),
+    "no-placement": ("placement {}/trace.json",),
+    "no-program": ("compare {}/missing {}/trace.json",),
+    "unwritable": ("explain {}/trace.json --html {}/no/page.html",),
+    "shown": ("explain {}/trace.json --json", "ops {}/trace.json --json"),
+    "compared": ("compare {}/trace.json {}/trace.json --json",),
+    "exported": ("export {}/trace.json --out {}/x.json",),
+}
+"""Commands that print a path, by what becomes of them; one line each."""
+# Those that print all of it.
+NAMED = {"missing", "unwritable", "shown", "exported"}
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_no_path_and_no_error_shows_a_secret(misuse: str, marker: str, tmp_path: Path) -> None:
+    text, secret = MARKERS[marker]
+    folder = tmp_path / text.lstrip("/")
+    folder.mkdir(parents=True)
+    (folder / "trace.json").write_text(kineto())
+    (folder / "foreign.json").write_text("no trace")
+    for line in MISUSES[misuse]:
+        words = [word.replace("{}", str(folder)) for word in line.split()]
+        done = CliRunner().invoke(cli, words)
+        assert without_layout(secret) not in without_layout(done.output)
+        assert done.output
+        bare = CliRunner().invoke(cli, [words[0], "--no-redact", *words[1:]])
+        assert bare.exit_code == done.exit_code
+        if misuse in NAMED:
+            assert without_layout(secret) in without_layout(bare.output)

@@ -1,0 +1,41 @@
+"""Names of traces that others recorded: nothing in them is redacted but true secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from stepwhy.engine.bytes import read_source
+from stepwhy.engine.formats import read_trace
+from stepwhy.errors import StepwhyError
+from stepwhy.redaction import Redactor
+from stepwhy.redaction.redactor import users_in
+
+TRACES = os.environ.get("STEPWHY_TRACES")
+pytestmark = [
+    pytest.mark.traces,
+    pytest.mark.skipif(not TRACES, reason="STEPWHY_TRACES names no folder of traces"),
+]
+
+# (file, text) -> what it is shown as. The importers leave out paths and environments, where the
+# recorded traces have their users and addresses.
+TRUE_SECRETS: dict[tuple[str, str], str] = {}
+
+
+def test_only_true_secrets_are_redacted() -> None:
+    found, names = {}, 0
+    folder = Path(TRACES or "")
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        try:
+            trace, _ = read_trace(read_source(path))
+        except StepwhyError:
+            continue
+        texts = [*trace.strings, *trace.meta.notes, *(c.help for c in trace.health.counters)]
+        redactor = Redactor(users={user for text in texts for user in users_in(text)})
+        shown = zip(texts, redactor.texts(texts), strict=True)
+        found |= {(str(path.relative_to(folder)), a): b for a, b in shown if a != b}
+        names += len(texts)
+    assert names > 10_000
+    assert found == TRUE_SECRETS

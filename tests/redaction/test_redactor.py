@@ -1,0 +1,113 @@
+"""What is replaced in a text, and what is not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stepwhy.redaction import Redactor
+from stepwhy.redaction.prefilter import Prefilter
+from tests.redaction.markers import ENVIRONMENT, HARMLESS, HOST, MARKERS
+
+REDACTOR = Redactor.of_process(ENVIRONMENT).knowing(["zyxother"])
+TEXTS = [text for text, _ in MARKERS.values()]
+
+
+@pytest.fixture
+def redactor(monkeypatch: pytest.MonkeyPatch) -> Redactor:
+    monkeypatch.setattr("stepwhy.redaction.redactor.machine_name", lambda: HOST)
+    return Redactor.of_process(ENVIRONMENT)
+
+
+@pytest.mark.parametrize("around", ["{}", "load {} now", "a/{}/b", "({})", "x_{}", "'{}'", '"{}"'])
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_secret_is_replaced(redactor: Redactor, marker: str, around: str) -> None:
+    text, secret = MARKERS[marker]
+    assert secret not in redactor.text(around.format(text))
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_secret_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_what_was_redacted_stays_as_it_is(marker: str) -> None:
+    for distinct in (False, True):
+        redactor = Redactor.of_process(ENVIRONMENT, distinct=distinct)
+        once = redactor.text(MARKERS[marker][0])
+        assert redactor.text(once) == once
+
+
+def test_what_stands_around_a_secret_stays(redactor: Redactor) -> None:
+    assert redactor.text("load AWS_SECRET_ACCESS_KEY=abc, then train") == (
+        "load AWS_SECRET_ACCESS_KEY=[redacted], then train"
+    )
+    assert redactor.text("https://me:pw@host/x?sig=abc&n=1") == (
+        "https://[redacted]@host/x?sig=[redacted]&n=1"
+    )
+    assert redactor.text("/home/me1234/a/b.py(3): f") == "~/a/b.py(3): f"
+    assert redactor.text('{"password": "a \\" b", "lr": 1}') == (
+        '{"password": "[redacted]", "lr": 1}'
+    )
+
+
+def test_different_secrets_get_different_numbers_where_names_must_stay_different() -> None:
+    redactor = Redactor(distinct=True)
+    names = [
+        "password=one",
+        "password=two",
+        "password=one",
+        "/home/ann7/x",
+        "/home/bob7/x",
+    ]
+    assert redactor.texts(names) == [
+        "password=[redacted]",
+        "password=[redacted-2]",
+        "password=[redacted]",
+        "~/x",
+        "~2/x",
+    ]
+
+
+def test_common_words_are_no_users() -> None:
+    redactor = Redactor(users=["adam", "root", "runner", "al", "7"])
+    assert redactor.text("adam/update of root, al and 7") == "adam/update of root, al and 7"
+
+
+def test_a_user_is_a_word_of_its_own() -> None:
+    redactor = Redactor(users=["someone"])
+    assert redactor.text("awesomeone someone's x_someone/y") == "awesomeone [user]'s x_[user]/y"
+
+
+def test_a_redactor_of_nothing_changes_nothing() -> None:
+    assert Redactor.none().texts(TEXTS) == TEXTS
+
+
+PIECES = st.lists(
+    st.sampled_from([*TEXTS, *HARMLESS, "é", "hf_", "@", "0.0"]) | st.text(max_size=9)
+)
+
+
+@given(PIECES)
+@example(["x" * (1 << 15), "hf_" + "aB1" * 9])
+@example(["y" * ((1 << 15) - 2), "hf_" + "aB1" * 9])
+def test_the_prefilter_finds_the_hints_that_a_search_finds(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    data = text.encode("utf-8", "surrogatepass")
+    found = Prefilter(REDACTOR.rules).hints_in(data)
+    lowered = data.lower()
+    hints = {hint for rule in REDACTOR.rules for hint in rule.hints}
+    assert sorted(found) == sorted(hint for hint in hints if hint.encode() in lowered)
+
+
+@given(st.text() | st.sampled_from(TEXTS))
+def test_a_text_without_hints_has_no_spans(text: str) -> None:
+    spans = REDACTOR.spans(text)
+    if not any(rule.may_match(text.lower()) for rule in REDACTOR.rules):
+        assert spans == []
+    assert all(0 <= start < end <= len(text) for start, end, _ in spans)
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
