@@ -217,11 +217,23 @@ def test_a_program_that_failed_before_its_first_step_is_told(tmp_path):
     write_run(tmp_path, [])
     run = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**run, "exit_code": 7}))
-    with pytest.raises(NoTracesError, match=r"timed \(exit code 7\). Fix what"):
+    with pytest.raises(NoTracesError, match=r"timed: exit code 7\. Fix what"):
         explain([str(tmp_path)])
 
 
 def test_a_loop_whose_steps_could_not_be_written_is_told(tmp_path):
     write_run(tmp_path, [])
     with pytest.raises(NoTracesError, match="is the disk full"):
+        explain([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [("run", "2 session runs"), ("call", "2 calls of a compiled function")],
+)
+def test_too_few_runs_to_find_steps_in_are_told_with_their_number(tmp_path, kind, seen):
+    line = {"kind": kind, "signature": 0}
+    lines = [json.dumps({**line, "start_ns": n, "end_ns": n + 1}) for n in (1, 3)]
+    write_run(tmp_path, lines)
+    with pytest.raises(NoTracesError, match=f"{seen}. Let it train for 20 steps"):
         explain([str(tmp_path)])

@@ -88,7 +88,7 @@ def test_a_full_disk_comes_before_all_else():
 def test_a_short_run_is_told_from_one_that_failed_early():
     short = untraced(ended(0), PROCESS, [], log(5))
     assert (short.reason, short.advice) == (
-        "the run ended before one could be",
+        "the run ended too early",
         "Let it train for 20 steps or more",
     )
     failed = untraced(ended(3), PROCESS, [], log(5))

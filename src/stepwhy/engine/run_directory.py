@@ -114,8 +114,9 @@ def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> tuple[st
         reason, _, advice = run.why_no_step.partition(". ")
         return reason, advice
     if run.exit_code:
-        how = format_exit(run.exit_code)
-        return f"the training failed before two steps could be timed ({how})", _FIX_FIRST
+        exception = next((p.exception for p in run.processes.values() if p.exception), "")
+        how = format_exit(run.exit_code) + (f" ({exception})" if exception else "")
+        return f"the training failed before two steps could be timed: {how}", _FIX_FIRST
     texts = [m.text for folder in folders for m in read_messages(folder)]
     if texts:
         return texts[-1], ""
@@ -127,13 +128,20 @@ def _few(folders: Sequence[RunFolder]) -> str:
     """What was seen where it is too little to find steps in; '' where nothing was logged."""
     lines = [line for folder in folders for line in read_steps(read_log(folder, "steps")).records]
     runs, calls = (sum(line.kind == kind for line in lines) for kind in ("run", "call"))
-    seen = [f"{runs} runs of sessions"] if runs else []
-    seen += [f"{calls} calls of compiled functions"] if calls else []
+    seen = [_counted(runs, "session run")] if runs else []
+    seen += [_counted(calls, "call of a compiled function")] if calls else []
     if not seen and any(folder.names("process.json") for folder in folders):
         return "a loop was seen, but its steps could not be written down: is the disk full?"
     if not seen:
         return ""
-    return f"{' and '.join(seen)} were seen, but none often enough to mark steps"
+    return f"too little was seen to find steps in: {' and '.join(seen)}"
+
+
+def _counted(count: int, what: str) -> str:
+    """'1 session run', '2 session runs'."""
+    first, _, rest = what.partition(" of ")
+    noun = first if count == 1 else f"{first}s"
+    return f"{count} {noun} of {rest}" if rest else f"{count} {noun}"
 
 
 def _read_process(folder: RunFolder, run: RunFile) -> Recording:

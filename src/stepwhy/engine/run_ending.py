@@ -151,7 +151,7 @@ def untraced(
         failed = f"the training failed too early ({format_exit(run.exit_code)})"
         return Untraced(failed, _FIX_FIRST)
     if len(log.marks) < ENOUGH_STEPS:
-        return Untraced("the run ended before one could be", _RUN_LONGER)
+        return Untraced("the run ended too early", _RUN_LONGER)
     return Untraced("the observer left no reason", _CHECK)
 
 
