@@ -17,10 +17,12 @@ from stepwhy.patterns import regex
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Callable
 
 LONGEST_LINE = 2_000
 """Characters of a line that are shown, 20 lines of a usual terminal; its middle is left out."""
 _SHOWN_FIRST, _SHOWN_LAST = 1_300, 600
+_LONGEST_ESCAPE = 10
 
 # C0 and C1 controls but for line feed and tab; what has no width or no ink; bidirectional controls;
 # line and paragraph separators; surrogates, which no encoding holds; noncharacters; tags.
@@ -29,17 +31,15 @@ _HIDDEN = (
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_JOINERS = "\u200c\u200d"
+_HARMFUL = regex(f"[{_HIDDEN}{_JOINERS}]")
 # Joiners connect the parts of an emoji, and letters from Arabic to Sinhala; elsewhere they hide.
-_EMOJI = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
-_JOINED = "\u0600-\u0dff"
-_JOINERS = (
-    f"(?<![{_EMOJI}{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_EMOJI}{_JOINED}])"
-    f"|(?<=[{_EMOJI}])\u200c"
+_JOINED_EMOJI = regex(
+    "[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]\u200d[\u2190-\u2bff\U0001f000-\U0001faff]"
 )
-_HARMFUL = regex(f"[{_HIDDEN}]|{_JOINERS}")
+_LETTERS = "\u0620-\u0dff"
+_JOINED_LETTERS = regex(f"[{_LETTERS}][{_JOINERS}][{_LETTERS}]")
 _BREAKS = regex("[\n\t]")
-# JSON escapes what is below U+0020 by itself.
-_HARMFUL_IN_JSON = regex(f"[{_HIDDEN}\u200c\u200d]")
 
 _SURROGATES = regex("[\ud800-\udfff]")
 
@@ -58,7 +58,7 @@ def visible(text: str) -> str:
 
     For names, paths and messages, of which a very long one loses its middle.
     """
-    return _shortened(_BREAKS.sub(_escape, plain(text)))
+    return _shortened(text, lambda part: _BREAKS.sub(_escape, plain(part)))
 
 
 def one_line(text: str) -> str:
@@ -68,10 +68,9 @@ def one_line(text: str) -> str:
 
 def block(text: str) -> str:
     """`plain` text of which very long lines lose their middle."""
-    escaped = plain(text)
-    if len(escaped) <= LONGEST_LINE:
-        return escaped
-    return "\n".join(map(_shortened, escaped.split("\n")))
+    if len(text) * _LONGEST_ESCAPE <= LONGEST_LINE:
+        return plain(text)
+    return "\n".join(_shortened(line, plain) for line in text.split("\n"))
 
 
 def escape_json(document: str) -> str:
@@ -84,7 +83,7 @@ def escape_json(document: str) -> str:
     """
     if document.isascii() and "\x7f" not in document:
         return document
-    return _HARMFUL_IN_JSON.sub(_escape_in_json, document)
+    return _HARMFUL.sub(_escape_in_json, document)
 
 
 def utf8(text: str) -> bytes:
@@ -99,12 +98,22 @@ def _escape(found: re.Match[str]) -> str:
     char = found[0]
     if char in _SHORT:
         return _SHORT[char]
+    if char in _JOINERS and _joins(found.string, found.start()):
+        return char
     code = ord(char)
     if _FIRST_BYTE <= code <= _LAST_BYTE:
         return f"\\x{code - 0xDC00:02x}"
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _joins(text: str, place: int) -> bool:
+    """Whether the joiner at a place belongs to an emoji or to the spelling of a word."""
+    if not place:
+        return False
+    pattern = _JOINED_EMOJI.match(text, place - 1) or _JOINED_LETTERS.match(text, place - 1)
+    return pattern is not None
 
 
 def _escape_in_json(found: re.Match[str]) -> str:
@@ -117,11 +126,16 @@ def _escape_in_json(found: re.Match[str]) -> str:
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
-def _shortened(line: str) -> str:
+def _shortened(line: str, escape: Callable[[str], str]) -> str:
+    """An escaped line, of which the beginning and the end are left where it is very long."""
+    if len(line) > LONGEST_LINE:  # what is left out is not escaped: it may be long
+        first, last = escape(line[:_SHOWN_FIRST]), escape(line[-_SHOWN_LAST:])
+    else:
+        line = first = last = escape(line)
+        if len(line) <= LONGEST_LINE:
+            return line
     left_out = len(line) - _SHOWN_FIRST - _SHOWN_LAST
-    if len(line) <= LONGEST_LINE:
-        return line
-    return f"{line[:_SHOWN_FIRST]} [{left_out:,} characters left out] {line[-_SHOWN_LAST:]}"
+    return f"{first[:_SHOWN_FIRST]} [{left_out:,} characters left out] {last[-_SHOWN_LAST:]}"
 
 
 __all__ = ["LONGEST_LINE", "block", "escape_json", "one_line", "plain", "utf8", "visible"]

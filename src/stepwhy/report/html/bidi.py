@@ -21,7 +21,7 @@ _LETTER = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\U00010800-\U00010fff\U0001e80
 _LETTERS = regex(f"[{_LETTER}]")
 # Tags hold no elements, nor do titles; a run goes up to its last letter, without Latin ones.
 _TAG_OR_RUN = regex(
-    rf"<title>[^<]*</title>|<[^>]*>|(?P<run>[{_LETTER}](?:[^<>&A-Za-z]*[{_LETTER}])*)"
+    rf"<title>[^<]*</title>|<[^<>]*>|(?P<run>[{_LETTER}](?:[^<>&A-Za-z]*[{_LETTER}])*)"
 )
 
 
