@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from stepwhy import children, output
 from stepwhy.capture.watch import Block
+from stepwhy.regular_files import read_regular
 from stepwhy.text import visible
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import Result
 
 PAGE = "report.html"
+_MOST_PAGE = 64 << 20  # bytes; a page has a few megabytes at most
 _BY_KEYBOARD = 130  # what a shell shows for a program that Ctrl-C has ended
 _FRAME = '<iframe srcdoc="{}" style="width:100%;height:40em;border:0"></iframe>'
 
@@ -119,7 +121,8 @@ class Watch:
         """The report in a notebook; before there is one, what is known."""
         try:
             page = (self.run_dir or Path()) / PAGE
-            return _FRAME.format(html.escape(page.read_text(encoding="utf-8")))
+            text = read_regular(page, _MOST_PAGE).decode()
+            return _FRAME.format(html.escape(text))
         except OSError:
             state = "not explained" if self._block.is_over else "being watched"
             lines = [f"stepwhy: {state}", *self.messages]

@@ -13,7 +13,9 @@ from stepwhy.bench import Program, sample
 from stepwhy.capture import command_for_script, launch
 from stepwhy.engine import explain
 from stepwhy.engine.addresses import shown
-from stepwhy.errors import InputError, MeasurementError, NotFoundError
+from stepwhy.errors import InputError, MeasurementError, NotAFileError, NotFoundError
+from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
+from stepwhy.inputs.within import check_within
 from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:
@@ -90,11 +92,29 @@ def _stored(path: Path) -> list[str]:
     listing = path / BENCH_FILE
     if not listing.is_file():
         return [str(path)]
+    data = read_side_file(path, listing, MOST_RECORD_BYTES) or b""
     try:
-        runs = json.loads(listing.read_bytes())["measurement"]["runs"]
-        return [str(path / run["path"]) for run in runs]
-    except (ValueError, KeyError, TypeError) as error:
+        runs = json.loads(data)["measurement"]["runs"]
+        return [str(_run_in(path, run["path"])) for run in runs]
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{listing} is damaged ({error})", "Measure again") from None
+
+
+def _run_in(folder: Path, name: str) -> Path:
+    """A run by its path in a folder.
+
+    Raises:
+        NotAFileError: The path leads out of the folder.
+        OSError: There is no such run.
+    """
+    try:
+        check_within(folder, folder / name)
+    except NotAFileError:
+        raise NotAFileError(
+            f"{folder.name}/{BENCH_FILE} names {name}, which is outside of {folder.name}",
+            "Give that run itself",
+        ) from None
+    return folder / name
 
 
 def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Program:

@@ -1,0 +1,129 @@
+"""Every place that opens a file: through the functions of `stepwhy.inputs`, or for a reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import stepwhy
+
+ROOT = Path(stepwhy.__file__).parent
+
+READS = {
+    "open", "open_code", "read_bytes", "read_text", "connect", "memory_map", "OSFile", "fromfile",
+    "memmap", "load_table", "read_table", "ParquetFile", "ZipFile", "TarFile",
+}  # fmt: skip
+LISTS = {"scandir", "listdir", "iterdir", "glob", "rglob", "iglob", "walk"}
+
+THE_FUNCTIONS = "it is what the others go through"
+KERNEL = "the kernel's own: /proc, /sys or /dev"
+PACKAGE = "a file of this package, or of an installed one"
+OWN = "what this process, or the observed one, has just written to a folder of its own"
+CHECKED = "never waits, and refuses or fails on what is no file (test_planted_files.py)"
+OUTPUT = "a result, written where the user said"
+USERS = "the program that the user runs; it is about to be executed"
+CACHE = "the user's own cache, whose owner and permissions are checked"
+SEARCH = "names alone, of one folder"
+NO_PATH = "opens no path: a method of the same name, or an archive that is open already"
+DATABASE = "read-only and bounded, after its head was read through open_input (test_databases.py)"
+
+REASONS = {
+    "capture/blanking.py os.open": OWN,
+    "capture/checks/frameworks.py path.read_text": PACKAGE,
+    "capture/checks/machine.py self.path(name).read_text": KERNEL,
+    "capture/checks/target.py program.open": USERS,
+    "capture/launcher.py output.open": OUTPUT,
+    "capture/memory_kills.py self._counters.read_text": KERNEL,
+    "capture/process_folder.py os.open": CHECKED,
+    "capture/processes.py os.open": KERNEL,
+    "capture/ptrace.py open": KERNEL,
+    "capture/pytorch_bounds.py _STATM.read_bytes": KERNEL,
+    "capture/pytorch_trace.py gzip.open": OWN,
+    "capture/pytorch_trace.py plain.open": OWN,
+    "capture/recorder.py self._folder.open": NO_PATH,
+    "capture/run_file.py initial.read_bytes": KERNEL,
+    "capture/sampler.py Gpus.open": NO_PATH,
+    "capture/sign_in.py os.open": CHECKED,
+    "capture/signals.py os.open": KERNEL,
+    "capture/stand_in.py os.open": KERNEL,
+    "capture/survivors.py path.read_bytes": KERNEL,
+    "capture/tf1.py plan.open": NO_PATH,
+    "capture/tf2_profiler.py path.read_bytes": OWN,
+    "capture/xplane_window.py Path('/proc/self/statm').read_text": KERNEL,
+    "cli/explain_aside.py (launched.run_dir / REPORT_FILE).open": OUTPUT,
+    "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,
+    "cli/lab_pairs.py file.read_text": PACKAGE,
+    "cli/lab_pairs.py root.glob": PACKAGE,
+    "cli/measuring.py folder.iterdir": SEARCH,
+    "engine/bytes.py kind.open": NO_PATH,
+    "engine/remote.py store.glob": NO_PATH,
+    "engine/web.py target.open": OWN,
+    "engine/zip_archives.py archive.open": NO_PATH,
+    "engine/zip_archives.py zipfile.ZipFile": NO_PATH,
+    "export/chrome_trace.py gzip.open": OUTPUT,
+    "export/chrome_trace.py path.open": OUTPUT,
+    "export/parquet.py (temporary / f'{table}.parquet').open": OUTPUT,
+    "importers/chrome_json/document.py self._walker().walk": NO_PATH,
+    "importers/database.py sqlite3.connect": DATABASE,
+    "importers/xplane/layout.py walk": NO_PATH,
+    "importers/xplane/run.py path.parent.glob": SEARCH,
+    "inputs/folders.py os.scandir": THE_FUNCTIONS,
+    "inputs/memory.py path.read_text": KERNEL,
+    "inputs/pipes.py os.open": THE_FUNCTIONS,
+    "inputs/within.py os.open": THE_FUNCTIONS,
+    "native/code.py made.read_bytes": OWN,
+    "native/library.py open": NO_PATH,
+    "native/processor.py described.open": KERNEL,
+    "native/store.py _HERE.glob": PACKAGE,
+    "native/store.py open": CACHE,
+    "native/store.py os.open": CACHE,
+    "native/store.py path.read_bytes": PACKAGE,
+    "native/trusted.py os.open": CACHE,
+    "regular_files.py open": THE_FUNCTIONS,
+    "regular_files.py os.open": THE_FUNCTIONS,
+    "report/html/page.py (_TEMPLATES / name).read_text": PACKAGE,
+    "trace/store.py pq.ParquetFile": NO_PATH,
+    "trace/store.py self._zip.open": NO_PATH,
+    "trace/store.py zipfile.ZipFile": "a file in memory, or one that is written for the user",
+}
+
+
+def opened_in(source, *, lists=True):
+    """The calls in some code that open or list files, as they are written."""
+    names = READS | LISTS if lists else READS
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = getattr(function, "attr", getattr(function, "id", ""))
+            if name in names:
+                yield ast.unparse(function)
+
+
+def all_opened():
+    """Of `stepwhy.capture`, which looks at its own run directory, only what reads."""
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        lists = not place.startswith("capture/")
+        yield from (f"{place} {call}" for call in opened_in(path.read_text(), lists=lists))
+
+
+def test_every_other_open_has_a_reason():
+    """A new one is justified in `REASONS`, or reads through `stepwhy.inputs`."""
+    assert sorted(set(all_opened()) - set(REASONS)) == []
+
+
+def test_no_reason_is_left_over():
+    assert sorted(set(REASONS) - set(all_opened())) == []
+
+
+CALLS = (
+    "open('x')", "path.open('rb')", "os.open(p, 0)", "(a / 'b').read_bytes()", "os.scandir(p)",
+    "Path(p).read_text()", "sqlite3.connect(p)", "zipfile.ZipFile(p)", "np.fromfile(p)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_an_open_is_seen(code):
+    assert len(list(opened_in(code))) == 1
