@@ -37,6 +37,12 @@ def test_the_exception_of_the_process_itself_is_named():
     )
 
 
+def test_of_ranks_the_first_exception_is_named():
+    processes = {"6": ProcessEnd("KeyError"), "7": ProcessEnd("RuntimeError")}
+    rank = ProcessFile(pid=7, ended_ns=6, world_size=2)
+    assert ending_of(ended(1, processes=processes), rank, log(5)).exception == "KeyError"
+
+
 def test_a_crash_of_native_code_is_told_with_how_to_find_it():
     sentence = ending_of(ended(139), PROCESS, log(5)).sentence
     assert sentence.startswith("The training was ended by SIGSEGV after 5 timed steps")

@@ -36,11 +36,14 @@ def show(result: Result, run_dir: Path, console: Console) -> None:
         console: Where to print.
 
     Raises:
-        OutputError: The page cannot be written.
+        OutputError: The page cannot be written; the report was printed.
     """
     page = run_dir / _PAGE
-    html.write(page, _to_pass_on(result))
-    terminal.render(result, console=console)
+    try:
+        html.write(page, _to_pass_on(result))
+    finally:
+        # Also where the page cannot be written: the disk may be what is wrong with the run.
+        terminal.render(result, console=console)
     for line in (f"Report as a page: {page}", f"Again: stepwhy explain {run_dir}"):
         console.print(visible(line), soft_wrap=True)
 

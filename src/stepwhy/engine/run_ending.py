@@ -90,9 +90,14 @@ def ending_of(run: RunFile, process: ProcessFile, log: Trace) -> Ending:
 
 
 def _exception(run: RunFile, process: ProcessFile) -> str:
-    """What ended this process, or the first one to be ended by an exception."""
-    own = run.processes.get(str(process.pid), ProcessEnd()).exception
-    return own or next((p.exception for p in run.processes.values() if p.exception), "")
+    """What ended this process, or the first one to be ended by an exception.
+
+    Of ranks, the first one: the others fail because it is gone.
+    """
+    first = next((p.exception for p in run.processes.values() if p.exception), "")
+    if (process.world_size or 1) > 1:
+        return first
+    return run.processes.get(str(process.pid), ProcessEnd()).exception or first
 
 
 def _how(run: RunFile, code: int, exception: str) -> str:
