@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.importers import xplane_samples
 from tests.importers.xplane_samples import block, number, varint
 
 from stepwhy.importers.tensorflow.messages import message_class
-from stepwhy.importers.xplane import compiled
+from stepwhy.importers.xplane import compiled, layout
 from stepwhy.importers.xplane.groups import MISSING, alike, ranked
 from stepwhy.importers.xplane.layout import DamagedError, inside, parts, read_layout
 from stepwhy.importers.xplane.nesting import enclosing, nearest
@@ -343,3 +344,17 @@ def test_random_bytes_never_escape_their_bounds():
             for line in plane.lines:
                 found = scan_events(Wire(data), np.array(line.heads(data), dtype=np.int64), WANTED)
                 assert (found.stats.value[found.stats.tag == TEXT] <= len(data)).all()
+
+
+def test_planes_and_lines_beyond_the_most_are_counted_and_left_out(monkeypatch):
+    monkeypatch.setattr(layout, "MOST_PLANES", 3)
+    monkeypatch.setattr(layout, "MOST_LINES", 5)
+    lines = [xplane_samples.line(f"t{n}", xplane_samples.event("f", 0, 5)) for n in range(2)]
+    planes = [xplane_samples.host(*lines)] * 4
+    data = xplane_samples.xspace(*planes)
+    found = read_layout(data)
+    assert (len(found.planes), found.planes_left_out) == (3, 1)
+    assert (sum(len(plane.lines) for plane in found.planes), found.lines_left_out) == (5, 1)
+    trace = xplane_samples.trace_of(*planes)
+    counted = {c.counter: (c.count, c.severity) for c in trace.health.counters}
+    assert counted["plane-left-out"] == counted["line-left-out"] == (1, "error")

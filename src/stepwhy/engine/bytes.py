@@ -10,9 +10,9 @@ from mmap import mmap
 from typing import TYPE_CHECKING, BinaryIO
 
 from stepwhy.engine.archives import is_padding, kind_of, torn
-from stepwhy.errors import CorruptInputError, EmptyInputError
+from stepwhy.errors import CorruptInputError, EmptyInputError, TooLargeError
 from stepwhy.importers.source import HEAD_BYTES, Source
-from stepwhy.inputs.memory import check_fits
+from stepwhy.inputs.memory import ANY_SIZE, check_fits
 from stepwhy.inputs.opening import open_input, unreadable
 from stepwhy.inputs.spool import Spool, content_of, is_spooled
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from stepwhy.engine.archives import Kind
 
-# Traces compress 10 to 40 times, and deflate ends at 1030; what grows this much is a bomb.
-_LARGEST_RATIO = 300
-_ALWAYS_ALLOWED = 1 << 24  # bytes; what is this small harms nobody
+# Of the recorded traces, none compresses more than 37 times with gzip, 52 with xz and 57 with
+# bzip2; generated ones of all formats 2 to 21 times. Deflate ends at 1030.
+_LARGEST_RATIO = 60
+_ALWAYS_ALLOWED = 1 << 26  # bytes; a file of this size is explained in seconds whatever it holds
 # A profiler may compress its trace, who keeps it compresses it again, who sends it makes a zip.
 _MOST_LAYERS = 3
 _PIECE = 1 << 16  # bytes; of a torn archive some libraries lose one
@@ -43,9 +44,9 @@ def read_source(path: Path, within: Path | None = None) -> Source:
         NotFoundError: No such file, or it cannot be opened.
         NotAFileError: A device, a socket or a folder; or, in a folder, a pipe or a link out.
         EmptyInputError: Not a single byte.
-        CorruptInputError: Not a single byte could be decompressed, or absurdly many.
+        CorruptInputError: Not a single byte could be decompressed.
         UnsupportedFormatError: An archive of several files, or an encrypted one.
-        TooLargeError: It does not fit into memory.
+        TooLargeError: It does not fit into memory, or expands as no trace does.
     """
     try:
         with open_input(path, within) as file:
@@ -143,10 +144,11 @@ def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[B
 
 
 def _refuse_bomb(size: int, packed: int, name: str) -> None:
-    if size > _LARGEST_RATIO * packed + _ALWAYS_ALLOWED:
-        raise CorruptInputError(
-            f"{name} expands to more than {_LARGEST_RATIO} times its size",
-            "Check where the file comes from; traces never compress that well",
+    if size > _LARGEST_RATIO * packed + _ALWAYS_ALLOWED and os.environ.get(ANY_SIZE) != "1":
+        raise TooLargeError(
+            f"{name} expands to more than {_LARGEST_RATIO} times its size, as no known trace does",
+            "Check where it comes from; then unpack it and give the file inside, or set "
+            f"{ANY_SIZE}=1 to read it as it is",
         )
 
 

@@ -31,6 +31,10 @@ _EVENT_TAG = 4 << 3 | _LENGTH
 _ENTRY_TAGS = (4 << 3 | _LENGTH, 5 << 3 | _LENGTH)  # descriptions of events and statistics
 _LONGEST_HEAD = 12  # bytes of a tag and a length
 _PIECE = 1 << 23  # bytes of a mapped file that are read at a time
+MOST_PLANES = 4096
+"""Planes of a file; one is of one host, with a plane per device and some of the profiler's own."""
+MOST_LINES = 1 << 16
+"""Lines of a file: threads, streams and cores."""
 # Where a file should end: it is known of its parts only.
 _NOBODY_KNOWS = 1 << 80
 
@@ -132,12 +136,18 @@ class Layout(msgspec.Struct):
         errors: How many errors the profiler reported.
         torn: The file ends before the message does.
         damaged: How many parts were left out as they contradict themselves.
+        planes_left_out: How many planes there are beyond `MOST_PLANES`.
+        lines_left_out: How many lines there are beyond `MOST_LINES`.
+        lines: How many lines there are in all.
     """
 
     planes: list[PlaneAt] = msgspec.field(default_factory=list)
     errors: int = 0
     torn: bool = False
     damaged: int = 0
+    planes_left_out: int = 0
+    lines_left_out: int = 0
+    lines: int = 0
 
 
 def read_layout(data: Bytes, walk: Walk | None = None) -> Layout:
@@ -204,13 +214,16 @@ def inside(data: Bytes, at: int, end: int, *path: int) -> Iterator[Part]:
 
 
 def _add_plane(layout: Layout, data: Bytes, part: Part, walk: Walk) -> None:
+    if len(layout.planes) >= MOST_PLANES:
+        layout.planes_left_out += 1
+        return
     try:
-        layout.planes.append(_plane(data, part.value, part.end, walk))
+        layout.planes.append(_plane(layout, data, part.value, part.end, walk))
     except DamagedError:
         layout.damaged += 1
 
 
-def _plane(data: Bytes, at: int, end: int, walk: Walk) -> PlaneAt:
+def _plane(layout: Layout, data: Bytes, at: int, end: int, walk: Walk) -> PlaneAt:
     plane = PlaneAt()
     rest = []
     while at < min(end, len(data)):
@@ -221,7 +234,11 @@ def _plane(data: Bytes, at: int, end: int, walk: Walk) -> PlaneAt:
         for part in parts(data, at, end):
             at = part.end
             if part.number == _PLANE_LINES and part.wire == _LENGTH:
-                plane.lines.append(_line(data, part.value, part.end, walk))
+                layout.lines += 1
+                if layout.lines > MOST_LINES:
+                    layout.lines_left_out += 1
+                else:
+                    plane.lines.append(_line(data, part.value, part.end, walk))
             elif part.end <= len(data):
                 rest.append(data[part.at : part.end])
                 if part.number == _PLANE_NAME and part.wire == _LENGTH:

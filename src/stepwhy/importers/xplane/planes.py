@@ -19,7 +19,14 @@ from stepwhy.importers.tensorflow.messages import parse_message
 from stepwhy.importers.xplane import compiled
 from stepwhy.importers.xplane.collect import Collector
 from stepwhy.importers.xplane.events import Events, Labels, Line, Texts, joined
-from stepwhy.importers.xplane.layout import Bytes, Layout, PlaneAt, read_layout
+from stepwhy.importers.xplane.layout import (
+    MOST_LINES,
+    MOST_PLANES,
+    Bytes,
+    Layout,
+    PlaneAt,
+    read_layout,
+)
 from stepwhy.importers.xplane.metadata import Metadata
 from stepwhy.importers.xplane.names import needless_ids
 from stepwhy.importers.xplane.programs import PLANE as PROGRAMS
@@ -99,6 +106,18 @@ def _count_layout(layout: Layout, health: Health) -> None:
             dropped=False,
         )
     _count_damaged(layout.damaged, health)
+    for counter, what, count in (
+        ("plane-left-out", f"Planes beyond the first {MOST_PLANES:,}", layout.planes_left_out),
+        ("line-left-out", f"Lines beyond the first {MOST_LINES:,}", layout.lines_left_out),
+    ):
+        health.count(
+            counter,
+            "error",
+            f"{what} were left out: their events are missing. No profiler writes as many; record "
+            "again, or split the file.",
+            count=count,
+            dropped=False,
+        )
     health.count(
         "profiler-error",
         "warning",
