@@ -27,6 +27,13 @@ def test_names_that_would_meet():
     }
 
 
+def test_many_names_that_would_meet():
+    """In time that grows as their number does."""
+    names = [chr(0x1D400 + n) + "/" * (n % 2) + "x" * 200 for n in range(500)]
+    names += [f"{n}" + "x" * 200 for n in range(50_000)]
+    assert len(set(local_paths(names).values())) == len(names)
+
+
 def test_a_long_name_keeps_its_end():
     assert local_name("x" * 10_000 + ".json.gz") == "x" * 92 + ".json.gz"
     assert len(local_name("名" * 10_000).encode()) <= 100

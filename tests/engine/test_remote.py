@@ -6,14 +6,11 @@ import errno
 import gzip
 import json
 import logging
-import os
-import signal
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
-import threading
 
 import pytest
 from click.testing import CliRunner
@@ -182,20 +179,6 @@ def test_progress_tells_bytes_and_the_copy_is_private(bucket, copies):
     assert told[1] == (f"fetching trace.json, {size} of {size}", len(TRACE), len(TRACE))
     assert ("reading trace.json", 0, 1) in told
     assert set(modes) == {0o700}
-
-
-def test_the_copy_of_a_program_that_is_ended_is_removed(server, copies):
-    server.files["/trace.json"] = TRACE
-    server.breaks_after = 1024
-    server.goes_on = threading.Event()
-    code = "import sys, stepwhy.engine; stepwhy.engine.explain(sys.argv[1:])"
-    command = [sys.executable, "-c", code, server.url("/trace.json")]
-    program = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(copies)})
-    while not list(copies.glob("*/trace.json")):
-        assert program.poll() is None
-    program.terminate()
-    assert program.wait(30) == 128 + signal.SIGTERM
-    server.goes_on.set()
 
 
 def test_without_an_address_nothing_of_it_is_imported():

@@ -29,7 +29,7 @@ def local_paths(paths: Iterable[str]) -> dict[str, str]:
         Local path by path. No two are the same file or folder, also where case does not count.
     """
     chosen: dict[str, str] = {"": ""}
-    used: set[str] = set()
+    used: dict[str, int] = {}
     for path in paths:
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
@@ -42,14 +42,19 @@ def local_paths(paths: Iterable[str]) -> dict[str, str]:
     return {path: local for path, local in chosen.items() if local and not local.endswith("/")}
 
 
-def _unused(path: str, used: set[str]) -> str:
-    """A path that differs from those that are used, which it joins."""
+def _unused(path: str, used: dict[str, int]) -> str:
+    """A path that differs from those that are used, which it joins.
+
+    Args:
+        path: The path, which gets a number if it is used.
+        used: The last number of each path that is used, without case.
+    """
     folder, slash, name = path.rpartition("/")
-    number, choice = 1, path
+    key, choice = path.casefold(), path
     while choice.casefold() in used:
-        number += 1
-        choice = f"{folder}{slash}{number}-{name}"
-    used.add(choice.casefold())
+        used[key] += 1
+        choice = f"{folder}{slash}{used[key]}-{name}"
+    used[choice.casefold()] = 1
     return choice
 
 
