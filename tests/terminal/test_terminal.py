@@ -24,6 +24,8 @@ from tests.report.conftest import SAMPLES
 from tests.terminal.hostile import BAD_FILES, BYTES, FOLDER, NAME, write_inputs
 from tests.test_errors import leaves
 
+# Each worker would run all sessions again.
+pytestmark = pytest.mark.xdist_group("terminal")
 ROOT = Path(__file__).resolve().parents[2]
 
 
