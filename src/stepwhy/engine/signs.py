@@ -53,8 +53,8 @@ def any_of(*signs: Sign) -> Sign:
 
 # --- Traces ---
 
-_NO_EVENTS = re.compile(rb'"traceEvents"\s{0,1000}:\s{0,1000}\[\s{0,1000}\]')
-_EMPTY_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\]\s*\Z")
+_NO_EVENTS = regex(rb'"traceEvents"\s{0,1000}:\s{0,1000}\[\s{0,1000}\]')
+_EMPTY_LIST = regex(rb"(?:\xef\xbb\xbf)?\s*\[\s*\]\s*\Z")
 
 
 def is_empty_trace(source: Source) -> bool:
