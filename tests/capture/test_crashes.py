@@ -225,8 +225,8 @@ train()
 
 def test_a_log_that_cannot_be_written_at_all_is_told(tmp_path: Path) -> None:
     _, watched = both(tmp_path, _NO_ROOM)
-    text = "1 training step was seen, but none could be written down: File too large. Free some"
-    assert f"stepwhy: {text}" in watched.err
+    text = "1 training step was seen, but none was logged: the run directory could not be written"
+    assert f"stepwhy: {text} (File too large). Free some space" in watched.err
     with pytest.raises(NoTracesError, match=text):
         explained(tmp_path / "run")
 

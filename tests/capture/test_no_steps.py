@@ -31,8 +31,8 @@ _FULL = {"stopped": "No space left on device", "steps": 3, "optimizer_steps": 30
             {"7": {"calls": 2}},
             "too few steps were seen to time one: 2 calls of a compiled function. At least 3 are",
         ),
-        (0, {"7": _FULL}, "3,000 training steps were seen, but none could be written down: No sp"),
-        (1, {"7": _FULL}, "3,000 training steps were seen, but none could be written down: No sp"),
+        (0, {"7": _FULL}, "3,000 training steps were seen, but none was logged: No sp"),
+        (1, {"7": _FULL}, "3,000 training steps were seen, but none was logged: No sp"),
     ],
 )
 def test_the_most_direct_reason_comes_first(exit_code, processes, start):

@@ -85,9 +85,10 @@ def test_what_the_observer_said_tells_why(messages, reason, advice):
 
 
 def test_a_full_disk_comes_before_all_else():
-    run = ended(0, processes={"7": ProcessEnd(stopped="No space left on device")})
+    stopped = "the run directory could not be written (No space left on device)"
+    run = ended(0, processes={"7": ProcessEnd(stopped=stopped, optimizer_steps=3000)})
     why = untraced(run, PROCESS, [_PROFILER], log(3))
-    assert why.reason == "the run directory could not be written (No space left on device)"
+    assert why.reason == f"{stopped}; the training went on, for 3,000 steps in all"
     assert why.advice.startswith("Free some space")
 
 

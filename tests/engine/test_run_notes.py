@@ -70,12 +70,12 @@ def test_the_end_stands_before_what_the_observer_said(tmp_path):
 
 
 def test_a_log_that_could_not_be_written_is_told_without_a_message(tmp_path):
-    word = ProcessEnd(stopped="No space left on device", steps=3, optimizer_steps=3000)
+    full = "the run directory could not be written (No space left on device)"
+    word = ProcessEnd(stopped=full, steps=3, optimizer_steps=3000)
     run = ended(0, processes={"7": word})
     (note,) = notes(tmp_path, run, ProcessFile(pid=7, ended_ns=None))
     assert note == (
-        "The step log ends after 1 step: the run directory could not be written (No space left on "
-        "device). The training went on; it took 3,000 steps in all."
+        f"The step log ends after 1 step: {full}. The training went on, for 3,000 steps in all."
     )
 
 

@@ -21,8 +21,8 @@ NO_LOOP = (
     "of them, or call stepwhy.step() once per step in the program"
 )
 _NOT_WRITTEN = (
-    "{seen}, but none could be written down: {reason}. Free some space, or name a directory on "
-    "another disk with --out"
+    "{seen}, but none was logged: {reason}. Free some space if the disk is full, or name a "
+    "directory on another disk with --out"
 )
 _FEW = (
     "too few steps were seen to time one: {seen}. At least {needed} are needed, and 20 or more to "

@@ -129,7 +129,7 @@ class Recorder:
         with contextlib.suppress(OSError):
             self._say("warning", "observer-stopped", _why_stopped(error))
         # On a full disk this may be all that can be written.
-        sign_in.leave_word(str(self._run_dir), stopped=_short(error), steps=self._logged)
+        sign_in.leave_word(str(self._run_dir), stopped=_reason(error), steps=self._logged)
 
     def _say(self, level: str, slug: str, text: str) -> None:
         """Append one message, unless its kind was told often enough."""
@@ -359,14 +359,7 @@ def _reason(error: BaseException) -> str:
     """What went wrong, without a path."""
     if isinstance(error, OSError) and error.strerror:
         return f"the run directory could not be written ({error.strerror})"
-    return f"an internal failure, {_short(error)}"
-
-
-def _short(error: BaseException) -> str:
-    """What went wrong in a few words, without a path."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return f"{type(error).__name__} in {_last_function(error)}"
+    return f"an internal failure, {type(error).__name__} in {_last_function(error)}"
 
 
 def _last_function(error: BaseException) -> str:

@@ -5,7 +5,7 @@ Each line is one append, so that lines of several processes never mix::
     4711                                                   a Python process of the run has started
     {"pid":4711,"exception":"ValueError"}                  it ended by this exception
     {"pid":4711,"optimizer_steps":1}                       what it had seen, where that is no log
-    {"pid":4711,"stopped":"No space left on device","steps":412}   its log could not be written
+    {"pid":4711,"stopped":"the run directory could ...","steps":412}   why its log ends early
 
 It is written where nothing else can be: on a full disk, what fits into its first block still does.
 The launcher reads it when the command has ended, and removes it.

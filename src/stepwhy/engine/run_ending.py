@@ -146,7 +146,9 @@ def untraced(
     """
     stopped = run.processes.get(str(process.pid), ProcessEnd()).stopped
     if stopped:
-        return Untraced(f"the run directory could not be written ({stopped})", _advice(stopped))
+        went_on = _in_all(run, process, log)
+        more = f"; the training went on{went_on}" if went_on else ""
+        return Untraced(f"{stopped}{more}", _advice(stopped))
     said = [m for m in messages if m.slug in _ADVICE]
     if said:
         return _from_message(said[-1])
@@ -174,23 +176,26 @@ def _advice(reason: str, otherwise: str = _CHECK) -> str:
 
 
 def stopped_note(run: RunFile, process: ProcessFile, log: Trace) -> str:
-    """That the log ends early where the observer could not say so itself; '' otherwise.
+    """That the log ends early, with the number of steps; '' where it does not.
 
     Args:
         run: `run.json`.
         process: `process.json`.
         log: The steps, as a trace.
     """
-    word = run.processes.get(str(process.pid), ProcessEnd())
-    if not word.stopped:
+    stopped = run.processes.get(str(process.pid), ProcessEnd()).stopped
+    if not stopped:
         return ""
-    more = ""
-    if word.optimizer_steps > len(log.marks):
-        more = f"; it took {format_count(word.optimizer_steps)} steps in all"
     return (
-        f"The step log ends after {_steps(len(log.marks))}: the run directory could not be written "
-        f"({word.stopped}). The training went on{more}."
+        f"The step log ends after {_steps(len(log.marks))}: {stopped}. The training went on"
+        f"{_in_all(run, process, log)}."
     )
+
+
+def _in_all(run: RunFile, process: ProcessFile, log: Trace) -> str:
+    """How many steps a training took whose log ends early, where that is known."""
+    steps = run.processes.get(str(process.pid), ProcessEnd()).optimizer_steps
+    return f", for {format_count(steps)} steps in all" if steps > len(log.marks) + 1 else ""
 
 
 __all__ = ["Ending", "Untraced", "ending_of", "stopped_note", "untraced"]

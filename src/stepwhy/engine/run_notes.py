@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 _SIGNAL_BASE = 128
+_STOPPED = "observer-stopped"
 # A process of that number that has logged nothing for so long may be another one by now.
 _FRESH_S = 600
 # A log is written at least twice a second of steps; what follows is more than a late batch.
@@ -41,15 +42,16 @@ def notes_of(
     ending = ending_of(run, process, log).sentence
     if ending:
         yield ending
-    yield from (m.text for m in messages if m.level != "info")
+    word = stopped_note(run, process, log)
+    shown = [m for m in messages if m.level != "info" and not (word and m.slug == _STOPPED)]
+    yield from (m.text for m in shown)
     if run.exit_code is None:
         yield _unfinished(folder, process)
         return
-    stopped = any(m.slug == "observer-stopped" for m in messages)
-    word = stopped_note(run, process, log)
-    if word and not stopped:
+    if word:
         yield word
         return
+    stopped = any(m.slug == _STOPPED for m in messages)
     if process.ended_ns is None and run.exit_code < _SIGNAL_BASE and not stopped:
         yield from _broken_off(run, log)
 
