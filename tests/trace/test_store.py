@@ -306,7 +306,7 @@ def test_damage_of_packed_members_is_refused_or_harmless(tmp_path):
 
 
 def test_a_type_that_arrow_cannot_read_is_damage(tmp_path, monkeypatch):
-    def open_file(_data):
+    def open_file(_data, **_):
         raise pa.ArrowNotImplementedError("Integers with more than 64 bits not implemented")
 
     data = stored(small(), tmp_path)

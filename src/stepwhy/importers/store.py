@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from stepwhy.inputs.memory import check_fits
 from stepwhy.trace.store import is_store, load
 
 if TYPE_CHECKING:
@@ -22,5 +24,7 @@ def read(source: Source) -> Trace:
     Raises:
         NewerFormatError: A later version of stepwhy wrote it.
         CorruptInputError: It is damaged.
+        TooLargeError: It does not fit into memory.
     """
-    return load(source.mapped, source.origin)
+    fits = partial(check_fits, name=source.origin, times=1)
+    return load(source.mapped, source.origin, fits)

@@ -29,7 +29,7 @@ from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, co
 from stepwhy.trace.strings import strings_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -50,6 +50,10 @@ _DAMAGE = (
 
 # Times and ids hardly compress; a file that says otherwise is there to fill the memory.
 _MOST_ROWS_PER_BYTE = 10
+_MOST_BYTES_PER_BYTE = 300
+_ALWAYS_ALLOWED = 1 << 24  # bytes, of columns that are decoded, or of strings
+# What the slices of a trace take at least in memory, bytes each.
+_LEAST_PER_SLICE = 25
 
 # What is held of a column, and of a member, beside the column itself.
 _ROWS_AT_ONCE = 1 << 16
@@ -93,24 +97,28 @@ def is_store(head: bytes) -> bool:
     return head.startswith(b"PK\x03\x04") and not is_compressed and _HEADER.encode() in head[:64]
 
 
-def load(data: Data, origin: str) -> Trace:
+def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> Trace:
     """Read a stored trace.
 
     Args:
         data: The file; what is mapped is not held.
         origin: Its name, for messages.
+        fits: Raises TooLargeError where a trace of so many bytes cannot be held in memory.
 
     Raises:
         NewerFormatError: A later version of stepwhy wrote it.
         CorruptInputError: It is damaged.
+        TooLargeError: It does not fit into memory.
     """
     try:
         stored = _Archive(data)
+        if fits is not None:
+            fits(_LEAST_PER_SLICE * _opened(stored.read("slices.parquet")).metadata.num_rows)
         header = json.loads(bytes(stored.read(_HEADER)))
         _check_version(header, origin)
         held = header.get("tables", _FIRST_TABLES)
         tables = {t: _columns(t, stored) if t in held else empty_columns(t) for t in TABLES}
-        strings = strings_from(_texts(_opened(stored.read(_STRINGS))))
+        strings = strings_from(_texts(stored.read(_STRINGS)))
         give_back()
         trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
         check(trace)
@@ -190,8 +198,12 @@ def _parquet(columns: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _opened(data: memoryview | bytes) -> Any:
+def _opened(data: memoryview | bytes, repeated: Sequence[str] = ()) -> Any:
     """A Parquet file.
+
+    Args:
+        data: The file.
+        repeated: Columns whose equal values are held once.
 
     Raises:
         ValueError: It is damaged.
@@ -200,22 +212,44 @@ def _opened(data: memoryview | bytes) -> Any:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(repeated))
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
     if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
         raise ValueError("it claims to hold more rows than it can")
+    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    if sum(group.total_byte_size for group in groups) > _most_bytes(data):
+        raise ValueError("it expands as no trace does")
     return file
 
 
-def _texts(file: Any) -> Iterator[str]:
+def _most_bytes(data: memoryview | bytes) -> int:
+    """How many bytes may come out of a Parquet file."""
+    return _MOST_BYTES_PER_BYTE * len(data) + _ALWAYS_ALLOWED
+
+
+def _texts(data: memoryview | bytes) -> Iterator[str]:
     """The strings of a trace.
 
+    Args:
+        data: The file of them, of which a long one may say that it is in very many rows.
+
     Raises:
-        ValueError: Something else is among them.
+        ValueError: Something else is among them, or they are too long together.
     """
-    for part in _parts(file, "text"):
-        yield from strings_of(part.to_pylist())
+    import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
+
+    left = _most_bytes(data)
+    for part in _parts(_opened(data, ["text"]), "text"):
+        if not isinstance(part, pa.DictionaryArray):
+            raise ValueError(f"its strings are {part.type}")  # noqa: TRY004 - of the file
+        left -= part.dictionary.nbytes
+        texts = strings_of(part.dictionary.to_pylist())
+        for index in part.indices.to_pylist():
+            left -= len(texts[index])
+            if left < 0:
+                raise ValueError("its strings are longer than it can hold")
+            yield texts[index]
 
 
 def _parts(file: Any, name: str) -> Iterator[Any]:
