@@ -651,6 +651,13 @@ def test_a_login_that_is_not_quoted_is_not_shown(address):
     assert "t0k" not in str(caught.value)
 
 
+@pytest.mark.parametrize("address", ["https:/someone:t0k@h/x", "HTTP:someone@h", "s3:/b/x?X-Amz=1"])
+def test_an_address_with_a_slash_too_few_is_not_shown(address):
+    with pytest.raises(NotFoundError, match=r"^\w+:/?\.\.\. does not exist") as caught:
+        explain([address])
+    assert [secret for secret in SECRETS if secret in str(caught.value)] == []
+
+
 @pytest.mark.parametrize("path", ["/trace.json", "/runs/"])
 def test_no_local_name_tells_a_login(server, path):
     server.files = {"/trace.json": TRACE, "/runs/run.json": b"{}"}

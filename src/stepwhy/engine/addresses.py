@@ -17,6 +17,9 @@ _CONTROL = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud8
 # What would be a host with a port that is none: a login that holds a '/', '?' or '#'.
 _TORN_LOGIN = regex(r"[^\[\]]*:(?!\d*$)[^\[\]]*")
 
+# An address with one slash too few is taken for a path.
+_ONE_SLASH = regex(r"\A((?:https?|s3|gs|gcs):/?)[^/].*[@?].*", re.IGNORECASE | re.DOTALL)
+
 
 def shown(address: str) -> str:
     """An address without user, password, query and fragment, as it may be shown; a path as is.
@@ -25,7 +28,7 @@ def shown(address: str) -> str:
     """
     scheme, separator, rest = address.partition("://")
     if not separator:
-        return address
+        return _ONE_SLASH.sub(r"\1...", address)
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     host = host.rpartition("@")[2]
     if _TORN_LOGIN.fullmatch(host):

@@ -115,7 +115,7 @@ def _on_this_machine(name: str) -> list[Local]:
 
     matches = matching(name) if MAGIC.search(name) else []
     if not matches:
-        raise NotFoundError(f"{name} does not exist", "Check the path")
+        raise NotFoundError(f"{shown(name)} does not exist", "Check the path")
     places = [place for match in matches for place in _of_match(match, name)]
     if not places:
         raise NoTracesError(f"{name} matches nothing but empty folders", "Give a trace file")
