@@ -136,9 +136,22 @@ def test_a_pipe_is_refused_where_it_does_not_fit(pipe, monkeypatch):
 
 def test_other_programs_keep_space_on_the_disk(pipe, monkeypatch):
     monkeypatch.setattr(spool, "_UNWATCHED", 1 << 16)
-    monkeypatch.setattr(spool, "_LEAST_SPACE", 1 << 62)
+    full = os.statvfs_result((4096, 4096, 1000, 100, 99, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda _: full)
     writer = write_through(pipe, TRACE * 200)
     assert isinstance(read_source(pipe).mapped, bytes)
+    writer.join()
+
+
+def test_a_pipe_that_does_not_end_is_given_up(pipe, monkeypatch):
+    monkeypatch.setattr(pipes, "_MOST_BYTES", len(TRACE) - 1)
+    writer = write_through(pipe, TRACE)
+    with pytest.raises(TooLargeError, match=r"pipe is a pipe that delivers more than .*ANY_SIZE=1"):
+        read_source(pipe)
+    writer.join()
+    monkeypatch.setenv("STEPWHY_ANY_SIZE", "1")
+    writer = write_through(pipe, TRACE)
+    assert read_source(pipe).data == TRACE
     writer.join()
 
 

@@ -10,8 +10,10 @@ import os
 import select
 from typing import TYPE_CHECKING, BinaryIO
 
-from stepwhy.errors import NotFoundError
+from stepwhy.errors import NotFoundError, TooLargeError
+from stepwhy.inputs.memory import ANY_SIZE
 from stepwhy.inputs.spool import Spool
+from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,8 @@ _WRITER_WAIT_S = 60
 # Memory that explaining takes by the size of the trace, for the most frugal importers (0.3). An
 # archive takes more, but its size as it comes through the pipe is all that is known.
 _LEAST_TIMES = 0.25
+# Of a pipe that never ends, this much is on the disk for a moment; traces have a hundredth of it.
+_MOST_BYTES = 1 << 33
 _PIECE = 1 << 16  # bytes; what a pipe holds on Linux by default
 
 
@@ -38,7 +42,7 @@ def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
 
     Raises:
         NotFoundError: No program opens it for writing.
-        TooLargeError: There is not enough memory or space.
+        TooLargeError: There is not enough memory or space, or it does not end.
         OSError: It cannot be opened or read.
     """
     spool = Spool(path.name, _LEAST_TIMES)
@@ -46,6 +50,7 @@ def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
     try:
         for piece in _pieces(handle, path.name, wait_s):
             spool.add(piece)
+            _check_size(spool.size, path.name)
     except BaseException:
         spool.close()
         raise
@@ -53,6 +58,14 @@ def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
         os.close(handle)
     spool.file.seek(0)
     return spool.file
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > _MOST_BYTES and os.environ.get(ANY_SIZE) != "1":
+        raise TooLargeError(
+            f"{name} is a pipe that delivers more than {format_bytes(_MOST_BYTES)}",
+            f"Write the trace to a file and give that, or set {ANY_SIZE}=1 to read it to its end",
+        )
 
 
 def _pieces(handle: int, name: str, wait_s: float) -> Iterator[bytes]:

@@ -14,8 +14,8 @@ from stepwhy.inputs.memory import check_fits
 # How many bytes may be added before the memory that is left is looked up again; from this size on
 # the content is in a temporary file, which is mapped like a plain one.
 _UNWATCHED = 1 << 26
-# Bytes that are left on the disk to other programs.
-_LEAST_SPACE = 1 << 28
+# Bytes that are left on the disk to other programs; of a small disk, a tenth of it.
+_LEAST_SPACE = 1 << 30
 
 
 class Spool:
@@ -107,7 +107,7 @@ def _has_space(file: BinaryIO) -> bool:
         disk = os.fstatvfs(file.fileno())
     except OSError:
         return True
-    return disk.f_bavail * disk.f_frsize > _LEAST_SPACE
+    return disk.f_bavail * disk.f_frsize > min(_LEAST_SPACE, disk.f_blocks * disk.f_frsize // 10)
 
 
 __all__ = ["Spool", "content_of", "is_spooled"]
