@@ -26,7 +26,7 @@ _NO_LOOP = (
     "no training loop was seen in the block: no torch optimizer took a step, and no session, Keras "
     "fit, tf.function or jitted JAX function ran often enough. Call stepwhy.step() once per step"
 )
-_FAILED = "the block ended with an exception before a training step was seen"
+_FAILED = "the block ended with an exception before a training step could be timed"
 _VANISHED = "the run directory vanished during the block, so nothing was kept"
 _INSIDE_RUN = (
     "this program runs under 'stepwhy run', which observes it as a whole: the block does nothing"
