@@ -16,8 +16,6 @@ from __future__ import annotations
 import os
 import sys
 
-from stepwhy.regular_files import read_regular
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,6 +140,8 @@ def words(run_dir: Path) -> dict[str, dict[str, Any]]:
 
 
 def _lines(run_dir: Path) -> Iterator[bytes]:
+    from stepwhy.regular_files import read_regular  # the launcher alone reads
+
     try:
         yield from read_regular(run_dir / ATTACHED_FILE, _MOST_BYTES).splitlines()
     except OSError:
