@@ -389,3 +389,13 @@ def test_a_run_directory_does_not_tell_it():
     command = ["python", "train.py", "--data", f"https://{LOGIN}@h.org/d.tar?{QUERY}"]
     kept = json.dumps(redact(command))
     assert [s for s in ("someone", "t0k3n", "AKIA", "5ig4a7u4e", "ab%2B") if s in kept] == []
+
+
+def test_an_answer_that_makes_no_sense_is_no_warning():
+    """aiohttp gives such an error the status 0, and a second name for it that warns."""
+    from aiohttp import ClientResponseError
+
+    from stepwhy.engine.remote import _typed
+
+    error = ClientResponseError(None, (), status=0, message="Bad status line")
+    assert "cannot be read (ClientResponseError)" in str(_typed(error, "http://h/x", 0))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Amount, Int
 from stepwhy.trace import NULL, DeviceKind
 
 if TYPE_CHECKING:
@@ -14,44 +15,48 @@ if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 
+# A million is a terahertz: times a million, it still fits into 64 bits.
+_Megahertz = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
 class _Gpu(msgspec.Struct):
     """A GPU in one line of counters.jsonl; what the driver did not give is None."""
 
-    index: int
+    index: Amount
     name: str = ""
-    utilisation_percent: int | None = None
-    used_bytes: int | None = None
-    total_bytes: int | None = None
-    process_bytes: int | None = None
-    power_mw: int | None = None
-    sm_clock_mhz: int | None = None
-    throttle_reasons: int | None = None
+    utilisation_percent: Amount | None = None
+    used_bytes: Amount | None = None
+    total_bytes: Amount | None = None
+    process_bytes: Amount | None = None
+    power_mw: Amount | None = None
+    sm_clock_mhz: _Megahertz | None = None
+    throttle_reasons: Amount | None = None
 
 
 class _Sample(msgspec.Struct):
     """One line of counters.jsonl; what the kernel did not give is None."""
 
-    time_ns: int
-    cpu_ns: int | None = None
-    run_delay_ns: int | None = None
-    user_ns: int | None = None
-    system_ns: int | None = None
-    resident_bytes: int | None = None
-    swap_bytes: int | None = None
-    minor_faults: int | None = None
-    major_faults: int | None = None
-    threads: int | None = None
-    disk_wait_ns: int | None = None
-    disk_read_bytes: int | None = None
-    disk_written_bytes: int | None = None
-    machine_busy_ns: int | None = None
-    machine_disk_stall_ns: int | None = None
-    machine_memory_stall_ns: int | None = None
-    machine_swapped_in_bytes: int | None = None
-    machine_memory_bytes: int | None = None
-    job_cpu_ns: int | None = None
-    observer_cpu_ns: int | None = None
-    cores: int | None = None
+    time_ns: Int
+    cpu_ns: Amount | None = None
+    run_delay_ns: Amount | None = None
+    user_ns: Amount | None = None
+    system_ns: Amount | None = None
+    resident_bytes: Amount | None = None
+    swap_bytes: Amount | None = None
+    minor_faults: Amount | None = None
+    major_faults: Amount | None = None
+    threads: Amount | None = None
+    disk_wait_ns: Amount | None = None
+    disk_read_bytes: Amount | None = None
+    disk_written_bytes: Amount | None = None
+    machine_busy_ns: Amount | None = None
+    machine_disk_stall_ns: Amount | None = None
+    machine_memory_stall_ns: Amount | None = None
+    machine_swapped_in_bytes: Amount | None = None
+    machine_memory_bytes: Amount | None = None
+    job_cpu_ns: Amount | None = None
+    observer_cpu_ns: Amount | None = None
+    cores: Amount | None = None
     gpus: list[_Gpu] = []
 
 
@@ -72,7 +77,7 @@ def add_counters(lines: Sequence[bytes], builder: TraceBuilder) -> None:
     for line in lines:
         try:
             sample = msgspec.json.decode(line, type=_Sample)
-        except msgspec.DecodeError:
+        except DAMAGED:
             continue
         for name in _COUNTERS:
             _add(builder, sample.time_ns, name, getattr(sample, name))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Int
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ class _Event(msgspec.Struct):
     """One line of events.jsonl; what the framework did not say is ''."""
 
     kind: str
-    start_ns: int
-    end_ns: int
+    start_ns: Int
+    end_ns: Int
     name: str
     reason: str = ""
     source: str = ""
-    count: int | None = None
+    count: Int | None = None
 
 
 def add_events(lines: Sequence[bytes], builder: TraceBuilder) -> None:
@@ -36,7 +37,7 @@ def add_events(lines: Sequence[bytes], builder: TraceBuilder) -> None:
     for line in lines:
         try:
             event = msgspec.json.decode(line, type=_Event)
-        except msgspec.DecodeError:
+        except DAMAGED:
             continue
         builder.add(
             "events",

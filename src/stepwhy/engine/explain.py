@@ -16,6 +16,7 @@ from stepwhy.engine.placement import placement_of
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
+from stepwhy.inputs.kinds import is_file, is_folder
 from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks
@@ -205,14 +206,14 @@ def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
         name: What to call it.
         within: The folder in which it was found, see `open_input`.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         trace, format_name = read_trace(read_source(path, within))
         return [Opened(name, format_name, trace)]
     from stepwhy.engine.run_directory import read_run_directory  # noqa: PLC0415 - no file needs it
 
     if within is not None:
         check_within(within, path)
-    is_run = (path / "run.json").is_file()
+    is_run = is_file(path / "run.json")
     return [
         Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace)
         for r in read_run_directory(path)

@@ -13,6 +13,7 @@ import msgspec
 from stepwhy.engine.addresses import MAGIC, shown
 from stepwhy.errors import NotFoundError, NoTracesError
 from stepwhy.inputs.folders import MOST_TRACES, Listing, too_many
+from stepwhy.inputs.kinds import is_file, is_folder, is_there
 from stepwhy.inputs.memory import ANY_SIZE
 from stepwhy.patterns import regex
 
@@ -57,7 +58,7 @@ class Local(msgspec.Struct, frozen=True):
     @property
     def is_folder(self) -> bool:
         """Whether it is a run directory."""
-        return self.path.is_dir()
+        return is_folder(self.path)
 
     @contextmanager
     def here(self, _progress: Progress | None = None) -> Iterator[Path]:
@@ -107,9 +108,9 @@ def _without_file_scheme(name: str) -> str:
 
 def _on_this_machine(name: str) -> list[Local]:
     path = Path(name)
-    if path.is_dir():
+    if is_folder(path):
         return [Local(path)] if _is_run_directory(path) else _in_folder(path)
-    if path.exists():
+    if is_there(path):
         return [Local(path)]
     from stepwhy.inputs.search import matching  # noqa: PLC0415 - few names are patterns
 
@@ -124,8 +125,8 @@ def _on_this_machine(name: str) -> list[Local]:
 
 def _of_match(path: Path, pattern: str) -> list[Local]:
     """What a match of a glob stands for; a pipe is refused when it is opened, as in a folder."""
-    if not path.is_dir():
-        return [Local(path, None if path.is_file() else path.parent)]
+    if not is_folder(path):
+        return [Local(path, None if is_file(path) else path.parent)]
     if _is_run_directory(path):
         return [Local(path)]
     # What is in the folder matches as well.
@@ -134,14 +135,14 @@ def _of_match(path: Path, pattern: str) -> list[Local]:
 
 def _is_run_directory(path: Path) -> bool:
     """Whether a folder is a run directory, or that of one process in it."""
-    return (path / "run.json").is_file() or (path / "process.json").is_file()
+    return is_file(path / "run.json") or is_file(path / "process.json")
 
 
 def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
     from stepwhy.inputs.search import files_below  # noqa: PLC0415 - few names are folders
 
     inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
-    nested = [path for path in inner if (path / "run.json").is_file()]
+    nested = [path for path in inner if is_file(path / "run.json")]
     if nested:
         return _at_most(folder.name, [Local(path, folder) for path in nested])
     files = files_below(folder)

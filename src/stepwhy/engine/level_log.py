@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Int
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ class _Level(msgspec.Struct):
     """One line of levels.jsonl; no capacity: without a bound, or none that is known."""
 
     kind: str
-    time_ns: int
+    time_ns: Int
     name: str
-    value: int
-    capacity: int | None = None
-    reserve: int = 0
+    value: Int
+    capacity: Int | None = None
+    reserve: Int = 0
 
 
 def add_levels(lines: Sequence[bytes], builder: TraceBuilder) -> None:
@@ -35,7 +36,7 @@ def add_levels(lines: Sequence[bytes], builder: TraceBuilder) -> None:
     for line in lines:
         try:
             level = msgspec.json.decode(line, type=_Level)
-        except msgspec.DecodeError:
+        except DAMAGED:
             continue
         builder.add(
             "levels",

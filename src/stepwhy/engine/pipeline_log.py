@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Int, bounded
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ _TOP = "Root"
 class _Stage(msgspec.Struct):
     """A stage of pipeline.json; what it has not is None."""
 
-    id: int
+    id: Int
     name: str
-    inputs: list[int] = []
+    inputs: list[Int] = []
     asynchronous: bool = False
-    elements: int | None = None
-    processing_ns: int | None = None
-    buffer_size: int | None = None
-    parallelism: int | None = None
+    elements: Int | None = None
+    processing_ns: Int | None = None
+    buffer_size: Int | None = None
+    parallelism: Int | None = None
 
 
 class _Pipeline(msgspec.Struct):
@@ -41,8 +42,8 @@ class _Loader(msgspec.Struct):
     """One line of loaders.jsonl: how a PyTorch DataLoader is set up."""
 
     name: str
-    workers: int = 0
-    prefetch_factor: int | None = None
+    workers: Int = 0
+    prefetch_factor: Int | None = None
 
 
 def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
@@ -54,7 +55,7 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
     """
     try:
         pipeline = msgspec.json.decode(data, type=_Pipeline)
-    except msgspec.DecodeError:
+    except DAMAGED:
         return
     stages = [stage for stage in pipeline.stages if stage.name != _TOP]
     names = {stage.id: f"{stage.name}[{stage.id}]" for stage in stages}
@@ -83,7 +84,7 @@ def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
     for line in lines:
         try:
             loader = msgspec.json.decode(line, type=_Loader)
-        except msgspec.DecodeError:
+        except DAMAGED:
             continue
         builder.add(
             "stages",
@@ -91,7 +92,7 @@ def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
             kind=builder.intern("dataloader"),
             buffered=int(loader.workers > 0),
             parallelism=loader.workers,
-            buffer_size=loader.workers * (loader.prefetch_factor or 0),
+            buffer_size=bounded(loader.workers * (loader.prefetch_factor or 0)),
         )
 
 

@@ -258,8 +258,11 @@ def _is_refusal(error: Exception, name: str) -> bool:
 
 def _status(error: Exception) -> int:
     """The HTTP status in an error; 0 for none."""
-    status = str(getattr(error, "status", None) or getattr(error, "code", None))
-    return int(status) if status.isdigit() else 0
+    # aiohttp has both, warns of the second, and has 0 for an answer that makes no sense.
+    status = getattr(error, "status", None)
+    if status is None:
+        status = getattr(error, "code", None)
+    return int(str(status)) if str(status).isdigit() else 0
 
 
 __all__ = ["fetch", "files_below", "is_folder", "matching"]

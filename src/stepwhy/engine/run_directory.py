@@ -34,6 +34,7 @@ from stepwhy.engine.stack_log import add_samples
 from stepwhy.engine.step_log import marks_of, read_steps, session_steps
 from stepwhy.errors import NoTracesError
 from stepwhy.inputs.folders import RunFolder
+from stepwhy.inputs.kinds import is_file
 from stepwhy.redaction.commands import redact_command
 from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
@@ -80,8 +81,8 @@ def read_run_directory(path: Path) -> list[Recording]:
         NewerFormatError: A later version of stepwhy wrote it.
         NoTracesError: No training loop was seen in the run.
     """
-    if (path / "process.json").is_file():
-        inside = (path.parent / "run.json").is_file()
+    if is_file(path / "process.json"):
+        inside = is_file(path.parent / "run.json")
         run = read_run_file(path.parent) if inside else RunFile(SCHEMA, exit_code=0)
         top = RunFolder(path, path.parent if inside else path)
         folders = [top]

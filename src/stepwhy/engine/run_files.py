@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Int
 from stepwhy.errors import CorruptInputError, NewerFormatError, NotFoundError
 from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
 from stepwhy.trace import NULL
@@ -25,8 +26,8 @@ class ProcessEnd(msgspec.Struct):
 
     exception: str = ""
     stopped: str = ""
-    steps: int = 0
-    optimizer_steps: int = 0
+    steps: Int = 0
+    optimizer_steps: Int = 0
 
 
 class RunFile(msgspec.Struct):
@@ -34,9 +35,9 @@ class RunFile(msgspec.Struct):
 
     schema: str
     command: list[str] = []
-    ended_ns: int | None = None
-    exit_code: int | None = None
-    oom_kills: int | None = None
+    ended_ns: Int | None = None
+    exit_code: Int | None = None
+    oom_kills: Int | None = None
     processes: dict[str, ProcessEnd] = {}
     why_no_step: str = ""
 
@@ -44,21 +45,21 @@ class RunFile(msgspec.Struct):
 class ProcessFile(msgspec.Struct):
     """process.json; no end: the observation ended before the process did, or both at once."""
 
-    pid: int | None = None
+    pid: Int | None = None
     framework: str = ""
     framework_version: str = ""
-    rank: int | None = None
-    world_size: int | None = None
-    ended_ns: int | msgspec.UnsetType | None = msgspec.UNSET
+    rank: Int | None = None
+    world_size: Int | None = None
+    ended_ns: Int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class WindowFile(msgspec.Struct):
     """window.json."""
 
-    end_ns: int
-    start_ns: int = NULL
+    end_ns: Int
+    start_ns: Int = NULL
     kind: str = ""
-    clock_set_ns: int = 0
+    clock_set_ns: Int = 0
 
 
 class Message(msgspec.Struct):
@@ -82,13 +83,13 @@ def read_run_file(folder: Path) -> RunFile:
         raise NotFoundError(f"{folder.name}/run.json does not exist", "Check the path")
     try:
         run = msgspec.json.decode(data, type=RunFile)
-    except msgspec.DecodeError as error:
+    except DAMAGED as error:
         raise CorruptInputError(
             f"{folder.name}/run.json is damaged ({error})", "Run again"
         ) from None
     if run.schema != SCHEMA:
         raise NewerFormatError(
-            f"{folder.name} is a run directory of version {run.schema}", "Update stepwhy"
+            f"{folder.name} is a run directory of version {run.schema:.40}", "Update stepwhy"
         )
     return run
 
@@ -97,7 +98,7 @@ def read_record(folder: RunFolder, name: str, kind: type[T]) -> T | None:
     """A small file as a record; None where it is missing, damaged or refused."""
     try:
         return msgspec.json.decode(folder.read(name, MOST_RECORD_BYTES), type=kind)
-    except msgspec.DecodeError:
+    except DAMAGED:
         return None
 
 
@@ -123,7 +124,7 @@ def _messages(folder: RunFolder) -> list[Message]:
     for line in folder.read("messages.jsonl", MOST_RECORD_BYTES).splitlines():
         try:
             messages.append(msgspec.json.decode(line, type=Message))
-        except msgspec.DecodeError:
+        except DAMAGED:
             continue
     return messages
 

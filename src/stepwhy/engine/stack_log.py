@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Int
 from stepwhy.trace import NULL, SampleRole
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ class _Sample(msgspec.Struct):
 
     line: str
     leaf: str
-    count: int
+    count: Int
     role: Literal["driver", "worker", "thread"] = "driver"
     entry: str = ""
 
@@ -25,8 +26,8 @@ class _Sample(msgspec.Struct):
 class _Stretch(msgspec.Struct):
     """What was seen from one moment to another."""
 
-    start_ns: int
-    end_ns: int
+    start_ns: Int
+    end_ns: Int
     samples: list[_Sample]
 
 
@@ -45,7 +46,7 @@ def add_samples(data: bytes, builder: TraceBuilder) -> None:
     """
     try:
         stacks = msgspec.json.decode(data, type=_Stacks)
-    except msgspec.DecodeError:
+    except DAMAGED:
         return
     for stretch in stacks.stretches:
         for sample in stretch.samples:

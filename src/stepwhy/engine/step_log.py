@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.engine.records import DAMAGED, Amount, Flag, Int, bounded
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -35,17 +36,17 @@ class Line(msgspec.Struct, gc=False):
     """
 
     kind: str
-    start_ns: int
-    end_ns: int
-    profiled: int = 0
+    start_ns: Int
+    end_ns: Int
+    profiled: Flag = 0
     signature: int = 0
-    input_wait_ns: int | None = None
-    cpu_ns: int | None = None
-    compile_ns: int | None = None
-    light: int = 0
-    gap_cpu_ns: int | None = None
-    fresh: int = 0
-    early: int = 0
+    input_wait_ns: Amount | None = None
+    cpu_ns: Amount | None = None
+    compile_ns: Amount | None = None
+    light: Flag = 0
+    gap_cpu_ns: Amount | None = None
+    fresh: Flag = 0
+    early: Flag = 0
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -57,20 +58,20 @@ class Steps(msgspec.Struct, frozen=True):
     """
 
     records: list[Line]
-    torn: int
+    torn: Int
 
 
 class _Mark(msgspec.Struct, gc=False):
     """A row of `marks`."""
 
-    start_ns: int
-    dur_ns: int
-    profiled: int
-    light: int
-    input_wait_ns: int = NULL
-    compile_ns: int = NULL
-    cpu_ns: int = NULL
-    graph_ns: int = NULL
+    start_ns: Int
+    dur_ns: Int
+    profiled: Int
+    light: Int
+    input_wait_ns: Amount = NULL
+    compile_ns: Amount = NULL
+    cpu_ns: Amount = NULL
+    graph_ns: Int = NULL
 
 
 def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
@@ -120,7 +121,7 @@ def _of_told(step: Line, runs: Sequence[Line]) -> _Mark:
     """The row of a told step and the runs in it."""
     mark = _noted(step)
     if runs:
-        mark.graph_ns = sum(run.end_ns - run.start_ns for run in runs)
+        mark.graph_ns = _inside_ns(runs, mark.dur_ns)
         mark.profiled = int(any(part.profiled for part in (step, *runs)))
         mark.light = _light((step, *runs))
     return mark
@@ -133,13 +134,14 @@ def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
     """
     used = [run.cpu_ns for run in runs] + [run.gap_cpu_ns for run in (*runs[1:], after)]
     known = [cpu_ns for cpu_ns in used if cpu_ns is not None]
+    dur_ns = max(after.start_ns - runs[0].start_ns, 0)
     return _Mark(
         runs[0].start_ns,
-        after.start_ns - runs[0].start_ns,
+        dur_ns,
         int(any(run.profiled for run in runs)),
         _light(runs),
-        cpu_ns=sum(known) if len(known) == len(used) else NULL,
-        graph_ns=sum(run.end_ns - run.start_ns for run in runs),
+        cpu_ns=bounded(sum(known)) if len(known) == len(used) else NULL,
+        graph_ns=_inside_ns(runs, dur_ns),
     )
 
 
@@ -169,13 +171,18 @@ def _called(calls: Sequence[Line], after: Line) -> _Mark:
     compiled = [c.compile_ns for c in calls if c.compile_ns is not None]
     return _Mark(
         calls[0].start_ns,
-        after.start_ns - calls[0].start_ns,
+        max(after.start_ns - calls[0].start_ns, 0),
         int(any(call.profiled for call in calls)),
         _light(calls),
-        input_wait_ns=sum(waits) if waits else NULL,
-        compile_ns=sum(compiled) if compiled else NULL,
+        input_wait_ns=bounded(sum(waits)) if waits else NULL,
+        compile_ns=bounded(sum(compiled)) if compiled else NULL,
         cpu_ns=_known(after.cpu_ns),
     )
+
+
+def _inside_ns(runs: Sequence[Line], step_ns: int) -> int:
+    """How long the driving thread was inside of the runs of a step, which is no longer."""
+    return min(sum(max(run.end_ns - run.start_ns, 0) for run in runs), step_ns)
 
 
 def _light(parts: Sequence[Line]) -> int:
@@ -206,7 +213,7 @@ def read_steps(log: LogLines) -> Steps:
             records.append(Line(_GAP, end_ns, end_ns))
         try:
             records.append(decode(line))
-        except msgspec.DecodeError:
+        except DAMAGED:
             torn += 1
     return Steps(records, torn)
 

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Self
 
 from stepwhy.errors import InputError, TooLargeError
+from stepwhy.inputs.kinds import is_folder
 from stepwhy.inputs.memory import ANY_SIZE
 from stepwhy.inputs.side_files import MOST_BYTES, read_side_file
 
@@ -119,7 +120,7 @@ class RunFolder:
             pattern: As of `fnmatch`.
         """
         paths = [self.path / name for name in self.names(pattern)]
-        found = [p for p in paths if p.is_dir()]
+        found = [p for p in paths if is_folder(p)]
         if len(found) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
             self.refuse("", too_many(self.path.name, len(found)))
             del found[MOST_TRACES:]

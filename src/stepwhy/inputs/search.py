@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.inputs.folders import Listing
+from stepwhy.inputs.kinds import is_folder, is_there
 
 if TYPE_CHECKING:
     import os
@@ -49,7 +50,7 @@ def matching(pattern: str) -> list[Path]:
 
 def _matching(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[Path]:
     if not parts:
-        if folder.exists():
+        if is_there(folder):
             yield folder
         return
     first, rest = parts[0], parts[1:]
@@ -60,7 +61,7 @@ def _matching(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[
             yield from _matching(Path(entry), rest, listing)
     elif rest[:1] == (_ANY_DEPTH,):
         yield from _matching(folder, rest, listing)
-    elif folder.is_dir():
+    elif is_folder(folder):
         yield from _matching(folder, rest, listing)
         for entry in _below(folder, listing, hidden=False):
             if not rest or entry.is_dir(follow_symlinks=False):
@@ -87,7 +88,7 @@ def _below(folder: Path, listing: Listing, *, hidden: bool = True) -> Iterator[o
 
 def _is_no_folder(entry: os.DirEntry[str]) -> bool:
     path = Path(entry)
-    return path.exists() and not path.is_dir()
+    return is_there(path) and not is_folder(path)
 
 
 __all__ = ["files_below", "matching"]

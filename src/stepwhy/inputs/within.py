@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from stepwhy.errors import NotAFileError
+from stepwhy.inputs.kinds import is_folder
 from stepwhy.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def not_a_file(path: Path) -> NotAFileError:
 
 def _kind(path: Path) -> str:
     """What is at a path, for messages."""
-    if path.is_dir():
+    if is_folder(path):
         return "a folder"
     if path.is_fifo():
         return "a pipe"
