@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fuzz.inputs import make
 from fuzz.minimise import EnoughError, minimise
 from fuzz.tally import Tally
+from fuzz.trees import remove_tree, write_tree
 from fuzz.worker import Batch, Worker
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Campaign:
     def make_small(self) -> None:
         """Put a small input that fails alike in the place of each that was kept."""
         for what, batch in self._known.items():
-            small = _made_small(make(batch.format, batch.seed, batch.first), what)
+            small = _made_small(make(batch.format, batch.seed, batch.first), what, batch.format)
             print(f"kept: {_keep(small, self._folder(batch))}", flush=True)
 
 
@@ -149,14 +150,12 @@ def _tell(batch: Batch, outcome: Outcome) -> None:
 def _keep(files: Files, folder: Path) -> str:
     """Write an input; which files, and their sizes."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    return ", ".join(f"{folder / name} ({len(data)} bytes)" for name, data in files.items())
+    remove_tree(folder)
+    write_tree(files, folder)
+    return ", ".join(f"{str(folder / name)!r} ({len(data)} bytes)" for name, data in files.items())
 
 
-def _made_small(files: Files, what: str) -> Files:
+def _made_small(files: Files, what: str, name: str) -> Files:
     """A smaller input that fails alike, judged by processes of its own."""
     workers = [Worker()]
     end = time.monotonic() + _PATIENCE_S
@@ -164,7 +163,7 @@ def _made_small(files: Files, what: str) -> Files:
     def fails(smaller: Files) -> bool:
         if time.monotonic() > end:
             raise EnoughError
-        outcome = workers[-1].judge(smaller)
+        outcome = workers[-1].judge(smaller, name)
         if not workers[-1].is_alive:
             workers.pop().stop()
             workers.append(Worker())

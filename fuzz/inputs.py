@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.formats import seeds
 from fuzz.mutate import mutate
+from fuzz.targets import TARGETS
 
 if TYPE_CHECKING:
     from fuzz.formats import Files
@@ -19,14 +20,17 @@ def make(format_name: str, seed: int, index: int) -> Files:
     """One input; the first ones are the seeds as they are.
 
     Args:
-        format_name: A format of `formats.TABLE`.
+        format_name: A format of `formats.TABLE`, or a target of `targets.TARGETS`.
         seed: Of the whole run.
         index: Number of the input, from 0.
     """
-    valid = seeds(format_name)
+    target = TARGETS.get(format_name)
+    valid = target.seeds() if target else seeds(format_name)
     if index < len(valid):
         return valid[index]
     random = Random(f"{seed}/{format_name}/{index}")
+    if target:
+        return target.damage(dict(random.choice(valid)), random)
     files = dict(random.choice(valid))
     names = list(files)
     name = names[0] if random.random() < _MAIN else random.choice(names)

@@ -11,7 +11,7 @@ import pickle
 import time
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -24,11 +24,15 @@ from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from fuzz.formats import Files
     from stepwhy.importers.source import Source
     from stepwhy.trace import Trace
+
+    Verdict = tuple[str, str, str]
+    """Kind, what and details of an outcome."""
 
 MIB = 1 << 20
 SECONDS_PER_MIB = 10
@@ -70,6 +74,39 @@ def seconds_for(size_bytes: int) -> float:
     return SECONDS_PER_MIB * max(1.0, size_bytes / MIB)
 
 
+def judged(work: Callable[[], Verdict], size: Callable[[], int]) -> Outcome:
+    """The outcome of some work on an input: what it says, unless it fails or takes too much.
+
+    Args:
+        work: Explains the input.
+        size: Size of the input in bytes, decompressed, as far as it is known after the work.
+    """
+    meter, start_s = Meter(), time.process_time()
+    kind, what, details = _guarded(work)
+    cpu_s, memory_bytes, size_bytes = time.process_time() - start_s, meter.grown_bytes(), size()
+    if kind != "failed" and cpu_s > seconds_for(size_bytes):
+        kind, what, details = "failed", "time", f"{cpu_s:.1f} s for {size_bytes} bytes"
+    if kind != "failed" and memory_bytes > _MEMORY_FACTOR * size_bytes + _MEMORY_FREE_BYTES:
+        kind, what, details = "failed", "memory", f"{memory_bytes} bytes for {size_bytes}"
+    return Outcome(kind, what, details, cpu_s, memory_bytes, size_bytes)
+
+
+def _guarded(work: Callable[[], Verdict]) -> Verdict:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return work()
+    except StepwhyError as error:
+        return _refusal(error)
+    except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
+        return failure(error)
+
+
+def failure(error: BaseException) -> Verdict:
+    """What is said of an error that is none of ours."""
+    return "failed", _place(error), "".join(traceback.format_exception(error))
+
+
 class Judge:
     """Explains inputs and checks what comes out, in the process that calls it."""
 
@@ -77,7 +114,7 @@ class Judge:
         self._known: set[bytes] = set()
 
     def __call__(self, files: Files, folder: Path) -> Outcome:
-        """The outcome of one input. Raises nothing but what ends a process.
+        """The outcome of one input. Raises only what ends a process.
 
         Args:
             files: The input.
@@ -93,32 +130,18 @@ class Judge:
                 path.unlink()
 
     def _measured(self, path: Path, stored_bytes: int) -> Outcome:
-        meter, start_s, known = Meter(), time.process_time(), len(self._known)
-        size, kind, what, details = self._outcome(path)
-        cpu_s, memory_bytes = time.process_time() - start_s, meter.grown_bytes()
-        is_known = kind == "explained" and len(self._known) == known
-        size = max(size, stored_bytes)
-        if kind != "failed" and cpu_s > seconds_for(size):
-            kind, what, details = "failed", "time", f"{cpu_s:.1f} s for {size} bytes"
-        if kind != "failed" and memory_bytes > _MEMORY_FACTOR * size + _MEMORY_FREE_BYTES:
-            kind, what, details = "failed", "memory", f"{memory_bytes} bytes for {size}"
-        return Outcome(kind, what, details, cpu_s, memory_bytes, size, is_known)
+        known, sizes = len(self._known), [stored_bytes]
 
-    def _outcome(self, path: Path) -> tuple[int, str, str, str]:
-        """Decompressed size as far as it is known, kind, what and details."""
-        source = None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                source = read_source(path)
-                kind, what, details = self._explained(source, path)
-        except StepwhyError as error:
-            kind, what, details = _refusal(error)
-        except Exception as error:  # noqa: BLE001 - whatever else comes out is what is looked for
-            kind, what, details = "failed", _place(error), traceback.format_exc()
-        return source.size if source is not None else 0, kind, what, details
+        def explained() -> Verdict:
+            source = read_source(path)
+            sizes.append(source.size)
+            return self._explained(source, path)
 
-    def _explained(self, source: Source, path: Path) -> tuple[str, str, str]:
+        outcome = judged(explained, lambda: max(sizes))
+        is_known = outcome.kind == "explained" and len(self._known) == known
+        return replace(outcome, is_known=is_known)
+
+    def _explained(self, source: Source, path: Path) -> Verdict:
         """Kind, what and details of a file that could be opened."""
         try:
             trace, name = read_trace(source)
@@ -168,7 +191,7 @@ def _difference(expected: Trace | str, read: Trace | str) -> str:
     return next(differences(expected, read), "")
 
 
-def _refusal(error: StepwhyError) -> tuple[str, str, str]:
+def _refusal(error: StepwhyError) -> Verdict:
     message = str(error)
     is_fit = message.endswith(".") and message.isprintable() and len(message) < 1000
     if not is_fit:
@@ -176,7 +199,7 @@ def _refusal(error: StepwhyError) -> tuple[str, str, str]:
     return "refused", error.slug, message
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Type of an error and the innermost place of stepwhy's that it came through."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if "/stepwhy/" in f.filename] or frames

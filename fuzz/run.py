@@ -24,6 +24,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from fuzz.campaign import Campaign, batches  # noqa: E402
 from fuzz.counts import run_of, write  # noqa: E402
 from fuzz.formats import BY_NAME  # noqa: E402
+from fuzz.targets import TARGETS  # noqa: E402
 
 if TYPE_CHECKING:
     from fuzz.tally import Tally
@@ -36,7 +37,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--inputs", type=int, default=100_000, help="how many, over all formats")
     parser.add_argument("--jobs", type=int, default=1, help="processes that judge")
     parser.add_argument(
-        "--format", action="append", choices=[*BY_NAME], help="default: all of them"
+        "--format",
+        action="append",
+        choices=[*BY_NAME, *TARGETS],
+        help="a format or a target; default: all of them",
     )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--seed", type=int, default=1, help="other inputs for another number")
@@ -51,7 +55,7 @@ def main() -> int:
     given = _arguments()
     # Importers that have kernels are to be tried with them.
     subprocess.run([sys.executable, "-m", "stepwhy.native.build"], check=False)
-    formats = given.format or [*BY_NAME]
+    formats = given.format or [*BY_NAME, *TARGETS]
     each = -(-given.inputs // len(formats))
     keep = given.keep or Path(tempfile.mkdtemp(prefix="stepwhy-fuzz-"))
     campaign = Campaign(keep, partial(_write, given))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.inputs import make
 from fuzz.judge import Judge, Outcome, seconds_for, size_of
+from fuzz.targets import TARGETS
 from stepwhy.inputs import memory
 
 if TYPE_CHECKING:
@@ -54,12 +55,26 @@ class Batch:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One input that is at hand, of a format or target."""
+
+    format: str
+    files: Files
+
+
 def scratch() -> str | None:
     """Where files of a moment belong: in memory, if the system has such a place."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
 
 
-def _serve(pipe: Connection, judged: Judged) -> None:
+@cache
+def _judge_of(name: str) -> Judged:
+    """What judges inputs of a format or target; one for all formats."""
+    return TARGETS[name].judge() if name in TARGETS else Judge() if not name else _judge_of("")
+
+
+def _serve(pipe: Connection, judged: Judged | None) -> None:
     """Judge what comes through the pipe, an outcome for each input, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
@@ -67,11 +82,12 @@ def _serve(pipe: Connection, judged: Judged) -> None:
     memory.available_bytes = cache(memory.available_bytes)
     with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         while (task := pipe.recv()) is not None:
+            judge = judged or _judge_of(task.format)
             if isinstance(task, Batch):
                 for index in range(task.first, task.first + task.count):
-                    _answer(pipe, judged, make(task.format, task.seed, index), Path(folder))
+                    _answer(pipe, judge, make(task.format, task.seed, index), Path(folder))
             else:
-                _answer(pipe, judged, task, Path(folder))
+                _answer(pipe, judge, task.files, Path(folder))
 
 
 def _answer(pipe: Connection, judged: Judged, files: Files, folder: Path) -> None:
@@ -92,7 +108,7 @@ class Worker:
     """A process that judges, as the one that drives it sees it.
 
     Args:
-        judged: What judges an input; by default `Judge`.
+        judged: What judges an input; by default what its format or target has.
         allowed: CPU seconds that an input of a size may take.
     """
 
@@ -100,9 +116,7 @@ class Worker:
         self._allowed = allowed
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(theirs, judged or Judge()), daemon=True
-        )
+        self._process = context.Process(target=_serve, args=(theirs, judged), daemon=True)
         self._process.start()
         theirs.close()
         self._limit_s = _FIRST_S
@@ -119,7 +133,7 @@ class Worker:
             return 0.0
         return (int(stat[11]) + int(stat[12])) / _TICKS
 
-    def send(self, task: Batch | Files) -> None:
+    def send(self, task: Batch | Single) -> None:
         """Begin a task; of a batch, every input is answered."""
         self._began()
         self._limit_s = _FIRST_S
@@ -148,9 +162,9 @@ class Worker:
         self.is_alive = False
         return Outcome("failed", what, f"after {time.monotonic() - self._wall_s:.0f} s")
 
-    def judge(self, files: Files) -> Outcome:
-        """The outcome of one input."""
-        self.send(files)
+    def judge(self, files: Files, name: str = "") -> Outcome:
+        """The outcome of one input of a target; without a name, of a format."""
+        self.send(Single(name, files))
         while (outcome := self.receive()) is None:
             wait([self.pipe], _POLL_S)
         return outcome

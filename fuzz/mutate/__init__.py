@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fuzz.mutate.archive import mutate_archive
 from fuzz.mutate.havoc import havoc
 from fuzz.mutate.json_tree import mutate_json
+from fuzz.mutate.lines import mutate_lines
 from fuzz.mutate.packing import pack
 from fuzz.mutate.records import mutate_records
 from fuzz.mutate.sqlite import mutate_sqlite
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 BY_SUFFIX: dict[str, Mutator] = {
     ".csv": mutate_table,
     ".json": mutate_json,
+    ".jsonl": mutate_lines,
     ".pb": mutate_wire,
     ".sqlite": mutate_sqlite,
     ".stepwhy": mutate_archive,

@@ -1,0 +1,66 @@
+r"""Inputs of several files as they are on disk, with links, pipes and folders among them.
+
+A name may hold folders. What is not a plain file has a mark behind a null character, which no path
+can hold: `trace.json\0link` is a symbolic link, and its content is where that leads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuzz.formats import Files
+
+LINK, PIPE, FOLDER, HUGE = "\0link", "\0pipe", "\0folder", "\0huge"
+# Sparse: what is read of it before it is refused shows in time and memory.
+_HUGE_BYTES = 1 << 40
+
+
+def write_tree(files: Files, folder: Path) -> None:
+    """Write an input; entries that exclude each other, or that the system refuses, are left out.
+
+    Args:
+        files: The input.
+        folder: An empty folder.
+    """
+    for name, data in files.items():
+        path, mark, kind = name.partition("\0")
+        if ".." in PurePosixPath(path).parts or path.startswith("/"):
+            continue
+        with suppress(OSError, ValueError):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _MAKERS[mark + kind](target, data)
+
+
+def remove_tree(folder: Path) -> None:
+    """Empty a folder, and keep it."""
+    for entry in folder.iterdir():
+        if not entry.is_symlink() and entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _link(path: Path, data: bytes) -> None:
+    os.symlink(data, os.fsencode(path))  # noqa: PTH211 - its content need not be text
+
+
+def _huge(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    os.truncate(path, _HUGE_BYTES)
+
+
+_MAKERS: dict[str, Callable[[Path, bytes], object]] = {
+    "": Path.write_bytes,
+    LINK: _link,
+    PIPE: lambda path, _: os.mkfifo(path),
+    FOLDER: lambda path, _: path.mkdir(),
+    HUGE: _huge,
+}
