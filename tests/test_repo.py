@@ -186,6 +186,22 @@ def test_capture_modules_import_only_what_every_job_has(path):
     assert foreign == []
 
 
+# The only ones that make JSON of texts: all others call `process_folder.encode`, which masks them.
+MAKES_JSON = {
+    "process_folder.py": "it masks",
+    "sign_in.py": "names of types and counts alone",
+    "sampler.py": "numbers and names of GPUs alone",
+    "meters.py": "names of the framework's stages alone",
+    "probe.py": "printed to the parent, not kept",
+}
+
+
+def test_what_capture_writes_is_masked():
+    folder = ROOT / "src/stepwhy/capture"
+    texts = {path.name: path.read_text() for path in folder.rglob("*.py")}
+    assert {name for name, text in texts.items() if "json.dump" in text} == set(MAKES_JSON)
+
+
 def made_when_imported(source):
     """What a module makes when it is imported that takes much longer than to read its code."""
     tree = ast.parse(source)

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.framework
 
 _MARK = "s3cr3t4711"
 _USER = "zyxuser4711"
+_TOKEN = "hf" + "_" + "zq9VnW4lKtR7aB1cD2eF3gH4iJ5kL6mN7o"
 # A shorter name of a machine may well be a part of a word.
 _SHORTEST_NAME = 5
 _ENVIRONMENT = {
@@ -31,6 +32,7 @@ _ENVIRONMENT = {
     "DATABASE_URL": f"postgresql://me:{_MARK}@db/train",
     "AUTHORIZATION": f"Bearer {_MARK}",
     "STORAGE": json.dumps({"password": _MARK}),
+    "SERVICE_SECRET": _MARK,
     "USER": _USER,
     "LOGNAME": _USER,
 }
@@ -44,6 +46,12 @@ _ARGUMENTS = [
     "--header",
     f"Authorization: Bearer {_MARK}",
     f"WANDB_API_KEY={_MARK}",
+    "--wandb-key",
+    _MARK,
+    f"--key={_MARK}",
+    f"--name=x-{_MARK}-of-{_USER}",
+    _TOKEN,
+    _USER,
 ]
 
 _ENDS = """
@@ -60,6 +68,8 @@ model = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step, (batch,) in enumerate(DataLoader(data, batch_size=4, num_workers=1)):
     optimizer.zero_grad()
+    with torch.profiler.record_function(f"load {TOKEN} password={MARK} of {USER}"):
+        pass
     model(batch).sum().backward()
     optimizer.step()
     torch.save(model.state_dict(), os.path.expanduser("~/model.pt"))
@@ -72,7 +82,8 @@ import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
 x = tf.placeholder(tf.float32, [None, 8])
 weights = tf.get_variable("weights", [8, 8])
-loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
+with tf.name_scope(TOKEN), tf.name_scope(USER):
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
 train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 session = tf.Session()
 session.run(tf.global_variables_initializer())
@@ -144,7 +155,8 @@ def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A program that was run and explained in the home of a user with secrets."""
     home = tmp_path_factory.mktemp("run") / _USER
     home.mkdir()
-    (home / "train.py").write_text(request.param + _ENDS)
+    known = f"TOKEN, MARK, USER = {_TOKEN!r}, {_MARK!r}, {_USER!r}\n"
+    (home / "train.py").write_text(known + request.param + _ENDS)
     environment = {**os.environ, **_ENVIRONMENT, "HOME": str(home)}
 
     def stepwhy(*words: str) -> subprocess.CompletedProcess[bytes]:
@@ -161,7 +173,7 @@ def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     assert done.returncode == 1
     # What the program itself prints of its secrets is its own.
     report = done.stderr.partition(b"RuntimeError: not with")[2].partition(b"\n")[2]
-    private = [_MARK, _USER, str(home), "/home/", "/root/"]
+    private = [_MARK, _USER, _TOKEN, str(home), "/home/", "/root/"]
     host = socket.gethostname()
     if len(host) >= _SHORTEST_NAME:
         private.append(host)
@@ -180,6 +192,7 @@ def test_a_run_leaves_no_secret_behind(left: Left) -> None:
         for word in left.private
         if word.encode() in data
     ]
+
     assert leaks == []
 
 

@@ -1,44 +1,238 @@
-"""Blanking what names the user in files that profilers wrote: home folders, folders of the name.
+"""Masking what is secret or private in what the observer keeps: texts, and profilers' own files.
 
-Profilers keep the paths of sources. Each place is overwritten by as many bytes, so that the file
-keeps its structure whatever its format is, and a path still ends as it did.
+A mask is as long as what it hides, in bytes. So files of profilers are overwritten in place and
+keep their structure whatever their format is, and a name is the same in the logs and in the files,
+which `explain` joins by name.
 """
 
 from __future__ import annotations
 
+import functools
 import os
-import re
+import time
+
+from stepwhy.redaction import REDACTED, Redactor
+from stepwhy.redaction.assignments import is_secret_variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from pathlib import Path
+    from typing import Any
 
-_PATH_END = rb"(?=[/\"'\\\0-\x20:]|$)"
-# A shorter name is likely to be a part of something else.
-_SHORTEST_NAME = 4
+# One character per byte: expressions see a file as it is, and places are those of bytes.
+_BYTES = "latin-1"
 _CHUNK_BYTES = 1 << 20
-_LONGEST_PATH = 4096
+# Of what goes beyond the end of a chunk, so much is looked at; a private key is longer than that.
+_OVERLAP_BYTES = 1 << 14
+_MOST_TEXTS = 4096
+_FRESH_S = 1.0
+# Of a field of text with a number below 16, in one byte.
+_LAST_TAG = 0x7A
+# So many in a row are no coincidence.
+_FIELDS = 3
+# Those that can be taken for a part of the text before them.
+_PRINTED_TAGS = frozenset('"*2')
+# What of the environment tells of the user.
+_FACTS = frozenset({"HOME", "USER", "LOGNAME", "USERNAME"})
+
+_WORDS = {
+    "secret": "redacted",
+    "user": "user",
+    "host": "host",
+    "email": "email",
+    "address": "address",
+}
 
 
-def private_paths() -> re.Pattern[bytes]:
-    """What is blanked: this user's home, other homes, and folders that are called as the user."""
-    home = os.fsencode(os.environ.get("HOME", "").rstrip("/"))
-    parts = [rb"/(?:home|Users)/[^/\"'\\\0-\x20:]+", rb"/root" + _PATH_END]
-    if home.count(b"/") > 1:
-        parts.insert(0, re.escape(home) + _PATH_END)
-    names = {os.environ.get(variable, "") for variable in ("USER", "LOGNAME")} - {"root"}
-    parts += [
-        rb"(?<=[/_])" + re.escape(os.fsencode(name)) + rb"(?=/)"
-        for name in names
-        if len(name) >= _SHORTEST_NAME
-    ]
-    return re.compile(b"|".join(parts))
+@functools.lru_cache(maxsize=256)
+def _is_secret(name: str) -> bool:
+    return is_secret_variable(name)
+
+
+class Masker:
+    """Masks texts and data of this process.
+
+    Args:
+        environ: The environment that it knows users, homes and secrets from.
+    """
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self._redactor = Redactor.of_process(
+            {name: _as_characters(value) for name, value in environ.items()}
+        )
+        self._texts: dict[str, str] = {}
+
+    def text(self, text: str) -> str:
+        """A text without what is secret or private in it; remembered."""
+        known = self._texts.get(text)
+        if known is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            known = self._texts[text] = self._masked(text)
+        return known
+
+    def _masked(self, text: str) -> str:
+        characters = _as_characters(text)
+        parts, position = [], 0
+        for start, end, kind in self._redactor.spans(characters):
+            parts += [characters[position:start], self.mask(kind, characters[start:end])]
+            position = end
+        if not parts:
+            return text
+        masked = "".join((*parts, characters[position:]))
+        return masked.encode(_BYTES).decode("utf-8", "surrogatepass")
+
+    def mask(self, kind: str, secret: str) -> str:
+        """What stands in place of a secret: as long, and another for another secret."""
+        length = len(secret)
+        if kind == "home":  # so that a path still ends as it did
+            return "~" + "/" * (length - 1)
+        number = self._redactor.number(kind, secret)
+        begin = f"[{_WORDS[kind]}" + (f"-{number}" if number > 1 else "")
+        return f"{begin:*<{length - 1}}]" if length > len(begin) else "*" * length
+
+    def places(
+        self, data: bytes, hints: Collection[str] | None, *, is_message: bool
+    ) -> list[tuple[int, bytes]]:
+        """Where data is to be overwritten, and with what.
+
+        Args:
+            data: A part of a file.
+            hints: Those that occur in it; None where that is not known.
+            is_message: Whether the file is a protobuf message; otherwise it is JSON.
+        """
+        characters = data.decode(_BYTES)
+        bounds = _bounds_in_message if is_message else _bounds_in_json
+        found = []
+        for start, end, kind in self._redactor.spans(characters, hints):
+            first, last = bounds(characters, start, end)
+            if last > first:
+                found.append((first, self.mask(kind, characters[first:last]).encode(_BYTES)))
+        return found
+
+    def finder(self) -> Callable[[bytes], Collection[str] | None]:
+        """What finds hints in data fast; without numpy, the redactor finds them itself."""
+        try:
+            from stepwhy.redaction.prefilter import Prefilter
+        except ImportError:
+            return lambda _: None
+        prefilter = Prefilter(self._redactor.rules)
+        return lambda data: frozenset(prefilter.hints_in(data))
+
+
+def _as_characters(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").decode(_BYTES)
+
+
+def _bounds_in_json(text: str, start: int, end: int) -> tuple[int, int]:
+    """Start and end of a secret without halves of escaped characters."""
+    before = text[max(start - 2, 0) : start]
+    after = text[start:end]
+    ends_in_escape = (len(after) - len(after.rstrip("\\"))) % 2
+    return start + (before.endswith("\\") and before != "\\\\"), end - ends_in_escape
+
+
+def _bounds_in_message(text: str, start: int, end: int) -> tuple[int, int]:
+    """Start and end of a secret within the text field that it lies in.
+
+    What follows a text there is the tag and the length of the next field, which may be letters.
+    """
+    begin = start
+    while begin > 0 and start - begin < _OVERLAP_BYTES and text[begin - 1] >= " ":
+        begin -= 1
+    # The control character before is the length of the field, or of one before it, or a tag.
+    tags = range(max(begin - 3, 0), begin + 2)
+    ends = {last for tag in tags if start < (last := _field_around(text, tag, start)) < end}
+    # A wrong guess would show the rest of the secret: fields have to follow there.
+    return start, max((last for last in ends if _fields_follow(text, last)), default=end)
+
+
+def _field_around(text: str, tag: int, place: int) -> int:
+    """The end of the text field around a place, 0 if no fields follow each other from a tag on.
+
+    Source: "Encoding" of the Protocol Buffers documentation, length-delimited records.
+    """
+    last = tag
+    while last <= place and (begin := _text_of_field(text, last)):
+        last = begin[1]
+        if begin[0] <= place < last:
+            return last
+    return 0
+
+
+def _text_of_field(text: str, tag: int) -> tuple[int, int] | None:
+    """Start and end of the text of a field whose tag stands at a place; None if none does."""
+    if tag + 2 > len(text) or ord(text[tag]) & 7 != 2 or ord(text[tag]) > _LAST_TAG:
+        return None
+    length, begin = ord(text[tag + 1]), tag + 2
+    if length >= 0x80 and begin < len(text):
+        length, begin = (length & 0x7F) + (ord(text[begin]) << 7), begin + 1
+    return begin, begin + length
+
+
+def _fields_follow(text: str, place: int) -> bool:
+    """Whether some fields follow each other from a place on, up to the end of the data or not."""
+    if text[place : place + 1] not in _PRINTED_TAGS:
+        return False
+    for _ in range(_FIELDS):
+        field = _text_of_field(text, place)
+        if field is None or field[1] > len(text):
+            return place >= len(text)
+        place = field[1]
+    return True
+
+
+class _Current:
+    """The masker of this process, as of the last time that its environment was looked at."""
+
+    environ: dict[str, str] | None = None
+    masker: Masker
+    looked_s = 0.0
+
+
+def masker(*, fresh: bool = True) -> Masker:
+    """The masker of this process; a new one when its secrets have changed.
+
+    Args:
+        fresh: Look at the environment now; otherwise once in a second is enough.
+    """
+    now_s = time.monotonic()
+    if _Current.environ is None or fresh or now_s - _Current.looked_s > _FRESH_S:
+        _Current.looked_s = now_s
+        environ = {n: v for n, v in os.environ.items() if n in _FACTS or _is_secret(n)}
+        if environ != _Current.environ:
+            _Current.environ, _Current.masker = environ, Masker(environ)
+    return _Current.masker
+
+
+def masked(value: Any) -> Any:
+    """A value that is going to be JSON, with all its texts masked, keys included; never raises."""
+    return _masked(value, _clean)
+
+
+def _clean(text: str) -> str:
+    """A text without what is secret or private; nothing of it where that cannot be found."""
+    try:
+        return masker(fresh=False).text(text)
+    except Exception:
+        return REDACTED
+
+
+def _masked(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {_masked(key, clean): _masked(item, clean) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(item, clean) for item in value]
+    return value
 
 
 def blank(path: Path) -> None:
-    """Blank the private parts of paths in a file, in place.
+    """Mask what is secret or private in a file, in place.
 
-    Read and written in pieces, not mapped into memory: a mapped file on a disk that becomes full
+    Read and written in chunks, not mapped into memory: a mapped file on a disk that becomes full
     ends the process.
 
     Args:
@@ -47,16 +241,23 @@ def blank(path: Path) -> None:
     Raises:
         OSError: It cannot be read or written.
     """
-    pattern = private_paths()
+    mask = masker()
+    find = mask.finder()
+    is_message = path.suffix == ".pb"
     handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        offset = 0
-        # One byte is read twice: what stands before a name decides.
-        while len(data := os.pread(handle, _CHUNK_BYTES + _LONGEST_PATH, offset)) > 1:
-            for found in pattern.finditer(data):
-                start, end = found.span()
-                if start < _CHUNK_BYTES:
-                    os.pwrite(handle, b"~" + b"/" * (end - start - 1), offset + start)
-            offset += _CHUNK_BYTES - 1
+        offset, before = 0, b""
+        while data := os.pread(handle, _CHUNK_BYTES + _OVERLAP_BYTES, offset):
+            # What stands before a chunk decides about what begins in it.
+            known = before + data
+            places = mask.places(known, find(known), is_message=is_message)
+            for start, masked_bytes in places:
+                if len(before) <= start < len(before) + _CHUNK_BYTES:
+                    os.pwrite(handle, masked_bytes, offset + start - len(before))
+            before = data[max(_CHUNK_BYTES - _OVERLAP_BYTES, 0) : _CHUNK_BYTES]
+            offset += _CHUNK_BYTES
     finally:
         os.close(handle)
+
+
+__all__ = ["Masker", "blank", "masked", "masker"]

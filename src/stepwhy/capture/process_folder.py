@@ -14,6 +14,7 @@ import json
 import os
 
 from stepwhy.capture import lifetime
+from stepwhy.capture.blanking import masked
 from stepwhy.regular_files import open_regular
 from stepwhy.text import utf8
 
@@ -49,6 +50,11 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+def encode(value: Any) -> str:
+    """A value as JSON on one line, without what is secret or private in its texts."""
+    return json.dumps(masked(value), ensure_ascii=False, separators=(",", ":"))
+
+
 def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) -> None:
     """Write one JSON object as a whole file.
 
@@ -60,7 +66,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) 
     Raises:
         OSError: It cannot be written.
     """
-    data = utf8(json.dumps(value, ensure_ascii=False)) + b"\n"
+    data = utf8(encode(value)) + b"\n"
     try:
         write_whole(path, data)
     except OSError:

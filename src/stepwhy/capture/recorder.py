@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import platform
 import shutil
@@ -30,10 +29,11 @@ import time
 from pathlib import Path
 
 from stepwhy.capture import lifetime, sign_in
-from stepwhy.capture.blanking import blank
+from stepwhy.capture.blanking import blank, masked
 from stepwhy.capture.clock import clock_set_ns, now_ns
 from stepwhy.capture.process_folder import (
     append_lines,
+    encode,
     folder_of,
     write_json,
 )
@@ -137,7 +137,7 @@ class Recorder:
         if self._told[slug] > _MOST_OF_A_KIND or len(self._told) > _MOST_MESSAGES:
             return
         self._folder.open(self._about)
-        line = json.dumps({"level": level, "slug": slug, "text": text}, ensure_ascii=False)
+        line = encode({"level": level, "slug": slug, "text": text})
         append_lines(self._folder.path / "messages.jsonl", [line])
 
     def message(self, level: str, slug: str, text: str) -> None:
@@ -180,7 +180,7 @@ class Recorder:
             about: What `loaders.jsonl` says.
         """
         if self.alive and len(self._loaders) < _BATCH_LINES:
-            self._loaders.append(json.dumps(about, ensure_ascii=False, separators=(",", ":")))
+            self._loaders.append(encode(about))
 
     def event(
         self,
@@ -212,14 +212,14 @@ class Recorder:
         if self._told_events > _MOST_EVENTS or not self.alive:
             return
         said = {
-            "reason": reason[:_LONGEST_REASON],
-            "source": source[:_LONGEST_NAME],
+            "reason": masked(reason)[:_LONGEST_REASON],
+            "source": masked(source)[:_LONGEST_NAME],
             "count": count,
         }
         about = {k: v for k, v in said.items() if v not in ("", None)}
-        named = {"name": name[:_LONGEST_NAME], **about}
+        named = {"name": masked(name)[:_LONGEST_NAME], **about}
         event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
-        self._events.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+        self._events.append(encode(event))
 
     def level(
         self, kind: str, name: str, value: int, capacity: int | None = None, reserve: int = 0
@@ -237,7 +237,7 @@ class Recorder:
             return
         bound = "" if capacity is None else f',"capacity":{capacity}'
         held = f',"reserve":{reserve}' if reserve else ""
-        named = json.dumps(name, ensure_ascii=False)
+        named = encode(name)
         self._levels.append(
             f'{{"kind":"{kind}","time_ns":{now_ns()},"name":{named},"value":{value}{bound}{held}}}'
         )

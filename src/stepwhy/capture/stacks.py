@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwhy import children
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.process_folder import PROCESS_FILE, append_lines, write_json
+from stepwhy.capture.process_folder import PROCESS_FILE, append_lines, encode, write_json
 from stepwhy.capture.processes import PROC, Processes, observed
 from stepwhy.capture.stack_lines import count_samples
 from stepwhy.capture.tf1_sources import UserFiles
@@ -293,7 +293,7 @@ def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
 
 
 def _say(folder: Path, slug: str, text: str) -> None:
-    line = json.dumps({"level": "warning", "slug": slug, "text": text})
+    line = encode({"level": "warning", "slug": slug, "text": text})
     append_lines(folder / "messages.jsonl", [line])
 
 

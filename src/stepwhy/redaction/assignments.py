@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stepwhy.patterns import regex
-from stepwhy.redaction.rules import Rule, words_of
+from stepwhy.redaction.rules import HintedRule, Rule, words_of
 
 _ASSIGNMENT = regex(
     r"(?P<word>(?i:tokens?|passwo?r?d|passphrase|secret|credentials?|pwd|auth(?:orization)?|key(?:[-_]?id)?))"
@@ -111,11 +111,11 @@ def _is_strict(match: re.Match[str]) -> bool:
     return is_secret_name(_name_of(match), strict=True)
 
 
-ASSIGNMENT = Rule("secret", _HINTS, _ASSIGNMENT, _is_plain)
+ASSIGNMENT = HintedRule("secret", _HINTS, _ASSIGNMENT, _is_plain)
 """Values in texts of any kind."""
 
 STRICT = (
-    Rule("secret", _HINTS, _ASSIGNMENT, _is_strict),
+    HintedRule("secret", _HINTS, _ASSIGNMENT, _is_strict),
     # An unbroken run of 40 hex or base64 characters is a key more often than a name.
     Rule(
         "secret",

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from stepwhy.patterns import regex
 from stepwhy.redaction.assignments import ASSIGNMENT, STRICT, is_secret_variable
-from stepwhy.redaction.rules import ADDRESSES, HOMES, MACHINES, TOKENS, Rule, words_of
+from stepwhy.redaction.rules import ADDRESSES, HOMES, MACHINES, TOKENS, Rule, begins_word, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     Span = tuple[int, int, str]
 
@@ -85,8 +85,8 @@ class Redactor:
             *ADDRESSES,
             *(STRICT if strict else (ASSIGNMENT,)),
             *MACHINES,
-            *(_literal("user", self.users, _WORD_END, _WORD_BEGIN)),
-            *(_literal("host", self.hosts, _WORD_END, _WORD_BEGIN)),
+            *(_literal("user", self.users, _WORD_END, begins_word)),
+            *(_literal("host", self.hosts, _WORD_END, begins_word)),
         )
 
     @classmethod
@@ -154,19 +154,32 @@ class Redactor:
         """Each text without what is secret or private in it."""
         return [self.text(text) for text in texts]
 
-    def spans(self, text: str) -> list[Span]:
-        """Start, end and kind of what is to be replaced, in order, without overlaps."""
-        lowered = text.lower()
-        if not self.rules or self._probe.search(lowered) is None:
+    def spans(self, text: str, hints: Collection[str] | None = None) -> list[Span]:
+        """Start, end and kind of what is to be replaced, in order, without overlaps.
+
+        Args:
+            text: The text.
+            hints: The hints of rules that occur in it, where these are known.
+        """
+        if hints is None:
+            hints = self._hints(text.lower())
+        if not hints:
             return []
         found = [
             (start, -end, rule.kind)
             for rule in self.rules
-            if rule.may_match(lowered)
+            if any(hint in hints for hint in rule.hints)
             for start, end in rule.spans(text)
             if not _REDACTED_BEFORE.fullmatch(text, start, end)
         ]
         return list(_merged(sorted(found))) if found else []
+
+    def _hints(self, lowered: str) -> frozenset[str]:
+        """The hints that occur in a text in lower case."""
+        if not self.rules or self._probe.search(lowered) is None:
+            return frozenset()
+        found = (hint for rule in self.rules for hint in rule.hints if hint in lowered)
+        return frozenset(found)
 
     def number(self, kind: str, secret: str) -> int:
         """Which of the different secrets of its kind it is, from 1."""
@@ -204,10 +217,16 @@ def _any_of(hints: set[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(g)})" for first, g in groups.items())
 
 
-_WORD_BEGIN, _WORD_END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
+# In a protobuf file, the tag of the next field may look like a letter; a length follows it.
+_WORD_END = r"(?![A-Za-z0-9](?![\x00-\x08\x0e-\x1f\x80-\xff]))"
 
 
-def _literal(kind: str, texts: frozenset[str], end: str = "", begin: str = "") -> list[Rule]:
+def _literal(
+    kind: str,
+    texts: frozenset[str],
+    end: str = "",
+    holds: Callable[[re.Match[str]], bool] | None = None,
+) -> list[Rule]:
     """The rule for texts that are known; none where there are none."""
     if not texts:
         return []
@@ -215,7 +234,7 @@ def _literal(kind: str, texts: frozenset[str], end: str = "", begin: str = "") -
     longest_first = sorted(texts, key=lambda text: (-len(text), text))
     either = "|".join(map(re.escape, longest_first))
     hints = tuple(text.lower() for text in longest_first)
-    return [Rule(kind, hints, regex(f"{begin}(?P<s>{either}){end}", re.ASCII))]
+    return [Rule(kind, hints, regex(f"(?P<s>{either}){end}", re.ASCII), holds)]
 
 
 def _is_telling(name: str, shortest: int) -> bool:

@@ -48,9 +48,33 @@ class Rule:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Start and end of what is to be replaced."""
-        for match in self.pattern.finditer(text):
+        for match in self.matches(text):
             if self._holds is None or self._holds(match):
                 yield match.span("s")
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where the expression matches."""
+        yield from self.pattern.finditer(text)
+
+
+class HintedRule(Rule):
+    """A rule whose matches begin with a hint, for expressions that are slow to search with."""
+
+    __slots__ = ()
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where the expression matches."""
+        lowered = text.lower()
+        if len(lowered) != len(text):  # a letter that has no lower case of one character
+            yield from self.pattern.finditer(text)
+            return
+        for hint in self.hints:
+            place = lowered.find(hint)
+            while place >= 0:
+                match = self.pattern.match(text, place)
+                if match is not None:
+                    yield match
+                place = lowered.find(hint, place + len(hint))
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -58,19 +82,26 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Wire tags of the fields 1 to 7 that hold text in a protobuf file: a byte of length follows, which
-# may look like a letter.
-_TEXT_TAGS = '\n\x12\x1a"*2:'
-_ESCAPED_SPACES = ("\\n", "\\r", "\\t")
+# Wire tags of the fields 1 to 7, and 8 to 15, that hold text in a protobuf file: a byte of length
+# follows, which may look like a letter, and the later ones do so themselves.
+_TEXT_TAGS, _LETTER_TAGS = frozenset('\n\x12\x1a"*2:'), frozenset("BJRZbjrz")
+_ESCAPED_SPACES = frozenset({"\\n", "\\r", "\\t"})
 
 
 def begins_word(match: re.Match[str]) -> bool:
     """Whether no letter or digit stands before a match."""
     text, start = match.string, match.start()
-    if start == 0 or not (text[start - 1].isascii() and text[start - 1].isalnum()):
+    if not _is_word(text[max(start - 1, 0) : start]):
         return True
     before = text[max(start - 2, 0) : start]
-    return before in _ESCAPED_SPACES or (len(before) == 2 and before[0] in _TEXT_TAGS)
+    if before in _ESCAPED_SPACES or before[:1] in _TEXT_TAGS:
+        return True
+    return before[:1] in _LETTER_TAGS and not _is_word(text[max(start - 3, 0) : start - 2])
+
+
+def _is_word(character: str) -> bool:
+    """Whether it is an ASCII letter or digit; nothing is none."""
+    return character.isascii() and character.isalnum()
 
 
 def _token(hints: str, pattern: str) -> Rule:
@@ -118,7 +149,7 @@ TOKENS = (
         "secret",
         ("wandb",),
         regex(
-            r"wandb[a-z_.\- ]{0,24}[\s=:(\"'\\]{1,4}(?P<s>[0-9a-f]{40})(?![0-9a-z])",
+            r"wandb[a-z_.\- ]{0,24}[\s=:(\"'\\]{1,4}(?P<s>[0-9a-f]{40})",
             _ASCII_ANY_CASE,
         ),
     ),
@@ -127,7 +158,7 @@ TOKENS = (
     # RFC 7519, "JSON Web Token": base64 of {"..., three parts.
     _token("eyj", r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{2,}\.[A-Za-z0-9_\-]*"),
     # Databricks, "Authenticate with Databricks personal access tokens".
-    _token("dapi", r"dapi[0-9a-f]{32}(?:-[0-9]+)?(?![A-Za-z0-9])"),
+    _token("dapi", r"dapi[0-9a-f]{32}(?:-[0-9]+)?"),
     # NVIDIA NGC User Guide, "Generating a Personal API Key".
     _token("nvapi-", r"nvapi-[A-Za-z0-9_\-]{20,}"),
     # HashiCorp Vault, "Tokens", section "Token prefixes".
@@ -208,7 +239,7 @@ ADDRESSES = (
         "email",
         ("@",),
         regex(
-            r"(?P<s>[A-Za-z0-9][\w.+\-]*@(?:[A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,24})(?![\w(@])",
+            r"(?P<s>[A-Za-z0-9][\w.+\-]*@(?:[A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,24})(?![A-Za-z_(@])",
             _ASCII,
         ),
         begins_word,
@@ -243,8 +274,28 @@ def _is_address(match: re.Match[str]) -> bool:
     return local or bool(_PORT.match(text, end)) or bool(_BEFORE_ADDRESS.search(before))
 
 
+# Looked for from the first dot on, because digits are many in a trace, and dots few.
+_DOTTED = regex(r"\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]", _ASCII)
+
+
+class _AddressRule(Rule):
+    """Four numbers with dots between them."""
+
+    __slots__ = ()
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where the expression matches."""
+        for dotted in _DOTTED.finditer(text):
+            start = dotted.start()
+            while start > 0 and dotted.start() - start < 3 and text[start - 1] in "0123456789":
+                start -= 1
+            match = self.pattern.match(text, start)
+            if match is not None:
+                yield match
+
+
 MACHINES = (
-    Rule(
+    _AddressRule(
         "address",
         tuple(f"{left}.{right}" for left in range(10) for right in range(10)),
         regex(r"(?P<s>[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})", _ASCII),
@@ -272,7 +323,8 @@ MACHINES = (
 _END = r"(?=[/\\\s:;,\"')\]\x00-\x1f]|$)"
 HOMES = (
     Rule("home", ("/home/", "/users/"), regex(
-        r"(?P<s>(?:/mnt/[a-z])?/(?:home|Users)/(?P<user>[^/\s:;,\"'\\<>()\x00-\x1f]+))", _ASCII)),
+        r"(?P<s>/(?:home|Users)/(?P<user>[^/\s:;,\"'\\<>()\x00-\x1f]+))", _ASCII)),
+    Rule("home", ("/mnt/",), regex(r"(?P<s>/mnt/[a-z])/Users/[^/\s]", _ASCII)),
     Rule("home", ("/root",), regex(rf"(?P<s>/root){_END}", _ASCII)),
     # A folder's name may have spaces where the path goes on.
     Rule("home", (":\\users\\", ":\\\\users\\\\", ":/users/"), regex(
