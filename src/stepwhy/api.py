@@ -110,7 +110,7 @@ class Watch:
         """Print the messages that came since the last time; not that somebody else observes."""
         new, self._printed = self.messages[self._printed :], len(self.messages)
         if not self._block.is_idle:
-            self._print("".join(f"stepwhy: {visible(message)}\n" for message in new))
+            self._print("".join(f"stepwhy: {_shown(message)}\n" for message in new))
 
     def _print(self, text: str) -> None:
         """Print to standard error; a program that has none goes on without."""
@@ -126,7 +126,12 @@ class Watch:
         except OSError:
             state = "not explained" if self._block.is_over else "being watched"
             lines = [f"stepwhy: {state}", *self.messages]
-            return "".join(f"<p>{html.escape(visible(line))}</p>" for line in lines)
+            return "".join(f"<p>{html.escape(_shown(line))}</p>" for line in lines)
+
+
+def _shown(message: str) -> str:
+    """A message on one line, without secrets."""
+    return visible(output.public(message))
 
 
 def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> Watch:

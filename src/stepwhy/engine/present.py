@@ -45,7 +45,7 @@ def show(result: Result, run_dir: Path, console: Console) -> None:
         # Also where the page cannot be written: the disk may be what is wrong with the run.
         terminal.render(result, console=console)
     for line in (f"Report as a page: {page}", f"Again: stepwhy explain {run_dir}"):
-        console.print(visible(line), soft_wrap=True)
+        console.print(visible(output.public(line)), soft_wrap=True)
 
 
 def _to_pass_on(result: Result) -> Result:
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
         result = explain([str(run_dir)])
         show(result, run_dir, Console(stderr=True))
     except StepwhyError as error:
-        output.document(f"{error} [{error.slug}]")
+        output.document(output.public(f"{error} [{error.slug}]"))
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - the program that asked has to be told something
         output.document(visible(output.public(f"{type(error).__name__}: {error}")))
