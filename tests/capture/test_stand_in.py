@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import signal
@@ -280,6 +281,39 @@ def test_a_job_that_is_started_again_writes_beside_the_first_run(tmp_path: Path)
         assert ("already holds a run" in done.stderr) == (expected != "run")
 
 
+def in_python(code: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", code]
+    return subprocess.run(words, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+
+
+def test_the_report_fails_before_the_job_runs_out_of_memory() -> None:
+    code = """
+from stepwhy.cli import explain_aside
+explain_aside._limit_memory(100_000_000)
+print(open("/proc/self/oom_score_adj").read().strip())
+bytearray(60_000_000)
+try:
+    bytearray(90_000_000)
+except MemoryError:
+    print("stopped")
+"""
+    done = in_python(code)
+    assert done.stdout.split() == ["1000", "stopped"], done.stderr
+
+
+def test_a_lack_of_memory_is_said_and_changes_no_exit_code(tmp_path: Path) -> None:
+    code = f"""
+from stepwhy.cli import explain_aside
+def fail(path, *, is_silent):
+    raise MemoryError
+explain_aside._print_report = fail
+explain_aside.main([{str(tmp_path)!r}])
+"""
+    done = in_python(code)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "takes more memory than is left" in done.stderr
+
+
 @contextlib.contextmanager
 def full_disk(folder: Path):
     """A disk with room for some files of stepwhy's, or a limit that does the same."""
@@ -335,3 +369,5 @@ def test_a_failure_after_the_start_changes_neither_wait_nor_code(
     assert ended.exit_code == 4
     assert (tmp_path / "mark").read_text() == "ran\n"
     assert any("MemoryError: not now" in message for message in ended.messages)
+    if failing != "Run.end":
+        assert json.loads((tmp_path / "run" / "run.json").read_text())["exit_code"] == 4

@@ -207,10 +207,16 @@ class _Waiting:
 
 def _end(run: Run, exit_code: int) -> list[str]:
     """Close the run directory; what the person should know."""
+    texts: list[str] = []
     try:
-        return [*_messages(run, exit_code), *run.end(exit_code)]
+        texts += _messages(run, exit_code)
     except Exception as error:
-        return [_failure("the end of the run could not be written down", error)]
+        texts.append(_failure("what the observers said could not be read", error))
+    try:
+        texts += run.end(exit_code)
+    except Exception as error:
+        texts.append(_failure("the end of the run could not be written down", error))
+    return texts
 
 
 def _failure(what: str, error: Exception) -> str:
