@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from stepwhy.redaction import Redactor
 from stepwhy.trace import Health, Meta, TraceBuilder
@@ -52,6 +52,19 @@ def test_facts_and_counters_are_redacted():
     )
     assert [(c.count, c.help, c.dropped) for c in clean.health.counters] == [(2, "in ~/x", True)]
     assert (clean.health.events_read, clean.health.events_kept) == (5, 3)
+
+
+def test_no_text_of_the_facts_is_left_out():
+    texts = [
+        name
+        for name, value in zip(Meta.__struct_fields__, astuple(Meta("")), strict=True)
+        if isinstance(value, str)
+    ]
+    secret = dict.fromkeys(texts, "Bearer abcdefgh123")
+    clean = redacted(replace(trace_of([]), meta=Meta(**secret)), Redactor()).meta
+    assert {name: getattr(clean, name) for name in texts} == dict.fromkeys(
+        texts, "Bearer [redacted]"
+    )
 
 
 def test_a_redactor_of_nothing_returns_the_trace_itself():

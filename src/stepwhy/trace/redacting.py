@@ -74,13 +74,10 @@ def _replaced(strings: Sequence[str], places: list[int], redactor: Redactor) -> 
 
 
 def _meta(meta: Meta, redactor: Redactor) -> Meta:
-    return replace(
-        meta,
-        framework_version=redactor.text(meta.framework_version),
-        command=redactor.text(meta.command),
-        notes=tuple(redactor.texts(meta.notes)),
-        limit=redactor.text(meta.limit),
-    )
+    """Facts in which every text is redacted: a stranger's file may say anything anywhere."""
+    facts = ((name, getattr(meta, name)) for name in meta.__struct_fields__)
+    texts = {name: redactor.text(value) for name, value in facts if isinstance(value, str)}
+    return replace(meta, **texts, notes=tuple(redactor.texts(meta.notes)))
 
 
 def _health(health: Health, redactor: Redactor) -> Health:
