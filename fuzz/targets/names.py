@@ -67,6 +67,11 @@ _STRANGE = (
     *("\U0001f468\u200d\U0001f469", "e\u0301" * 50, "\u0661", "\u00b2", "NaN", "None", "-1"),
     *("a" * 300, "\u4e2d" * 5000, "(" * 3000, "x " * 3000, "a:" * 3000),
 )
+_SECRET = "Zq9fuzzsecret7"  # noqa: S105 - to be found where it must not be
+_SECRETS = (
+    *(f"https://ada:{_SECRET}@host/x", f"https://host/x?sig={_SECRET}&x=1", f"Bearer {_SECRET}"),
+    *(f"--password={_SECRET}", f"API_TOKEN={_SECRET}", f"hf_{_SECRET}", f"ghp_{_SECRET}"),
+)
 _HOSTILE = (*_STEERING, *_MARKUP, *_PATHS, *_STRANGE)
 _MOST_NAMES = 6
 _LONGEST_FILE_NAME = 255  # bytes
@@ -138,7 +143,10 @@ def _written(document: Any) -> bytes:
 
 def _rename(places: list[tuple[Any, Any]], random: Random) -> None:
     for holder, key in random.sample(places, min(len(places), 1 + random.randrange(_MOST_NAMES))):
-        if isinstance(holder[key], bytes):
+        if random.random() < 0.1:
+            text = f"op {random.choice(_SECRETS)} x"
+            holder[key] = text.encode() if isinstance(holder[key], bytes) else text
+        elif isinstance(holder[key], bytes):
             text = _text(random, holder[key].decode(errors="replace"))
             holder[key] = text.encode("utf-8", errors="surrogatepass")
         elif isinstance(holder, dict) and random.random() < 0.1:
@@ -222,6 +230,16 @@ def _broken(done: Result, command: tuple[str, ...], folder: Path) -> Iterator[st
         yield from broken_page((folder / _PAGE).read_bytes())
     if (folder / _EXPORTED).exists():
         json.loads((folder / _EXPORTED).read_bytes())
+    yield from _leaks(done, folder)
+
+
+def _leaks(done: Result, folder: Path) -> Iterator[str]:
+    """Secrets of names in what was printed or written."""
+    written = [folder / name for name in (_PAGE, _EXPORTED) if (folder / name).exists()]
+    for data in (done.stdout_bytes, done.stderr_bytes, *(path.read_bytes() for path in written)):
+        at = data.find(_SECRET.encode())
+        if at >= 0:
+            yield f"secret: {data[max(0, at - 200) : at + 100]!r}"
 
 
 _COMMANDS: tuple[tuple[str, ...], ...] = (
