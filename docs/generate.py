@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 import generate_diagnoses
+import generate_harm
 import generate_lab
 
 from stepwhy import errors
@@ -167,10 +168,19 @@ def lab_results() -> str:
     return "\n".join([_HEAD, "# Results of the lab\n", *parts])
 
 
+def harm_results() -> str:
+    """What foreign training programs did under stepwhy when they were last tried."""
+    found = generate_harm.load()
+    shown = table(generate_harm.head(found), generate_harm.rows(found))
+    parts = (generate_harm.INTRODUCTION, shown, generate_harm.versions(found))
+    return "\n".join([_HEAD, "# Foreign programs under `stepwhy run`\n", *parts])
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/trace-schema.md": trace_schema,
     "reference/lab-results.md": lab_results,
+    "reference/harm-results.md": harm_results,
     "reference/refused-files.md": refused_files,
     **{
         f"reference/{name}-schema.json": functools.partial(result_schema.render, name)

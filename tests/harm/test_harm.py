@@ -1,0 +1,173 @@
+"""The proof of harmlessness on tiny programs: it passes what is right, and sees what is not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.harm.__main__ import Subject, Trial, keep, main
+from tests.harm.catalogue import programs
+from tests.harm.execution import CONDITIONS, Ended, Reference, execute, steps_seen
+
+_TRAINING = """
+import os, sys, time
+run_dir = os.environ.get("STEPWHY_RUN_DIR")
+if run_dir:
+    from stepwhy.capture.recorder import Recorder
+    recorder = Recorder(run_dir, "pytorch", "2.0", "torch-optimizer")
+    for n in range(30):
+        recorder.step(f'{{"kind":"step","start_ns":1{n}0,"end_ns":1{n}5,"profiled":0}}')
+open("model.txt", "w").write("weights")
+print("loss 0.25")
+print("seconds", time.time())
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "programs").mkdir()
+    return tmp_path / "programs"
+
+
+def write(folder, text):
+    (folder / "train.py").write_text(textwrap.dedent(text))
+
+
+def results(folder, tmp_path, *more):
+    code = main([str(folder), "--write", str(tmp_path / "results.json"), *more])
+    return code, json.loads((tmp_path / "results.json").read_text())
+
+
+def test_a_program_that_is_not_harmed_passes(folder, tmp_path, capsys):
+    write(folder, _TRAINING)
+    code, found = results(folder, tmp_path, "--condition", "undisturbed")
+    (row,) = found["rows"]
+    assert (row["passed"], row["same_output"], row["same_files"]) == (True, True, True)
+    assert (row["exit_code"], row["processes_left"]) == (0, 0)
+    assert code == 0
+    assert found["versions"]["stepwhy"]
+    assert "1 passed, 0 failed, 0 not tried" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("condition", CONDITIONS[1:], ids=lambda condition: condition.name)
+def test_a_condition_ends_as_without_stepwhy(folder, tmp_path, condition):
+    # A program that waits gets the signal whenever it comes.
+    write(folder, "import signal; signal.pause()" if condition.number else _TRAINING)
+    subject = Subject(Trial(folder, sys.executable, tmp_path / "scratch"), *programs(folder))
+    if condition.number:
+        subject._reference = Reference(ended(), ended())
+    row = subject.row(condition)
+    if "not_tried" not in row:
+        assert row["passed"], row
+        assert row["exit_code"] == -condition.number
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "print('watched' if run_dir else 'alone')",
+        "sys.exit(3 if run_dir else 0)",
+        "open('model.txt', 'a').write('watched' if run_dir else '')",
+        "run_dir and open('extra.txt', 'w').close()",
+    ],
+)
+def test_a_difference_is_seen(folder, tmp_path, harm):
+    write(folder, _TRAINING + harm)
+    code, found = results(folder, tmp_path, "--condition", "undisturbed")
+    assert code == 1
+    assert not found["rows"][0]["passed"]
+
+
+def test_a_program_that_ends_before_the_signal_proves_nothing(folder, tmp_path):
+    write(folder, "")
+    subject = Subject(Trial(folder, sys.executable, tmp_path / "scratch"), *programs(folder))
+    subject._reference = Reference(ended(cpu_s=1e9), ended())
+    row = subject.row(next(one for one in CONDITIONS if one.name == "SIGUSR1"))
+    assert row["not_tried"] == "the program ended before the signal"
+
+
+def test_a_process_that_stays_is_counted_and_ended(tmp_path):
+    words = ["sh", "-c", "sleep 100 & exit 3"]
+    ended = execute(words, tmp_path / "here", CONDITIONS[0], {}, leave_s=0.2)
+    assert (ended.code, ended.left) == (3, 1)
+
+
+@pytest.mark.parametrize(("kind", "fd"), [("stderr closed", "none"), ("stderr full", "/dev/full")])
+def test_standard_error_is_as_the_condition_says(tmp_path, kind, fd):
+    condition = next(one for one in CONDITIONS if one.name == kind)
+    words = ["sh", "-c", "readlink /proc/$$/fd/2 || echo none"]
+    assert execute(words, tmp_path / "here", condition, {}).output == [fd]
+
+
+def test_a_broken_standard_error_cannot_be_written(tmp_path):
+    condition = next(one for one in CONDITIONS if one.name == "stderr broken")
+    words = ["sh", "-c", "trap '' PIPE; echo text >&2 || exit 4"]
+    assert execute(words, tmp_path / "here", condition, {}).code == 4
+
+
+def ended(output=(), files=None, cpu_s=0.0):
+    return Ended(0, list(output), files or {}, 0, cpu_s, 0.0)
+
+
+def test_what_changes_from_run_to_run_is_compared_without_its_numbers():
+    reference = Reference(ended(["loss 1", "took 3 s"]), ended(["loss 1", "took 4 s"]))
+    assert reference.same_output(ended(["loss 1", "took 5 s"]))
+    assert not reference.same_output(ended(["loss 2", "took 5 s"]))
+    assert not reference.same_output(ended(["loss 1", "lasted 5 s"]))
+    assert not reference.same_output(ended(["loss 1"]))
+
+
+def test_files_that_change_from_run_to_run_must_only_be_there():
+    reference = Reference(ended(files={"a": "1", "b": "2"}), ended(files={"a": "1", "b": "3"}))
+    assert reference.same_files(ended(files={"a": "1", "b": "4"}))
+    assert not reference.same_files(ended(files={"a": "2", "b": "2"}))
+    assert not reference.same_files(ended(files={"a": "1"}))
+
+
+def test_steps_are_counted_by_process_and_function(tmp_path):
+    for pid, lines in {
+        1: [{"kind": "step"}] * 3,
+        2: [{"kind": "call", "signature": s} for s in (1, 1, 2)],
+    }.items():
+        (tmp_path / f"process-{pid}").mkdir()
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"process-{pid}" / "steps.jsonl").write_text(text)
+    assert steps_seen(tmp_path) == [2, 3]
+
+
+def test_results_of_other_programs_and_conditions_are_kept(tmp_path):
+    def row(program, condition, **more):
+        return {"program": program, "condition": condition, "passed": True, **more}
+
+    path = tmp_path / "results.json"
+    keep(path, sys.executable, [row("a", "SIGUSR1"), row("a", "undisturbed", seconds=1)])
+    keep(path, sys.executable, [row("b", "undisturbed"), row("a", "undisturbed", seconds=2)])
+    rows = json.loads(path.read_text())["rows"]
+    assert [(one["program"], one["condition"], one.get("seconds")) for one in rows] == [
+        ("a", "undisturbed", 2),
+        ("b", "undisturbed", None),
+        ("a", "SIGUSR1", None),
+    ]
+
+
+def test_unknown_programs_are_tried_without_arguments(folder):
+    write(folder, "")
+    (folder / "amp.py").write_text("")
+    assert [one.name for one in programs(folder)] == ["amp.py", "train.py"]
+    assert programs(folder)[0].steps == 99
+    assert programs(folder)[1].steps is None
+
+
+def test_a_folder_without_programs_is_no_proof(folder):
+    assert main([str(folder)]) == 1
+
+
+def test_the_command_explains_itself():
+    words = [sys.executable, "-m", "tests.harm", "--help"]
+    assert (
+        "FOLDER" in subprocess.run(words, capture_output=True, text=True, check=True).stdout.upper()
+    )
