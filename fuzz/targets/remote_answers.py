@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tempfile
 from functools import cache
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _FOLDER, _ANY = ".folder", ".any"
 _END = b"\r\n\r\n"
 _MOST_CHANGES = 3
+# The usual limits are far beyond what an input may take here: folders may link in circles.
+_LIMITS = {"STEPWHY_REMOTE_FILES": "200", "STEPWHY_REMOTE_FOLDERS": "40"}
 _EVENTS = [
     {"ph": "X", "name": f"op{n % 3}", "ts": n * 10, "dur": 7, "pid": 1, "tid": 1} for n in range(30)
 ]
@@ -359,7 +362,7 @@ class AnswersJudge:
         self._server.otherwise = files.get(_ANY)
         first = next(iter(files), "").replace(_FOLDER, "")
         address = f"http://{self._server.address}/{first}"
-        with patch.object(tempfile, "tempdir", str(folder)):
+        with patch.object(tempfile, "tempdir", str(folder)), patch.dict(os.environ, _LIMITS):
             return judged(lambda: _explained(address, folder), lambda: size_of(files))
 
 

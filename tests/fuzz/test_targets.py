@@ -8,6 +8,7 @@ from fuzz.inputs import make
 from fuzz.printed import broken_document, broken_page, broken_text
 from fuzz.targets import TARGETS
 from fuzz.targets.names import _broken
+from fuzz.targets.remote_answers import listing
 from fuzz.targets.side_files import broken_result
 from fuzz.trees import FOLDER, HUGE, LINK, PIPE, remove_tree, write_tree
 from fuzz.worker import Batch, Worker
@@ -206,3 +207,10 @@ def test_what_is_fetched_leaves_nothing_behind(judges, tmp_path):
     outcome = judges["remote_answers"](make("remote_answers", SEED, 0), tmp_path)
     assert (outcome.kind, outcome.what) == ("explained", "chrome-trace")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("links", [["a/", "b/", "c/", "d/"], [f"{n}.json" for n in range(3000)]])
+def test_folders_without_an_end_end_soon(judges, tmp_path, links):
+    page = listing(*links)
+    outcome = judges["remote_answers"]({"runs/.folder": page, ".any": page}, tmp_path)
+    assert (outcome.kind, outcome.what) == ("refused", "remote-limit")
