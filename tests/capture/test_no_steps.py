@@ -25,11 +25,11 @@ _FULL = {"stopped": "No space left on device", "steps": 3, "optimizer_steps": 30
             {"7": {"optimizer_steps": 1}},
             "the command failed after 1 step of a torch optimizer: exit code 3. ",
         ),
-        (0, {"7": {"optimizer_steps": 1}}, "too few steps were seen to time one: 1 step of a t"),
+        (0, {"7": {"optimizer_steps": 1}}, "too few steps to time one: 1 step of a t"),
         (
             0,
             {"7": {"calls": 2}},
-            "too few steps were seen to time one: 2 calls of a compiled function. At least 3 are",
+            "too few steps to time one: 2 calls of a compiled function. Timing needs at least 3",
         ),
         (0, {"7": _FULL}, "3,000 training steps were seen, but none was logged: No sp"),
         (1, {"7": _FULL}, "3,000 training steps were seen, but none was logged: No sp"),

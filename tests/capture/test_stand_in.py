@@ -257,7 +257,7 @@ def test_a_run_directory_that_cannot_be_made_does_not_stop_the_training(tmp_path
         assert process.returncode == 5
         assert int(out) == process.pid  # it has replaced the launcher
     assert b"cannot be written" in err
-    assert b"runs without being observed" in err
+    assert b"runs unobserved" in err
 
 
 def test_a_command_that_cannot_start_is_told_where_nothing_can_be_kept(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ explain_aside.main([{str(tmp_path)!r}])
 """
     done = in_python(code)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "takes more memory than is left" in done.stderr
+    assert "needs more memory than is left" in done.stderr
 
 
 @contextlib.contextmanager

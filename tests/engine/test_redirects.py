@@ -97,7 +97,7 @@ def test_what_is_followed(url, location, expected):
     [
         ("https://public.test/", "http://public.test/", "is not encrypted"),
         ("https://public.test/", "http://other.test/", "is not encrypted"),
-        ("https://public.test/", "file:///etc/passwd", "is no web address"),
+        ("https://public.test/", "file:///etc/passwd", "is not an http or https address"),
         ("http://public.test/", "http://169.254.169.254/x", "less public"),
         ("http://public.test/", "http://metadata.test/x", "less public"),
         ("http://public.test/", "http://127.0.0.1/x", "less public"),

@@ -104,7 +104,7 @@ def test_a_size_beyond_the_limit_is_refused_before_a_byte_is_written(server, mon
         shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40, total=1 << 41)
     )
     message = refusal(TooLargeError, server.url("/trace.json"), Limits(bytes=1 << 60))
-    assert "1.00 GiB of the disk are kept free (STEPWHY_REMOTE_RESERVE). Set TMPDIR" in message
+    assert "1.00 GiB stay reserved (STEPWHY_REMOTE_RESERVE). Set TMPDIR" in message
 
 
 def test_the_reserve_stays_free_while_a_copy_of_unknown_size_is_written(
@@ -119,7 +119,7 @@ def test_the_reserve_stays_free_while_a_copy_of_unknown_size_is_written(
     monkeypatch.setattr(shutil, "disk_usage", disk_usage)
     server.scripts["/trace.json"] = web_server.endless_body
     limits = Limits(bytes=1 << 40)
-    assert "102 KiB of the disk are kept free" in refusal(
+    assert "102 KiB stay reserved" in refusal(
         TooLargeError, server.url("/trace.json", LOGIN, QUERY), limits
     )
 
@@ -321,10 +321,10 @@ def test_redirects_in_a_circle(server):
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        ("file:///etc/passwd", "which is no web address"),
-        ("ftp://someone@h/x", "which is no web address"),
-        ("data:text/html,x", "which is no web address"),
-        ("s3://bucket/x?X-Amz=1", "which is no web address"),
+        ("file:///etc/passwd", "which is not an http or https address"),
+        ("ftp://someone@h/x", "which is not an http or https address"),
+        ("data:text/html,x", "which is not an http or https address"),
+        ("s3://bucket/x?X-Amz=1", "which is not an http or https address"),
         ("http://169.254.169.254/latest/meta-data/?5ig4a7u4e", "in a less public network"),
         ("//someone:t0k3n@169.254.169.254/", "in a less public network"),
         ("http://[fe80::1]/", "in a less public network"),
@@ -368,7 +368,7 @@ def files_on(server, limits):
 
 def test_a_page_without_end(server):
     server.scripts["/runs/"] = web_server.gzip_bomb
-    with pytest.raises(RemoteLimitError, match=r"lists its files in more than 1\.00 MiB"):
+    with pytest.raises(RemoteLimitError, match=r"needs more than 1\.00 MiB to list its files"):
         files_on(server, SMALL)
 
 
@@ -540,7 +540,7 @@ def test_each_setting_is_documented_with_its_default():
 
 @pytest.mark.parametrize("value", ["much", "-1", "1.5", "1e9", "10GiB", "9" * 100])
 def test_a_setting_that_is_no_number(value):
-    with pytest.raises(RemoteLimitError, match=r"STEPWHY_REMOTE_BYTES is no whole number\. Set"):
+    with pytest.raises(RemoteLimitError, match=r"STEPWHY_REMOTE_BYTES is not a whole number\. Set"):
         limits_of({"STEPWHY_REMOTE_BYTES": value})
 
 

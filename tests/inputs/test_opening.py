@@ -79,7 +79,7 @@ def test_a_link_out_of_a_folder_is_read_where_the_user_named_it(tmp_path):
     link = tmp_path / "inside" / "trace.json"
     link.symlink_to("../private.json")
     assert read_source(link).data == TRACE
-    with pytest.raises(NotAFileError, match=r"link out of inside\. Put a copy"):
+    with pytest.raises(NotAFileError, match=r"link out of inside\. Replace the link"):
         read_source(link, link.parent)
     assert read_source(link, tmp_path).data == TRACE
 

@@ -121,7 +121,7 @@ def test_files_of_a_log_are_bounded_together(tmp_path, monkeypatch):
     folder = RunFolder(tmp_path)
     assert read_log(folder, "steps").lines == [b"0", b"1", b"5", b"6"]
     (text,) = folder.refused
-    assert text.startswith("steps-2.jsonl holds 6 B; such files are read up to 2 B")
+    assert text.startswith("steps-2.jsonl holds 6 B; the limit for such files is 2 B")
 
 
 def test_large_files_are_refused_without_reading_them(tmp_path):
@@ -131,8 +131,8 @@ def test_large_files_are_refused_without_reading_them(tmp_path):
             file.truncate(1 << 42)
     (answer,) = explained(tmp_path / "run")
     notes = "\n".join(answer["notes"])
-    assert notes.count("such files are read up to") == 3
-    assert "messages.jsonl holds 4096 GiB; such files are read up to 16.0 MiB" in notes
+    assert notes.count("the limit for such files is") == 3
+    assert "messages.jsonl holds 4096 GiB; the limit for such files is 16.0 MiB" in notes
 
 
 def test_a_folder_with_very_many_files(tmp_path, monkeypatch):

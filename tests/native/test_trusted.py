@@ -175,7 +175,7 @@ def test_a_relative_folder_is_refused(file, monkeypatch):
 
 def test_where_owners_are_unknown_nothing_is_trusted(file, monkeypatch):
     monkeypatch.delattr(os, "geteuid")
-    with pytest.raises(UntrustedError, match="does not tell who may write"):
+    with pytest.raises(UntrustedError, match="does not report who may write"):
         read(file)
 
 

@@ -29,7 +29,7 @@ _VANISHED = (
     "that the training leaves alone"
 )
 
-_UNOBSERVED = "{}. The command runs without being observed, and nothing of it is kept. {} next time"
+_UNOBSERVED = "{}. The command runs unobserved, and nothing is recorded. {} next time"
 
 _LEFT_BEHIND = (
     "the command has ended, but processes that it started still run ({pids}). What they log is "
@@ -215,7 +215,7 @@ def _end(run: Run, exit_code: int) -> list[str]:
     try:
         texts += run.end(exit_code)
     except Exception as error:
-        texts.append(_failure("the end of the run could not be written down", error))
+        texts.append(_failure("the end of the run could not be recorded", error))
     return texts
 
 

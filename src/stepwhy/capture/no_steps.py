@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NOT_ATTACHED = (
     "the observer was never loaded: the command does not start Python 3.11 or later, or starts it "
-    "with -I, -E or -S, or in an environment of its own (sudo, env -i, a container, a machine). "
+    "with -I, -E or -S, or elsewhere (sudo, env -i, a container, another machine). "
     "Start the training with an interpreter that reads PYTHONPATH"
 )
 NO_LOOP = (
@@ -24,10 +24,7 @@ _NOT_WRITTEN = (
     "{seen}, but none was logged: {reason}. Free some space if the disk is full, or name a "
     "directory on another disk with --out"
 )
-_FEW = (
-    "too few steps were seen to time one: {seen}. At least {needed} are needed, and 20 or more to "
-    "trace some of them"
-)
+_FEW = "too few steps to time one: {seen}. Timing needs at least {needed}, tracing 20 or more"
 _FAILED = "the command failed before it trained: {ending}. Fix that first: no step was seen"
 _FAILED_EARLY = "the command failed after {seen}: {ending}. Fix that first: no step could be timed"
 # What is counted, in words, and of how many a step is timed: from one to the next. The observers

@@ -120,7 +120,7 @@ class Run:
             write_json(self.path / _RUN_FILE, about, in_place=True)
         except OSError as error:
             if self.path.is_dir():
-                return (f"the end of the run could not be written down: {error.strerror}",)
+                return (f"the end of the run could not be recorded: {error.strerror}",)
         return ()
 
     def _clear_drafts(self) -> None:

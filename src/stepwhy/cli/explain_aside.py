@@ -115,7 +115,7 @@ def main(arguments: list[str]) -> None:
     try:
         _print_report(Path(arguments[0]), is_silent=_SILENT in arguments)
     except MemoryError:
-        text = "the report takes more memory than is left here"
+        text = "the report needs more memory than is left on this machine"
         output.line(f"stepwhy: {text}. On a larger machine: stepwhy explain DIR")
     except OSError as error:
         output.line(f"stepwhy: the report could not be written: {error.strerror}")

@@ -105,8 +105,8 @@ def _count_together(trace: Trace) -> None:
         trace.health.count(
             "devices-together",
             "warning",
-            f"Of more than {MOST_DEVICES:,} devices, the first are shown one by one; the others "
-            "count in the step and its categories, and are shown as one.",
+            f"Only the first {MOST_DEVICES:,} devices are shown one by one. The others are shown "
+            "as one device, and still count in the step and its categories.",
             count=max(len(trace.devices) - MOST_DEVICES, 0),
             dropped=False,
         )

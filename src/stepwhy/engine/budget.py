@@ -63,11 +63,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 # How each limit is exceeded, and how to print it.
 _EXCEEDED: dict[str, tuple[str, Callable[[int], str]]] = {
     "bytes": ("exceeds the {} that one command may copy from addresses", format_bytes),
-    "seconds": ("exceeds the {} seconds that one command may wait for addresses", str),
+    "seconds": ("exceeds the {} seconds that one command may wait for servers", str),
     "redirects": ("redirects more than {} times", str),
     "files": ("lists more than {} files", "{:,}".format),
     "folders": ("has more than {} folders to list", "{:,}".format),
-    "listing_bytes": ("lists its files in more than {}", format_bytes),
+    "listing_bytes": ("needs more than {} to list its files", format_bytes),
     "listing_seconds": ("takes more than {} seconds to list", str),
 }
 
@@ -76,7 +76,7 @@ def limits_of(environment: Mapping[str, str]) -> Limits:
     """The limits that environment variables set, and defaults.
 
     Raises:
-        RemoteLimitError: A variable is no whole number, with K, M, G or T behind it or without.
+        RemoteLimitError: A variable is not a whole number, with K, M, G or T behind it or without.
     """
     names = {field: PREFIX + field.upper() for field in Limits.__struct_fields__}
     values = {f: _number(n, environment[n]) for f, n in names.items() if environment.get(n)}
@@ -87,7 +87,8 @@ def _number(name: str, text: str) -> int:
     number = _NUMBER.fullmatch(text.strip().upper())
     if number is None:
         raise RemoteLimitError(
-            f"{name} is no whole number", f"Set {name} to a number such as 100 or 10G, or unset it"
+            f"{name} is not a whole number",
+            f"Set {name} to a number such as 100 or 10G, or unset it",
         )
     return int(number[1]) * _UNITS[number[2]]
 
@@ -232,9 +233,9 @@ class Budget:
         reserve = min(self.limits.reserve, disk.total // 10)
         if disk.free - missing < reserve:
             raise TooLargeError(
-                f"{self.place} has {format_bytes(self.done + missing)} or more, "
-                f"{format_bytes(disk.free)} are free, and {format_bytes(reserve)} of the disk are "
-                f"kept free ({PREFIX}RESERVE)",
+                f"{self.place} holds {format_bytes(self.done + missing)} or more, but the disk has "
+                f"{format_bytes(disk.free)} free, of which {format_bytes(reserve)} stay reserved "
+                f"({PREFIX}RESERVE)",
                 "Set TMPDIR to a folder with more space",
             )
 
@@ -259,7 +260,7 @@ def _silent(place: str, done: int) -> NoReturn:
     what = f"breaks off after {format_bytes(done)}" if done else "does not answer"
     raise UnreachableError(
         f"{place} {what}",
-        "Try again, check address and network, or download it and give the local file",
+        "Check address and network and try again, or download it and pass the local file",
     )
 
 

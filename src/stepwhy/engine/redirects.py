@@ -132,7 +132,7 @@ async def follow(url: URL, location: str, resolver: Resolver) -> URL:
     """
     target = url.join(as_url(location))
     if target.scheme not in WEB or not target.host:
-        _refuse(url, target, "which is no web address")
+        _refuse(url, target, "which is not an http or https address")
     target = target.with_user(None)
     if url.scheme == "https" and target.scheme == "http":
         _refuse(url, target, "which is not encrypted")

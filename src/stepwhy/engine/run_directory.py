@@ -132,7 +132,7 @@ def _few(folders: Sequence[RunFolder]) -> str:
     seen = [_counted(runs, "session run")] if runs else []
     seen += [_counted(calls, "call of a compiled function")] if calls else []
     if not seen and any(folder.names("process.json") for folder in folders):
-        return "a loop was seen, but its steps could not be written down: is the disk full?"
+        return "a loop was seen, but its steps could not be written; the disk may be full"
     if not seen:
         return ""
     return f"too little was seen to find steps in: {' and '.join(seen)}"

@@ -56,7 +56,7 @@ def _content(file: BinaryIO, name: str, most: int) -> bytes:
     size = os.fstat(file.fileno()).st_size
     if size > most and os.environ.get(ANY_SIZE) != "1":
         raise TooLargeError(
-            f"{name} holds {format_bytes(size)}; such files are read up to {format_bytes(most)}",
+            f"{name} holds {format_bytes(size)}; the limit for such files is {format_bytes(most)}",
             f"Set {ANY_SIZE}=1 to read it all the same",
         )
     if size > _SMALL:

@@ -60,7 +60,7 @@ def check_within(folder: Path, path: Path) -> tuple[str, ...]:
     except ValueError:
         raise NotAFileError(
             f"{path.name} is a link out of {folder.name or folder}",
-            "Put a copy in its place, or give what it leads to",
+            "Replace the link by a copy, or pass the file that it points to",
         ) from None
 
 

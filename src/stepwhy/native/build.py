@@ -87,7 +87,8 @@ def _main(arguments: list[str]) -> int | str:
     try:
         return main(arguments)
     except UntrustedError as error:
-        return visible(f"stepwhy: no code is kept where other users may change it: {error}")
+        reason = "compiled code was not saved, because other users could change it"
+        return visible(f"stepwhy: {reason}: {error}")
 
 
 if __name__ == "__main__":

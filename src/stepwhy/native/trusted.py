@@ -48,7 +48,7 @@ def opened_folder(path: Path, *, create: bool = False) -> Iterator[int]:
         OSError: It is not there, or cannot be opened or made.
     """
     if os.open not in os.supports_dir_fd or not hasattr(os, "geteuid"):
-        raise UntrustedError("this system does not tell who may write to a file")
+        raise UntrustedError("this system does not report who may write to a file")
     if not path.is_absolute():
         raise UntrustedError(f"{path} is not an absolute path")
     folder = _walk(path, create=create)

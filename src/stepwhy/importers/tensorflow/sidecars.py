@@ -151,7 +151,7 @@ def _beside(source: Source, name: str, health: Health) -> bytes | None:
             "side-file-refused",
             "warning",
             "A file beside the trace (graph.pb, sources.json or window.json) was not read: it is a "
-            "pipe, a device or a link out of the folder, or too large, or may not be read. "
+            "pipe, a device or a link out of the folder, or it is too large or not readable. "
             "Requested devices, source lines or the step's wall time are missing.",
             dropped=False,
         )
