@@ -10,7 +10,7 @@ import pytest
 from tests.inputs.hostile import KINDS, child
 
 from stepwhy.capture import stacks
-from stepwhy.capture.process_folder import append_bytes, write_whole
+from stepwhy.capture.process_folder import append_bytes
 from stepwhy.capture.run_file import Run, said
 from stepwhy.capture.sign_in import ATTACHED_FILE
 from stepwhy.capture.status import summary
@@ -69,20 +69,6 @@ def test_a_process_signs_in_without_waiting(tmp_path):
     program = "import os; from stepwhy.capture import attach; attach.attach()"
     done = child("-c", program, env={"STEPWHY_RUN_DIR": str(tmp_path)})
     assert b"No such device or address" in done.stderr  # which the bootstrap catches
-
-
-@pytest.mark.parametrize("kind", ["pipe", "zero", "socket"])
-def test_a_draft_that_is_there_is_replaced(tmp_path, kind):
-    KINDS[kind](tmp_path / f".run.json.{os.getpid()}")
-    write_whole(tmp_path / "run.json", b"{}")
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
-    assert (tmp_path / "run.json").read_bytes() == b"{}"
-
-
-def test_a_link_in_the_place_of_a_draft_is_not_followed(tmp_path, private):
-    (tmp_path / f".run.json.{os.getpid()}").symlink_to(private)
-    write_whole(tmp_path / "run.json", b"{}")
-    assert private.read_text() == "mine\n"
 
 
 def test_a_log_that_is_a_pipe_is_an_error_at_once(tmp_path):

@@ -22,9 +22,9 @@ KERNEL = "the kernel's own: /proc, /sys or /dev"
 PACKAGE = "a file of this package, or of an installed one"
 OWN = "what this process, or the observed one, has just written to a folder of its own"
 CHECKED = "never waits, and refuses or fails on what is no file (test_planted_files.py)"
-OUTPUT = "a result, written where the user said"
 USERS = "the program that the user runs; it is about to be executed"
 CACHE = "the user's own cache, whose owner and permissions are checked"
+WRITTEN = "for writing only (test_every_write.py)"
 SEARCH = "names alone, of one folder"
 NO_PATH = "opens no path: a method of the same name, or an archive that is open already"
 DATABASE = "read-only and bounded, after its head was read through open_input (test_databases.py)"
@@ -34,7 +34,6 @@ REASONS = {
     "capture/checks/frameworks.py path.read_text": PACKAGE,
     "capture/checks/machine.py self.path(name).read_text": KERNEL,
     "capture/checks/target.py program.open": USERS,
-    "capture/launcher.py output.open": OUTPUT,
     "capture/memory_kills.py self._counters.read_text": KERNEL,
     "capture/process_folder.py os.open": CHECKED,
     "capture/processes.py os.open": KERNEL,
@@ -52,7 +51,6 @@ REASONS = {
     "capture/tf1.py plan.open": NO_PATH,
     "capture/tf2_profiler.py path.read_bytes": OWN,
     "capture/xplane_window.py Path('/proc/self/statm').read_text": KERNEL,
-    "cli/explain_aside.py (launched.run_dir / REPORT_FILE).open": OUTPUT,
     "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,
     "cli/lab_pairs.py file.read_text": PACKAGE,
     "cli/lab_pairs.py root.glob": PACKAGE,
@@ -62,9 +60,6 @@ REASONS = {
     "engine/web.py target.open": OWN,
     "engine/zip_archives.py archive.open": NO_PATH,
     "engine/zip_archives.py zipfile.ZipFile": NO_PATH,
-    "export/chrome_trace.py gzip.open": OUTPUT,
-    "export/chrome_trace.py path.open": OUTPUT,
-    "export/parquet.py (temporary / f'{table}.parquet').open": OUTPUT,
     "importers/chrome_json/document.py self._walker().walk": NO_PATH,
     "importers/database.py sqlite3.connect": DATABASE,
     "importers/xplane/layout.py walk": NO_PATH,
@@ -87,6 +82,8 @@ REASONS = {
     "trace/store.py pq.ParquetFile": NO_PATH,
     "trace/store.py self._zip.open": NO_PATH,
     "trace/store.py zipfile.ZipFile": "a file in memory, or one that is written for the user",
+    "whole_files.py open": WRITTEN,
+    "whole_files.py os.open": WRITTEN,
 }
 
 

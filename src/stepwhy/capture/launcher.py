@@ -15,6 +15,7 @@ from stepwhy.capture.run_file import Run, environment, said
 from stepwhy.capture.signals import ENDING, signals_of_program
 from stepwhy.capture.survivors import survivors
 from stepwhy.errors import CaptureError
+from stepwhy.whole_files import create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +126,7 @@ def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
     if output is None:
         yield {}
         return
-    with output.open("wb") as file:
+    with create(output) as file:
         yield {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT}
 
 

@@ -17,6 +17,7 @@ from stepwhy.capture import lifetime
 from stepwhy.capture.blanking import masked
 from stepwhy.regular_files import open_regular
 from stepwhy.text import utf8
+from stepwhy.whole_files import write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,18 +37,6 @@ _PREFIX = "process-"
 _LAST_STREAM = 2
 # The smallest that file systems in use have.
 _BLOCK_BYTES = 4096
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears complete or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.unlink(missing_ok=True)  # nothing that somebody put there is written to
-        _write(open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), data)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def encode(value: Any) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from stepwhy import children, output
 from stepwhy.capture.child import Child, wait_for
 from stepwhy.capture.signals import ENDING
+from stepwhy.whole_files import create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ def _stderr(launched: Launch, place: StandIn) -> Iterator[dict[str, Any]]:
     if place.has_stderr:
         yield {}
         return
-    with (launched.run_dir / REPORT_FILE).open("wb") as file:
+    with create(launched.run_dir / REPORT_FILE) as file:
         yield {"stderr": file}
 
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stepwhy import output
-from stepwhy.capture.process_folder import write_whole
 from stepwhy.errors import CaptureError, OutputError
 from stepwhy.report.json import render
+from stepwhy.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

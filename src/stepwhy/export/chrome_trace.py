@@ -11,7 +11,7 @@ Source: the "Trace Event Format" document of the Chromium project.
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,9 +19,11 @@ from stepwhy.errors import OutputError
 from stepwhy.export.events import Stage
 from stepwhy.trace.header import header_of
 from stepwhy.trace.schema import TABLES
+from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
     from stepwhy.trace import Trace
 
@@ -39,26 +41,21 @@ def write_chrome_trace(trace: Trace, path: Path) -> None:
     Raises:
         OutputError: The file cannot be written.
     """
-    temporary = path.with_name(path.name + ".part")
     try:
-        with _open(temporary, compressed=path.name.endswith(".gz")) as file:
-            _write(trace, file)
-        temporary.replace(path)
+        with output_file(path) as file:
+            if path.name.endswith(".gz"):
+                with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=5) as compressed:
+                    _write(trace, compressed)
+            else:
+                _write(trace, file)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OutputError(
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
             "Choose a folder that you may write to and that has space",
         ) from None
 
 
-def _open(path: Path, *, compressed: bool) -> BinaryIO:
-    return (
-        cast("BinaryIO", gzip.open(path, "wb", compresslevel=5)) if compressed else path.open("wb")
-    )
-
-
-def _write(trace: Trace, file: BinaryIO) -> None:
+def _write(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
     """One event per line, as they come: a file of any length takes no more memory."""
     stage = Stage(trace)
     header = {

@@ -6,7 +6,6 @@ and units are those of the trace schema; a 'row' column counts rows, so that tab
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from stepwhy.errors import OutputError
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import ENUMS
 from stepwhy.trace.schema import TABLES, columns_of
+from stepwhy.whole_files import output_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,18 +37,13 @@ def write_parquet(trace: Trace, path: Path) -> None:
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 - a tenth of a second that most commands never need
 
-    temporary = path.with_name(path.name + ".part")
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        for table in TABLES:
-            if len(trace.table(table)):
-                # Opened here: pyarrow takes no path that is not UTF-8.
-                with (temporary / f"{table}.parquet").open("wb") as file:
-                    pq.write_table(_table(trace, table), file, compression="zstd")
-        temporary.replace(path)
+        with output_folder(path) as create:
+            for table in TABLES:
+                if len(trace.table(table)):
+                    with create(f"{table}.parquet") as file:
+                        pq.write_table(_table(trace, table), file, compression="zstd")
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         raise OutputError(
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
             "Choose a folder that does not exist yet, where you may write",

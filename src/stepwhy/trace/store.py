@@ -27,6 +27,7 @@ from stepwhy.trace.model import Columns, Trace, empty_columns
 from stepwhy.trace.narrow import CODES, narrowed
 from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 from stepwhy.trace.strings import strings_from
+from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,16 +70,13 @@ def save(trace: Trace, path: Path) -> None:
     Raises:
         OutputError: The file cannot be written.
     """
-    temporary = path.with_name(path.name + ".part")
     try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr(_HEADER, json.dumps(header_of(trace), indent=1))
             archive.writestr(_STRINGS, _parquet({"text": list(trace.strings)}))
             for table in TABLES:
                 archive.writestr(f"{table}.parquet", _parquet(_whole(trace, table)))
-        temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OutputError(
             f"{path.name} cannot be written ({error.strerror or 'unknown error'})",
             "Choose a folder that you may write to and that has space",

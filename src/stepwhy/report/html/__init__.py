@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import OutputError
 from stepwhy.report.html.page import page
+from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
     from stepwhy.findings import Result
@@ -26,14 +25,11 @@ def write(path: str | Path, result: Result) -> None:
         OutputError: Where the file or its folder cannot be written.
     """
     target = Path(path)
-    # Beside the target, because a rename is atomic within one file system only.
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    data = render(result).encode()
     try:
-        partial.write_text(render(result), encoding="utf-8", newline="\n")
-        partial.replace(target)
+        with output_file(target) as file:
+            file.write(data)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         reason = error.strerror or str(error)
         raise OutputError(
             f"The report {target} cannot be written: {reason}",

@@ -1,0 +1,143 @@
+"""Every place that writes files: through `stepwhy.whole_files`, or for a reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import stepwhy
+
+ROOT = Path(stepwhy.__file__).parent
+
+WRITES = {
+    "write_bytes", "write_text", "touch", "mkstemp", "mkdtemp", "NamedTemporaryFile",
+    "TemporaryFile", "SpooledTemporaryFile", "TemporaryDirectory", "write_table", "copyfile",
+    "copytree", "copy2", "move", "tofile", "savez", "mkfifo", "mknod", "link", "symlink",
+    "symlink_to", "hardlink_to", "rename", "renames", "truncate", "export_chrome_trace",
+}  # fmt: skip
+OPENS = {"open", "fdopen", "open_regular", "ZipFile", "TarFile", "GzipFile", "FileIO"}
+READ_MODES = {"r", "rb", "rt"}
+READ_FLAGS = {
+    "O_RDONLY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_NOFOLLOW", "O_DIRECTORY", "O_PATH",
+}  # fmt: skip
+
+THE_FUNCTIONS = "it is what the others go through"
+STREAM = "into a file that `output_file`, `output_folder` or a private folder has opened"
+OWN = "in a folder that this process, or the one it observes, has just created (mkdir)"
+OPENED = "opens nothing for writing: a descriptor, a method of the same name, or data in memory"
+READS = "for reading; the flags are in a variable"
+PRIVATE = "a temporary file or folder with a random name, for this user alone"
+KERNEL = "the kernel's own: /proc, /sys or /dev"
+SIGNED = "append-only, without following links or waiting (test_planted_files.py)"
+LOG = "append-only, without waiting, in the run directory of this run"
+CACHE = "a new file in the user's own cache, whose owner and permissions are checked"
+
+NEW = "a new file, or none (`exist_ok=False`)"
+
+REASONS = {
+    "capture/blanking.py os.open": OWN,
+    "capture/checks/interpreter.py self._marker.touch": PRIVATE,
+    "capture/checks/interpreter.py tempfile.TemporaryDirectory": PRIVATE,
+    "capture/checks/storage.py tempfile.TemporaryFile": PRIVATE,
+    "capture/process_folder.py os.open": LOG,
+    "capture/process_folder.py open_regular": "the first block of a file, without following links",
+    "capture/process_folder.py self._path.rename": OWN,
+    "capture/pytorch_trace.py gzip.open": OWN,
+    "capture/pytorch_trace.py profiler.export_chrome_trace": OWN,
+    "capture/recorder.py draft.rename": OWN,
+    "capture/run_file.py (self.path / ATTACHED_FILE).touch": NEW,
+    "capture/run_file.py (self.path / _RUN_FILE).touch": NEW,
+    "capture/sign_in.py os.open": SIGNED,
+    "capture/stacks.py os.fdopen": OPENED,
+    "capture/stand_in.py os.open": KERNEL,
+    "capture/tf1.py plan.open": OPENED,
+    "capture/tf1_window.py (folder / GRAPH_FILE).write_bytes": OWN,
+    "capture/tf1_window.py (folder / METADATA_FILE).write_bytes": OWN,
+    "capture/tf1_window.py os.link": OWN,
+    "capture/xplane_window.py (folder / TRACE_FILE).write_bytes": OWN,
+    "cli/explain_aside.py Path('/proc/self/oom_score_adj').write_text": KERNEL,
+    "engine/bytes.py kind.open": OPENED,
+    "engine/private_folder.py tempfile.TemporaryDirectory": PRIVATE,
+    "engine/web.py target.open": STREAM,
+    "export/chrome_trace.py gzip.GzipFile": STREAM,
+    "export/parquet.py pq.write_table": STREAM,
+    "importers/changing.py TemporaryFile": PRIVATE,
+    "importers/source.py TemporaryDirectory": PRIVATE,
+    "importers/source.py copy.write_bytes": PRIVATE,
+    "inputs/spool.py self.file.truncate": OPENED,
+    "inputs/spool.py tempfile.TemporaryFile": PRIVATE,
+    "inputs/within.py os.open": READS,
+    "native/code.py given.write_bytes": PRIVATE,
+    "native/code.py tempfile.TemporaryDirectory": PRIVATE,
+    "native/store.py open": CACHE,
+    "native/store.py os.open": CACHE,
+    "native/trusted.py os.open": READS,
+    "regular_files.py os.open": "as its callers say, which are listed here",
+    "trace/store.py pq.write_table": OPENED,
+    "trace/store.py zipfile.ZipFile": STREAM,
+    "whole_files.py os.open": THE_FUNCTIONS,
+    "whole_files.py open": THE_FUNCTIONS,
+    "whole_files.py tempfile.TemporaryFile": THE_FUNCTIONS,
+}
+
+
+def is_reading(call):
+    """Whether the mode or the flags of a call that opens something are written out, and read."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    flags = {node.attr for one in given for node in ast.walk(one) if isinstance(node, ast.Attribute)
+             and node.attr.startswith("O_")}  # fmt: skip
+    if flags:
+        return flags <= READ_FLAGS
+    if len(call.args) > 1 and not isinstance(call.args[1], ast.Constant):
+        return False  # they are in a variable
+    texts = [one.value for one in given if isinstance(one, ast.Constant)]
+    modes = [text for text in texts if isinstance(text, str) and set(text) <= set("rwaxbt+")]
+    return set(modes) <= READ_MODES
+
+
+def written_in(source):
+    """The calls in some code that may write or create files, as they are written."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = getattr(function, "attr", getattr(function, "id", ""))
+            if name in WRITES or (name in OPENS and not is_reading(node)):
+                yield ast.unparse(function)
+
+
+def all_written():
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        yield from (f"{place} {call}" for call in written_in(path.read_text()))
+
+
+def test_every_other_write_has_a_reason():
+    """A new one goes through `stepwhy.whole_files`, or is justified in `REASONS`."""
+    assert sorted(set(all_written()) - set(REASONS)) == []
+
+
+def test_no_reason_is_left_over():
+    assert sorted(set(REASONS) - set(all_written())) == []
+
+
+CALLS = (
+    "open('f', 'w')", "path.open('xb')", "path.open(mode='a')", "open(f, 'r+b')",
+    "os.open(p, os.O_WRONLY)", "os.open(p, os.O_RDONLY | os.O_CREAT)", "p.write_text('')",
+    "(a / 'b').write_bytes(b'')", "gzip.open(p, 'wb')", "zipfile.ZipFile(p, 'w')",
+    "open_regular(p, os.O_RDWR)", "os.open(p, flags)", "open(p, mode)",
+    "tempfile.mkstemp()", "os.fdopen(3, 'w')", "p.rename(q)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_a_write_is_seen(code):
+    assert len(list(written_in(code))) == 1
+
+
+@pytest.mark.parametrize(
+    "code", ["open(p)", "open(p, 'rb')", "p.open()", "os.open(p, os.O_RDONLY)", "ZipFile(p)"]
+)
+def test_a_read_is_none(code):
+    assert list(written_in(code)) == []
