@@ -28,6 +28,13 @@ LONG_NS: Final = 10_000_000
 FEWEST: Final = 8
 """Pieces of other launches that one encloses; a few could be records of another kind."""
 
+_MOST_SEARCHED: Final = 1024
+"""Pieces, from the first of another launch on, among which those that one encloses are counted.
+
+One after another runs on a stream, so that a late end encloses the very next ones. Where thousands
+overlap, the number of comparisons would otherwise be the square of theirs.
+"""
+
 
 def cut_overruns(blocks: list[Block]) -> int:
     """End device work where the next begins if it encloses much of that; how many were cut.
@@ -48,19 +55,30 @@ def _cut_on(track: int, blocks: list[Block], work: list[NDArray[np.bool_]]) -> i
         for name in ("start_ns", "dur_ns", "correlation")
     )
     order = np.argsort(start, kind="stable")
-    begins, ends = start[order], (start + dur)[order]
+    begins, ends, launch = start[order], (start + dur)[order], correlation[order]
     behind = np.searchsorted(begins, ends)
     many = np.flatnonzero((dur[order] >= LONG_NS) & (behind - np.arange(len(order)) > FEWEST))
+    first = _next_other(launch)
     cut = 0
     for at in many.tolist():
-        inside = slice(at + 1, int(behind[at]))
-        others = np.flatnonzero(correlation[order[inside]] != correlation[order[at]])
-        if int((ends[inside][others] <= ends[at]).sum()) >= FEWEST:
-            dur[order[at]] = begins[inside][others[0]] - begins[at]
+        other = int(first[at])
+        inside = slice(other, min(int(behind[at]), other + _MOST_SEARCHED))
+        is_enclosed = (launch[inside] != launch[at]) & (ends[inside] <= ends[at])
+        if np.count_nonzero(is_enclosed) >= FEWEST:
+            dur[order[at]] = begins[other] - begins[at]
             cut += 1
     if cut:
         _write(dur, blocks, rows)
     return cut
+
+
+def _next_other(launch: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Row of the first piece of another launch after each, or the number of rows; (rows,)."""
+    changes = np.append(np.flatnonzero(launch[1:] != launch[:-1]) + 1, len(launch))
+    next_other: NDArray[np.int64] = changes[
+        np.searchsorted(changes, np.arange(len(launch)), side="right")
+    ]
+    return next_other
 
 
 def _write(dur: NDArray[np.int64], blocks: list[Block], rows: list[NDArray[np.int64]]) -> None:

@@ -104,10 +104,14 @@ def _list(data: Data, position: int) -> tuple[Buffer, int]:
 
 def _piece(data: Data, begin: int, pieces: _Pieces) -> int:
     """Cut the next piece off; returns where what follows begins."""
-    between = _BETWEEN.search(data, begin + _PIECE, begin + 2 * _PIECE)
-    stop = between.end() if between else begin + 2 * _PIECE
-    last = _LAST.search(data, begin, stop)
-    found = last or between
+    # Most lists end within a piece: only for others is it worth searching behind it.
+    found = _LAST.search(data, begin, begin + _PIECE)
+    if found is None:
+        between = _BETWEEN.search(data, begin + _PIECE, begin + 2 * _PIECE)
+        stop = between.end() if between else begin + 2 * _PIECE
+        # The last bracket of the piece may end the list with what follows the piece.
+        bracket = data.rfind(b"}", begin, begin + _PIECE)
+        found = _LAST.search(data, bracket if bracket >= 0 else begin, stop) or between
     if found is None:
         raise IrregularError(begin)
     pieces.cuts.append((begin, found.start() + 1))

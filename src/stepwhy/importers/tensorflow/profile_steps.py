@@ -66,9 +66,13 @@ def _spans(
     begins = _begins(taken(entries["node"], members[is_op]), start_ns[is_op])
     part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
     # Damaged times may be equal, so that nothing is left for the first of two.
-    for i in np.unique(part).tolist():
-        name = f"step {step}" if len(begins) == 1 else f"step {step}, run {i + 1}"
-        yield Span(int(start_ns[part == i].min()), int(end_ns[part == i].max()), name)
+    order = np.argsort(part, kind="stable")
+    runs, first = np.unique(part[order], return_index=True)
+    starts = np.minimum.reduceat(start_ns[order], first).tolist()
+    ends = np.maximum.reduceat(end_ns[order], first).tolist()
+    for run, start, end in zip(runs.tolist(), starts, ends, strict=True):
+        name = f"step {step}" if len(begins) == 1 else f"step {step}, run {run + 1}"
+        yield Span(start, end, name)
 
 
 def _begins(

@@ -28,6 +28,7 @@ _SPACE_PLANES, _SPACE_ERRORS = 1, 2
 _PLANE_NAME, _PLANE_LINES = 2, 3
 _LINE_ID, _LINE_NAME, _LINE_TIME, _LINE_SHOWN = 1, 2, 3, 11
 _EVENT_TAG = 4 << 3 | _LENGTH
+_PLANES_TAG = _SPACE_PLANES << 3 | _LENGTH
 _ENTRY_TAGS = (4 << 3 | _LENGTH, 5 << 3 | _LENGTH)  # descriptions of events and statistics
 _LONGEST_HEAD = 12  # bytes of a tag and a length
 _PIECE = 1 << 23  # bytes of a mapped file that are read at a time
@@ -160,12 +161,19 @@ def read_layout(data: Bytes, walk: Walk | None = None) -> Layout:
     layout = Layout()
     walk = walk or partial(walk_plainly, data)
     try:
-        for part in parts(data, 0, _NOBODY_KNOWS):
-            layout.torn |= part.end > len(data)
-            if part.number == _SPACE_ERRORS:
-                layout.errors += 1
-            elif part.number == _SPACE_PLANES and part.wire == _LENGTH:
-                _add_plane(layout, data, part, walk)
+        at = 0
+        while at < len(data):
+            if len(layout.planes) >= MOST_PLANES:
+                at = _pass_planes(layout, at, len(data), walk)
+            for part in parts(data, at, _NOBODY_KNOWS):
+                at = part.end
+                layout.torn |= part.end > len(data)
+                if part.number == _SPACE_ERRORS:
+                    layout.errors += 1
+                elif part.number == _SPACE_PLANES and part.wire == _LENGTH:
+                    _add_plane(layout, data, part, walk)
+                    if layout.planes_left_out:
+                        break  # many more may follow
     except DamagedError:
         layout.torn = True
     return layout
@@ -221,6 +229,14 @@ def _add_plane(layout: Layout, data: Bytes, part: Part, walk: Walk) -> None:
         layout.planes.append(_plane(layout, data, part.value, part.end, walk))
     except DamagedError:
         layout.damaged += 1
+
+
+def _pass_planes(layout: Layout, at: int, limit: int, walk: Walk) -> int:
+    """Count the planes that follow one another from `at` on; returns where they end."""
+    for run in walk(at, limit, _PLANES_TAG):
+        layout.planes_left_out += run.events
+        at = run.end
+    return at
 
 
 def _plane(layout: Layout, data: Bytes, at: int, end: int, walk: Walk) -> PlaneAt:
