@@ -48,17 +48,22 @@ def remove_tree(folder: Path) -> None:
             entry.unlink()
 
 
+def _file(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:  # never through a link or into a pipe that is there already
+        file.write(data)
+
+
 def _link(path: Path, data: bytes) -> None:
     os.symlink(data, os.fsencode(path))  # noqa: PTH211 - its content need not be text
 
 
 def _huge(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
+    _file(path, data)
     os.truncate(path, _HUGE_BYTES)
 
 
 _MAKERS: dict[str, Callable[[Path, bytes], object]] = {
-    "": Path.write_bytes,
+    "": _file,
     LINK: _link,
     PIPE: lambda path, _: os.mkfifo(path),
     FOLDER: lambda path, _: path.mkdir(),

@@ -3,7 +3,14 @@
 import pytest
 
 from stepwhy import errors
-from stepwhy.errors import CaptureError, InputError, MeasurementError, OutputError, StepwhyError
+from stepwhy.errors import (
+    CaptureError,
+    InputError,
+    MeasurementError,
+    NotFoundError,
+    OutputError,
+    StepwhyError,
+)
 
 
 def leaves(kind=StepwhyError):
@@ -39,3 +46,12 @@ def test_a_message_ends_with_the_next_action(leaf):
     error = leaf("run.json is empty", "Record it again")
     assert str(error) == "run.json is empty. Record it again."
     assert (error.what, error.todo) == ("run.json is empty", "Record it again")
+
+
+def test_a_very_long_name_does_not_bury_the_message():
+    error = NotFoundError(f"{'a' * 5000}.json does not exist", "Check the address")
+    text = str(error)
+    assert len(text) < 600
+    assert text.startswith("aaa")
+    assert text.endswith("a.json does not exist. Check the address.")
+    assert "characters left out" in text

@@ -32,11 +32,15 @@ from typing import ClassVar
 
 from stepwhy.text import visible
 
+# Characters of each sentence: a path or an address of thousands must not bury what went wrong.
+_LONGEST = 480
+
 
 class StepwhyError(Exception):
     """Anything that stepwhy refuses to do, with the next action for the person.
 
-    Its text is safe to print: what names of files hold of control characters is escaped.
+    Its text is safe to print: control characters in it are escaped, and a very long sentence loses
+    its middle.
 
     Args:
         what: What was wrong and where, one sentence without a final full stop.
@@ -47,7 +51,7 @@ class StepwhyError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, todo: str) -> None:
-        self.what, self.todo = visible(what), visible(todo)
+        self.what, self.todo = visible(what, _LONGEST), visible(todo, _LONGEST)
         super().__init__(f"{self.what}. {self.todo}.")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 2_000
 """Characters of a line that are shown, 20 lines of a usual terminal; its middle is left out."""
-_SHOWN_FIRST, _SHOWN_LAST = 1_300, 600
+_SHOWN_FIRST, _SHOWN_LAST = 0.65, 0.3  # of what is shown; the rest says how much is left out
 _LONGEST_ESCAPE = 10
 
 # C0 and C1 controls but for line feed and tab; what has no width or no ink; bidirectional controls;
@@ -53,12 +53,14 @@ def plain(text: str) -> str:
     return _HARMFUL.sub(_escape, text)
 
 
-def visible(text: str) -> str:
+def visible(text: str, longest: int = LONGEST_LINE) -> str:
     r"""Text on one line, exactly: breaks and tabs are escaped, too, and the spaces stay.
 
-    For names, paths and messages, of which a very long one loses its middle.
+    Args:
+        text: A name, path or message.
+        longest: How many characters are shown; a longer text loses its middle.
     """
-    return _shortened(text, lambda part: _BREAKS.sub(_escape, plain(part)))
+    return _shortened(text, lambda part: _BREAKS.sub(_escape, plain(part)), longest)
 
 
 def one_line(text: str) -> str:
@@ -126,16 +128,17 @@ def _escape_in_json(found: re.Match[str]) -> str:
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
-def _shortened(line: str, escape: Callable[[str], str]) -> str:
+def _shortened(line: str, escape: Callable[[str], str], longest: int = LONGEST_LINE) -> str:
     """An escaped line, of which the beginning and the end are left where it is very long."""
-    if len(line) > LONGEST_LINE:  # what is left out is not escaped: it may be long
-        first, last = escape(line[:_SHOWN_FIRST]), escape(line[-_SHOWN_LAST:])
+    begin, end = int(_SHOWN_FIRST * longest), int(_SHOWN_LAST * longest)
+    if len(line) > longest:  # what is left out is not escaped: it may be long
+        first, last = escape(line[:begin]), escape(line[-end:])
     else:
         line = first = last = escape(line)
-        if len(line) <= LONGEST_LINE:
+        if len(line) <= longest:
             return line
-    left_out = len(line) - _SHOWN_FIRST - _SHOWN_LAST
-    return f"{first[:_SHOWN_FIRST]} [{left_out:,} characters left out] {last[-_SHOWN_LAST:]}"
+    left_out = len(line) - begin - end
+    return f"{first[:begin]} [{left_out:,} characters left out] {last[-end:]}"
 
 
 __all__ = ["LONGEST_LINE", "block", "escape_json", "one_line", "plain", "utf8", "visible"]

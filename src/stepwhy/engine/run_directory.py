@@ -55,6 +55,7 @@ _TRAINS_WITH = (
     "that reads PYTHONPATH"
 )
 _FIX_FIRST = "Fix what ended it, and run it again"
+_MAKE_SPACE = "Free some space, or name a directory on another disk with --out, and run it again"
 _RUN_LONGER = "Let it train for 20 steps or more, or call stepwhy.step() once per step"
 
 
@@ -121,21 +122,21 @@ def _why(top: RunFolder, folders: Sequence[RunFolder], run: RunFile) -> tuple[st
     texts = [m.text for folder in folders for m in read_messages(folder)]
     if texts:
         return texts[-1], ""
-    few = _few(folders)
-    return few, _RUN_LONGER if few else ""
+    return _few(folders)
 
 
-def _few(folders: Sequence[RunFolder]) -> str:
-    """What was seen where it is too little to find steps in; '' where nothing was logged."""
+def _few(folders: Sequence[RunFolder]) -> tuple[str, str]:
+    """Why what was logged is too little to find steps in, and what to do; '' if not known."""
     lines = [line for folder in folders for line in read_steps(read_log(folder, "steps")).records]
     runs, calls = (sum(line.kind == kind for line in lines) for kind in ("run", "call"))
     seen = [_counted(runs, "session run")] if runs else []
     seen += [_counted(calls, "call of a compiled function")] if calls else []
     if not seen and any(folder.names("process.json") for folder in folders):
-        return "a loop was seen, but its steps could not be written; the disk may be full"
+        reason = "a loop was seen, but its steps could not be written; the disk may be full"
+        return reason, _MAKE_SPACE
     if not seen:
-        return ""
-    return f"too little was seen to find steps in: {' and '.join(seen)}"
+        return "", ""
+    return f"too little was seen to find steps in: {' and '.join(seen)}", _RUN_LONGER
 
 
 def _counted(count: int, what: str) -> str:
