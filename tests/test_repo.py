@@ -73,6 +73,28 @@ def unmentioned(words, text):
     return [word for word in words if not re.search(rf"{re.escape(word)}(?![\w-])", text)]
 
 
+def tests_of(page):
+    """The test files, and the beginnings of names of test functions, that a page names."""
+    words = re.findall(r"`((?:[\w/]+\.py)?(?:::)?(?:test_\w+\*?)?)`", page)
+    planted = {"numba.py", "sitecustomize.py"}
+    files = {word.partition("::")[0] for word in words if ".py" in word} - planted
+    functions = {f for word in words if (f := word.rpartition("::")[2]).startswith("test_")}
+    return files, {name for name in functions if not name.endswith(".py")}
+
+
+def test_every_limit_on_the_page_on_security_has_its_test():
+    files, functions = tests_of((ROOT / "docs/explanation/security.md").read_text())
+    sources = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    assert len(files) > 20
+    assert len(functions) > 30
+    names = [str(path) for path in (*sources, *(ROOT / "fuzz").glob("*.py"))]
+    assert [f for f in files if not any(name.endswith(f"/{f}") for name in names)] == []
+    text = "\n".join(sources.values())
+    ends = {name: "" if name.endswith("*") else r"\(" for name in functions}
+    begun = {name: re.search(rf"def {name.rstrip('*')}{ends[name]}", text) for name in functions}
+    assert [name for name, found in begun.items() if not found] == []
+
+
 def test_every_command_and_option_appears_in_the_reference(docs):
     page = (ROOT / "docs/reference/cli.md").read_text()
     words = [name for name, _ in docs.commands()]
