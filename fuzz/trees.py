@@ -25,18 +25,28 @@ _HUGE_BYTES = 1 << 40
 def write_tree(files: Files, folder: Path) -> None:
     """Write an input; entries that exclude each other, or that the system refuses, are left out.
 
+    Nothing is written through the links of an input, nor over what is there.
+
     Args:
         files: The input.
         folder: An empty folder.
     """
+    root = folder.resolve()
     for name, data in files.items():
         path, mark, kind = name.partition("\0")
         if ".." in PurePosixPath(path).parts or path.startswith("/"):
             continue
         with suppress(OSError, ValueError):
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _MAKERS[mark + kind](target, data)
+            target = root / path
+            if _is_inside(target.parent, root):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _MAKERS[mark + kind](target, data)
+
+
+def _is_inside(folder: Path, root: Path) -> bool:
+    """Whether a folder, which need not be there, is below another one without links on the way."""
+    way = [folder, *folder.parents]
+    return not any(part.is_symlink() for part in way[: way.index(root)])
 
 
 def remove_tree(folder: Path) -> None:

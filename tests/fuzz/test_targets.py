@@ -112,6 +112,20 @@ def test_links_pipes_and_folders_are_written_and_removed(tmp_path):
     assert (outside / "kept").exists()
 
 
+@pytest.mark.parametrize("kind", [LINK, PIPE])
+@pytest.mark.parametrize("name", ["x", "x/new", "x/kept", "x/sub/new", f"x/pipe{PIPE}"])
+def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path, kind, name):
+    outside, folder = tmp_path / "outside", tmp_path / "given"
+    outside.mkdir()
+    folder.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    write_tree({f"x{kind}": b"../outside", name: b"changed"}, folder)
+    write_tree({f"y{kind}": b"../outside/kept", "y": b"changed", f"y{HUGE}": b"changed"}, folder)
+    assert [p.name for p in outside.iterdir()] == ["kept"]
+    assert (outside / "kept").read_bytes() == b"kept"
+    assert sorted(p.name for p in folder.iterdir()) == ["x", "y"]
+
+
 # --- what may be printed ---
 
 
