@@ -29,12 +29,32 @@ if TYPE_CHECKING:
 
     Block = NDArray[Any]
 
+_OTHER_TRACKS = "other tracks"
 # Value of a column that a row does not give: the null of the schema, or 0 where 0 is the null.
 _DEFAULTS: dict[tuple[Table, str], int] = {
     (table, c.name): (0 if c.null in {"", "0"} else NULL)
     for table in TABLES
     for c in columns_of(table)
 }
+
+
+MOST_TRACKS = 1 << 16
+"""Tracks of a trace: threads, streams and processes. Recorded traces have up to some thousands.
+
+Any more of one role and device share a track, so that the totals of the device stay right.
+"""
+
+
+def count_tracks_together(health: Health, count: int) -> None:
+    """Count threads and streams that share one track, as they are beyond `MOST_TRACKS`."""
+    health.count(
+        "tracks-together",
+        "warning",
+        f"Threads and streams beyond the first {MOST_TRACKS:,} share a track: what each of "
+        "them did, and which calls were nested on it, is not known.",
+        count=count,
+        dropped=False,
+    )
 
 
 class TraceBuilder:
@@ -55,6 +75,7 @@ class TraceBuilder:
         self._settled: dict[Table, int] = dict.fromkeys(TABLES, 0)
         self._tracks: dict[tuple[int, int, int, int, str], int] = {}
         self._devices: dict[str, int] = {}
+        self._beyond: set[int] = set()
 
     def intern(self, text: str) -> int:
         """Index of a string, the same for equal strings."""
@@ -91,19 +112,35 @@ class TraceBuilder:
     ) -> int:
         """Row of the track with this role, process, thread and device, added at first sight.
 
-        Tracks without a thread id are told apart by their names.
+        Tracks without a thread id are told apart by their names. Beyond `MOST_TRACKS`, those of
+        the same role and device are one.
         """
         key = (int(role), process, thread, device, name if thread == NULL else "")
-        if key not in self._tracks:
-            self._tracks[key] = self.add(
-                "tracks",
-                role=int(role),
-                name=self.intern(name),
-                process=process,
-                thread=thread,
-                device=device,
-            )
+        known = self._tracks.get(key)
+        if known is not None:
+            return known
+        if len(self._tracks) >= MOST_TRACKS:
+            return self._shared_track(role, device, key)
+        self._tracks[key] = self._new_track(role, name, process, thread, device)
         return self._tracks[key]
+
+    def _shared_track(self, role: Role, device: int, key: tuple[int, int, int, int, str]) -> int:
+        """Row of the track for all beyond the most of this role and device."""
+        self._beyond.add(hash(key))
+        shared = (int(role), NULL, NULL, device, _OTHER_TRACKS)
+        if shared not in self._tracks:
+            self._tracks[shared] = self._new_track(role, _OTHER_TRACKS, NULL, NULL, device)
+        return self._tracks[shared]
+
+    def _new_track(self, role: Role, name: str, process: int, thread: int, device: int) -> int:
+        return self.add(
+            "tracks",
+            role=int(role),
+            name=self.intern(name),
+            process=process,
+            thread=thread,
+            device=device,
+        )
 
     def slice(
         self, track: int, kind: Kind, name: str, start_ns: int, dur_ns: int, **values: int
@@ -156,6 +193,7 @@ class TraceBuilder:
         Raises:
             ValueError: A table violates an invariant of the schema (a bug in the importer).
         """
+        count_tracks_together(self.health, len(self._beyond))
         strings = self._strings.strings()
         give_back()
         slices, order = self._slices_in_order()

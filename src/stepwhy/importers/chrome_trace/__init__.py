@@ -23,9 +23,10 @@ from stepwhy.importers.chrome_trace.records import METADATA, collect
 from stepwhy.importers.chrome_trace.rows import rows_of
 from stepwhy.importers.chrome_trace.slices import add_async, add_slices
 from stepwhy.importers.chrome_trace.tracks import Tracks
-from stepwhy.importers.chrome_trace.uses import uses_of
+from stepwhy.importers.chrome_trace.uses import places_beyond, uses_of
 from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
+from stepwhy.trace.builder import count_tracks_together
 from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def read(source: Source) -> Trace | None:
     if not len(spans) and not len(async_spans):
         return None
     uses = uses_of(table, spans)
+    count_tracks_together(builder.health, places_beyond(table))
     times = spans.times
     del table, spans
     give_back()  # What follows needs the memory.

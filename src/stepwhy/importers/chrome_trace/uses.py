@@ -14,6 +14,7 @@ import numpy as np
 
 from stepwhy.importers.chrome_json import Codes, first_seen
 from stepwhy.importers.ranges import ANY_NUMBER, LONG_NUMBER
+from stepwhy.trace.builder import MOST_TRACKS
 from stepwhy.trace.narrow import narrowed
 from stepwhy.trace.order import taken
 from stepwhy.trace.strings import texts_at
@@ -31,6 +32,8 @@ LONGEST = 200
 
 # Names that are Python's objects at a time.
 _CHUNK = 1 << 14
+_SINGLE = MOST_TRACKS - 1  # places that are told apart; all others are one
+_OTHER_PLACES = None, None
 _NOTHING = np.empty(0, dtype=np.int32)
 
 
@@ -104,9 +107,10 @@ def uses_of(table: Table, spans: Spans) -> Uses:
     like = np.zeros(len(label), dtype=np.int32)
     uses = Uses([], like, shown, of, label, table.names)
     shapes, firsts = Codes(), dict[tuple[int, int], int]()
+    contexts = _contexts(table)
     for some, names in uses.chunks():
         codes = shapes.of(_shapes(names), len(names)).tolist()
-        keys = zip(codes, table.context_of_use[some].tolist(), strict=True)
+        keys = zip(codes, contexts[table.context_of_use[some]].tolist(), strict=True)
         for number, key in zip(some.tolist(), keys, strict=True):
             if key not in firsts:
                 firsts[key] = len(firsts)
@@ -116,9 +120,23 @@ def uses_of(table: Table, spans: Spans) -> Uses:
     return uses
 
 
+def places_beyond(table: Table) -> int:
+    """How many processes and threads are shown as one, as they are more than the most."""
+    return max(len(table.places) - _SINGLE, 0)
+
+
+def _contexts(table: Table) -> NDArray[np.int64]:
+    """Number of every context's place and category, where places beyond the most are one."""
+    place = np.minimum(table.contexts[:, 0], _SINGLE).astype(np.int64)
+    contexts: NDArray[np.int64] = place * len(table.categories) + table.contexts[:, 1]
+    return contexts
+
+
 def _use(table: Table, number: int) -> Use:
     name, category = table.title_of(number)
     place = int(table.contexts[table.context_of_use[number], 0])
+    if place >= _SINGLE:
+        return Use(name, category, _OTHER_PLACES, _SINGLE)
     return Use(name, category, table.places[place], place)
 
 
@@ -130,4 +148,4 @@ def _shapes(names: list[str]) -> list[str]:
     return [n if len(n) > LONGEST else s for n, s in zip(names, shapes, strict=True)]
 
 
-__all__ = ["LONGEST", "Use", "Uses", "uses_of"]
+__all__ = ["LONGEST", "Use", "Uses", "places_beyond", "uses_of"]
