@@ -1,6 +1,7 @@
 """Explain small files with extreme content, and measure what each takes.
 
     python fuzz/extreme.py [--megabytes N] [--format NAME]... [--case TEXT] [--all] [--json FILE]
+                           [--archive gz|xz]
 
 Every file is valid, smaller than 10 MB, and has as much of one thing as fits into it: devices,
 threads, names, steps. Each is explained in a process of its own, or with --all put through every
@@ -11,7 +12,9 @@ of memory, or ends with anything but a result or a typed error.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import lzma
 import platform
 import subprocess
 import sys
@@ -30,12 +33,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuzz.extremes.cases import Case
+    from fuzz.formats import Files
 
 _COMMANDS = {
     "explain": ("explain", "--json", "--all"),
     "explain --html": ("explain", "--html", "page.html"),
     "ops": ("ops",),
     "export": ("export", "--to", "perfetto", "--out", "exported.json"),
+}
+
+
+# The most that an archive may expand to, see `stepwhy.engine.bytes`.
+_MOST_EXPANDED = 60
+_PROBE = 2_000_000
+_ARCHIVES = {
+    "": lambda data: data,
+    "gz": lambda data: gzip.compress(data, 6),
+    "xz": lambda data: lzma.compress(data, preset=0),
 }
 
 
@@ -46,6 +60,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--megabytes", type=float, default=9.9, help="size of each file")
     parser.add_argument("--format", action="append", help="default: all of them")
     parser.add_argument("--case", default="", help="only cases with this text in their name")
+    parser.add_argument(
+        "--archive", choices=("gz", "xz"), default="", help="compress each file to that size"
+    )
     parser.add_argument("--all", action="store_true", help="every command, not only explain")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     return parser.parse_args()
@@ -64,7 +81,7 @@ def main() -> int:
     subprocess.run([sys.executable, "-m", "stepwhy.native.build"], check=False)
     found: list[dict[str, Any]] = []
     for case in chosen:
-        for row in _of_case(case, int(given.megabytes * 1e6), commands):
+        for row in _of_case(case, int(given.megabytes * 1e6), commands, given.archive):
             print(_line(row), flush=True)
             found.append(row)
             if given.json:
@@ -73,10 +90,10 @@ def main() -> int:
 
 
 def _of_case(
-    case: Case, size: int, commands: dict[str, tuple[str, ...]]
+    case: Case, size: int, commands: dict[str, tuple[str, ...]], archive: str
 ) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        files = case.files(size)
+        files = _files(case, size, archive)
         for name, data in files.items():
             Path(folder, name).write_bytes(data)
         size = sum(map(len, files.values()))
@@ -87,6 +104,7 @@ def _of_case(
             yield {
                 "format": case.format,
                 "case": case.name,
+                "archive": archive,
                 "command": name,
                 "mb": round(size / 1e6, 2),
                 "cpu_s": round(cost.cpu_s, 1),
@@ -95,6 +113,16 @@ def _of_case(
                 "error": cost.error[:200],
                 "is_allowed": cost.is_allowed,
             }
+
+
+def _files(case: Case, size: int, archive: str) -> Files:
+    """The files of a case, which have about that size after compression."""
+    if not archive:
+        return case.files(size)
+    pack = _ARCHIVES[archive]
+    ratio = min(len(data) / len(pack(data)) for data in case.files(_PROBE).values())
+    files = case.files(int(size * min(ratio, _MOST_EXPANDED)))
+    return {f"{name}.{archive}": pack(data) for name, data in files.items()}
 
 
 def _line(row: dict[str, Any]) -> str:
