@@ -12,9 +12,10 @@ INTRODUCTION = """\
 Training programs that were not written for stepwhy, each run alone and under `stepwhy run` by
 `scripts/harm FOLDER`. *Same* means: the program printed the same, left the same files, no further
 process, and ended with the same exit code (which is given if it is not 0, and negative for a
-signal). What differs between two runs alone, such as times, is not compared. Signals are sent in
-the middle of the work, when only the exit code and the processes can be compared. Steps are those
-seen of those made, per process.
+signal). Under a signal, or with a standard stream that is closed, full or broken, the program alone
+meets the same condition. What differs between two runs alone, such as times, is not compared.
+Signals are sent in the middle of the work, when only the exit code and the processes can be
+compared. Steps are those seen of those made, per process.
 """
 
 
@@ -46,7 +47,13 @@ def rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
 def versions(found: dict[str, Any]) -> str:
     """When and with what this was tried."""
     names = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"\nTried on {found['date']} with {found['cores']} cores: {names}.\n"
+    dates = sorted({row["date"] for row in found["rows"]})
+    period = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    commits = ", ".join(sorted({f"`{row['commit']}`" for row in found["rows"] if "commit" in row}))
+    return (
+        f"\nTried on {period} with {found['cores']} cores: {names}; stepwhy as of {commits}. "
+        "The date and the commit of each cell are in `benchmarks/results/harm.json`.\n"
+    )
 
 
 def _cell(row: dict[str, Any] | None) -> str:

@@ -1,11 +1,12 @@
 """Show that `stepwhy run` does training programs no harm.
 
-    python -m tests.harm FOLDER [--only NAME] [--condition NAME] [--python PYTHON] [--jobs N]
-                                [--write JSON]
+    python -m tests.harm FOLDER [--only NAME ...] [--condition NAME ...] [--python PYTHON]
+                                [--jobs N] [--write JSON [--missing]]
 
 Each program of FOLDER runs twice alone and then under `stepwhy run`, undisturbed and in several
-conditions: signals in the middle of the work, standard error closed, full and broken, a full disk
-and a read-only folder for the run directory. Its output, its exit code, the files it leaves, the
+conditions: signals in the middle of the work, standard streams closed, full and broken, a full disk
+and a read-only folder for the run directory. A signal or stream that would change what the program
+does is tried without stepwhy, too. Its output, its exit code, the files it leaves, the
 processes it leaves and, undisturbed, the number of its steps must be as without stepwhy. Exits with
 1 where one is not. PYTHON needs stepwhy and what the programs import.
 """
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -45,6 +46,7 @@ _MIDDLE = 0.6
 # With one thread, sums are made in the same order each time, and several programs run side by side.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 _UNDISTURBED = CONDITIONS[0]
+_ROOT = Path(__file__).resolve().parents[2]
 _VERSIONS = """
 import importlib.metadata as m, json, platform
 found = {d.metadata["Name"].lower().replace("_", "-"): d.version for d in m.distributions()}
@@ -111,9 +113,10 @@ class Subject:
         about = {"program": self.program.name, "condition": condition.name}
         reference = self.reference()
         name = condition.name.replace(" ", "-")
+        if condition.affects_program:
+            alone = self._run(self._trial.words(self.program), f"{name}-alone", condition)
+            reference = replace(reference, first=alone)
         expected = reference.first
-        if condition.number:
-            expected = self._run(self._trial.words(self.program), f"{name}-alone", condition)
         try:
             with run_dir_on(condition.disk, self._folder / f"{name}-run") as run_dir:
                 words = self._trial.observed(self.program, run_dir)
@@ -123,18 +126,14 @@ class Subject:
             return {**about, "not_tried": str(error)}
         if condition.number and not (expected.is_signalled and ended.is_signalled):
             return {**about, "not_tried": "the program ended before the signal"}
-        return {**about, **_row(self.program, condition, reference, expected, ended, seen)}
+        return {**about, **_row(self.program, condition, reference, ended, seen)}
 
 
-def _row(  # noqa: PLR0917 - what is compared
-    program: Program,
-    condition: Condition,
-    reference: Reference,
-    expected: Ended,
-    ended: Ended,
-    seen: list[int],
+def _row(
+    program: Program, condition: Condition, reference: Reference, ended: Ended, seen: list[int]
 ) -> dict[str, Any]:
     """What a program did under stepwhy, beside what it does without."""
+    expected = reference.first
     row: dict[str, Any] = {
         "exit_code": ended.code,
         "expected_exit_code": expected.code,
@@ -148,7 +147,8 @@ def _row(  # noqa: PLR0917 - what is compared
         row["same_output"] = reference.same_output(ended)
         row["same_files"] = reference.same_files(ended)
         fine = fine and row["same_output"] and row["same_files"]
-    if condition.disk == "free" and not condition.number and program.steps is not None:
+    is_whole = condition.disk == "free" and not condition.number and not expected.code
+    if is_whole and program.steps is not None:
         row["expected_steps"] = [program.steps] * max(program.ranks, 1)
         row["steps"] = seen
         fine = fine and row["steps"] == row["expected_steps"]
@@ -172,26 +172,23 @@ def main(arguments: list[str]) -> int:
     """Try all programs; 1 if one was harmed."""
     parser = argparse.ArgumentParser(prog="python -m tests.harm", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="", help="programs whose name contains this")
-    parser.add_argument("--condition", default="", help="only this one, such as SIGUSR1")
+    parser.add_argument("--only", nargs="+", default=[""], help="programs with this in their name")
+    parser.add_argument("--condition", nargs="+", choices=[one.name for one in CONDITIONS])
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--jobs", type=int, default=1, help="programs at the same time")
-    parser.add_argument("--write", type=Path, help="file for the results")
+    parser.add_argument("--write", type=Path, help="file to merge the results into")
+    parser.add_argument("--missing", action="store_true", help="skip what this file holds")
     given = parser.parse_args(arguments)
-    chosen = [one for one in programs(given.folder) if given.only in one.name]
     found: list[dict[str, Any]] = []
     with (
         tempfile.TemporaryDirectory(prefix="harm-") as scratch,
         ThreadPoolExecutor(given.jobs) as pool,
     ):
-        conditions = [one for one in CONDITIONS if given.condition in {"", one.name}]
         trial = Trial(given.folder.resolve(), given.python, Path(scratch))
-        subjects = [Subject(trial, program) for program in chosen]
-        tasks = [(one, condition) for condition in conditions for one in subjects]
-        for row in pool.map(lambda task: try_one(*task), tasks):
+        for row in pool.map(lambda task: try_one(*task), tasks(trial, given)):
             found.append(row)
             if given.write:
-                keep(given.write, given.python, found)
+                keep(given.write, given.python, row)
     tried = [row for row in found if "not_tried" not in row]
     failed = [row for row in tried if not row["passed"]]
     sys.stdout.write(
@@ -201,23 +198,66 @@ def main(arguments: list[str]) -> int:
     return int(bool(failed) or not tried)
 
 
-def keep(path: Path, python: str, found: list[dict[str, Any]]) -> None:
-    """Write results to a file; rows of other programs and conditions in it stay.
+def tasks(trial: Trial, given: argparse.Namespace) -> list[tuple[Subject, Condition]]:
+    """Programs, in the order of their names on the command line, and conditions to try."""
+    known = programs(given.folder)
+    chosen = dict.fromkeys(one.name for name in given.only for one in known if name in one.name)
+    by_name = {one.name: Subject(trial, one) for one in known if one.name in chosen}
+    held = {
+        (row["program"], row["condition"])
+        for row in (load(given.write) if given.missing and given.write else [])
+        if "not_tried" not in row
+    }
+    return [
+        (by_name[name], condition)
+        for name in chosen
+        for condition in CONDITIONS
+        if (not given.condition or condition.name in given.condition)
+        and (name, condition.name) not in held
+    ]
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of results; none without the file."""
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    return rows
+
+
+def keep(path: Path, python: str, row: dict[str, Any]) -> None:
+    """Merge a row into a file of results; the rows of other programs and conditions stay.
+
+    A row that was not tried replaces none that was.
 
     Args:
         path: The file.
-        python: The interpreter that ran the programs.
-        found: The new rows.
+        python: The interpreter that ran the program.
+        row: What was found.
     """
     said = subprocess.run([python, "-c", _VERSIONS], capture_output=True, check=True).stdout
     date = datetime.now(UTC).date().isoformat()
-    before = json.loads(path.read_text())["rows"] if path.exists() else []
-    rows = {(row["program"], row["condition"]): row for row in before}
-    rows |= {(row["program"], row["condition"]): {**row, "date": date} for row in found}
+    rows = {(one["program"], one["condition"]): one for one in load(path)}
+    place = row["program"], row["condition"]
+    if "not_tried" not in row or "not_tried" in rows.get(place, {"not_tried": ""}):
+        rows[place] = {**row, "date": date, "commit": commit()}
     order = [condition.name for condition in CONDITIONS]
     about = {"date": date, "cores": os.cpu_count(), "versions": json.loads(said)}
-    ordered = sorted(rows.values(), key=lambda row: order.index(row["condition"]))
-    path.write_text(json.dumps({**about, "rows": ordered}, indent=1) + "\n")
+    ordered = sorted(rows.values(), key=lambda one: order.index(one["condition"]))
+    # Renamed at the end, so that an interruption leaves a whole file.
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps({**about, "rows": ordered}, indent=1) + "\n")
+    unfinished.replace(path)
+
+
+def commit() -> str:
+    """The last commit that changed stepwhy itself, with a `+` where there are changes since."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", *words, "--", "src"], cwd=_ROOT, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    return git("log", "-1", "--format=%h", "--abbrev=10") + "+" * bool(git("status", "--porcelain"))
 
 
 if __name__ == "__main__":

@@ -57,26 +57,37 @@ class Condition:
 
     Args:
         name: For people.
-        stderr: 'kept', 'closed', 'full' (a device without space) or 'broken' (nobody reads it).
+        stream: File descriptor of the standard stream that cannot be used, if there is one.
+        state: How it is: 'closed', 'full' (a device without space) or 'broken' (no reader).
         number: A signal that is sent in the middle of the work; 0 for none.
         disk: Where the run directory goes: 'free', 'full' or 'read-only'.
     """
 
     name: str
-    stderr: str = "kept"
+    stream: int | None = None
+    state: str = ""
     number: int = 0
     disk: str = "free"
+
+    @property
+    def affects_program(self) -> bool:
+        """Whether the program meets it without stepwhy, too."""
+        return bool(self.number) or self.stream is not None
 
 
 CONDITIONS = (
     Condition("undisturbed"),
     Condition("SIGUSR1", number=signal.SIGUSR1),
     Condition("SIGTERM", number=signal.SIGTERM),
-    Condition("stderr closed", stderr="closed"),
-    Condition("stderr full", stderr="full"),
-    Condition("stderr broken", stderr="broken"),
+    Condition("stderr closed", 2, "closed"),
+    Condition("stderr full", 2, "full"),
+    Condition("stderr broken", 2, "broken"),
     Condition("disk full", disk="full"),
     Condition("folder read-only", disk="read-only"),
+    Condition("stdin closed", 0, "closed"),
+    Condition("stdout closed", 1, "closed"),
+    Condition("stdout full", 1, "full"),
+    Condition("stdout broken", 1, "broken"),
 )
 
 
@@ -130,16 +141,16 @@ def execute(  # noqa: PLR0917 - one run
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment, _MARK: mark}
     started_s = time.monotonic()
     output = folder.with_suffix(".out")
-    with output.open("wb") as stdout, _stderr(condition.stderr, folder) as stderr:
-        is_closed = condition.stderr == "closed"
-        start = ["sh", "-c", 'exec "$@" 2>&-', "sh"] if is_closed else []
+    with _streams(condition, output) as streams:
+        is_closed = condition.state == "closed"
+        start = ["sh", "-c", f'exec "$@" {condition.stream}>&-', "sh"] if is_closed else []
         process = subprocess.Popen(
             [*start, *words],
             cwd=folder,
             env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
             process_group=0,
         )
     is_signalled, cpu_s = _wait(process, mark, condition.number, after_cpu_s)
@@ -156,17 +167,25 @@ def execute(  # noqa: PLR0917 - one run
 
 
 @contextlib.contextmanager
-def _stderr(kind: str, folder: Path) -> Iterator[Any]:
-    """Standard error of the wanted kind."""
-    if kind == "broken":
-        reader, writer = os.pipe()
-        os.close(reader)
-        yield writer
-        os.close(writer)
-        return
-    path = Path("/dev/full") if kind == "full" else folder.with_suffix(".err")
-    with path.open("wb") as file:
-        yield file
+def _streams(condition: Condition, output: Path) -> Iterator[list[int]]:
+    """Descriptors for standard input, output (the file) and error; a closed one is still open."""
+    with contextlib.ExitStack() as cleanup:
+
+        def opened(path: str | Path, flags: int) -> int:
+            descriptor = os.open(path, flags, 0o600)
+            cleanup.callback(os.close, descriptor)
+            return descriptor
+
+        write = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        errors = output.with_suffix(".err")
+        found = [opened(os.devnull, os.O_RDONLY), opened(output, write), opened(errors, write)]
+        if condition.stream is not None and condition.state == "full":
+            found[condition.stream] = opened("/dev/full", os.O_WRONLY)
+        elif condition.stream is not None and condition.state == "broken":
+            reader, found[condition.stream] = os.pipe()
+            os.close(reader)
+            cleanup.callback(os.close, found[condition.stream])
+        yield found
 
 
 def _wait(

@@ -11,7 +11,7 @@ import pytest
 
 from tests.harm.__main__ import Subject, Trial, keep, main
 from tests.harm.catalogue import programs
-from tests.harm.execution import CONDITIONS, Ended, Reference, execute, steps_seen
+from tests.harm.execution import CONDITIONS, Condition, Ended, Reference, execute, steps_seen
 
 _TRAINING = """
 import os, sys, time
@@ -63,7 +63,10 @@ def test_a_condition_ends_as_without_stepwhy(folder, tmp_path, condition):
     row = subject.row(condition)
     if "not_tried" not in row:
         assert row["passed"], row
-        assert row["exit_code"] == -condition.number
+        if condition.state in {"full", "broken"} and condition.stream == 1:
+            assert row["exit_code"] > 0  # it cannot print
+        else:
+            assert row["exit_code"] == -condition.number
 
 
 @pytest.mark.parametrize(
@@ -96,17 +99,31 @@ def test_a_process_that_stays_is_counted_and_ended(tmp_path):
     assert (ended.code, ended.left) == (3, 1)
 
 
-@pytest.mark.parametrize(("kind", "fd"), [("stderr closed", "none"), ("stderr full", "/dev/full")])
-def test_standard_error_is_as_the_condition_says(tmp_path, kind, fd):
-    condition = next(one for one in CONDITIONS if one.name == kind)
-    words = ["sh", "-c", "readlink /proc/$$/fd/2 || echo none"]
-    assert execute(words, tmp_path / "here", condition, {}).output == [fd]
+@pytest.mark.parametrize("stream", [0, 2])
+@pytest.mark.parametrize(("state", "target"), [("closed", "none"), ("full", "/dev/full")])
+def test_a_stream_is_as_the_condition_says(tmp_path, stream, state, target):
+    condition = Condition("", stream, state)
+    words = ["sh", "-c", f"readlink /proc/$$/fd/{stream} || echo none"]
+    assert execute(words, tmp_path / "here", condition, {}).output == [target]
+
+
+def test_a_closed_standard_output_is_not_there(tmp_path):
+    words = ["sh", "-c", "test ! -e /proc/$$/fd/1"]
+    assert execute(words, tmp_path / "here", Condition("", 1, "closed"), {}).code == 0
 
 
 def test_a_broken_standard_error_cannot_be_written(tmp_path):
     condition = next(one for one in CONDITIONS if one.name == "stderr broken")
     words = ["sh", "-c", "trap '' PIPE; echo text >&2 || exit 4"]
     assert execute(words, tmp_path / "here", condition, {}).code == 4
+
+
+def test_a_program_that_fails_with_a_stream_must_fail_the_same_way(folder, tmp_path):
+    write(folder, "import os; os.write(2, b'text')")
+    code, found = results(folder, tmp_path, "--condition", "stderr full")
+    (row,) = found["rows"]
+    assert (row["expected_exit_code"], row["exit_code"], row["passed"]) == (1, 1, True)
+    assert code == 0
 
 
 def ended(output=(), files=None, cpu_s=0.0):
@@ -139,19 +156,54 @@ def test_steps_are_counted_by_process_and_function(tmp_path):
     assert steps_seen(tmp_path) == [2, 3]
 
 
-def test_results_of_other_programs_and_conditions_are_kept(tmp_path):
-    def row(program, condition, **more):
-        return {"program": program, "condition": condition, "passed": True, **more}
+def row(program, condition, **more):
+    return {"program": program, "condition": condition, "passed": True, **more}
 
+
+def test_results_of_other_programs_and_conditions_are_kept(tmp_path):
     path = tmp_path / "results.json"
-    keep(path, sys.executable, [row("a", "SIGUSR1"), row("a", "undisturbed", seconds=1)])
-    keep(path, sys.executable, [row("b", "undisturbed"), row("a", "undisturbed", seconds=2)])
+    for new in (
+        row("a", "SIGUSR1"),
+        row("a", "undisturbed", seconds=1),
+        row("b", "undisturbed"),
+        row("a", "undisturbed", seconds=2),
+    ):
+        keep(path, sys.executable, new)
     rows = json.loads(path.read_text())["rows"]
     assert [(one["program"], one["condition"], one.get("seconds")) for one in rows] == [
         ("a", "undisturbed", 2),
         ("b", "undisturbed", None),
         ("a", "SIGUSR1", None),
     ]
+    assert all(one["date"] and one["commit"] for one in rows)
+    assert [one.name for one in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_a_row_that_was_not_tried_replaces_none_that_was(tmp_path):
+    path = tmp_path / "results.json"
+    for more in ({"not_tried": "too late"}, {"seconds": 1}, {"not_tried": "too late"}):
+        keep(path, sys.executable, row("a", "SIGUSR1", **more))
+    (kept,) = json.loads(path.read_text())["rows"]
+    assert "not_tried" not in kept
+
+
+def test_a_part_is_tried_in_the_order_of_its_names(folder, tmp_path, capsys):
+    for name in ("first.py", "second.py", "third.py"):
+        (folder / name).write_text("")
+    part = ["--only", "third", "first", "--condition", "undisturbed", "stdin closed"]
+    _, found = results(folder, tmp_path, *part)
+    assert len(found["rows"]) == 4
+    printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[:4]]
+    assert printed == ["third.py", "third.py", "first.py", "first.py"]
+
+
+def test_what_is_missing_is_tried_alone(folder, tmp_path, capsys):
+    write(folder, "")
+    results(folder, tmp_path, "--condition", "undisturbed")
+    part = ["--missing", "--condition", "undisturbed", "disk full"]
+    _, found = results(folder, tmp_path, *part)
+    assert [one["condition"] for one in found["rows"]] == ["undisturbed", "disk full"]
+    assert capsys.readouterr().out.count("train.py") == 2
 
 
 def test_unknown_programs_are_tried_without_arguments(folder):
