@@ -16,6 +16,10 @@ signal). Under a signal, or with a standard stream that is closed, full or broke
 meets the same condition. What differs between two runs alone, such as times, is not compared.
 Signals are sent in the middle of the work, when only the exit code and the processes can be
 compared. Steps are those seen of those made, per process.
+
+`workers.py spawn` differs under `SIGUSR1` in the processes that stay. PyTorch's spawned workers
+sometimes outlive a parent that was killed, with and without stepwhy: after another kill without
+stepwhy, two workers and the resource tracker were still there 45 seconds later.
 """
 
 
