@@ -19,7 +19,7 @@ compared. Steps are those seen of those made, per process.
 
 `workers.py spawn` differs under `SIGUSR1` in the processes that stay. PyTorch's spawned workers
 sometimes outlive a parent that was killed, with and without stepwhy: after another kill without
-stepwhy, two workers and the resource tracker were still there 45 seconds later.
+stepwhy, two workers and the resource tracker were still there 40 seconds later.
 """
 
 
