@@ -73,6 +73,15 @@ def test_a_socket_that_the_user_named_is_refused(tmp_path):
         open_input(tmp_path / "s")
 
 
+def test_a_sparse_file_of_a_terabyte_is_refused_before_it_is_looked_through(tmp_path, monkeypatch):
+    path = tmp_path / "trace.json"
+    path.write_bytes(TRACE)
+    os.truncate(path, 1 << 40)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 34)
+    with pytest.raises(TooLargeError, match=r"trace\.json holds 1024 GiB or more"):
+        read_source(path)
+
+
 def test_a_link_out_of_a_folder_is_read_where_the_user_named_it(tmp_path):
     (tmp_path / "inside").mkdir()
     (tmp_path / "private.json").write_bytes(TRACE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from stepwhy.engine.archives import is_padding, kind_of, torn
 from stepwhy.errors import CorruptInputError, EmptyInputError, TooLargeError
 from stepwhy.importers.source import HEAD_BYTES, Source
-from stepwhy.inputs.memory import ANY_SIZE, check_fits
+from stepwhy.inputs.memory import ANY_SIZE, MAPPED_TIMES, check_fits
 from stepwhy.inputs.opening import open_input, unreadable
 from stepwhy.inputs.spool import Spool, content_of, is_spooled
 
@@ -67,6 +67,8 @@ def _read(file: BinaryIO, path: Path, within: Path | None) -> Source:
         return Source(content, path.name, path, is_torn, within=within, fits=fits)
     if is_spooled(file):
         return Source(content_of(file), path.name, path)
+    # A sparse file of a terabyte takes no space, but hours to look through.
+    check_fits(os.fstat(file.fileno()).st_size, path.name, MAPPED_TIMES)
     read = partial(_read_whole, path, within)
     return Source(read, path.name, path, head=head, within=within)
 

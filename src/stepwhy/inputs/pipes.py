@@ -11,7 +11,7 @@ import select
 from typing import TYPE_CHECKING, BinaryIO
 
 from stepwhy.errors import NotFoundError, TooLargeError
-from stepwhy.inputs.memory import ANY_SIZE
+from stepwhy.inputs.memory import ANY_SIZE, MAPPED_TIMES
 from stepwhy.inputs.spool import Spool
 from stepwhy.units import format_bytes
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 # A program that was started to write into a named pipe has opened it by then. Once it has, it may
 # take as long as it likes: it may fetch the trace from far away.
 _WRITER_WAIT_S = 60
-# Memory that explaining takes by the size of the trace, for the most frugal importers (0.3). An
-# archive takes more, but its size as it comes through the pipe is all that is known.
-_LEAST_TIMES = 0.25
 # Of a pipe that never ends, this much is on the disk for a moment; traces have a hundredth of it.
 _MOST_BYTES = 1 << 33
 _PIECE = 1 << 16  # bytes; what a pipe holds on Linux by default
@@ -45,7 +42,7 @@ def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
         TooLargeError: There is not enough memory or space, or it does not end.
         OSError: It cannot be opened or read.
     """
-    spool = Spool(path.name, _LEAST_TIMES)
+    spool = Spool(path.name, MAPPED_TIMES)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         for piece in _pieces(handle, path.name, wait_s):
