@@ -73,7 +73,7 @@ def unmentioned(words, text):
     return [word for word in words if not re.search(rf"{re.escape(word)}(?![\w-])", text)]
 
 
-def tests_of(page):
+def cited_tests(page):
     """The test files, and the beginnings of names of test functions, that a page names."""
     words = re.findall(r"`((?:[\w/]+\.py)?(?:::)?(?:test_\w+\*?)?)`", page)
     planted = {"numba.py", "sitecustomize.py"}
@@ -83,7 +83,7 @@ def tests_of(page):
 
 
 def test_every_limit_on_the_page_on_security_has_its_test():
-    files, functions = tests_of((ROOT / "docs/explanation/security.md").read_text())
+    files, functions = cited_tests((ROOT / "docs/explanation/security.md").read_text())
     sources = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
     assert len(files) > 20
     assert len(functions) > 30

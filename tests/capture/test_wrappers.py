@@ -49,7 +49,7 @@ def test_a_run_inside_a_run_is_the_inner_ones(tmp_path: Path) -> None:
     assert (done.code, done.out) == (6, "trained 30\n")
     assert explained(tmp_path / "inner")["steps"]["count"] == 30
     assert not list((tmp_path / "outer").glob("process-*"))
-    assert done.err.count("no training loop was seen") == 1
+    assert done.err.count("failed before it trained: exit code 6") == 1
 
 
 def test_the_users_customizations_run_as_without_us(

@@ -75,6 +75,8 @@ MARKERS = {
 """By name: a text, and what of it must not be shown."""
 
 HARMLESS = (
+    "train.py --num-tokens 512 --tokenizer bert --keys 8",
+    "multi-key attention, scaled-key query",
     "triton_poi_fused_add_native_layer_norm_relu_0",
     "triton_per_fused__softmax_backward_data_mul_1d2e3f",
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)",

@@ -27,6 +27,7 @@ from stepwhy.redaction.commands import shorten_path
         ("/home/user/project/train.py", "project/train.py"),
         ("--data=/home/user/sets/cifar", "--data=sets/cifar"),
         ("file:///home/user/sets", "file://~/sets"),
+        ("--pw=hunter7", "--pw=[redacted]"),
         ("--tokenizer=bert-base", "--tokenizer=bert-base"),
         ("--num-tokens=512", "--num-tokens=512"),
         ("--lr=0.1", "--lr=0.1"),

@@ -29,6 +29,19 @@ def test_a_secret_is_replaced(redactor: Redactor, marker: str, around: str) -> N
     assert secret not in redactor.text(around.format(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train.py --password hunter7hunter",
+        "train.py --api-key 'hunter7hunter'",
+        "x_MYTOKEN=hunter7hunter",
+        "AWS_CREDS=hunter7hunter",
+    ],
+)
+def test_a_command_line_in_a_name_loses_its_secrets(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text.replace("hunter7hunter", "[redacted]")
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_is_no_secret_stays(redactor: Redactor, text: str) -> None:
     assert redactor.text(text) == text

@@ -65,6 +65,7 @@ class _Cli(click.Group):
             ctx.exit(error.exit_code)
         finally:
             note_on_kernels()
+            output.redact(on=True)  # a program may call several commands
 
 
 @contextmanager

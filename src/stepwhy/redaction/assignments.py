@@ -8,7 +8,7 @@ from stepwhy.patterns import regex
 from stepwhy.redaction.rules import HintedRule, Rule, words_of
 
 _ASSIGNMENT = regex(
-    r"(?P<word>(?i:tokens?|passwo?r?d|passphrase|secret|credentials?|pwd|auth(?:orization)?|key(?:[-_]?id)?))"
+    r"(?P<word>(?i:tokens?|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|auth(?:orization)?|key(?:[-_]?id)?))"
     r"(?:\\{0,3}[\"'])?\]?\s{0,3}(?:=>|[:=](?![:=]))\s{0,3}"
     r"(?P<open>\\{0,3}[\"'])?"
     r"(?:(?i:bearer|basic|token)\s+)?"
@@ -16,7 +16,14 @@ _ASSIGNMENT = regex(
     r"|[^\s,;&'\"}\])\x00-\x1f]+))",
     re.ASCII,
 )
-_HINTS = ("token", "passw", "passphrase", "secret", "credential", "pwd", "auth", "key")
+_HINTS = ("token", "passw", "passphrase", "secret", "cred", "pwd", "auth", "key")
+# A command line inside of a name: '--api-key VALUE'.
+_OPTION = regex(
+    r"(?<![\w\-])--?[A-Za-z0-9_.\-]{0,64}?"
+    r"(?P<word>(?i:token|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|key))\s+"
+    r"[\"']?(?P<s>[^\s\-,;&'\"}\])\x00-\x1f][^\s,;&'\"}\])\x00-\x1f]*)",
+    re.ASCII,
+)
 _NAME_BEFORE = regex(r"[A-Za-z0-9_.\-]*\Z", re.ASCII)
 _PART = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _VARIABLE = regex(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$", re.ASCII)
@@ -56,7 +63,8 @@ def is_secret_name(name: str, *, strict: bool = False) -> bool:
         name: As 'HF_TOKEN', 'api-key', 'AccountKey'.
         strict: Any key or token is one, as on a command line.
     """
-    parts = [part.lower() for part in _PART.findall(name)]
+    words = _PART.findall(name)
+    parts = [word.lower() for word in words]
     if len(parts) > 1 and parts[-1] == "id":
         parts.pop()
     if not parts:
@@ -67,14 +75,17 @@ def is_secret_name(name: str, *, strict: bool = False) -> bool:
         return name not in {"PWD", "OLDPWD"}
     if last.endswith(("password", "passwd", "passphrase", "secret")):
         return True
-    if last in {"credential", "credentials", "auth", "authorization"}:
+    if last in {"cred", "creds", "credential", "credentials", "auth", "authorization"}:
         return True
+    if last in {"pw", "pass"}:  # elsewhere a point-wise operation, and a pass of a compiler
+        return strict
     if last.endswith("key"):
         of = last.removesuffix("key") or qualifier
         return of in _OF_KEYS or (last == "key" and (strict or is_environment))
     if last.endswith("token"):
         of = last.removesuffix("token") or qualifier
-        return not of or of in _OF_TOKENS or (last == "token" and (strict or is_environment))
+        is_environment |= words[-1].isupper()  # 'MYTOKEN'
+        return not of or of in _OF_TOKENS or strict or is_environment
     return False
 
 
@@ -111,8 +122,17 @@ def _is_strict(match: re.Match[str]) -> bool:
     return is_secret_name(_name_of(match), strict=True)
 
 
+def _is_option(match: re.Match[str]) -> bool:
+    """Whether an option in a name of a trace announces a secret."""
+    name = match[0].split()[0].lstrip("-")
+    return is_secret_name(name, strict=True) and not _TRIVIAL.fullmatch(match["s"])
+
+
 ASSIGNMENT = HintedRule("secret", _HINTS, _ASSIGNMENT, _is_plain)
 """Values in texts of any kind."""
+
+OPTION = Rule("secret", _HINTS, _OPTION, _is_option)
+"""Values behind an option of a command line, in texts of any kind."""
 
 STRICT = (
     HintedRule("secret", _HINTS, _ASSIGNMENT, _is_strict),
@@ -127,4 +147,4 @@ STRICT = (
 )
 """For command lines, where a name too many does no harm."""
 
-__all__ = ["ASSIGNMENT", "STRICT", "is_secret_name", "is_secret_variable"]
+__all__ = ["ASSIGNMENT", "OPTION", "STRICT", "is_secret_name", "is_secret_variable"]

@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 
 from stepwhy.patterns import regex
-from stepwhy.redaction.assignments import ASSIGNMENT, STRICT, is_secret_variable
+from stepwhy.redaction.assignments import ASSIGNMENT, OPTION, STRICT, is_secret_variable
 from stepwhy.redaction.rules import ADDRESSES, HOMES, MACHINES, TOKENS, Rule, begins_word, words_of
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ class Redactor:
             *(_literal("secret", self.values)),
             *TOKENS,
             *ADDRESSES,
-            *(STRICT if strict else (ASSIGNMENT,)),
+            *(STRICT if strict else (ASSIGNMENT, OPTION)),
             *MACHINES,
             *(_literal("user", self.users, _WORD_END, begins_word)),
             *(_literal("host", self.hosts, _WORD_END, begins_word)),
