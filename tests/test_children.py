@@ -228,7 +228,7 @@ def test_programs_are_not_found_in_the_current_folder(tmp_path, monkeypatch):
 # --- what is planted in the current folder does not run ---
 
 PLANTED = (
-    *("numba", "llvmlite", "json", "tempfile", "numpy", "msgspec", "rich", "pyarrow", "scipy"),
+    *("numba", "llvmlite", "json", "tempfile", "numpy", "msgspec", "rich", "pyarrow"),
     *("sitecustomize", "usercustomize", "stepwhy", "click", "jinja2"),
 )
 

@@ -134,7 +134,7 @@ class RemoteLimitError(InputError):
 
 
 class MissingPackageError(InputError):
-    """An input that an optional package would read."""
+    """A format or an address that needs an optional package."""
 
     slug = "missing-package"
 

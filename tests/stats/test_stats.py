@@ -1,9 +1,12 @@
 """Intervals and verdicts, checked against simulated programs whose truth is known."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 from stepwhy.stats import judge, median_interval, paired_difference, paired_ratio
+from stepwhy.stats.student import student_quantile
 
 BASE_NS = 10_000_000
 
@@ -116,3 +119,31 @@ def test_difference_by_hand():
     # differences 1, 2, 3: mean 2, standard error 1/sqrt(3), t(0.975, 2) = 4.3027.
     assert interval.estimate == 2
     assert interval.high == pytest.approx(2 + 4.30265 / 3**0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "probability", "quantile"),
+    [
+        (1, 0.975, 12.7062),
+        (2, 0.95, 2.91999),
+        (3, 0.995, 5.84091),
+        (4, 0.8, 0.940965),
+        (5, 0.005, -4.03214),
+        (9, 0.975, 2.26216),
+        (30, 0.99, 2.45726),
+        (120, 0.975, 1.97993),
+    ],
+)
+def test_students_quantiles_are_those_of_published_tables(freedom, probability, quantile):
+    """NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, with more digits."""
+    assert student_quantile(freedom, probability) == pytest.approx(quantile, rel=1e-5)
+
+
+def test_students_quantile_approaches_the_normal_one():
+    assert student_quantile(100_000, 0.975) == pytest.approx(NormalDist().inv_cdf(0.975), rel=1e-4)
+
+
+@pytest.mark.parametrize(("freedom", "probability"), [(0, 0.5), (3, 0.0), (3, 1.0)])
+def test_students_quantile_refuses_what_has_none(freedom, probability):
+    with pytest.raises(ValueError, match="no quantile"):
+        student_quantile(freedom, probability)

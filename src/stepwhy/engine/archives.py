@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from stepwhy.errors import UnsupportedFormatError
+from stepwhy.optional import needs_extra
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ def _zip(file: BinaryIO, name: str) -> Stream:
     return open_zip(file, name)
 
 
-def _zstandard(file: BinaryIO, _name: str) -> Stream:
-    import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that few files need
+def _zstandard(file: BinaryIO, name: str) -> Stream:
+    with needs_extra("parquet", f"Zstandard archives such as {name}"):
+        import pyarrow as pa  # noqa: PLC0415 - optional, and a tenth of a second to import
 
     return cast("Stream", pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from stepwhy.engine.addresses import WEB, shown, split
 from stepwhy.errors import (
     InputError,
-    MissingPackageError,
     NotFoundError,
     TooLargeError,
     UnreachableError,
     UnsupportedFormatError,
 )
+from stepwhy.optional import needs_extra
 from stepwhy.patterns import regex
 from stepwhy.units import format_bytes
 
@@ -206,14 +206,10 @@ def _run(
 def _typed_errors(budget: Budget) -> Iterator[None]:
     """Make whatever a package raises one of our errors."""
     try:
-        yield
+        with needs_extra("remote", f"{budget.place.partition('://')[0]}:// addresses"):
+            yield
     except InputError:
         raise
-    except ImportError:
-        raise MissingPackageError(
-            f"{budget.place.partition('://')[0]}:// addresses need packages that are not installed",
-            "Run: pip install 'stepwhy[remote]'",
-        ) from None
     except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
         raise _typed(error, budget.place, budget.done) from None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.errors import OutputError
+from stepwhy.optional import needs_extra
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import ENUMS
 from stepwhy.trace.schema import TABLES, columns_of
@@ -34,8 +35,10 @@ def write_parquet(trace: Trace, path: Path) -> None:
 
     Raises:
         OutputError: The folder is not empty, or cannot be written.
+        MissingPackageError: pyarrow is not installed.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - a tenth of a second that most commands never need
+    with needs_extra("parquet", "Parquet tables"):
+        import pyarrow.parquet as pq  # noqa: PLC0415 - optional, and a tenth of a second to import
 
     try:
         with output_folder(path) as create:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from scipy import special
+
+from stepwhy.stats.student import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,5 +87,5 @@ def _expanded_tail(level: float, count: int) -> float:
     """The share of resamples to leave out at each end."""
     if count < 2:
         return (1 - level) / 2
-    quantile = special.stdtrit(count - 1, (1 + level) / 2)
-    return float(special.ndtr(-np.sqrt(count / (count - 1)) * quantile))
+    quantile = student_quantile(count - 1, (1 + level) / 2)
+    return NormalDist().cdf(-math.sqrt(count / (count - 1)) * quantile)

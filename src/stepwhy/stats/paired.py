@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from scipy import special
 
 from stepwhy.stats.bootstrap import Interval
+from stepwhy.stats.student import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +69,8 @@ def paired_ratio(
         return None
     logs = np.log(np.asarray(second, dtype=np.float64) / np.asarray(first, dtype=np.float64))
     mean, error, freedom = float(logs.mean()), _standard_error(logs), len(logs) - 1
-    outer, inner = special.stdtrit(freedom, [(1 + level) / 2, level])
-    reach = (outer + special.stdtrit(freedom, _POWER)) * error
+    outer, inner = (student_quantile(freedom, share) for share in ((1 + level) / 2, level))
+    reach = (outer + student_quantile(freedom, _POWER)) * error
     ends = np.expm1([mean - outer * error, mean + outer * error])
     inner_ends = np.expm1([mean - inner * error, mean + inner * error])
     return Ratio(
@@ -99,8 +99,8 @@ def paired_difference(
         return None
     differences = np.asarray(second, dtype=np.float64) - np.asarray(first, dtype=np.float64)
     mean = float(differences.mean())
-    reach = special.stdtrit(len(differences) - 1, (1 + level) / 2) * _standard_error(differences)
-    return Interval(mean, mean - float(reach), mean + float(reach), level)
+    reach = student_quantile(len(differences) - 1, (1 + level) / 2) * _standard_error(differences)
+    return Interval(mean, mean - reach, mean + reach, level)
 
 
 def _standard_error(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

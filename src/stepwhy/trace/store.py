@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
+from stepwhy.optional import needs_extra
 from stepwhy.trace.header import header_of, health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
 from stepwhy.trace.memory import empty, give_back
@@ -69,7 +70,10 @@ def save(trace: Trace, path: Path) -> None:
 
     Raises:
         OutputError: The file cannot be written.
+        MissingPackageError: pyarrow is not installed.
     """
+    with needs_extra("parquet", "Stored traces"):
+        import pyarrow.parquet  # noqa: F401, PLC0415 - see `_parquet`
     try:
         with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr(_HEADER, json.dumps(header_of(trace), indent=1))
@@ -107,7 +111,10 @@ def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> 
         NewerFormatError: A later version of stepwhy wrote it.
         CorruptInputError: It is damaged.
         TooLargeError: It does not fit into memory.
+        MissingPackageError: pyarrow is not installed.
     """
+    with needs_extra("parquet", "Stored traces"):
+        import pyarrow.parquet  # noqa: F401, PLC0415 - see `_parquet`
     try:
         stored = _Archive(data)
         if fits is not None:
