@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 
 import pytest
@@ -100,6 +101,14 @@ def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path):
     long_ago = time.time() - 100_000
     os.utime(tmp_path / "steps.jsonl", (long_ago, long_ago))
     (note,) = notes(tmp_path, unfinished, ProcessFile(pid=os.getpid()))
+    assert note.startswith("The run has no recorded end")
+
+
+def test_a_killed_process_that_was_not_waited_for_does_not_go_on(tmp_path):
+    (tmp_path / "steps.jsonl").touch()
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        (note,) = notes(tmp_path, RunFile(SCHEMA), ProcessFile(pid=ended.pid))
     assert note.startswith("The run has no recorded end")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy.engine.run_ending import ending_of, stopped_note
@@ -11,7 +12,6 @@ from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from stepwhy.engine.log_files import Gap
     from stepwhy.engine.run_files import Message, ProcessFile, RunFile
@@ -92,9 +92,23 @@ def _goes_on(folder: RunFolder, pid: int) -> bool:
         os.kill(pid, 0)
     except (OSError, OverflowError):
         return False
+    if _is_zombie(pid):
+        return False
     logs = (folder.path / name for name in folder.names("*.jsonl"))
     written = max(map(_modified, logs), default=0.0)
     return time.time() - written < _FRESH_S
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended and its parent has not asked how, as in a container without init.
+
+    Source: proc(5), ``/proc/<pid>/stat``: the state follows the name in parentheses.
+    """
+    try:
+        about = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return about.rpartition(b")")[2].split()[:1] == [b"Z"]
 
 
 def _modified(path: Path) -> float:
