@@ -152,6 +152,39 @@ def test_a_kill_inside_a_window_leaves_nothing_of_it(tmp_path: Path) -> None:
     assert explained(tmp_path / "run")["steps"]["count"] == 1200
 
 
+_BOTH_KILLED = """
+def fill(folder):
+    (folder / "trace.json").write_text("half a trace")
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+train()
+recorder.window({"kind": "k"}, fill)
+"""
+
+
+def test_a_window_that_a_kill_of_both_left_is_reported(tmp_path: Path) -> None:
+    path = script(tmp_path, _BOTH_KILLED)
+    with subprocess.Popen(
+        observed(path, tmp_path / "run"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == "trained 1200\n"
+        assert launcher.stdout.readline() == "ready\n"
+        os.killpg(launcher.pid, signal.SIGKILL)
+        assert launcher.stdout.read() == ""  # both have ended
+    result = explained(tmp_path / "run")
+    assert result["steps"]["count"] == 1200
+    assert noted(result, "A traced window was left unfinished and is ignored")
+    # It may take a moment until the kernel no longer lists it.
+    assert noted(result, "no recorded end") or noted(result, "still going")
+    assert "the run ended while the first of them were being traced" in json.dumps(result)
+
+
 _NO_MEMORY = """
 import resource
 train()

@@ -103,6 +103,8 @@ def test_a_short_run_is_told_from_one_that_failed_early():
     assert failed.advice.startswith("Fix what ended it")
 
 
-def test_a_run_that_ended_in_its_first_window_is_told():
-    why = untraced(ended(137), PROCESS, [], log(30, profiled=1))
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_run_that_ended_in_its_first_window_is_told(logged):
+    steps = log(30, profiled=int(logged))
+    why = untraced(ended(137), PROCESS, [], steps, unfinished=not logged)
     assert why.reason == "the run ended while the first of them were being traced"

@@ -166,7 +166,8 @@ def _read_process(folder: RunFolder, run: RunFile) -> Recording:
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
     meta = _with_ending(meta, ending_of(run, process, log))
     if not len(trace.slices) and meta.framework:
-        meta = _without_window(meta, untraced(run, process, messages, log))
+        why = untraced(run, process, messages, log, unfinished=windows.unfinished)
+        meta = _without_window(meta, why)
     return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 
 

@@ -134,7 +134,12 @@ def _memory(log: Trace) -> int:
 
 
 def untraced(
-    run: RunFile, process: ProcessFile, messages: Sequence[Message], log: Trace
+    run: RunFile,
+    process: ProcessFile,
+    messages: Sequence[Message],
+    log: Trace,
+    *,
+    unfinished: bool = False,
 ) -> Untraced:
     """Why none of the steps was traced, given that none was.
 
@@ -143,6 +148,7 @@ def untraced(
         process: `process.json`.
         messages: What the observer said.
         log: Its steps, as a trace.
+        unfinished: Whether a window was begun and never finished.
     """
     stopped = run.processes.get(str(process.pid), ProcessEnd()).stopped
     if stopped:
@@ -152,7 +158,7 @@ def untraced(
     said = [m for m in messages if m.slug in _ADVICE]
     if said:
         return _from_message(said[-1])
-    if log.marks.profiled.any():
+    if unfinished or log.marks.profiled.any():
         return Untraced("the run ended while the first of them were being traced", _RUN_LONGER)
     if len(log.marks) < ENOUGH_STEPS and run.exit_code:
         failed = f"the training failed too early ({format_exit(run.exit_code)})"

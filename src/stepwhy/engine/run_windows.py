@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 # The log and the profiler read one clock, a moment apart.
 _CLOCKS_AGREE_NS = 1_000_000
+_DRAFTS = ".[0-9]*"
+_UNFINISHED = (
+    "A traced window was left unfinished and is ignored: the training was killed while the window "
+    "was traced or written, or it is still being traced."
+)
 _TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json", "*.xplane.pb")
 
 
@@ -32,12 +37,14 @@ class Windows(msgspec.Struct):
         runs: Single runs of sessions.
         format: Name of the format of the first; '' without any.
         notes: What the person should know.
+        unfinished: Whether a window was begun and never finished.
     """
 
     traces: list[Trace] = msgspec.field(default_factory=list)
     runs: list[RunWindow] = msgspec.field(default_factory=list)
     format: str = ""
     notes: list[str] = msgspec.field(default_factory=list)
+    unfinished: bool = False
 
 
 def read_windows(folder: RunFolder) -> Windows:
@@ -47,12 +54,22 @@ def read_windows(folder: RunFolder) -> Windows:
         folder: The folder of the process.
     """
     windows = Windows()
-    for window in folder.inside("windows").folders("[0-9]*"):
+    inside = folder.inside("windows")
+    if _has_drafts(inside):
+        windows.unfinished = True
+        windows.notes.append(_UNFINISHED)
+    for window in inside.folders("[0-9]*"):
         try:
             _add(windows, window)
         except InputError as error:
             windows.notes.append(f"A traced window could not be read: {error}")
     return windows
+
+
+def _has_drafts(folder: RunFolder) -> bool:
+    """Whether a window has a draft ('.000', '.000.profile') and was never finished ('000')."""
+    drafts = {name[1:].partition(".")[0] for name in folder.names(_DRAFTS)}
+    return not drafts <= set(folder.names("[0-9]*"))
 
 
 def _add(windows: Windows, folder: RunFolder) -> None:
