@@ -179,6 +179,7 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
 
     (recording,) = read_run_directory(ended.run_dir)
     assert len(recording.trace.marks) == 29
+    assert "ended with exit code 3 after 30 steps" in recording.trace.meta.ending
     # A step begins with `update`: the shorter batch is augmented at the end of the step before.
     assert (recording.trace.marks.compile_ns > 0).nonzero()[0].tolist() == [0, 19, 20]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.call_log import CallLog, observe_method
 from stepwhy.capture.loop import Loop, StepLog
 from stepwhy.capture.recorder import Recorder
 
@@ -87,6 +87,19 @@ def test_calls_are_logged_from_the_first_once_one_repeats(
     call(calls, 0)
     call(calls, 0)
     assert [line["kind"] for line in log(loop, tmp_path)] == ["call"] * 4
+
+
+def test_a_call_that_raised_is_marked(calls: CallLog, loop: Loop, tmp_path: Path) -> None:
+    class Function:
+        def __call__(self, value: int) -> float:
+            return 1 / value
+
+    observe_method(Function, "__call__", calls, lambda _: calls.number("train"), lambda: True)
+    function = Function()
+    assert [function(1) for _ in range(3)] == [1.0] * 3
+    with pytest.raises(ZeroDivisionError):
+        function(0)
+    assert [line.get("failed", 0) for line in log(loop, tmp_path)] == [0, 0, 0, 1]
 
 
 def test_calls_inside_calls_and_of_other_threads_are_not_logged(calls: CallLog) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import Launch, launch
+from stepwhy.engine.run_directory import read_run_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,6 +184,8 @@ def test_every_kind_of_step_counts_and_nothing_changes(
     ended = observe(tmp_path)
     assert (ended.exit_code, *capfd.readouterr()) == (3, bare.stdout, bare.stderr)
     assert (len(lines(ended, "steps")), windows(ended)) == (39, profiled)
+    (recording,) = read_run_directory(ended.run_dir)
+    assert "ended with exit code 3 after 40 steps" in recording.trace.meta.ending
     assert len(ended.messages) == 1 - profiled
 
 

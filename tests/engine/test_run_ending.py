@@ -37,6 +37,14 @@ def test_the_exception_of_the_process_itself_is_named():
     )
 
 
+def test_steps_that_could_not_be_timed_are_counted():
+    sentence = ending_of(ended(1), PROCESS, log(39), 1).sentence
+    assert sentence == (
+        "The training ended with exit code 1 after 40 steps, of which the last timed one took "
+        "1.00 µs."
+    )
+
+
 def test_of_ranks_the_first_exception_is_named():
     processes = {"6": ProcessEnd("KeyError"), "7": ProcessEnd("RuntimeError")}
     rank = ProcessFile(pid=7, ended_ns=6, world_size=2)

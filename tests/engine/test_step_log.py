@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from stepwhy.engine.log_files import Gap, LogLines
-from stepwhy.engine.step_log import marks_of, read_steps, session_steps
+from stepwhy.engine.step_log import marks_of, read_steps, session_steps, untimed_steps
 from stepwhy.trace import Meta, TraceBuilder
 
 
@@ -160,3 +160,45 @@ def test_the_runs_of_told_steps_are_joined_by_them():
     records = read_steps(LogLines([json.dumps(line).encode() for line in log])).records
     joined = [([run.start_ns for run in runs], end) for runs, end in session_steps(records)]
     assert joined == [([110, 150], 200), ([210], 300)]
+
+
+def untimed(*records, observer="", gaps=()):
+    lines = LogLines([json.dumps(r).encode() for r in records], gaps)
+    return untimed_steps(read_steps(lines).records, observer)
+
+
+def test_the_first_step_of_an_optimizer_has_no_known_start():
+    log = [step(at, at + 100) for at in range(0, 500, 100)]
+    assert untimed(*log, observer="torch-optimizer") == 1
+    assert untimed(*log, observer="keras-fit") == 0
+    assert untimed(observer="torch-optimizer") == 0
+
+
+def test_each_loop_of_an_optimizer_has_a_first_step():
+    log = [step(at, at + 100) for at in (0, 100, 250, 350)]
+    assert untimed(*log, observer="torch-optimizer") == 2
+    # Between the second and the third, lines were dropped.
+    assert untimed(*log, observer="torch-optimizer", gaps=(Gap(2, 2, 9),)) == 1
+
+
+def test_told_steps_are_all_timed():
+    log = [told(0), step(0, 100), step(110, 200)]
+    assert untimed(*log, observer="torch-optimizer") == 0
+
+
+def test_the_last_call_begins_a_step_that_has_no_known_end():
+    calls = [call(0, at, at + 60) for at in range(0, 500, 100)]
+    assert untimed(*calls, observer="jax-jit") == 1
+    runs = [session_run(at, at + 60) for at in range(0, 500, 100)]
+    assert untimed(*runs, observer="tf1-session") == 1
+
+
+def test_a_call_that_raised_is_no_step():
+    calls = [call(0, at, at + 60) for at in range(0, 500, 100)]
+    assert untimed(*calls, call(0, 500, 560, failed=1)) == 0
+    assert untimed(*calls, call(1, 500, 560, failed=1)) == 1
+
+
+def test_calls_beside_the_steps_of_a_fit_are_none():
+    log = [step(at, at + 100) for at in range(0, 500, 100)]
+    assert untimed(*log, *(call(0, at, at + 60) for at in range(500, 900, 100))) == 0

@@ -87,12 +87,19 @@ class CallLog:
         self._inside = True
         return True
 
-    def end(self, number: int) -> None:
-        """The call that `begin` let through has ended, normally or not; never raises."""
+    def end(self, number: int, *, failed: bool = False) -> None:
+        """The call that `begin` let through has ended; never raises.
+
+        Args:
+            number: Of its kind.
+            failed: Whether it raised.
+        """
         self._inside = False
         end_ns = now_ns()
         if not self.loop.recorder.alive:
             return
+        if failed:
+            self._more += ',"failed":1'
         try:
             self._log(number, self._start_ns, end_ns)
         except Exception as error:
@@ -214,9 +221,12 @@ def observe_method(
         number = begin(self) if calls.may_begin() else None
         if number is None:
             return original(self, *args, **kwargs)
+        failed = True
         try:
-            return original(self, *args, **kwargs)
+            result = original(self, *args, **kwargs)
+            failed = False
+            return result
         finally:
-            calls.end(number)
+            calls.end(number, failed=failed)
 
     setattr(owner, name, observed)

@@ -207,7 +207,7 @@ def install_annotations(module: ModuleType, run_dir: str) -> None:
     def observed_exit(self: Any, *args: Any) -> Any:
         result = leave(self, *args)
         if self._stepwhy_number is not None:
-            calls.end(self._stepwhy_number)
+            calls.end(self._stepwhy_number, failed=bool(args) and args[0] is not None)
         return result
 
     annotation.__init__ = init

@@ -209,21 +209,22 @@ class SessionObserver:
         self._inside = False
         end_ns = now_ns()
         try:
-            self._note(pending, end_ns)
+            self._note(pending, end_ns, failed)
         except Exception as error:
             self._recorder.step_aside(error)
             return
         if pending.options is not None:
             self._finish_trace(pending, session, end_ns, failed)
 
-    def _note(self, pending: _Pending, end_ns: int) -> None:
+    def _note(self, pending: _Pending, end_ns: int, failed: bool) -> None:
         """Log the run and weigh its signature."""
         start_ns, cpu_ns = pending.start_ns, UNKNOWN
         if pending.cpu_ns:
             self._cpu_ns = thread_time_ns()
             cpu_ns = self._cpu_ns - pending.cpu_ns
         profiled = 0 if pending.options is None else 1
-        times = (start_ns, end_ns, profiled, pending.about, pending.gap_cpu_ns, cpu_ns)
+        about = pending.about + ',"failed":1' * failed
+        times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns)
         self._log.add((pending.signature, *times))
         pending.rhythm.add(end_ns - start_ns)
         self._runs += 1

@@ -31,7 +31,7 @@ from stepwhy.engine.run_notes import gap_notes, notes_of
 from stepwhy.engine.run_windows import read_windows
 from stepwhy.engine.session_windows import join_runs
 from stepwhy.engine.stack_log import add_samples
-from stepwhy.engine.step_log import marks_of, read_steps, session_steps
+from stepwhy.engine.step_log import marks_of, read_steps, session_steps, untimed_steps
 from stepwhy.errors import NoTracesError
 from stepwhy.inputs.folders import RunFolder
 from stepwhy.inputs.kinds import is_file
@@ -152,6 +152,7 @@ def _read_process(folder: RunFolder, run: RunFile) -> Recording:
     lines = read_log(folder, "steps")
     steps = read_steps(lines)
     log = _log(folder, steps.records)
+    untimed = untimed_steps(steps.records, process.observer) if run.exit_code else 0
     traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
     trace = concatenate([*traces, log])
     messages = read_messages(folder)
@@ -159,12 +160,12 @@ def _read_process(folder: RunFolder, run: RunFile) -> Recording:
         *folder.refused,
         *windows.notes,
         *gap_notes(lines.gaps, steps.torn),
-        *notes_of(folder, run, process, messages, log),
+        *notes_of(folder, run, process, messages, log, untimed),
     ]
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes are left out."]
     meta = _meta(trace.meta, process, run, notes, marked=len(log.marks) > 0)
-    meta = _with_ending(meta, ending_of(run, process, log))
+    meta = _with_ending(meta, ending_of(run, process, log, untimed))
     if not len(trace.slices) and meta.framework:
         why = untraced(run, process, messages, log, unfinished=windows.unfinished)
         meta = _without_window(meta, why)

@@ -68,13 +68,14 @@ class Untraced(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-def ending_of(run: RunFile, process: ProcessFile, log: Trace) -> Ending:
+def ending_of(run: RunFile, process: ProcessFile, log: Trace, untimed: int = 0) -> Ending:
     """How a run ended, as one of its processes saw it.
 
     Args:
         run: `run.json`.
         process: `process.json`.
         log: The steps and samples of that process, as a trace.
+        untimed: Number of steps beyond those in the log.
     """
     code = run.exit_code
     if not code:
@@ -82,7 +83,7 @@ def ending_of(run: RunFile, process: ProcessFile, log: Trace) -> Ending:
     exception = _exception(run, process)
     complete = isinstance(process.ended_ns, int) or process.ended_ns is msgspec.UNSET
     memory = _memory(log)
-    sentence = f"{_how(run, code, exception)}{_after(log, complete=complete)}"
+    sentence = f"{_how(run, code, exception)}{_after(log, untimed, complete=complete)}"
     sentence += f"; it held up to {format_bytes(memory)} of memory." if memory else "."
     if code - _SIGNAL_BASE in _CRASHES:
         sentence += _WHERE
@@ -110,13 +111,15 @@ def _how(run: RunFile, code: int, exception: str) -> str:
     return f"The training ended with {format_exit(code)}{type_of}"
 
 
-def _after(log: Trace, *, complete: bool) -> str:
+def _after(log: Trace, untimed: int, *, complete: bool) -> str:
     """How many steps it had taken, and how long the last one took."""
     steps = len(log.marks)
     if not steps:
         return ""
     least = "" if complete else "at least "
     last = format_ns(int(log.marks.dur_ns[-1]))
+    if untimed:
+        return f" after {least}{_steps(steps + untimed)}, of which the last timed one took {last}"
     which = "which" if steps == 1 else "the last of which"
     return f" after {least}{_steps(steps, 'timed ')}, {which} took {last}"
 

@@ -50,6 +50,7 @@ class ProcessFile(msgspec.Struct):
     framework_version: str = ""
     rank: Int | None = None
     world_size: Int | None = None
+    observer: str = ""
     ended_ns: Int | msgspec.UnsetType | None = msgspec.UNSET
 
 

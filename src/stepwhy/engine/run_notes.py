@@ -27,8 +27,13 @@ _BREAK_NS = 2_000_000_000
 _LAST_STEPS = "Steps of the last half second may be missing."
 
 
-def notes_of(
-    folder: RunFolder, run: RunFile, process: ProcessFile, messages: Sequence[Message], log: Trace
+def notes_of(  # noqa: PLR0917 - one process
+    folder: RunFolder,
+    run: RunFile,
+    process: ProcessFile,
+    messages: Sequence[Message],
+    log: Trace,
+    untimed: int = 0,
 ) -> Iterator[str]:
     """What the person should know before the numbers are read.
 
@@ -38,8 +43,9 @@ def notes_of(
         process: `process.json`.
         messages: What the observer said.
         log: Its steps and samples, as a trace.
+        untimed: Number of steps beyond those in the log.
     """
-    ending = ending_of(run, process, log).sentence
+    ending = ending_of(run, process, log, untimed).sentence
     if ending:
         yield ending
     word = stopped_note(run, process, log)

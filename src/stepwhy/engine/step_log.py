@@ -27,6 +27,7 @@ _LEAST_SHARE = 0.05
 _LEAST_FREQUENCY = 0.5
 _GAP = "gap"
 _TOLD = "told"
+_OPTIMIZER = "torch-optimizer"
 
 
 class Line(msgspec.Struct, gc=False):
@@ -47,6 +48,7 @@ class Line(msgspec.Struct, gc=False):
     gap_cpu_ns: Amount | None = None
     fresh: Flag = 0
     early: Flag = 0
+    failed: Flag = 0
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -98,6 +100,41 @@ def _noted_or_called(records: Sequence[Line]) -> list[_Mark]:
     noted = [_noted(line) for line in records if line.kind == "step"]
     called = [_called(calls, after) for calls, after in _periods(records, "call")]
     return called if called and len(noted) < _FEWEST_RUNS else noted
+
+
+def untimed_steps(records: Sequence[Line], observer: str) -> int:
+    """Number of steps that the training took and that have no row in `marks`.
+
+    An optimizer that steps ends a step, so the first step of a loop has no known start. A call of a
+    compiled function, or of `Session.run`, begins a step, so the last one has no known end.
+
+    Args:
+        records: The records of the log.
+        observer: What saw the steps, as in `process.json`.
+    """
+    if _told_from(records) is not None:
+        return 0
+    noted = [line for line in records if line.kind in {"step", _GAP}]
+    calls = sum(line.kind == "step" for line in noted) < _FEWEST_RUNS
+    untimed = int(_last_returned(records, "run")) + int(calls and _last_returned(records, "call"))
+    return untimed + (_stretches(noted) if observer == _OPTIMIZER else 0)
+
+
+def _stretches(noted: Sequence[Line]) -> int:
+    """Stretches in which each step begins where the one before it ended, or after a gap."""
+    breaks = sum(
+        _GAP not in {before.kind, step.kind} and step.start_ns != before.end_ns
+        for before, step in pairwise(noted)
+    )
+    return breaks + bool(noted)
+
+
+def _last_returned(records: Sequence[Line], kind: str) -> bool:
+    """Whether the last record of the training signature is of a call that did not raise."""
+    calls = sorted((r for r in records if r.kind == kind), key=lambda r: r.start_ns)
+    anchor = _training_signature(calls)
+    last = next((call for call in reversed(calls) if call.signature == anchor), None)
+    return last is not None and not last.failed
 
 
 def _told_from(records: Sequence[Line]) -> int | None:
