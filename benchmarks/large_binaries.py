@@ -10,7 +10,7 @@ from pathlib import Path
 import generated_xplane as wire
 from generated_xplane import block, varint
 
-from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.shared.tensorflow.messages import message_class
 
 sys.path.append(str(Path(__file__).parents[1]))
 from fuzz.mutate.records import frame

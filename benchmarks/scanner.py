@@ -19,9 +19,9 @@ from pathlib import Path
 from beside import compiled, told
 
 from stepwhy import native
-from stepwhy.importers.chrome_json.cuts import find_tail, next_record
-from stepwhy.importers.kineto.lanes import STRETCH
-from stepwhy.importers.kineto.sweep import ODD, Sweep
+from stepwhy.importers.formats.kineto.lanes import STRETCH
+from stepwhy.importers.formats.kineto.sweep import ODD, Sweep
+from stepwhy.importers.shared.chrome_json.cuts import find_tail, next_record
 from stepwhy.units import format_bytes
 
 AT_A_TIME = 3  # turns, so that a busy moment meets both

@@ -19,7 +19,7 @@ from pathlib import Path
 
 READ = "import sys; data = open(sys.argv[1], 'rb').read()"
 PARSE = READ + (
-    "\nfrom stepwhy.importers.tensorflow.messages import parse_message"
+    "\nfrom stepwhy.importers.shared.tensorflow.messages import parse_message"
     "\nspace = parse_message('XSpace', data)"
 )
 LOOK = PARSE + (

@@ -60,7 +60,7 @@ TABLE: tuple[Format, ...] = (
 )
 """All formats; those whose importer is registered are damaged."""
 
-_REGISTERED = {name.rpartition(".")[2] for name in IMPORTERS}
+_REGISTERED = {name.split(".")[-2] for name in IMPORTERS}
 BY_NAME = {f.name: f for f in TABLE if f.name in _REGISTERED}
 
 

@@ -20,8 +20,8 @@ from tests.importers.xplane_samples import event, host, line, plane
 from fuzz.mutate.archive import undated
 from fuzz.mutate.records import frame
 from stepwhy.export.chrome_trace import write_chrome_trace
+from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.importers.source import Source
-from stepwhy.importers.tensorflow.messages import message_class
 from stepwhy.trace.store import save
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ def exported() -> Named:
 
 
 def _traces() -> Iterator[Trace]:
-    from stepwhy.importers import kineto as pytorch  # noqa: PLC0415
-    from stepwhy.importers import run_metadata as session  # noqa: PLC0415
+    from stepwhy.importers.formats.kineto import reader as pytorch  # noqa: PLC0415
+    from stepwhy.importers.formats.run_metadata import reader as session  # noqa: PLC0415
 
     for name, data in list(kineto())[-2:]:
         trace = pytorch.read(Source(data, name))

@@ -42,14 +42,16 @@ class Way:
     values: dict[str, Any] = field(hash=False)
 
 
-_IN_PIECES = {"chrome_json.cuts:PIECE": 2048}
+_IN_PIECES = {"shared.chrome_json.cuts:PIECE": 2048}
 WAYS = (
     Way("kineto", "as a large file", {
-        "kineto:LARGE": 0, "kineto.lanes:STRETCH": 4096, **_IN_PIECES,
+        "formats.kineto.reader:LARGE": 0, "formats.kineto.lanes:STRETCH": 4096, **_IN_PIECES,
     }),
-    Way("kineto", "in pieces", {"kineto:LARGE": 1 << 60, **_IN_PIECES}),
+    Way("kineto", "in pieces", {"formats.kineto.reader:LARGE": 1 << 60, **_IN_PIECES}),
     Way("xplane", "as a large file", {
-        "xplane.compiled:LARGE": 0, "xplane.compiled:MANY": 0, "xplane.sweep:_PIECE": 4096,
+        "formats.xplane.compiled:LARGE": 0,
+        "formats.xplane.compiled:MANY": 0,
+        "formats.xplane.sweep:_PIECE": 4096,
     }),
     *(Way(name, "in pieces", _IN_PIECES) for name in ("tf_timeline", "horovod", "chrome_trace")),
 )  # fmt: skip
@@ -63,7 +65,9 @@ def ways_of(source: Source) -> list[Way]:
     """
     takes: dict[str, bool] = {}
     for importer in dict.fromkeys(way.importer for way in WAYS):
-        takes[importer] = import_module(f"stepwhy.importers.{importer}").recognise(source)
+        takes[importer] = import_module(f"stepwhy.importers.formats.{importer}.reader").recognise(
+            source
+        )
     return [way for way in WAYS if takes[way.importer]]
 
 

@@ -51,12 +51,12 @@ def test_a_kineto_trace_is_explained_without_what_it_does_not_need(trace):
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     is_set, *loaded = ended.stderr.split()
     assert is_set == "False"
-    assert {"stepwhy.importers.kineto", "numpy"} <= set(loaded)
+    assert {"stepwhy.importers.formats.kineto.reader", "numpy"} <= set(loaded)
     others = {"numpy.ma", "rich", "jinja2", "pyarrow", "sqlite3", "google.protobuf", "fsspec"}
     assert not others & set(loaded)
     assert not {"glob", "gzip", "zipfile", "importlib.metadata", "asyncio"} & set(loaded)
     formats = {"rocprof", "megascan", "nsys", "nvprof", "xplane", "exported", "store"}
-    assert not {f"stepwhy.importers.{name}" for name in formats} & set(loaded)
+    assert not {f"stepwhy.importers.formats.{name}.reader" for name in formats} & set(loaded)
     ours = {name for name in loaded if name.startswith("stepwhy.")}
     commands = {"stepwhy.cli"} | {
         f"stepwhy.cli.{name}" for name in ("explain", "numpy_alone", "privacy")

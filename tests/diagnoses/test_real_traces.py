@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepwhy.diagnoses import run_all
-from stepwhy.importers import kineto, tf_timeline
+from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 

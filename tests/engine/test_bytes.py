@@ -28,7 +28,7 @@ from stepwhy.errors import (
     TooLargeError,
     UnsupportedFormatError,
 )
-from stepwhy.importers import store
+from stepwhy.importers.formats.store import reader as store
 from stepwhy.inputs import memory, spool
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import save

@@ -14,7 +14,7 @@ from tests.trace.traces import traces
 
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
 from stepwhy.export.chrome_trace import write_chrome_trace
-from stepwhy.importers import exported
+from stepwhy.importers.formats.exported import reader as exported
 from stepwhy.trace import Kind
 from stepwhy.trace.schema import TABLES
 

@@ -37,7 +37,7 @@ def generated_seeds_only(monkeypatch):
 
 
 def test_every_importer_has_seeds():
-    assert set(BY_NAME) == {name.rpartition(".")[2] for name in IMPORTERS}
+    assert set(BY_NAME) == {name.split(".")[-2] for name in IMPORTERS}
 
 
 @pytest.mark.parametrize("name", BY_NAME)

@@ -21,11 +21,11 @@ def contents(name):
 def test_what_an_importer_recognises_holds_its_bytes(importer):
     recognise = import_module(importer).recognise
     recognised = [
-        data for data in contents(importer.rpartition(".")[2]) if recognise(Source(data, "input"))
+        data for data in contents(importer.split(".")[-2]) if recognise(Source(data, "input"))
     ]
     assert recognised
     assert all(_HEADS_HOLD[importer] in data[:HEAD_BYTES] for data in recognised)
 
 
 def test_they_are_importers():
-    assert {importer.rpartition(".")[2] for importer in _HEADS_HOLD} <= set(BY_NAME)
+    assert {importer.split(".")[-2] for importer in _HEADS_HOLD} <= set(BY_NAME)

@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz import seeds
-from stepwhy.importers import chrome_trace, exported, horovod, megascan, tf_timeline
-from stepwhy.importers.chrome_json import (
+from stepwhy.importers.formats.chrome_trace import reader as chrome_trace
+from stepwhy.importers.formats.exported import reader as exported
+from stepwhy.importers.formats.horovod import reader as horovod
+from stepwhy.importers.formats.horovod.exchanges import Pieces, Role
+from stepwhy.importers.formats.horovod.ranks import _negotiations
+from stepwhy.importers.formats.horovod.records import LARGEST_BYTES
+from stepwhy.importers.formats.horovod.slices import _sums
+from stepwhy.importers.formats.megascan import reader as megascan
+from stepwhy.importers.formats.megascan.nesting import nest
+from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
+from stepwhy.importers.shared.chrome_json import (
     Codes,
     Document,
     Growing,
@@ -20,11 +29,6 @@ from stepwhy.importers.chrome_json import (
     document,
     first_seen,
 )
-from stepwhy.importers.horovod.exchanges import Pieces, Role
-from stepwhy.importers.horovod.ranks import _negotiations
-from stepwhy.importers.horovod.records import LARGEST_BYTES
-from stepwhy.importers.horovod.slices import _sums
-from stepwhy.importers.megascan.nesting import nest
 from stepwhy.importers.source import Source
 from stepwhy.trace import NULL, Health, Phase
 from stepwhy.trace.schema import TABLES
@@ -40,7 +44,7 @@ def contents(trace):
 
 def samples():
     for importer in IMPORTERS:
-        name = importer.__name__.rpartition(".")[2]
+        name = importer.__name__.split(".")[-2]
         for number, (_, data) in enumerate(getattr(seeds, name)()):
             yield pytest.param(importer, data, id=f"{name}-{number}")
 
@@ -137,7 +141,7 @@ def test_every_time_belongs_to_the_innermost_range(found, chunk):
         ranges.append((start, min([start + length, *ends]), phase))
     ranges.sort(key=lambda r: (r[0], -r[1]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stepwhy.importers.megascan.nesting._CHUNK", chunk)
+        patch.setattr("stepwhy.importers.formats.megascan.nesting._CHUNK", chunk)
         nested = nest(
             np.asarray([r[0] for r in ranges], dtype=np.int64),
             np.asarray([r[1] for r in ranges], dtype=np.int64),
@@ -194,7 +198,7 @@ def test_ticks_belong_to_the_negotiation_that_they_end(seed, chunk):
     row, name, start_ns, end_ns, role = columns
     nothing = np.full(len(row), NULL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stepwhy.importers.chrome_pairs._CHUNK", chunk)
+        patch.setattr("stepwhy.importers.shared.chrome_pairs._CHUNK", chunk)
         ranks = np.arange(3, dtype=np.int32)
         table = Pieces(
             ["a"] * 4, list("012"), ranks, row, name, role, start_ns, end_ns, nothing, nothing

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.importers.chrome_samples import read_records
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
-from stepwhy.importers.chrome_json import count_untimed, looks_like_chrome_json
-from stepwhy.importers.chrome_json.cuts import header_around
-from stepwhy.importers.chrome_json.torn import End, Salvage
-from stepwhy.importers.kineto.arguments import KinetoArgs
+from stepwhy.importers.formats.kineto.arguments import KinetoArgs
+from stepwhy.importers.shared.chrome_json import count_untimed, looks_like_chrome_json
+from stepwhy.importers.shared.chrome_json.cuts import header_around
+from stepwhy.importers.shared.chrome_json.torn import End, Salvage
 from stepwhy.importers.source import Source
 from stepwhy.trace import Health
 

@@ -9,9 +9,9 @@ from tests.importers.chrome_samples import read_records
 from tests.kineto_samples import GENERATIONS, sample
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers import kineto
-from stepwhy.importers.chrome_json import Document, cuts
-from stepwhy.importers.kineto.arguments import KinetoArgs
+from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.formats.kineto.arguments import KinetoArgs
+from stepwhy.importers.shared.chrome_json import Document, cuts
 from stepwhy.importers.source import Source
 from stepwhy.trace import Health
 from stepwhy.trace.schema import TABLES

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.chrome_samples import pair, source_of, x
 
-from stepwhy.importers import chrome_pairs, chrome_spans
-from stepwhy.importers.chrome_json import Collector, Document
-from stepwhy.importers.chrome_spans import (
+from stepwhy.importers.shared import chrome_pairs, chrome_spans
+from stepwhy.importers.shared.chrome_json import Collector, Document
+from stepwhy.importers.shared.chrome_spans import (
     ASYNC,
     ON_THREAD,
     Identified,

@@ -26,8 +26,10 @@ from stepwhy.engine.assemble import assemble
 from stepwhy.engine.bytes import read_source
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
-from stepwhy.importers import chrome_trace, kineto, ranges
-from stepwhy.importers.chrome_trace.names import Meaning, on_device, on_host
+from stepwhy.importers.formats.chrome_trace import reader as chrome_trace
+from stepwhy.importers.formats.chrome_trace.names import Meaning, on_device, on_host
+from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.shared import ranges
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, DeviceKind, Health, Kind, Role

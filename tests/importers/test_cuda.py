@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.importers.cuda import (
+from stepwhy.importers.shared.cuda import (
     call_kind,
     copy_direction,
     exchanges,

@@ -9,7 +9,7 @@ from tests.importers.chrome_samples import HorovodTimeline, lost, slices, source
 
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import CorruptInputError, StepwhyError
-from stepwhy.importers import horovod
+from stepwhy.importers.formats.horovod import reader as horovod
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL
@@ -284,10 +284,10 @@ def test_damage_never_surprises(flips, length):
 
 def test_a_timeline_is_the_same_however_many_ranges_are_looked_at_at_a_time(monkeypatch):
     whole = read(training())
-    monkeypatch.setattr("stepwhy.importers.chrome_spans._AT_ONCE", 7)
-    monkeypatch.setattr("stepwhy.importers.chrome_pairs._CHUNK", 3)
-    monkeypatch.setattr("stepwhy.importers.horovod.slices._CHUNK", 5)
-    monkeypatch.setattr("stepwhy.importers.chrome_json.codes._PIECE", 4)
+    monkeypatch.setattr("stepwhy.importers.shared.chrome_spans._AT_ONCE", 7)
+    monkeypatch.setattr("stepwhy.importers.shared.chrome_pairs._CHUNK", 3)
+    monkeypatch.setattr("stepwhy.importers.formats.horovod.slices._CHUNK", 5)
+    monkeypatch.setattr("stepwhy.importers.shared.chrome_json.codes._PIECE", 4)
     parts = read(training())
     assert parts.strings == whole.strings
     assert slices(parts) == slices(whole)

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers import kineto
-from stepwhy.importers.chrome_json.times import (
+from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.formats.kineto import records
+from stepwhy.importers.formats.kineto.arguments import as_int, integers
+from stepwhy.importers.shared.chrome_json.times import (
     ABSENT,
     LARGEST_NS,
     UNUSABLE,
     NotNumbersError,
     read_times,
 )
-from stepwhy.importers.kineto import records
-from stepwhy.importers.kineto.arguments import as_int, integers
 from stepwhy.importers.source import Source
 
 FEW = settings(max_examples=200, deadline=None, derandomize=True)

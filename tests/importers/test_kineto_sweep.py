@@ -12,9 +12,9 @@ from tests.kineto_samples import GENERATIONS, sample
 
 from stepwhy import native
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers import kineto
-from stepwhy.importers.chrome_json import cuts
-from stepwhy.importers.kineto import lanes, plain, sweep
+from stepwhy.importers.formats.kineto import lanes, plain, sweep
+from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.shared.chrome_json import cuts
 from stepwhy.importers.source import Source
 from stepwhy.native import tables
 from stepwhy.native.kernels.interning import number_of_pair

@@ -11,9 +11,9 @@ from tests.importers.megascan_samples import MS, aggregated, raw
 
 from stepwhy.engine.explain import explain
 from stepwhy.errors import CorruptInputError, StepwhyError
-from stepwhy.importers import megascan
-from stepwhy.importers.megascan.iterations import NOT_RECORDED
-from stepwhy.importers.megascan.ranges import Ranges, add_ranges
+from stepwhy.importers.formats.megascan import reader as megascan
+from stepwhy.importers.formats.megascan.iterations import NOT_RECORDED
+from stepwhy.importers.formats.megascan.ranges import Ranges, add_ranges
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide

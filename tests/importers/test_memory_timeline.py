@@ -22,7 +22,7 @@ from tests.importers.tf_samples import counters, source_of
 
 from stepwhy.diagnoses import run_all
 from stepwhy.errors import CorruptInputError, StepwhyError
-from stepwhy.importers import memory_timeline as importer
+from stepwhy.importers.formats.memory_timeline import reader as importer
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL

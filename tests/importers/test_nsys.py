@@ -23,7 +23,8 @@ from tests.importers.cuda_samples import (
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, InputError
-from stepwhy.importers import database, nsys
+from stepwhy.importers.formats.nsys import reader as nsys
+from stepwhy.importers.shared import database
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches

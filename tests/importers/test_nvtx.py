@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepwhy.importers.nvtx import Range, find_steps, read_range
+from stepwhy.importers.shared.nvtx import Range, find_steps, read_range
 from stepwhy.trace import Kind, Phase
 
 

@@ -19,7 +19,7 @@ from tests.importers.rocprof_samples import (
 )
 
 from stepwhy.errors import CorruptInputError, StepwhyError
-from stepwhy.importers import rocprof
+from stepwhy.importers.formats.rocprof import reader as rocprof
 from stepwhy.importers.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide

@@ -9,9 +9,9 @@ from tests.importers.rocprof_samples import copy, kernel, process, record, resul
 
 from fuzz import seeds
 from stepwhy.errors import StepwhyError
-from stepwhy.importers import rocprof
-from stepwhy.importers.rocprof import lists
-from stepwhy.importers.rocprof.lists import IrregularError, read_lists
+from stepwhy.importers.formats.rocprof import lists
+from stepwhy.importers.formats.rocprof import reader as rocprof
+from stepwhy.importers.formats.rocprof.lists import IrregularError, read_lists
 from stepwhy.importers.source import Source
 from stepwhy.trace.schema import TABLES, columns_of
 

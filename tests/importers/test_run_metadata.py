@@ -30,7 +30,7 @@ from tests.importers.tf_samples import (
 )
 
 from stepwhy.errors import CorruptInputError, StepwhyError
-from stepwhy.importers import run_metadata as importer
+from stepwhy.importers.formats.run_metadata import reader as importer
 from stepwhy.trace import NULL, Kind, Role
 
 TRACES = os.environ.get("STEPWHY_TRACES")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stepwhy.importers.slice_columns import SliceColumns
+from stepwhy.importers.shared.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Kind, Meta, Role, TraceBuilder
 
 
@@ -40,7 +40,7 @@ def test_what_slices_hold_can_be_changed_and_asked_for():
 
 
 def test_a_column_may_come_after_many_slices(monkeypatch):
-    monkeypatch.setattr("stepwhy.importers.slice_columns._PIECE", 4)
+    monkeypatch.setattr("stepwhy.importers.shared.slice_columns._PIECE", 4)
     slices = SliceColumns()
     slices.add({"start_ns": np.arange(9)})
     slices.add({"start_ns": np.array([9]), "bytes": np.array([512])})

@@ -24,7 +24,7 @@ from tests.importers.tf_samples import (
 )
 
 from stepwhy.errors import CorruptInputError, StepwhyError
-from stepwhy.importers import tf_timeline
+from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
 from stepwhy.trace import NULL, DeviceKind, Role
 
 TRACES = os.environ.get("STEPWHY_TRACES")

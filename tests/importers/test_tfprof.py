@@ -19,10 +19,13 @@ from tests.importers.tfprof_samples import GPU, STREAMS, node, on_gpu, one_step,
 
 from stepwhy.engine.formats import read_trace
 from stepwhy.errors import CorruptInputError, EmptyInputError, StepwhyError
-from stepwhy.importers import run_metadata, tensorboard, tf_timeline, xplane
-from stepwhy.importers import tfprof as importer
-from stepwhy.importers.tensorflow import profile_pieces
-from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.formats.run_metadata import reader as run_metadata
+from stepwhy.importers.formats.tensorboard import reader as tensorboard
+from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
+from stepwhy.importers.formats.tfprof import profile_pieces
+from stepwhy.importers.formats.tfprof import reader as importer
+from stepwhy.importers.formats.xplane import reader as xplane
+from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.op_costs import op_costs
 from stepwhy.passes.op_views import view, why_not

@@ -7,9 +7,9 @@ import pytest
 from fuzz.extremes.cases import CASES
 
 from stepwhy.engine.explain import explain
-from stepwhy.importers.kineto import overruns
-from stepwhy.importers.rocprof import lists
-from stepwhy.importers.xplane import layout
+from stepwhy.importers.formats.kineto import overruns
+from stepwhy.importers.formats.rocprof import lists
+from stepwhy.importers.formats.xplane import layout
 from stepwhy.trace import Kind
 
 

@@ -18,9 +18,15 @@ from tests.importers.xplane_samples import (
 )
 
 from stepwhy.errors import CorruptInputError, EmptyInputError, StepwhyError
-from stepwhy.importers import xplane as importer
-from stepwhy.importers.xplane.frames import read_frame
-from stepwhy.importers.xplane.names import api_kind, copy_details, hlo_kind, host_kind, stream_kind
+from stepwhy.importers.formats.xplane import reader as importer
+from stepwhy.importers.formats.xplane.frames import read_frame
+from stepwhy.importers.formats.xplane.names import (
+    api_kind,
+    copy_details,
+    hlo_kind,
+    host_kind,
+    stream_kind,
+)
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 from stepwhy.trace.integrity import check

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers.xplane import events as events_module
-from stepwhy.importers.xplane.collect import Collector
-from stepwhy.importers.xplane.events import Events, Labels, joined
-from stepwhy.importers.xplane.groups import MISSING
+from stepwhy.importers.formats.xplane import events as events_module
+from stepwhy.importers.formats.xplane.collect import Collector
+from stepwhy.importers.formats.xplane.events import Events, Labels, joined
+from stepwhy.importers.formats.xplane.groups import MISSING
 
 NULL = -1
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.importers import xplane_samples
 from tests.importers.xplane_samples import block, number, varint
 
-from stepwhy.importers.tensorflow.messages import message_class
-from stepwhy.importers.xplane import compiled, layout
-from stepwhy.importers.xplane.groups import MISSING, alike, ranked
-from stepwhy.importers.xplane.layout import DamagedError, inside, parts, read_layout
-from stepwhy.importers.xplane.nesting import enclosing, nearest
-from stepwhy.importers.xplane.scan import INT, REFERENCE, TEXT, scan_events
-from stepwhy.importers.xplane.varints import REACH, Wire
+from stepwhy.importers.formats.xplane import compiled, layout
+from stepwhy.importers.formats.xplane.groups import MISSING, alike, ranked
+from stepwhy.importers.formats.xplane.layout import DamagedError, inside, parts, read_layout
+from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
+from stepwhy.importers.formats.xplane.scan import INT, REFERENCE, TEXT, scan_events
+from stepwhy.importers.formats.xplane.varints import REACH, Wire
+from stepwhy.importers.shared.tensorflow.messages import message_class
 
 
 class Way:

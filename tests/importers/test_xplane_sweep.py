@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.importers.xplane_samples import block, number, varint
 
 from stepwhy.errors import CorruptInputError
+from stepwhy.importers.formats.xplane import compiled, layout, planes, sweep
+from stepwhy.importers.formats.xplane.events import missing_id
+from stepwhy.importers.formats.xplane.groups import MISSING
+from stepwhy.importers.formats.xplane.planes import read_space
+from stepwhy.importers.formats.xplane.sweep import Sweeper
+from stepwhy.importers.formats.xplane.tables import IdTable
 from stepwhy.importers.source import Source
-from stepwhy.importers.xplane import compiled, layout, planes, sweep
-from stepwhy.importers.xplane.events import missing_id
-from stepwhy.importers.xplane.groups import MISSING
-from stepwhy.importers.xplane.planes import read_space
-from stepwhy.importers.xplane.sweep import Sweeper
-from stepwhy.importers.xplane.tables import IdTable
 from stepwhy.native import library
 from stepwhy.trace import Health
 

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.importers.source import Source
-from stepwhy.importers.tensorflow.messages import message_class
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 
 EPOCH_US = 1_700_000_000_000_000

@@ -2,7 +2,7 @@
 
 from tests.importers.tf_samples import EPOCH_US
 
-from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.shared.tensorflow.messages import message_class
 
 CPU = "/job:localhost/replica:0/task:0/device:cpu:0"
 GPU = "/job:localhost/replica:0/task:0/device:gpu:0"

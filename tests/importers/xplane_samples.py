@@ -2,9 +2,9 @@
 
 import zlib
 
+from stepwhy.importers.formats.xplane.reader import read, recognise
+from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.importers.source import Source
-from stepwhy.importers.tensorflow.messages import message_class
-from stepwhy.importers.xplane import read, recognise
 from stepwhy.trace import Copy, Kind, Phase, Role
 
 EPOCH_NS = 1_700_000_000_000_000_000

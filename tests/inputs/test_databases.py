@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers import nsys
+from stepwhy.importers.formats.nsys import reader as nsys
 from stepwhy.importers.source import Source
 from tests.importers.cuda_samples import Nsys
 from tests.inputs.hostile import KINDS, child, counters, explained
@@ -27,7 +27,7 @@ ASK = """
 import json, sys
 from contextlib import suppress
 from pathlib import Path
-from stepwhy.importers.database import open_database
+from stepwhy.importers.shared.database import open_database
 from stepwhy.importers.source import Source
 path = Path(sys.argv[1])
 with open_database(Source(path.read_bytes, "x", path)) as database:

@@ -12,7 +12,7 @@ import pytest
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, TooLargeError, UnsupportedFormatError
-from stepwhy.importers import store
+from stepwhy.importers.formats.store import reader as store
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import load, save
 from tests.engine.test_explain import kineto

@@ -18,7 +18,7 @@ from tests.trace.traces import traces
 
 from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError, StepwhyError
-from stepwhy.importers import store as importer
+from stepwhy.importers.formats.store import reader as importer
 from stepwhy.importers.source import Source
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder, store, strings
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES, columns_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stepwhy.engine.refusals import known
 from stepwhy.engine.signs import is_empty_trace
 from stepwhy.errors import CorruptInputError, InputError, UnknownFormatError, UnsupportedFormatError
-from stepwhy.importers.chrome_json.cuts import no_events
+from stepwhy.importers.shared.chrome_json.cuts import no_events
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:

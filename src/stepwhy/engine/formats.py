@@ -12,32 +12,32 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 IMPORTERS = (
-    "stepwhy.importers.store",
-    "stepwhy.importers.exported",
-    "stepwhy.importers.rocprof",
-    "stepwhy.importers.megascan",
-    "stepwhy.importers.nsys",
-    "stepwhy.importers.nvprof",
-    "stepwhy.importers.kineto",
-    "stepwhy.importers.xplane",
-    "stepwhy.importers.tf_timeline",
-    "stepwhy.importers.horovod",
-    "stepwhy.importers.tensorboard",
-    "stepwhy.importers.tfprof",
-    "stepwhy.importers.memory_timeline",
-    "stepwhy.importers.run_metadata",
-    "stepwhy.importers.chrome_trace",
+    "stepwhy.importers.formats.store.reader",
+    "stepwhy.importers.formats.exported.reader",
+    "stepwhy.importers.formats.rocprof.reader",
+    "stepwhy.importers.formats.megascan.reader",
+    "stepwhy.importers.formats.nsys.reader",
+    "stepwhy.importers.formats.nvprof.reader",
+    "stepwhy.importers.formats.kineto.reader",
+    "stepwhy.importers.formats.xplane.reader",
+    "stepwhy.importers.formats.tf_timeline.reader",
+    "stepwhy.importers.formats.horovod.reader",
+    "stepwhy.importers.formats.tensorboard.reader",
+    "stepwhy.importers.formats.tfprof.reader",
+    "stepwhy.importers.formats.memory_timeline.reader",
+    "stepwhy.importers.formats.run_metadata.reader",
+    "stepwhy.importers.formats.chrome_trace.reader",
 )
 """Asked in this order; a strict recogniser stands before a lenient one."""
 
 _DATABASE = b"SQLite format 3\x00"
 _HEADS_HOLD = {
-    "stepwhy.importers.store": b"PK\x03\x04",
-    "stepwhy.importers.exported": b'"stepwhy.chrome-trace/',
-    "stepwhy.importers.rocprof": b'"rocprofiler-sdk-tool"',
-    "stepwhy.importers.megascan": b'"iteration"',
-    "stepwhy.importers.nsys": _DATABASE,
-    "stepwhy.importers.nvprof": _DATABASE,
+    "stepwhy.importers.formats.store.reader": b"PK\x03\x04",
+    "stepwhy.importers.formats.exported.reader": b'"stepwhy.chrome-trace/',
+    "stepwhy.importers.formats.rocprof.reader": b'"rocprofiler-sdk-tool"',
+    "stepwhy.importers.formats.megascan.reader": b'"iteration"',
+    "stepwhy.importers.formats.nsys.reader": _DATABASE,
+    "stepwhy.importers.formats.nvprof.reader": _DATABASE,
 }
 """Bytes without which at its beginning a file is none of these importers': they are not loaded."""
 
@@ -81,7 +81,7 @@ def read_trace(source: Source) -> tuple[Trace, str]:
 
 def _check_fits(source: Source, importer: str) -> None:
     """Refuse a file that the importer would need more memory for than is left."""
-    times = TIMES.get(importer.rpartition(".")[2])
+    times = TIMES.get(importer.split(".")[-2])
     if times is not None:
         held = source.size if isinstance(source.mapped, bytes) else 0
         check_fits(source.size, source.origin, times, held=held)

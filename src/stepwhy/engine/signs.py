@@ -13,7 +13,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.tensorflow.wire import dig, fields
+from stepwhy.importers.shared.tensorflow.wire import dig, fields
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Allocations of ops, from hand-made step statistics."""
 
-from stepwhy.importers.tensorflow.allocations import Allocations
-from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.shared.tensorflow.allocations import Allocations
+from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.trace import NULL, Meta, TraceBuilder
 
 AT_US = 1_700_000_000_000_000

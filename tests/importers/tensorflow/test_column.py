@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers.tensorflow import distinct as groups_of
-from stepwhy.importers.tensorflow.column import Column
-from stepwhy.importers.tensorflow.distinct import grouped, put
+from stepwhy.importers.shared.tensorflow import distinct as groups_of
+from stepwhy.importers.shared.tensorflow.column import Column
+from stepwhy.importers.shared.tensorflow.distinct import grouped, put
 
 FEW = settings(derandomize=True, max_examples=60, deadline=None)
 WIDTHS = st.sampled_from([7, 15, 31, 63])

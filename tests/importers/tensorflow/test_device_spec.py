@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.importers.tensorflow.device_spec import (
+from stepwhy.importers.shared.tensorflow.device_spec import (
     DeviceSpec,
     canonical,
     canonical_name,

@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers.tensorflow import distinct as groups_of
-from stepwhy.importers.tensorflow.activity import emit
-from stepwhy.importers.tensorflow.dataflow import Dataflow
-from stepwhy.importers.tensorflow.distinct import distinct, groups
-from stepwhy.importers.tensorflow.entries import Activity, Entries, Execution
-from stepwhy.importers.tensorflow.lanes import assign_lanes
-from stepwhy.importers.tensorflow.rows import parse_row
+from stepwhy.importers.shared.tensorflow import distinct as groups_of
+from stepwhy.importers.shared.tensorflow.activity import emit
+from stepwhy.importers.shared.tensorflow.dataflow import Dataflow
+from stepwhy.importers.shared.tensorflow.distinct import distinct, groups
+from stepwhy.importers.shared.tensorflow.entries import Activity, Entries, Execution
+from stepwhy.importers.shared.tensorflow.lanes import assign_lanes
+from stepwhy.importers.shared.tensorflow.rows import parse_row
 from stepwhy.trace import NULL, Kind, Meta, Role, TraceBuilder
 
 FEW = settings(derandomize=True, max_examples=60, deadline=None)

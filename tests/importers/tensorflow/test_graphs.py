@@ -2,8 +2,8 @@
 
 from tests.importers.tf_samples import PS, WORKER, graph, rendezvous
 
-from stepwhy.importers.tensorflow.graphs import Edge, Node, edges_of, nodes_of
-from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.shared.tensorflow.graphs import Edge, Node, edges_of, nodes_of
+from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.trace import NULL
 
 EDGE = rendezvous("edge_3_split", PS, WORKER, T=1)

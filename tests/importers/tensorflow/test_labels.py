@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.importers.tensorflow.labels import (
+from stepwhy.importers.shared.tensorflow.labels import (
     edge_node,
     parse_activity_label,
     parse_inputs,

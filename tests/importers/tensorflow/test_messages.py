@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from stepwhy.importers.tensorflow.messages import message_class, parse_message
+from stepwhy.importers.shared.tensorflow.messages import message_class, parse_message
 
 THEIRS = {
     "RunMetadata": "config_pb2.RunMetadata",
@@ -69,7 +69,7 @@ from tensorflow.core.profiler import tfprof_log_pb2
 from tensorflow.core.util import event_pb2
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
-from stepwhy.importers.tensorflow.messages import message_class
+from stepwhy.importers.shared.tensorflow.messages import message_class
 message_class("RunMetadata")
 fields = {
     ours: {f.name: [f.number, f.cpp_type] for f in eval(theirs).DESCRIPTOR.fields}

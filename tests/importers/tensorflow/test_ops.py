@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.importers.tensorflow.ops import (
+from stepwhy.importers.shared.tensorflow.ops import (
     copy_direction,
     copy_name,
     device_kind,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.importers.tensorflow.rows import Row, RowKind, parse_row
+from stepwhy.importers.shared.tensorflow.rows import Row, RowKind, parse_row
 from stepwhy.trace import NULL, Copy, DeviceKind
 
 GPU = DeviceKind.GPU

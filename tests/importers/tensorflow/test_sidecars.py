@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.importers.tensorflow.sidecars import Decision, Scope, decide
+from stepwhy.importers.shared.tensorflow.sidecars import Decision, Scope, decide
 
 WORKER, PS = "/job:worker/task:1", "/job:ps/task:0"
 

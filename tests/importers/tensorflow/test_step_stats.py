@@ -9,9 +9,9 @@ from tests.importers.tf_samples import CPU, graph, run_metadata, source_of, step
 
 from fuzz import seeds
 from stepwhy.errors import InputError
-from stepwhy.importers import run_metadata as importer
-from stepwhy.importers.tensorflow import step_stats as reader
-from stepwhy.importers.tensorflow.step_stats import DamagedError, Pieces, Whole
+from stepwhy.importers.formats.run_metadata import reader as importer
+from stepwhy.importers.formats.run_metadata import step_stats as reader
+from stepwhy.importers.formats.run_metadata.step_stats import DamagedError, Pieces, Whole
 from stepwhy.trace.schema import TABLES, columns_of
 
 FILES = [files["run_metadata.pb"] for files in seeds.run_metadata()]

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.importers.tf_samples import CPU, step_stats
 
-from stepwhy.importers.tensorflow.messages import parse_message
-from stepwhy.importers.tensorflow.wire import close_torn, dig
+from stepwhy.importers.shared.tensorflow.messages import parse_message
+from stepwhy.importers.shared.tensorflow.wire import close_torn, dig
 
 DATA = step_stats(
     [(CPU, [(f"x{i}", "x = Relu()", i, 1, 300) for i in range(3)]), ("/gpu:0", [])]

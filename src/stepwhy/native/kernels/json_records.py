@@ -59,7 +59,7 @@ from stepwhy.native.memory import byte_at, put_half, put_word, word_at
 # a table is full.
 DONE, LIST, ODD, FULL = range(4)
 
-# Fields of the control block, in bytes; `importers.kineto.sweep` fills and reads it.
+# Fields of the control block, in bytes; `importers.formats.kineto.sweep` fills and reads it.
 (
     POSITION, GOAL, LIMIT, HIGH_SEEN, HINT, ARROWS, METADATA, OTHERS,
     SLICES, SLICES_ROOM, CHANGES, CHANGES_ROOM, TEXTS, PAIRS,

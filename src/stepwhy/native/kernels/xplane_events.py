@@ -2,7 +2,8 @@
 
 Only what a profiler writes is understood: an event in any other form is noted, and whoever called
 reads it in another way. A sweep takes the address of int64 fields, those of `CONTROL` of
-`stepwhy.importers.xplane.sweep`. No byte outside of the data is read, whatever its lengths say.
+`stepwhy.importers.formats.xplane.sweep`. No byte outside of the data is read, whatever its lengths
+say.
 
 Source: tsl/profiler/protobuf/xplane.proto.
 """

@@ -1,0 +1,1 @@
+"""Trace formats, one package each; no format imports another."""

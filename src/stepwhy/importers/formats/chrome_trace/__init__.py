@@ -1,0 +1,1 @@
+"""Chrome traces of any tool: read when no stricter importer recognises the file."""

@@ -1,0 +1,131 @@
+"""What a range is, by its name: on a device always, on the host where the name is well known.
+
+Source: HLO opcodes of XLA; IBM/aiu-trace-analyzer (an AIU's input DMA, its wait for input, its
+computation, its output DMA); MindStudio's names for an NPU's tasks and for calls of AscendCL;
+VizTracer's 'function (file:line)'.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from stepwhy.importers.shared.cuda import blit_copy, blit_kind, call_kind, exchanges
+from stepwhy.importers.shared.nvtx import read_range, without_homes
+from stepwhy.importers.shared.ranges import annotation
+from stepwhy.patterns import regex
+from stepwhy.trace import Copy, Kind, Phase
+
+
+class Meaning(NamedTuple):
+    """What a name says.
+
+    Args:
+        kind: What the range is.
+        name: The name to show: without home folders, of a function without its file.
+        source: The line of a Python function, 'file(line): function', or ''.
+        copy: Direction of a copy.
+        phase: Phase of the step where the name decides it.
+    """
+
+    kind: Kind
+    name: str
+    source: str = ""
+    copy: Copy = Copy.NONE
+    phase: Phase = Phase.UNKNOWN
+
+
+# --- device rows -------------------------------------------------------------------------------
+
+_EXCHANGE = regex(
+    r"\b(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)|hcom_|Rdma|\[sync=",
+    re.IGNORECASE,
+)
+_COPY = regex(
+    r"mem(?:ory ?)?cpy|memory ?copy|copy ?(?:Host|Device|Buffer)| Dma[IO]$|\b[HD](?:to|2)[HD]\b",
+    re.IGNORECASE,
+)
+_FILL = regex(r"memset", re.IGNORECASE)
+_WAIT = regex(
+    r"(?:event|notify)[-_ ]?(?:wait|record)|wait[-_ ]?event|semaphore|barrier[-_ ]?wait|^idle$"
+    r"| Cmpt Prep$",
+    re.IGNORECASE,
+)
+_DIRECTIONS = (
+    (regex(r"HtoD|[HM]2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
+    (regex(r"DtoH|D2[HM]|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
+    (regex(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
+    (regex(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
+)
+
+
+@lru_cache(maxsize=1 << 16)
+def on_device(name: str) -> Meaning:
+    """What a range of a device row is; without a sign of anything else it computes."""
+    shown = without_homes(name)
+    if _WAIT.search(name):
+        return Meaning(Kind.DEVICE_WAIT, shown)
+    if annotation(name)[0] is Kind.STEP:
+        return Meaning(Kind.DEVICE_ANNOTATION, shown)
+    if name.endswith(" Cmpt Exec"):
+        return Meaning(Kind.KERNEL, shown)  # of an AIU, whatever it computes for
+    if exchanges(name) or _EXCHANGE.search(name):
+        return Meaning(Kind.COLLECTIVE, shown, phase=Phase.COMMUNICATION)
+    blit = blit_kind(name)
+    if blit is not None:
+        return Meaning(blit, shown, copy=blit_copy(name))
+    if _COPY.search(name):
+        copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
+        return Meaning(Kind.MEMCPY, shown, copy=copy)
+    return Meaning(Kind.MEMSET if _FILL.search(name) else Kind.KERNEL, shown)
+
+
+# --- host threads ------------------------------------------------------------------------------
+
+_API = regex(r"(?:(?:cuda|cu|hip)[A-Z]|AscendCL@acl)\w+")
+_FUNCTION = regex(r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL)
+_NUMBER = regex(r"\d")
+_VIZTRACER = "FEE"
+
+
+@lru_cache(maxsize=1 << 16)
+def on_host(name: str, category: str) -> Meaning:
+    """What a range of a host thread is; without a sign of anything else just a range.
+
+    Args:
+        name: Its name.
+        category: Its category.
+    """
+    function = _FUNCTION.fullmatch(name)
+    if function is not None:
+        return Meaning(Kind.PYTHON, function["function"], _line(function))
+    if category == _VIZTRACER:
+        return Meaning(Kind.PYTHON, without_homes(name))
+    if _API.fullmatch(name):
+        return Meaning(call_kind(name), name)
+    said = read_range(name)
+    return Meaning(said.kind, said.name, said.source, phase=said.phase)
+
+
+def loop_name(name: str) -> str:
+    """By which name a range may be a step: a function's own, unless it is a numbered one."""
+    function = _FUNCTION.fullmatch(name)
+    if function is None:
+        return name
+    return "" if _NUMBER.search(function["function"]) else function["function"]
+
+
+def is_api_call(name: str) -> bool:
+    """Whether a range of the host is a call of a device's API."""
+    return _API.fullmatch(name) is not None
+
+
+def _line(function: re.Match[str]) -> str:
+    """'file(line): function' with at most the last three components of the path."""
+    file = without_homes(function["file"]).removeprefix("~/")
+    tail = "/".join(file.split("/")[-3:])
+    return f"{tail}({function['line']}): {function['function']}"
+
+
+__all__ = ["Meaning", "is_api_call", "loop_name", "on_device", "on_host"]

@@ -1,0 +1,1 @@
+"""Chrome traces that `stepwhy export` wrote."""

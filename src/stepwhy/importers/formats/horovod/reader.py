@@ -1,0 +1,77 @@
+"""Horovod timelines (`HOROVOD_TIMELINE`, `hvd.start_timeline`): the exchanges as rank 0 saw them.
+
+Every tensor is a process row. On it stand the negotiation, from the rank that is ready first to
+the last one, with a tick for every rank; then the exchange, with what it is made of. Tensors that
+are fused into one exchange repeat its activities, each on its own row.
+
+Here every row is a track, as written. Beside them every activity has a track on which the
+repetitions are one slice: these are the exchanges to count. What computes meanwhile is not in the
+file.
+
+Source: horovod/common/timeline.cc (records), common.h (activities), message.cc (kinds of exchange,
+element types), docs/timeline.rst (what the activities mean).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.errors import CorruptInputError
+from stepwhy.importers.formats.horovod.exchanges import Role, pieces_of
+from stepwhy.importers.formats.horovod.ranks import notes_on_ranks, world_size
+from stepwhy.importers.formats.horovod.records import collect
+from stepwhy.importers.formats.horovod.slices import Rows, batches_of
+from stepwhy.importers.formats.horovod.steps import steps_of
+from stepwhy.importers.shared.chrome_json import looks_like_chrome_json
+from stepwhy.patterns import regex
+from stepwhy.trace import Meta, TraceBuilder
+
+if TYPE_CHECKING:
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Trace
+
+FORMAT = "horovod-timeline"
+
+_MARKS = regex(
+    rb'"NEGOTIATE_[A-Z]+"|"CYCLE_START"|"start_time_since_epoch_in_micros"'
+    rb'|"(?:NCCL|MPI|GLOO|CCL|DDL)_(?:ADASUM_)?(?:ALLREDUCE|ALLGATHER|BCAST|ALLTOALL|REDUCESCATTER)"'
+)
+_LIMIT = (
+    "a Horovod timeline shows the exchanges between the ranks and not what computes meanwhile, so "
+    "it does not show which of them hold the step up. Trace a rank with its framework's profiler, "
+    "too"
+)
+
+
+def recognise(source: Source) -> bool:
+    """Whether the file is a Chrome trace with Horovod's names of exchanges."""
+    return looks_like_chrome_json(source.head) and _MARKS.search(source.head) is not None
+
+
+def read(source: Source) -> Trace:
+    """Read a Horovod timeline.
+
+    Args:
+        source: The file.
+
+    Raises:
+        CorruptInputError: It holds no exchange that came to its end.
+    """
+    builder = TraceBuilder()
+    found = collect(source, builder.health)
+    pieces = pieces_of(found, builder.health)
+    found.count_others(builder.health)
+    if not len(pieces.of(Role.EXCHANGE)):
+        raise CorruptInputError(
+            f"{source.origin} is a Horovod timeline without a single exchange",
+            "Write it on rank 0, while the training runs",
+        )
+    rows = Rows(builder, pieces)
+    batches = batches_of(builder, pieces)
+    steps, said = steps_of(builder, pieces)
+    notes = (*said, *notes_on_ranks(pieces))
+    meta = Meta(format=FORMAT, world_size=world_size(pieces), limit=_LIMIT, notes=notes)
+    rows.hand_over()
+    batches.hand_over(builder)
+    steps.hand_over(builder)
+    return builder.finish(meta)

@@ -1,0 +1,1 @@
+"""PyTorch Kineto traces (`torch.profiler`, `export_chrome_trace`)."""

@@ -1,0 +1,89 @@
+"""The arguments of Kineto records: one generation writes a number, another text, a third a list."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.shared.chrome_json import Event
+
+# `as_int` decides, so that no record is lost for the type of an argument.
+Loose = Any
+# Beyond this, an integer is damage.
+_LARGEST = 2**62
+
+
+class KinetoArgs(msgspec.Struct, gc=False):
+    """The arguments that stepwhy reads; everything else is skipped while decoding."""
+
+    device: Loose = None
+    stream: Loose = None
+    correlation: Loose = NULL
+    bytes: Loose = None
+    size: Loose = None
+    name: Loose = None
+    sequence: Loose = msgspec.field(default=NULL, name="Sequence number")
+    forward_thread: Loose = msgspec.field(default=NULL, name="Fwd thread id")
+    call_stack: Loose = msgspec.field(default=None, name="Call stack")
+    device_type: Loose = msgspec.field(default=None, name="Device Type")
+    device_id: Loose = msgspec.field(default=None, name="Device Id")
+    change: Loose = msgspec.field(default=None, name="Bytes")
+    address: Loose = msgspec.field(default=None, name="Addr")
+    allocated: Loose = msgspec.field(default=None, name="Total Allocated")
+    reserved: Loose = msgspec.field(default=None, name="Total Reserved")
+
+
+NO_ARGS = KinetoArgs()
+
+
+def args_of(event: Event[KinetoArgs]) -> KinetoArgs:
+    """The arguments of a record, all null where it has none."""
+    return event.args or NO_ARGS
+
+
+def as_int(value: Loose, default: int = NULL) -> int:
+    """An integer from a loosely typed field; the default for anything that is none."""
+    if isinstance(value, bool) or value is None:
+        return default
+    if isinstance(value, int):
+        return value if -_LARGEST < value < _LARGEST else default
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return default
+    return int(number) if abs(number) < _LARGEST else default
+
+
+def column(args: Sequence[KinetoArgs], name: str, default: int = NULL) -> NDArray[np.int64]:
+    """One argument of many records as `as_int` reads it; (records,)."""
+    return integers(list(map(attrgetter(name), args)), default)
+
+
+def sizes(args: Sequence[KinetoArgs]) -> NDArray[np.int64]:
+    """Bytes that records say they move, NULL where they do not; (records,)."""
+    return integers([a.size if a.bytes is None else a.bytes for a in args])
+
+
+def integers(values: Sequence[Loose], default: int = NULL) -> NDArray[np.int64]:
+    """Loosely typed values as `as_int` reads them; (values,)."""
+    kinds = set(map(type, values))
+    if kinds == {int, type(None)}:
+        values, kinds = [default if v is None else v for v in values], {int}
+    if kinds == {int}:
+        with suppress(OverflowError):
+            read = np.asarray(values, dtype=np.int64)
+            return np.where((read > -_LARGEST) & (read < _LARGEST), read, default)
+    if kinds <= {type(None)}:
+        return np.full(len(values), default, dtype=np.int64)
+    return np.asarray([as_int(v, default) for v in values], dtype=np.int64)

@@ -1,0 +1,143 @@
+"""A large file of plain records, read by the compiled kernel; whatever else it is, it says so."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from stepwhy.importers.formats.kineto.arguments import KinetoArgs
+from stepwhy.importers.formats.kineto.sweep import LIST, ODD, Swept
+from stepwhy.importers.shared.chrome_json.cuts import (
+    Cut,
+    Tail,
+    cuts,
+    farther_cuts,
+    find_tail,
+    first_record,
+)
+from stepwhy.importers.shared.chrome_json.pieces import Pieces
+from stepwhy.importers.shared.chrome_json.text import BYTE_ORDER_MARK, is_utf8
+from stepwhy.importers.source import let_go
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Iterator
+
+    from stepwhy.importers.shared.chrome_json import Batch
+    from stepwhy.importers.source import Source
+    from stepwhy.native import Kernel
+    from stepwhy.trace import Health
+
+LARGE: Final = 4 << 20
+"""Bytes; below, there is little to save, and nothing to compile kernels for."""
+
+_DROP: Final = 32 << 20  # bytes that stay mapped
+_SPACE: Final = regex(rb"[ \t\r\n]*")
+
+
+class NotPlainError(Exception):
+    """The file has to be read in another way, from its beginning."""
+
+
+class PlainDocument:
+    """The records of a Kineto file, as columns where they are plain; iterate over it once.
+
+    Args:
+        source: The file.
+        kernel: `scan_records`.
+        health: Counters to fill.
+
+    Raises:
+        NotPlainError: It is damaged somewhere; also while it is iterated.
+        CorruptInputError: It has no list of events.
+    """
+
+    def __init__(self, source: Source, kernel: Kernel, health: Health) -> None:
+        self._data = source.mapped
+        if self._data[:3] == BYTE_ORDER_MARK:
+            raise NotPlainError
+        self._first = first_record(self._data, source)
+        self._tail = self._whole_tail()
+        self._kernel = kernel
+        self._pieces = Pieces(KinetoArgs, health)
+        self._health = health
+        self._records = self._dropped = 0
+        self.complete = True
+        self.header: dict[str, Any] = self._tail.header
+
+    def _whole_tail(self) -> Tail:
+        try:
+            tail = find_tail(self._data, self._first)
+        except UnicodeDecodeError:
+            raise NotPlainError from None
+        if tail is None or not is_utf8(self._data[: self._first]) or not is_utf8(tail.events):
+            raise NotPlainError
+        return tail
+
+    def __iter__(self) -> Iterator[Swept | Batch[KinetoArgs]]:
+        """The records in file order."""
+        position = _behind_space(self._data, self._first)
+        end = self._tail.cut.begin
+        from stepwhy.importers.formats.kineto.lanes import Lanes  # noqa: PLC0415 - threads take 3 ms to load
+
+        with Lanes(self._kernel, self._data) as lanes:
+            while position < end:
+                for swept in lanes.read(position, end):
+                    if swept.high and not is_utf8(self._data[position : swept.end]):
+                        raise NotPlainError
+                    self._count(swept.records)
+                    yield swept
+                    position, status = swept.end, swept.status
+                    self._drop(position)
+                if status == LIST:
+                    raise NotPlainError
+                if status == ODD:
+                    batch, position = self._piece(position)
+                    yield batch
+        if position != end:
+            raise NotPlainError
+        yield self._read(self._tail.events)
+
+    def _piece(self, position: int) -> tuple[Batch[KinetoArgs], int]:
+        """Some records that are not all plain, and where the next one begins."""
+        end = self._tail.cut
+        guesses = list(cuts(self._data, position, end.begin)) or [end]
+        for cut in chain(guesses, farther_cuts(self._data, position, end)):
+            batch = self._pieces.read(self._list(position, cut))
+            if batch is not None:
+                self._count(len(batch.events))
+                return batch, cut.begin
+            if not self._pieces.ended_early:
+                break
+        raise NotPlainError
+
+    def _list(self, position: int, cut: Cut) -> bytes:
+        text = self._data[position : cut.end]
+        if not is_utf8(text):
+            raise NotPlainError
+        return b"[" + text + b"]"
+
+    def _read(self, events: Any) -> Batch[KinetoArgs]:
+        batch = self._pieces.read(events)
+        if batch is None:
+            raise NotPlainError
+        self._count(len(batch.events))
+        if not self._records:  # the other way tells what is wrong
+            raise NotPlainError
+        return batch
+
+    def _count(self, records: int) -> None:
+        self._records += records
+        self._health.events_read += records
+
+    def _drop(self, position: int) -> None:
+        """Give pages of the file back that are behind a position."""
+        if position - self._dropped >= _DROP:
+            let_go(self._data, self._dropped, position)
+            self._dropped = position
+
+
+def _behind_space(data: bytes | mmap.mmap, position: int) -> int:
+    found = _SPACE.match(data, position)
+    return found.end() if found else position

@@ -1,0 +1,103 @@
+"""PyTorch Kineto traces (`torch.profiler`, `export_chrome_trace`), every generation since 2020.
+
+- 2020: a top-level list, categories 'Operator', 'Kernel', 'Runtime', threads as strings.
+- 2021: an object with `schemaVersion`, later `deviceProperties`.
+- 2022: categories 'cpu_op', 'kernel', 'cuda_runtime', ...; `distributedInfo`; Python stacks.
+- 2024: fractional microseconds relative to `baseTimeNanoseconds`.
+
+The GPU's number and the host's process id share the field `pid` and can be equal, so host and
+device records are told apart by category.
+
+Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generation).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from stepwhy import native
+from stepwhy.importers.formats.kineto.arguments import KinetoArgs
+from stepwhy.importers.formats.kineto.plain import LARGE, NotPlainError, PlainDocument
+from stepwhy.importers.formats.kineto.records import add_records
+from stepwhy.importers.formats.kineto.run import device_memory, device_model, meta_of
+from stepwhy.importers.shared.chrome_json import LARGEST_NS, Document, looks_like_chrome_json
+from stepwhy.importers.source import HEAD_BYTES
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Health, TraceBuilder
+
+if TYPE_CHECKING:
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Trace
+
+FORMAT = "kineto"
+
+_CATEGORY = (
+    rb'"cat"\s*:\s*"(cpu_op|Operator|kernel|Kernel|cuda_runtime|Runtime|gpu_memcpy|python_function'
+    rb'|user_annotation|ac2g|async_gpu|mtia_\w+)"'
+)
+_CATEGORIES = regex(_CATEGORY)
+_MARKS = regex(
+    _CATEGORY + rb"|PyTorch Profiler|ProfilerStep#|libkineto"
+    rb"|\"(cuda|hip|roctracer|cupti)_\w*version\""
+)
+
+
+# torch_npu has Kineto's categories on the host; its devices are rows of other processes.
+_ASCEND = regex(rb'"(?:Ascend Hardware|CANN|AscendCL@\w+|async_npu)"')
+
+
+def recognise(source: Source) -> bool:
+    """Whether the file is a Chrome trace with Kineto's categories or header."""
+    if source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+        return False
+    if any(_ASCEND.search(part) for part in (source.head, source.mapped[-HEAD_BYTES:])):
+        return False
+    if looks_like_chrome_json(source.head) and _MARKS.search(source.head):
+        return True
+    # Device properties, names of threads or arrows alone can fill the head.
+    return source.holds(_CATEGORIES)
+
+
+def read(source: Source) -> Trace | None:
+    """Read a Kineto trace.
+
+    Raises:
+        CorruptInputError: The file holds not a single complete record.
+    """
+    if source.size >= LARGE:
+        with suppress(NotPlainError):
+            return _read_plain(source)
+    builder = TraceBuilder(Health())
+    return _read(builder, Document(source, KinetoArgs, builder.health))
+
+
+def _read_plain(source: Source) -> Trace | None:
+    """Read a large file with the compiled kernel.
+
+    Raises:
+        NotPlainError: There is none yet, or the file is not for it.
+        CorruptInputError: As `read`.
+    """
+    kernels = native.find_kernels("scan_records")
+    if not kernels:
+        raise NotPlainError
+    builder = TraceBuilder(Health())
+    return _read(builder, PlainDocument(source, kernels[0], builder.health))
+
+
+def _read(builder: TraceBuilder, document: Document[KinetoArgs] | PlainDocument) -> Trace | None:
+    base_ns = document.header.get("baseTimeNanoseconds")
+    offset_ns = base_ns if isinstance(base_ns, int) and abs(base_ns) < LARGEST_NS else 0
+    facts = add_records(builder, document, offset_ns, device_model(document.header))
+    if not facts.slices:
+        return None
+    _add_capacity(builder, device_memory(document.header), offset_ns, used=facts.memory)
+    return builder.finish(meta_of(FORMAT, document.header, facts))
+
+
+def _add_capacity(builder: TraceBuilder, size: int, time_ns: int, *, used: bool) -> None:
+    """How much memory a device has, where the trace also tells how much of it is used."""
+    if used and size != NULL:
+        name = builder.intern("memory capacity")
+        builder.add("counters", time_ns=time_ns, name=name, value=size)

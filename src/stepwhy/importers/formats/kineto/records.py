@@ -1,0 +1,202 @@
+"""From Kineto records to rows of a trace."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.importers.formats.kineto.allocations import Allocations, Changes
+from stepwhy.importers.formats.kineto.facts import Facts
+from stepwhy.importers.formats.kineto.slices import Group, Slices
+from stepwhy.importers.formats.kineto.sweep import Swept
+from stepwhy.importers.formats.kineto.tracks import Tracks
+from stepwhy.importers.shared.chrome_json import SLICE, count_untimed, usable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.formats.kineto.arguments import KinetoArgs
+    from stepwhy.importers.formats.kineto.plain import PlainDocument
+    from stepwhy.importers.shared.chrome_json import Batch, Document, Event
+    from stepwhy.trace import Health, TraceBuilder
+
+# Arrows from a launch to its device work, in newer and older traces.
+_LAUNCH_ARROWS = frozenset({"ac2g", "async_gpu"})
+_INSTANTS = (ord("i"), ord("I"))
+_ARROWS = tuple(map(ord, "stf"))
+_METADATA = ord("M")
+
+
+def add_records(
+    builder: TraceBuilder,
+    document: Document[KinetoArgs] | PlainDocument,
+    offset_ns: int,
+    model: str,
+) -> Facts:
+    """Add every record to the builder, or count why it is not there.
+
+    Args:
+        builder: Takes devices, tracks, slices and counters.
+        document: The file's records.
+        offset_ns: Clock offset of the file (`baseTimeNanoseconds`).
+        model: Model name of the accelerators, '' when not recorded.
+    """
+    rows = _Rows(builder, offset_ns, model)
+    for batch in document:
+        if isinstance(batch, Swept):
+            rows.add_swept(batch)
+        else:
+            rows.add(batch)
+    rows.slices.finish()
+    _count_left_out(builder.health, rows)
+    rows.facts.complete = document.complete
+    return rows.facts
+
+
+class _Rows:
+    """Sends records to the tables that they belong to, and counts those that belong to none."""
+
+    def __init__(self, builder: TraceBuilder, offset_ns: int, model: str) -> None:
+        self.facts = Facts()
+        self.offset_ns = offset_ns
+        tracks = Tracks(builder, self.facts, model)
+        self.slices = Slices(builder, self.facts, tracks)
+        self.allocations = Allocations(builder, self.facts, tracks)
+        self.untimed = self.arrows = self.metadata = self.others = 0
+
+    def add(self, batch: Batch[KinetoArgs]) -> None:
+        """Add the records of a batch."""
+        is_slice = batch.phase == SLICE
+        start_ns = batch.start_ns + self.offset_ns
+        rows = np.flatnonzero(is_slice & batch.timed & ~_is_unset(batch.start_ns, batch.dur_ns))
+        self.facts.slices |= bool(is_slice.any())
+        self.untimed += int(is_slice.sum()) - len(rows)
+        group = self.slices.group(_take(batch.events, rows))
+        memory = _allocations(batch)
+        changes = self.allocations.group(batch.events, memory) if len(memory) else None
+        self._meet(group, rows, changes, np.arange(len(batch.events)))
+        self.slices.add(group, start_ns[rows], batch.dur_ns[rows])
+        if changes is not None:
+            self.allocations.add(changes, start_ns[changes.rows])
+        is_slice[memory] = True
+        self._count(batch, np.flatnonzero(~is_slice))
+
+    def add_swept(self, swept: Swept) -> None:
+        """Add what a sweep has read."""
+        columns, told = swept.slices, swept.changes
+        timed = usable(columns["start_ns"], columns["dur_ns"])
+        timed &= ~_is_unset(columns["start_ns"], columns["dur_ns"])
+        rows = np.flatnonzero(timed)
+        self.facts.slices |= len(timed) > 0
+        self.untimed += len(timed) - len(rows)
+        group = self.slices.group_swept(swept, rows)
+        memory = np.flatnonzero(usable(told["time_ns"], np.int64(0)))
+        changes = self.allocations.group_swept(swept, memory) if len(memory) else None
+        self._meet(group, columns["offset"][rows], changes, told["offset"])
+        self.slices.add(group, columns["start_ns"][rows] + self.offset_ns, columns["dur_ns"][rows])
+        if changes is not None:
+            self.allocations.add(changes, told["time_ns"][changes.rows] + self.offset_ns)
+        self.arrows += swept.arrows
+        self.metadata += swept.metadata
+        self.others += swept.others + len(told["time_ns"]) - len(memory)
+        self.facts.device_hints |= swept.hint
+
+    def _meet(
+        self,
+        group: Group,
+        places: NDArray[np.int64],
+        changes: Changes | None,
+        change_places: NDArray[np.int64],
+    ) -> None:
+        """Everything that names strings and tracks, in the order of the file.
+
+        Args:
+            group: Slices.
+            places: Where each of them stands in the file; (slices,).
+            changes: Allocations.
+            change_places: Where each row of the batch stands that they may be of; (rows,).
+        """
+        if changes is None:
+            self.slices.meet_all(group)
+            return
+        meetings = [(int(places[at]), partial(self.slices.meet, group, at)) for at in group.first]
+        if changes is not None:
+            meet = self.allocations.meet
+            meetings += [
+                (int(change_places[changes.rows[at]]), partial(meet, changes, at))
+                for at in changes.first
+            ]
+        for _, meet_one in sorted(meetings, key=itemgetter(0)):
+            meet_one()
+
+    def _count(self, batch: Batch[KinetoArgs], rows: NDArray[np.int64]) -> None:
+        phases = batch.phase[rows]
+        arrows = int(np.isin(phases, _ARROWS).sum())
+        metadata = int((phases == _METADATA).sum())
+        self.arrows += arrows
+        self.metadata += metadata
+        self.others += len(rows) - arrows - metadata
+        if not self.facts.device_hints:
+            self.facts.device_hints = any(map(_hints_at_device, _take(batch.events, rows)))
+
+
+def _is_unset(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """What begins and ends at 0: device work of which the driver gave no time."""
+    unset: NDArray[np.bool_] = (start_ns == 0) & (dur_ns == 0)
+    return unset
+
+
+def _take(events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> list[Event[KinetoArgs]]:
+    return events if len(rows) == len(events) else [events[i] for i in rows.tolist()]
+
+
+def _allocations(batch: Batch[KinetoArgs]) -> NDArray[np.int64]:
+    """Rows of allocations and releases."""
+    instants = np.flatnonzero(np.isin(batch.phase, _INSTANTS) & batch.timed)
+    named = [batch.events[i].name == "[memory]" for i in instants.tolist()]
+    rows: NDArray[np.int64] = instants[np.asarray(named, dtype=bool)]
+    return rows
+
+
+def _hints_at_device(event: Event[KinetoArgs]) -> bool:
+    """Arrows from launches to device work, and names of device streams, outlive both."""
+    if event.ph == "M":
+        name = event.args.name if event.args and event.name == "thread_name" else None
+        return isinstance(name, str) and name.startswith("stream ")
+    return event.cat in _LAUNCH_ARROWS
+
+
+def _count_left_out(health: Health, rows: _Rows) -> None:
+    count_untimed(health, rows.untimed)
+    health.count(
+        "flow-arrow",
+        "info",
+        "Arrows repeat what correlation ids say.",
+        count=rows.arrows,
+        dropped=True,
+    )
+    health.count(
+        "metadata-record",
+        "info",
+        "Names of processes and threads.",
+        count=rows.metadata,
+        dropped=True,
+    )
+    health.count(
+        "other-record",
+        "info",
+        "Instants and records of kinds that carry no time.",
+        count=rows.others,
+        dropped=True,
+    )
+    health.count(
+        "profiler-range",
+        "warning",
+        "Kernels were recorded by the range profiler, which runs them one by one: their times "
+        "say nothing about a normal run. Record again without performance counters.",
+        count=rows.facts.profiler_ranges,
+        dropped=True,
+    )

@@ -1,0 +1,92 @@
+"""What a Kineto header and its records say about the run as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepwhy.trace import NULL, Kind, Meta
+
+if TYPE_CHECKING:
+    from stepwhy.importers.formats.kineto.facts import Facts
+
+# What Paddle's profiler writes into its header, in older and newer releases.
+_PADDLE = frozenset({"span_indx", "span_index"})
+# A device with more is a damaged header.
+_MOST_MEMORY = 1 << 50
+_SIGNALS = {
+    "host-ops": {Kind.OP},
+    "device-activity": {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET},
+    "runtime-calls": {Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC},
+    "python-stacks": {Kind.PYTHON},
+    "input": {Kind.INPUT},
+}
+
+
+def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
+    """Facts about the run; only an allow-list of the header is looked at.
+
+    Hosts, users, job names and environment that some builds write into the header stay out.
+    """
+    distributed = header.get("distributedInfo")
+    distributed = distributed if isinstance(distributed, dict) else {}
+    return Meta(
+        format=format_name,
+        framework="pytorch" if _PADDLE.isdisjoint(header) else "paddle",
+        rank=_int(distributed.get("rank")),
+        world_size=_int(distributed.get("world_size")),
+        signals=_signals(facts),
+        device_expected=_device_expected(header, facts),
+        notes=_notes(facts),
+    )
+
+
+def device_model(header: dict[str, Any]) -> str:
+    """Model name of the first accelerator in the header, '' where there is none."""
+    for key in ("deviceProperties", "computeProperties"):
+        devices = header.get(key)
+        if isinstance(devices, list) and devices and isinstance(devices[0], dict):
+            name = devices[0].get("name")
+            if isinstance(name, str) and name:
+                return name
+    return ""
+
+
+def device_memory(header: dict[str, Any]) -> int:
+    """Memory of the accelerators in the header, bytes; NULL where they differ or none is told."""
+    devices = header.get("deviceProperties")
+    told = devices if isinstance(devices, list) else []
+    sizes = {_int(d.get("totalGlobalMem")) for d in told if isinstance(d, dict)}
+    size = sizes.pop() if len(sizes) == 1 else NULL
+    return size if 0 < size < _MOST_MEMORY else NULL
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else NULL
+
+
+def _signals(facts: Facts) -> frozenset[str]:
+    signals = {name for name, kinds in _SIGNALS.items() if kinds & facts.kinds}
+    if facts.copies_with_bytes:
+        signals.add("copy-bytes")
+    if facts.memory:
+        signals.add("memory")
+    return frozenset(signals)
+
+
+def _device_expected(header: dict[str, Any], facts: Facts) -> bool:
+    used = {Kind.KERNEL, Kind.MEMCPY, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC} & facts.kinds
+    return (
+        bool(used) or facts.device_hints or facts.profiler_ranges > 0 or bool(device_model(header))
+    )
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    notes = []
+    if facts.profiler_ranges:
+        notes.append(
+            "Kernels appear only as ranges of the performance-counter profiler, which runs them "
+            "one by one: device time of a normal run cannot be told from this trace."
+        )
+    if not facts.complete:
+        notes.append("The trace file is cut off: what came later is unknown.")
+    return tuple(notes)

@@ -1,0 +1,122 @@
+"""Threads, streams and devices of Kineto records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.importers.formats.kineto.arguments import KinetoArgs, Loose, args_of, as_int
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, DeviceKind, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from stepwhy.importers.formats.kineto.facts import Facts
+    from stepwhy.importers.shared.chrome_json import Event
+    from stepwhy.trace import TraceBuilder
+
+_NO_PROCESS = -1
+# Paddle's rows of one thread: what Python called, and what ran inside.
+_LANGUAGE = regex(r"\((?:Python|C\+\+)\)$")
+# No operating system numbers its processes this high.
+_FIRST_NAMED_PROCESS = 2**48
+
+
+def plain(value: Loose) -> int | float | str | None:
+    """The value of an argument that should be a number, None for a list or an object."""
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def thread_key(event: Event[KinetoArgs]) -> tuple[Hashable, Hashable]:
+    """What tells the thread of a host record from others."""
+    tid = event.tid
+    return event.pid, _LANGUAGE.sub("", tid) if isinstance(tid, str) else tid
+
+
+def stream_key(event: Event[KinetoArgs]) -> Hashable:
+    """What tells the stream of a device record from others, and from threads."""
+    args = args_of(event)
+    return event.pid, event.tid, plain(args.device), plain(args.stream)
+
+
+class Tracks:
+    """Adds the tracks of records to a trace.
+
+    Args:
+        builder: Takes devices and tracks.
+        facts: Knows the accelerator's name.
+        model: Model name of the accelerators, '' when not recorded.
+    """
+
+    def __init__(self, builder: TraceBuilder, facts: Facts, model: str) -> None:
+        self._builder, self._facts, self._model = builder, facts, model
+        self._rows: dict[Hashable, int] = {}
+        self._by_number: dict[Hashable, tuple[Hashable, Hashable]] = {}
+        self._numbers: set[int] = set()
+        self._devices: dict[tuple[int, int], int] = {}
+        self._named_processes: dict[str, int] = {}
+
+    def thread(self, event: Event[KinetoArgs]) -> int:
+        """Row of the host thread that a record lies on."""
+        key = self._with_process(thread_key(event))
+        if key not in self._rows:
+            process, thread = self._process(event.pid), as_int(key[1])
+            self._by_number.setdefault(key[1], key)
+            self._rows[key] = self._builder.track(
+                Role.HOST_THREAD, f"thread {key[1]}", process=process, thread=thread
+            )
+        return self._rows[key]
+
+    def _with_process(self, key: tuple[Hashable, Hashable]) -> tuple[Hashable, Hashable]:
+        """The thread of that number in a process, for records that name none (XPUs' waits)."""
+        if key[0] != _NO_PROCESS:
+            return key
+        return self._by_number.get(key[1], key)
+
+    def stream(self, event: Event[KinetoArgs]) -> int:
+        """Row of the device stream that a record lies on."""
+        key = stream_key(event)
+        if key not in self._rows:
+            self._rows[key] = self._new_stream(event, args_of(event))
+        return self._rows[key]
+
+    def _new_stream(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
+        row = self._process(event.pid)
+        number = as_int(args.device, as_int(event.pid))
+        written = args.stream if args.stream is not None else event.tid
+        stream = as_int(
+            str(written).removeprefix("stream ").strip() if written is not None else None
+        )
+        return self._builder.track(
+            Role.STREAM,
+            f"stream {stream}",
+            process=row,
+            thread=stream,
+            device=self._device(number, row, event.pid),
+        )
+
+    def _process(self, pid: int | str | None) -> int:
+        """A process id; those that are names ('rank 3') get numbers beyond all process ids."""
+        number = as_int(pid)
+        if number == NULL and isinstance(pid, str):
+            return self._named_processes.setdefault(
+                pid, _FIRST_NAMED_PROCESS + len(self._named_processes)
+            )
+        return number
+
+    def _device(self, number: int, row: int, label: int | str | None) -> int:
+        """The device with this number on this process row of the file.
+
+        A GPU has one row, so a second row with the same number is another rank's GPU, in a file
+        that several ranks were merged into.
+        """
+        key = (number, row)
+        if key not in self._devices:
+            accelerator = self._facts.accelerator
+            kind = DeviceKind.GPU if accelerator == "GPU" else DeviceKind.OTHER
+            name = f"{accelerator}:{max(number, 0)}"
+            if number in self._numbers:
+                name = f"{name} (row {label})"
+            self._numbers.add(number)
+            self._devices[key] = self._builder.device(name, kind, self._model)
+        return self._devices[key]

@@ -1,0 +1,1 @@
+"""Traces of MegaScan, MegatronApp's tracer for Megatron-LM."""

@@ -1,0 +1,189 @@
+"""Ranges of a Megatron-LM iteration as device time, without claiming what they do not tell.
+
+A range nests others (a layer in a pass, an all-reduce in a layer), and only the innermost says what
+the GPU does: an exchange inside of a pass is no computation. Ranges that hold others are therefore
+cut into the parts in which they are innermost.
+
+Source: the names of the scopes in MegatronApp's `megatron/training/trace.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.importers.formats.megascan.nesting import nest
+from stepwhy.importers.shared.chrome_json import first_seen
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind, Phase, Role
+from stepwhy.trace.order import taken
+from stepwhy.trace.strings import texts_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.formats.megascan.nesting import Nested
+    from stepwhy.trace import TraceBuilder
+
+    Ids = NDArray[np.int32]
+    Times = NDArray[np.int64]
+
+
+class Ranges(msgspec.Struct, frozen=True):
+    """Ranges on the GPUs of some ranks, times in ns; (ranges,) each.
+
+    Args:
+        names: All names.
+        name: Number of its name.
+        rank: Rank that it ran on.
+        lane: Thread of the rank; ranges of one lane nest.
+        start_ns: Start.
+        end_ns: End.
+        iteration: Number of its iteration, NULL when not told.
+        stage: Pipeline stage of the rank, NULL when not told.
+        chunk: Model chunk of an interleaved schedule, NULL when not told.
+    """
+
+    names: Sequence[str]
+    name: Ids
+    rank: Ids
+    lane: Ids
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    iteration: Ids
+    stage: Ids
+    chunk: Ids
+
+    def __len__(self) -> int:
+        """Number of ranges."""
+        return len(self.name)
+
+    def phases(self) -> NDArray[np.int8]:
+        """What `phase_of` says of the name of each; (ranges,)."""
+        of_name = np.asarray([phase_of(name) for name in self.names], dtype=np.int8)
+        phases: NDArray[np.int8] = of_name[self.name]
+        return phases
+
+
+_EXCHANGE = regex(
+    r"_?(send|recv|exchange|all_?reduce|reduce|all_?gather|gather|reduce_?scatter|all_?to_?all"
+    r"|broadcast|grad[-_]sync)([-_].*)?"
+)
+_PHASES = (
+    (regex(r"forward"), Phase.FORWARD),
+    (regex(r"backward"), Phase.BACKWARD),
+    (regex(r"optimizer"), Phase.OPTIMIZER),
+)
+_GUESSED = (
+    "Ranges were timed as a whole: a pass counts as computation from start to end, although the "
+    "GPU may idle inside of it."
+)
+
+
+def exchanges(name: str) -> bool:
+    """Whether a range moves data between ranks."""
+    return _EXCHANGE.fullmatch(name) is not None
+
+
+def phase_of(name: str) -> Phase:
+    """Phase that a range's name tells ('forward-warmup'), UNKNOWN for what lies inside of one."""
+    if exchanges(name):
+        return Phase.COMMUNICATION
+    return next((phase for pattern, phase in _PHASES if pattern.match(name)), Phase.UNKNOWN)
+
+
+def gpu_name(number: int) -> str:
+    """Name of a GPU, with its number where the file tells it."""
+    return f"GPU:{number}" if number != NULL else "GPU"
+
+
+def add_ranges(builder: TraceBuilder, ranges: Ranges, devices: dict[int, int]) -> None:
+    """Add ranges as slices of their ranks' GPUs.
+
+    Args:
+        builder: Takes tracks and slices, counts what was guessed.
+        ranges: The ranges.
+        devices: Row of every rank's GPU.
+    """
+    for rank, lane, rows in _lanes(ranges):
+        track = builder.track(
+            Role.STREAM, f"stream {lane}", process=rank, thread=lane, device=devices[rank]
+        )
+        _add_lane(builder, track, ranges, rows)
+    phases = ranges.phases()
+    passes = int(((phases == Phase.FORWARD) | (phases == Phase.BACKWARD)).sum())
+    builder.health.count("guessed-device-time", "warning", _GUESSED, count=passes, dropped=False)
+
+
+def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Ids]]:
+    """Rank and lane, and its ranges, parents first."""
+    keys = (-ranges.end_ns, ranges.start_ns, ranges.lane, ranges.rank)
+    order: Ids = np.lexsort(keys).astype(np.int32)
+    del keys
+    rank, lane = taken(ranges.rank, order), taken(ranges.lane, order)
+    cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (lane[1:] != lane[:-1])) + 1
+    del rank, lane
+    for mine in np.split(order, cuts):
+        if len(mine):
+            yield int(ranges.rank[mine[0]]), int(ranges.lane[mine[0]]), mine
+
+
+def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> None:
+    """Add ranges that nest, parents first: whole, then the parts in which they are innermost."""
+    start_ns, end_ns = taken(ranges.start_ns, rows), taken(ranges.end_ns, rows)
+    nested = nest(start_ns, end_ns, taken(ranges.phases(), rows))
+    name = _strings(builder, ranges.names, taken(ranges.name, rows))
+    kind = np.asarray([_kind(phase) for phase in Phase], dtype=np.int8)[nested.phase]
+    end_ns -= start_ns
+    builder.slices_from(
+        {
+            "track": np.broadcast_to(np.int32(track), len(rows)),
+            # What holds others is there whole only as their name.
+            "kind": np.where(nested.holds, np.int8(Kind.DEVICE_ANNOTATION), kind),
+            "name": name,
+            "start_ns": start_ns,
+            "dur_ns": end_ns,
+            "phase": np.where(nested.holds, np.int8(Phase.UNKNOWN), nested.phase),
+        }
+    )
+    owner, start_ns, dur_ns = _claimed(nested, kind)
+    builder.slices_from(
+        {
+            "track": np.broadcast_to(np.int32(track), len(owner)),
+            "kind": taken(kind, owner),
+            "name": taken(name, owner),
+            "start_ns": start_ns,
+            "dur_ns": dur_ns,
+            "phase": taken(nested.phase, owner),
+        }
+    )
+
+
+def _claimed(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]:
+    """The parts of ranges that tell what the device does: whose, starts and durations."""
+    parts = nested.owner, nested.start_ns, nested.dur_ns
+    tells = taken(kind, nested.owner) != Kind.DEVICE_ANNOTATION
+    return parts if tells.all() else (parts[0][tells], parts[1][tells], parts[2][tells])
+
+
+def _strings(builder: TraceBuilder, names: Sequence[str], name: Ids) -> Ids:
+    """The string of every range's name; (ranges,)."""
+    strings = np.full(len(names), NULL, dtype=np.int32)
+    shown, _ = first_seen(name, len(names))
+    strings[shown] = builder.intern_all(texts_at(names, shown))
+    found: Ids = strings[name]
+    return found
+
+
+def _kind(phase: Phase) -> Kind:
+    """Exchange, computation where it is part of a pass or the optimizer, else nothing claimed."""
+    if phase is Phase.COMMUNICATION:
+        return Kind.COLLECTIVE
+    return Kind.DEVICE_ANNOTATION if phase is Phase.UNKNOWN else Kind.KERNEL
+
+
+__all__ = ["Ranges", "add_ranges", "exchanges", "gpu_name", "phase_of"]

@@ -1,0 +1,136 @@
+"""What MegaScan's ranges say about the run as a whole, and what they cannot say."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.importers.formats.megascan.iterations import guesses_gaps
+from stepwhy.trace import NULL, Meta
+from stepwhy.units import format_fraction, format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.formats.megascan.iterations import Iteration
+    from stepwhy.importers.formats.megascan.ranges import Ranges
+
+FORMAT = "megascan"
+
+_WHOLE_PASSES = (
+    "MegaScan times whole passes on the GPU: which kernels run in them, and whether the GPU idles "
+    "inside of them, is not recorded."
+)
+_GAPS = (
+    "Exchanges between pipeline stages were not recorded: the time between the passes of a stage "
+    "is taken for them and for the wait for other stages. A host that launches too late would look "
+    "the same."
+)
+_SEVERAL_RUNS = (
+    "this file lays two runs of the same ranks over each other, to be compared by eye. Give the "
+    "file of one run"
+)
+_CUT = "The trace file is cut off: what came later is unknown."
+
+
+def meta_of_rank(rank: int, ranges: Ranges, *, complete: bool) -> Meta:
+    """Facts about the one rank of a raw file.
+
+    Args:
+        rank: Its rank, NULL when not told.
+        ranges: Its ranges.
+        complete: Whether the file is whole.
+    """
+    return _meta(ranges, [], rank=rank, signals=("passes",), complete=complete)
+
+
+def meta_of_ranks(
+    ranges: Ranges,
+    iterations: Sequence[Iteration],
+    *,
+    several_runs: bool,
+    complete: bool,
+) -> Meta:
+    """Facts about a file of several ranks.
+
+    Args:
+        ranges: Ranges of all ranks.
+        iterations: Iterations of all ranks whose ends had to be guessed.
+        several_runs: Whether the file lays one run over another.
+        complete: Whether the file is whole.
+    """
+    notes = [_idle(ranges), _between(iterations)]
+    meta = _meta(ranges, notes, rank=NULL, signals=("passes", "ranks"), complete=complete)
+    return replace(meta, limit=_SEVERAL_RUNS if several_runs else "")
+
+
+def _meta(
+    ranges: Ranges,
+    notes: Sequence[str],
+    *,
+    rank: int,
+    signals: tuple[str, ...],
+    complete: bool,
+) -> Meta:
+    gaps = _GAPS if guesses_gaps(ranges) else ""
+    said = (*notes, _WHOLE_PASSES, gaps, "" if complete else _CUT)
+    return Meta(
+        format=FORMAT,
+        framework="pytorch",
+        rank=rank,
+        signals=frozenset(signals),
+        device_expected=True,
+        notes=tuple(note for note in said if note),
+    )
+
+
+def _idle(ranges: Ranges) -> str:
+    """How much of the record each rank is outside of its ranges, one sentence."""
+    span = int(ranges.end_ns.max() - ranges.start_ns.min())
+    idle = {rank: 1 - busy / span for rank, busy in _busy(ranges).items()} if span else {}
+    if len(idle) < 2:
+        return ""
+    least, most = min(idle, key=lambda r: idle[r]), max(idle, key=lambda r: idle[r])
+    return (
+        f"Rank {least} has most to do: of the whole record it is idle for "
+        f"{format_fraction(idle[least])}, rank {most} for {format_fraction(idle[most])}."
+    )
+
+
+def _busy(ranges: Ranges) -> dict[int, int]:
+    """Time in which any range of a rank runs, ns, by rank in the order of their first ranges."""
+    order = np.lexsort((ranges.start_ns, ranges.rank))
+    cuts = np.flatnonzero(np.diff(ranges.rank[order])) + 1
+    groups = sorted(
+        np.split(order, cuts), key=lambda mine: (int(ranges.start_ns[mine[0]]), int(mine[0]))
+    )
+    return {int(ranges.rank[mine[0]]): _covered(ranges, mine) for mine in groups}
+
+
+def _covered(ranges: Ranges, mine: NDArray[np.int64]) -> int:
+    """Time in which any of some ranges runs, ns; they are given by their starts."""
+    starts, ends = ranges.start_ns[mine], ranges.end_ns[mine]
+    reached = np.maximum.accumulate(ends)
+    starts[1:] = np.maximum(starts[1:], reached[:-1])
+    return int(np.maximum(ends - starts, 0).sum())
+
+
+def _between(iterations: Sequence[Iteration]) -> str:
+    """How much time lies between two iterations, where it is worth a sentence."""
+    windows = sorted({(i.start_ns, i.end_ns) for i in iterations})
+    if len(windows) < 2:
+        return ""
+    gaps = sorted(after[0] - before[1] for before, after in pairwise(windows))
+    middle = gaps[len(gaps) // 2]
+    if middle <= 0:
+        return ""
+    return (
+        "The file does not say when an iteration ends: a step lasts from its first range to its "
+        f"last on any rank. The time until the next one begins, {format_ns(middle)} in the median, "
+        "is in no step; gradients and weights are updated there."
+    )

@@ -1,0 +1,1 @@
+"""SQLite exports of Nsight Systems (`nsys export --type sqlite`)."""

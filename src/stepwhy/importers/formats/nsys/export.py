@@ -1,0 +1,161 @@
+"""What all readers of an export's tables share: names, processes and devices."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.importers.shared.cuda_rows import ABSENT, CudaRows, each
+from stepwhy.trace import NULL, DeviceKind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.shared.database import Database, Rows
+    from stepwhy.trace import TraceBuilder
+
+# A global id holds the machine, the process (24 bits) and the thread (24 bits).
+_BITS = 24
+_LOW = (1 << _BITS) - 1
+# Correlation ids are 32 bits; what stands above tells processes apart.
+_CORRELATION_BITS = 32
+# Names of ENUM_NSYS_EVENT_TYPE, for exports without that table.
+_EVENT_TYPES = {59: "NvtxPushPopRange", 60: "NvtxStartEndRange", 75: "NvtxDomainCreate"}
+# Stands where a graph begins on the host.
+_NO_DEVICE = 2**31 - 1
+
+
+class Export:
+    """An export that is being read.
+
+    Args:
+        database: Its tables.
+        builder: Takes what they hold.
+    """
+
+    def __init__(self, database: Database, builder: TraceBuilder) -> None:
+        self.database = database
+        self.builder = builder
+        self.rows = CudaRows(database, builder)
+        self._processes: dict[int, int] = {}
+        self._devices: dict[tuple[int, ...], int] = {}
+        self._names: set[str] = set()
+        self._numbers: dict[int, set[int]] = {}
+
+    @cached_property
+    def strings(self) -> dict[int, str]:
+        """Texts by their ids; most are nobody's business, so take only what a record points to."""
+        return self.database.texts("StringIds", "id", "value")
+
+    def enum(self, table: str) -> dict[int, str]:
+        """Names of a numbered list, {} where the export lacks it."""
+        return self.database.texts(table, "id", "name")
+
+    @cached_property
+    def _event_types(self) -> dict[int, str]:
+        return {**_EVENT_TYPES, **self.enum("ENUM_NSYS_EVENT_TYPE")}
+
+    def event_types(self, ending: str) -> list[int]:
+        """Numbers of the types of events whose names have that ending."""
+        return [i for i, name in self._event_types.items() if name.endswith(ending)]
+
+    def threads(self, rows: Rows) -> NDArray[np.int64]:
+        """Tracks of the threads of `globalTid`; (rows,)."""
+        ids = rows["globalTid"]
+        return self.rows.threads(_pid(_process(ids)), np.where(ids == ABSENT, NULL, ids & _LOW))
+
+    def beside_threads(self, rows: Rows) -> NDArray[np.int64]:
+        """Tracks for what belongs to a thread of `globalTid` but need not nest there; (rows,)."""
+
+        def make(ids: int) -> int:
+            if ids == ABSENT:
+                return self.builder.track(Role.HOST_THREAD, "ranges of no thread")
+            name = f"ranges of thread {ids & _LOW}"
+            return self.builder.track(Role.HOST_THREAD, name, process=(ids >> _BITS) & _LOW)
+
+        return each(make, rows["globalTid"])
+
+    def streams(self, rows: Rows) -> NDArray[np.int64]:
+        """Tracks of the streams of `globalPid`, `deviceId` and `streamId`; (rows,)."""
+        process = self._process_of_device(rows)
+        device = each(self._device, process, self._number(process, rows["deviceId"]))
+        return self.rows.streams(_pid(process), device, rows["streamId"])
+
+    def correlations(self, rows: Rows) -> NDArray[np.int64]:
+        """Correlation ids that no other process has; (rows,)."""
+        on_device = "globalPid" in rows.ints
+        process = self._process_of_device(rows) if on_device else _process(rows["globalTid"])
+        number = each(self._process_number, process)
+        ids = rows["correlationId"]
+        usable = (ids > 0) & (ids < 1 << _CORRELATION_BITS)
+        return np.where(usable, ids + (number << _CORRELATION_BITS), NULL)
+
+    def _process_number(self, process: int) -> int:
+        return self._processes.setdefault(process, len(self._processes))
+
+    def _process_of_device(self, rows: Rows) -> NDArray[np.int64]:
+        """Processes of device records; where none is written, the one that called the API."""
+        process = _process(rows["globalPid"])
+        only = next(iter(self._processes)) if len(self._processes) == 1 else NULL
+        return np.where(process == NULL, only, process)
+
+    def _number(self, process: NDArray[np.int64], written: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Device numbers; a graph that begins on the host is on the device of its process."""
+
+        def only(owner: int) -> int:
+            numbers = self._numbers.get(owner, set())
+            return min(numbers) if numbers else 0
+
+        nowhere = (written < 0) | (written >= _NO_DEVICE)
+        number = np.where(nowhere, each(only, process), written)
+        for owner in np.unique(process).tolist():
+            mine = number[(process == owner) & ~nowhere]
+            self._numbers.setdefault(owner, set()).update(np.unique(mine).tolist())
+        return number
+
+    def _device(self, process: int, number: int) -> int:
+        """Row of a process's device.
+
+        Processes number the devices that they may see, so one number can mean several devices, and
+        one device can have several numbers.
+        """
+        gpu = self._gpus.get((process & _LOW, number))
+        identity = (process, number) if gpu is None else (gpu,)
+        if identity not in self._devices:
+            name = f"GPU:{number}"
+            if name in self._names:
+                name = f"{name} (process {process & _LOW})"
+            self._names.add(name)
+            model = self._model(number if gpu is None else gpu, by_cuda=gpu is None)
+            self._devices[identity] = self.builder.device(name, DeviceKind.GPU, model)
+        return self._devices[identity]
+
+    @cached_property
+    def _gpus(self) -> dict[tuple[int, int], int]:
+        """The GPU behind a process's device number."""
+        rows = self.database.read("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId"))
+        found = zip(*(rows[c].tolist() for c in ("pid", "cudaId", "gpuId")), strict=True)
+        return {(pid, number): gpu for pid, number, gpu in found if gpu >= 0}
+
+    @cached_property
+    def gpus(self) -> Rows:
+        """The GPUs of the machine."""
+        return self.database.read("TARGET_INFO_GPU", ("id", "cuDevice"), ("name",))
+
+    def _model(self, number: int, *, by_cuda: bool) -> str:
+        """Model of a GPU by its own number, or by the one that CUDA gives it."""
+        names = self.gpus.texts["name"]
+        key = "cuDevice" if by_cuda and (self.gpus["cuDevice"] != ABSENT).any() else "id"
+        found = [n for n, i in zip(names, self.gpus[key].tolist(), strict=True) if i == number]
+        return found[0] if found else names[0] if len(set(names)) == 1 else ""
+
+
+def _process(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Processes of global ids, with their machine; NULL where none is written."""
+    return np.where(ids == ABSENT, NULL, ids >> _BITS)
+
+
+def _pid(process: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(process == NULL, NULL, process & _LOW)

@@ -1,0 +1,176 @@
+"""Calls, ranges and the profiler's own work: what the host did."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.importers.shared.cuda import without_version
+from stepwhy.importers.shared.cuda_ranges import Described, add_ranges
+from stepwhy.importers.shared.cuda_rows import ABSENT, TIMES, each
+from stepwhy.patterns import regex
+from stepwhy.trace import Kind, Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.formats.nsys.export import Export
+    from stepwhy.importers.shared.database import Rows
+
+_CALL = (*TIMES, "globalTid", "correlationId", "nameId")
+# Columns of NVTX records.
+_EVENT = (*TIMES, "eventType", "globalTid", "textId", "domainId")
+_LOADING = regex(r"compiler|module.?loading|function.?loading", re.IGNORECASE)
+# Other names of threads are nobody's business.
+_AUTOGRAD = "pt_autograd"
+# The host is far ahead of the device: no overhead, for all that it is listed there.
+_QUEUE_FULL = regex(r"command.?buffer", re.IGNORECASE)
+
+# Calls of libraries: the table, the column of their names, what they are.
+_LIBRARIES = (
+    ("CUBLAS_EVENTS", "nameId", Kind.FRAMEWORK, Phase.UNKNOWN),
+    ("CUDNN_EVENTS", "nameId", Kind.FRAMEWORK, Phase.UNKNOWN),
+    ("MPI_COLLECTIVES_EVENTS", "textId", Kind.COLLECTIVE, Phase.COMMUNICATION),
+    ("MPI_P2P_EVENTS", "textId", Kind.COLLECTIVE, Phase.COMMUNICATION),
+    ("MPI_START_WAIT_EVENTS", "textId", Kind.COLLECTIVE, Phase.COMMUNICATION),
+)
+
+
+def add_host_activity(export: Export) -> None:
+    """Add all that the host did."""
+    _add_calls(export)
+    _add_ranges(export)
+    for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
+        _add_overhead(export, table)
+    for table, column, kind, phase in _LIBRARIES:
+        _add_library(export, table, column, kind, phase)
+    export.rows.leave_out(
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+        "synchronisation-record",
+        "Records of synchronisations repeat what the calls of the API say.",
+    )
+    export.rows.leave_out(
+        "OSRT_API",
+        "system-call",
+        "Calls of the system's libraries do not say what they work or wait for.",
+    )
+
+
+def _add_calls(export: Export) -> None:
+    engine = _autograd_threads(export)
+    for rows in export.rows.pieces("CUPTI_ACTIVITY_KIND_RUNTIME", _CALL):
+        used = np.unique(rows["nameId"]).tolist()
+        names = {i: without_version(export.strings[i]) for i in used if i in export.strings}
+        of_autograd = np.isin(rows["globalTid"], engine)
+        export.rows.add_calls(
+            rows,
+            rows["nameId"],
+            names,
+            track=export.threads(rows),
+            correlation=export.correlations(rows),
+            phase=np.where(of_autograd, int(Phase.BACKWARD), int(Phase.UNKNOWN)),
+        )
+
+
+def _autograd_threads(export: Export) -> NDArray[np.int64]:
+    """Global ids of the threads that PyTorch's autograd engine runs; (threads,)."""
+    names = export.database.read("ThreadNames", ("globalTid", "nameId"))
+    named = zip(names["globalTid"].tolist(), names["nameId"].tolist(), strict=True)
+    engine = [t for t, n in named if export.strings.get(n, "").startswith(_AUTOGRAD)]
+    return np.asarray(engine, dtype=np.int64)
+
+
+def _add_ranges(export: Export) -> None:
+    """Add NVTX ranges; the other NVTX records are instants and names."""
+    domains = _domains(export)
+
+    def describe(some: Rows) -> Described:
+        track = export.threads(some)
+        may_cross = np.isin(some["eventType"], export.event_types("StartEndRange"))
+        beside = track.copy()
+        beside[may_cross] = export.beside_threads(some.where(may_cross))
+        named = [domains.get(key, "") for key in _domain_keys(some)]
+        return Described(_texts(export, some), named, track, beside)
+
+    records = export.rows.records("NVTX_EVENTS", _EVENT, ("text",))
+    pieces = (export.rows.timed(_closed(export, rows)) for rows in records)
+    add_ranges(export.rows, pieces, describe)
+
+
+def _domains(export: Export) -> dict[tuple[int, int], str]:
+    """Names of domains by process and number."""
+    types = {"eventType": export.event_types("DomainCreate")}
+    made = export.database.read("NVTX_EVENTS", _EVENT, ("text",), only=types)
+    return dict(zip(_domain_keys(made), _texts(export, made), strict=True))
+
+
+def _domain_keys(rows: Rows) -> list[tuple[int, int]]:
+    """Process and number of the domain of each record."""
+    processes, numbers = rows["globalTid"] >> 24, rows["domainId"]
+    return list(zip(processes.tolist(), numbers.tolist(), strict=True))
+
+
+def _closed(export: Export, rows: Rows) -> Rows:
+    """Ranges that have an end; instants, names and ranges that were still open are counted."""
+    ranges = np.isin(rows["eventType"], [*export.event_types("Range"), ABSENT])
+    export.rows.health.count(
+        "nvtx-instant",
+        "info",
+        "Marks, and names of domains, categories and threads: they carry no time.",
+        count=int((~ranges).sum()),
+        dropped=True,
+    )
+    rows = rows.where(ranges)
+    ended = rows["end"] != ABSENT
+    export.rows.health.count(
+        "range-not-closed",
+        "info",
+        "Ranges that were still open when the recording ended.",
+        count=int((~ended).sum()),
+        dropped=True,
+    )
+    return rows.where(ended)
+
+
+def _texts(export: Export, rows: Rows) -> list[str]:
+    """Texts of NVTX records, written out or by number."""
+    pairs = zip(rows.texts["text"], rows["textId"].tolist(), strict=True)
+    return [text or export.strings.get(number, "") for text, number in pairs]
+
+
+def _add_overhead(export: Export, table: str) -> None:
+    """Add what the profiler and the driver's own set-up took."""
+    columns = (*TIMES, "globalTid", "nameId", "overheadType")
+    rows = export.rows.timed(export.rows.read(table, columns))
+    kinds = export.enum("ENUM_CUPTI_OVERHEAD_TYPE")
+
+    def name(number: int, kind: int) -> str:
+        return export.strings.get(number) or kinds.get(kind, "overhead")
+
+    def judge(number: int, kind: int) -> int:
+        what = kinds.get(kind) or name(number, kind)
+        if _QUEUE_FULL.search(what):
+            return int(Kind.OTHER)
+        return int(Kind.COMPILE if _LOADING.search(what) else Kind.PROFILER)
+
+    ids = rows["nameId"], rows["overheadType"]
+    export.rows.add(
+        rows,
+        track=export.threads(rows),
+        name=each(lambda n, k: export.rows.intern(name(n, k)), *ids),
+        kind=each(judge, *ids),
+    )
+
+
+def _add_library(export: Export, table: str, column: str, kind: Kind, phase: Phase) -> None:
+    """Add the calls of a library."""
+    for rows in export.rows.pieces(table, (*TIMES, "globalTid", column)):
+        export.rows.add(
+            rows,
+            track=export.threads(rows),
+            name=export.rows.names(rows[column], lambda i: export.strings.get(i, table)),
+            kind=int(kind),
+            phase=int(phase),
+        )

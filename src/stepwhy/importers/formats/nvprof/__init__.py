@@ -1,0 +1,1 @@
+"""nvprof databases (`nvprof -o FILE`)."""

@@ -1,0 +1,1 @@
+"""JSON results of AMD's rocprofv3 (`--output-format json`)."""

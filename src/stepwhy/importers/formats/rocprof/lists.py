@@ -1,0 +1,157 @@
+"""Large results of rocprofv3, with the lists of records set aside and decoded a piece at a time.
+
+Where a list can be cut, and where it ends, is guessed by what stands there. Decoding is the proof:
+where a piece between brackets is a list, it ends between two of its elements.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.importers.formats.rocprof.document import (
+    LARGEST_ID,
+    Buffer,
+    Document,
+    Handle,
+    decode_processes,
+)
+from stepwhy.importers.source import let_go
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Iterator
+
+    from stepwhy.importers.source import Source
+
+    Data = bytes | mmap.mmap
+    Cut = tuple[int, int]
+
+_PIECE = 1 << 20  # bytes
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# The key of the records; that of the names of their kinds has a list.
+_RECORDS = regex(rb'"buffer_records"\s*:\s*\{')
+_LIST = regex(rb'\s*"[^"\\]*"\s*:\s*(?=\[)')
+_BETWEEN = regex(rb'\}\s*,\s*(?=\{\s*")')
+_LAST = regex(rb"\}\s*(?=\])")
+_NEXT = regex(rb"\s*([,}])")
+_EMPTY = regex(rb"\[\s*\]")
+
+
+class IrregularError(Exception):
+    """A list does not look like those of rocprofv3."""
+
+
+class _Stream(msgspec.Struct, gc=False):
+    """Of a record, the stream."""
+
+    stream_id: Handle | None = None
+
+
+def read_lists(source: Source) -> Document:
+    """Read every process of a file whose lists look like those of rocprofv3.
+
+    Raises:
+        IrregularError: They do not, or are no JSON.
+        DecodeError, UnicodeDecodeError, RecursionError: What stands around them is no JSON.
+    """
+    data = source.mapped
+    lists: dict[str, Buffer] = {}
+    rest = b"".join(_set_aside(data, lists))
+    return Document(decode_processes(rest, lists), complete=True)
+
+
+def _set_aside(data: Data, lists: dict[str, Buffer]) -> Iterator[bytes]:
+    """The text without the lists of records; these go under the texts that stand in their place."""
+    position = len(_BYTE_ORDER_MARK) if data[: len(_BYTE_ORDER_MARK)] == _BYTE_ORDER_MARK else 0
+    while records := _RECORDS.search(data, position):
+        yield data[position : records.end()]
+        let_go(data, position, records.end())
+        position = records.end()
+        more = data[position : position + 1] != b"}"
+        while more:
+            key = _LIST.match(data, position)
+            if key is None:
+                raise IrregularError(position)
+            place = f'"list {len(lists)}"'
+            yield key[0] + place.encode()
+            lists[place], position = _list(data, key.end())
+            end = _NEXT.match(data, position)
+            if end is None:
+                raise IrregularError(position)
+            yield end[0]
+            position, more = end.end(), end[1] == b","
+    yield data[position:]
+
+
+def _list(data: Data, position: int) -> tuple[Buffer, int]:
+    """The records of the list at a position, and where it ends."""
+    empty = _EMPTY.match(data, position)
+    if empty is not None:
+        return Buffer([]), empty.end()
+    pieces = _Pieces(data, [])
+    has_streams = False
+    position += 1
+    while data[position : position + 1] != b"]":
+        begin = position
+        position = _piece(data, begin, pieces)
+        has_streams |= _has_streams(pieces.text(-1))
+        let_go(data, begin, position)
+    return Buffer(pieces, has_streams=has_streams), position + 1
+
+
+def _piece(data: Data, begin: int, pieces: _Pieces) -> int:
+    """Cut the next piece off; returns where what follows begins."""
+    # Most lists end within a piece: only for others is it worth searching behind it.
+    found = _LAST.search(data, begin, begin + _PIECE)
+    if found is None:
+        between = _BETWEEN.search(data, begin + _PIECE, begin + 2 * _PIECE)
+        stop = between.end() if between else begin + 2 * _PIECE
+        # The last bracket of the piece may end the list with what follows the piece.
+        bracket = data.rfind(b"}", begin, begin + _PIECE)
+        found = _LAST.search(data, bracket if bracket >= 0 else begin, stop) or between
+    if found is None:
+        raise IrregularError(begin)
+    pieces.cuts.append((begin, found.start() + 1))
+    return found.end()
+
+
+def _has_streams(text: bytes) -> bool:
+    """Whether a record of a list names a stream other than number 0.
+
+    Raises:
+        IrregularError: It is no list, or one whose records have fields of another type.
+    """
+    try:
+        records = msgspec.json.decode(text, type=list[_Stream])
+    except (msgspec.DecodeError, RecursionError):
+        raise IrregularError(len(text)) from None
+    return any(r.stream_id and 0 < r.stream_id.handle < LARGEST_ID for r in records)
+
+
+class _Pieces:
+    """The pieces of a list, as JSON lists.
+
+    Args:
+        data: The file.
+        cuts: Where they lie.
+    """
+
+    def __init__(self, data: Data, cuts: list[Cut]) -> None:
+        self._data, self.cuts = data, cuts
+
+    def text(self, number: int) -> bytes:
+        """One of them."""
+        begin, end = self.cuts[number]
+        return b"[%b]" % self._data[begin:end]
+
+    def __iter__(self) -> Iterator[msgspec.Raw]:
+        """All of them; what was read is let go of."""
+        for number, (begin, end) in enumerate(self.cuts):
+            yield msgspec.Raw(self.text(number))
+            let_go(self._data, begin, end)
+
+
+__all__ = ["IrregularError", "read_lists"]

@@ -1,0 +1,1 @@
+"""TensorFlow's `RunMetadata` and `StepStats` protobufs."""

@@ -1,0 +1,1 @@
+"""stepwhy's own stored traces."""

@@ -1,0 +1,1 @@
+"""TensorBoard event files: fill levels of TensorFlow 1 queues and step rates."""

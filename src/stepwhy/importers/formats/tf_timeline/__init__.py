@@ -1,0 +1,1 @@
+"""TensorFlow 1 timelines (`tensorflow.python.client.timeline`)."""

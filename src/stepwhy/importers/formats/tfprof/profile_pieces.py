@@ -1,0 +1,90 @@
+"""A ProfileProto, read a piece at a time.
+
+A message is the concatenation of its fields, so that some of its fields are a message, too.
+
+Source: "Encoding" in the Protocol Buffers documentation; `tfprof_log.proto`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepwhy.importers.formats.tfprof.code_defs import CodeDefs
+from stepwhy.importers.shared.tensorflow.graphs import text
+from stepwhy.importers.shared.tensorflow.messages import parse_message
+from stepwhy.importers.shared.tensorflow.wire import fields
+from stepwhy.importers.source import let_go
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Iterator
+
+# A piece ends with the field that reaches so many bytes.
+_PIECE = 1 << 19
+# What is read brings as much before it into memory, too.
+_AROUND = 1 << 16
+
+
+class ProfilePieces:
+    """The nodes of a profile; what is damaged is left out, entry by entry.
+
+    Args:
+        data: The file.
+
+    Attributes:
+        names: Names of all nodes by their numbers.
+        code: The lines of code that nodes refer to.
+        damaged: How many entries are damaged.
+        is_torn: Whether the file ends before its message does.
+    """
+
+    def __init__(self, data: bytes | mmap.mmap) -> None:
+        self._data = data
+        self._cuts: list[tuple[int, int]] = []
+        self.is_torn = self._cut() != len(data)
+        self.damaged = 0
+        self.names: dict[int, str] = {}
+        texts: dict[int, str] = {}
+        for profile in self._pieces():
+            self.names.update((entry.key, text(entry.value.name)) for entry in profile.nodes)
+            texts.update((entry.key, text(entry.value)) for entry in profile.id_to_string)
+        self.code = CodeDefs(texts)
+
+    def __iter__(self) -> Iterator[Any]:
+        """All nodes as `ProfileNode` messages."""
+        return (entry.value for profile in self._pieces() for entry in profile.nodes)
+
+    def _cut(self) -> int:
+        """Find out where the pieces lie; returns where the last field ends."""
+        begin = end = 0
+        for field in fields(self._data):
+            end = field.end
+            if end - begin >= _PIECE and end <= len(self._data):
+                self._cuts.append((begin, end))
+                let_go(self._data, begin, end)
+                begin = end
+        self._cuts.append((begin, min(end, len(self._data))))
+        return end
+
+    def _pieces(self) -> Iterator[Any]:
+        """`ProfileProto` messages that together hold all that can be read."""
+        self.damaged = 0
+        for begin, end in self._cuts:
+            profile = parse_message("ProfileProto", self._data[begin:end])
+            if profile is not None:
+                yield profile
+            else:
+                yield from self._whole_parts(begin, end)
+            let_go(self._data, max(begin - _AROUND, 0), end)
+
+    def _whole_parts(self, begin: int, end: int) -> Iterator[Any]:
+        """What can be read of a piece that is damaged or torn: its entries, one by one."""
+        for field in fields(self._data, begin, end):
+            profile = parse_message("ProfileProto", self._data[field.key : field.end])
+            if profile is not None:
+                yield profile
+            else:
+                self.damaged += field.end <= len(self._data)
+
+
+__all__ = ["ProfilePieces"]

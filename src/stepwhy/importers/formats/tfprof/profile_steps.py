@@ -1,0 +1,96 @@
+"""The steps in a tfprof profile: when each traced run of the graph began and ended.
+
+A profile groups what it was given under the numbers of steps. Several runs may share one: nobody
+who keeps the number as it is gets an error.
+
+Source: `Profiler.add_step` of `model_analyzer.py`; `ExecStep` of `tfprof_node.cc`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepwhy.importers.shared.tensorflow.distinct import grouped
+from stepwhy.importers.shared.tensorflow.rows import RowKind
+from stepwhy.trace.order import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.shared.tensorflow.entries import Entries
+
+
+class Span(NamedTuple):
+    """One run of the graph, from the start of its first op to the end of its last, ns."""
+
+    start_ns: int
+    end_ns: int
+    name: str
+
+
+def step_spans(
+    entries: Entries, steps: NDArray[np.signedinteger[Any]], numbers: Collection[int]
+) -> list[Span]:
+    """The traced runs of the graph in order of time; none where two of them overlap.
+
+    Args:
+        entries: The runs of all ops.
+        steps: Which of the numbers is that of its step; (entries,).
+        numbers: The numbers of the steps.
+    """
+    parts = grouped(steps, len(numbers))[1]
+    is_op = entries.is_kind(RowKind.OPS)
+    spans = sorted(
+        span
+        for step, members in zip(numbers, parts, strict=True)
+        for span in _spans(step, entries, members, taken(is_op, members))
+    )
+    overlap = any(later.start_ns < earlier.end_ns for earlier, later in pairwise(spans))
+    return [] if overlap else spans
+
+
+def _spans(
+    step: int, entries: Entries, members: NDArray[np.int32], is_op: NDArray[np.bool_]
+) -> Iterator[Span]:
+    """The runs under one number: as many as every op made at least.
+
+    Within one run only what is in a loop runs more than once, and what ends the run never is.
+    """
+    start_ns = taken(entries["start_ns"], members)
+    end_ns = start_ns + taken(entries["dur_ns"], members)
+    begins = _begins(taken(entries["node"], members[is_op]), start_ns[is_op])
+    part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
+    # Damaged times may be equal, so that nothing is left for the first of two.
+    order = np.argsort(part, kind="stable")
+    runs, first = np.unique(part[order], return_index=True)
+    starts = np.minimum.reduceat(start_ns[order], first).tolist()
+    ends = np.maximum.reduceat(end_ns[order], first).tolist()
+    for run, start, end in zip(runs.tolist(), starts, ends, strict=True):
+        name = f"step {step}" if len(begins) == 1 else f"step {step}, run {run + 1}"
+        yield Span(start, end, name)
+
+
+def _begins(
+    nodes: NDArray[np.signedinteger[Any]], start_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """When each of the runs began; (runs,).
+
+    Args:
+        nodes: Node of every op that ran; (ops,).
+        start_ns: When it did; (ops,).
+    """
+    if not len(nodes):
+        return np.zeros(1, dtype=np.int64)
+    order = np.lexsort((start_ns, nodes))
+    _, counts = np.unique(nodes, return_counts=True)
+    alike = np.repeat(counts == counts.min(), counts)
+    starts: NDArray[np.int64] = start_ns[order][alike].reshape(-1, counts.min()).min(axis=0)
+    return starts
+
+
+__all__ = ["Span", "step_spans"]

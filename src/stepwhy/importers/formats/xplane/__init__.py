@@ -1,0 +1,1 @@
+"""XPlane profiles (`.xplane.pb`) of TensorFlow 2, Keras and JAX."""

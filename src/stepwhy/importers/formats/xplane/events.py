@@ -1,0 +1,276 @@
+"""Events as columns: what the readers of planes work on.
+
+Most events of a profile are alike but for their times. What they say of themselves is held once
+for all that say the same, their label, and of each event no more than its label, its times and the
+numbers that no other one has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from stepwhy.importers.formats.xplane.groups import MISSING, alike
+from stepwhy.trace import NULL
+from stepwhy.trace.order import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.signedinteger[Any]]
+    Bools = NDArray[np.bool_]
+
+CORRELATION = "correlation_id"
+IDS = frozenset({CORRELATION, "id", "_c", "_p"})
+"""Statistics that tell one event from others like it."""
+
+# Events that are looked at at a time.
+_PIECE = 1 << 16
+
+
+def missing_id(stat: str) -> np.signedinteger[Any]:
+    """Stands for the number of a statistic of `IDS` that an event does not carry.
+
+    Correlation ids are positive, and seldom need more than 32 bits.
+    """
+    return np.int32(NULL) if stat == CORRELATION else np.int64(MISSING)
+
+
+class Texts:
+    """Texts by code; 0 is the empty text, which stands for none."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {"": 0}
+        self._texts = [""]
+
+    def code(self, text: str) -> int:
+        """The code of a text, the same for equal texts."""
+        code = self._codes.setdefault(text, len(self._texts))
+        if code == len(self._texts):
+            self._texts.append(text)
+        return code
+
+    def __getitem__(self, code: int) -> str:
+        """The text of a code."""
+        return self._texts[code]
+
+    def __iter__(self) -> Iterator[str]:
+        """All texts in the order of their codes."""
+        return iter(self._texts)
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A thread or stream."""
+
+    id: int
+    name: str
+
+
+class Labels(msgspec.Struct, eq=False):
+    """What events say of themselves, beside their times and `IDS`; all columns equally long.
+
+    Two of them may be the same.
+
+    Args:
+        line: Row of `lines` of whoever holds the events.
+        name: Code of the name.
+        numbers: By statistic, with `MISSING` where an event has none; of `IDS`, 1 for any number.
+        texts: By statistic, codes.
+    """
+
+    line: Ints
+    name: Ints
+    numbers: dict[str, Ints] = msgspec.field(default_factory=dict)
+    texts: dict[str, Ints] = msgspec.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.name)
+
+    @property
+    def columns(self) -> list[Ints]:
+        """All columns."""
+        return [self.name, self.line, *self.numbers.values(), *self.texts.values()]
+
+    def number(self, stat: str) -> Ints:
+        """A statistic as numbers."""
+        found = self.numbers.get(stat)
+        return np.full(len(self), MISSING) if found is None else found
+
+    def text(self, stat: str) -> Ints:
+        """A statistic as codes."""
+        found = self.texts.get(stat)
+        return np.zeros(len(self), dtype=np.int32) if found is None else found
+
+    def take(self, rows: Ints | Bools) -> Labels:
+        """Some of them."""
+        return Labels(
+            self.line[rows],
+            self.name[rows],
+            {stat: column[rows] for stat, column in self.numbers.items()},
+            {stat: column[rows] for stat, column in self.texts.items()},
+        )
+
+
+class Events(msgspec.Struct, eq=False):
+    """Events of some lines, in the order of the lines and of the file; all columns equally long.
+
+    Args:
+        labels: What they say of themselves; each is that of an event.
+        label: Row of `labels`.
+        start_ns: On the clock of the profiling session.
+        dur_ns: Never negative.
+        ids: By statistic of `IDS`, with `missing_id` where an event has none.
+    """
+
+    labels: Labels
+    label: Ints
+    start_ns: Ints
+    dur_ns: Ints
+    ids: dict[str, Ints] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> Events:
+        """None at all."""
+        few, none = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+        return cls(Labels(few, few), few, none, none)
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.label)
+
+    @property
+    def line(self) -> Ints:
+        """Of every event."""
+        return taken(self.labels.line, self.label)
+
+    @property
+    def name(self) -> Ints:
+        """Of every event."""
+        return taken(self.labels.name, self.label)
+
+    def id(self, stat: str) -> Ints:
+        """A statistic of `IDS`."""
+        found = self.ids.get(stat)
+        return np.full(len(self), missing_id(stat)) if found is None else found
+
+    def counts(self) -> Ints:
+        """How many events have each label; (labels,)."""
+        found = np.zeros(len(self.labels), dtype=np.int64)
+        for first in range(0, len(self), _PIECE):
+            found += np.bincount(self.label[first : first + _PIECE], minlength=len(found))
+        return found
+
+    def labelled(self, chosen: Bools) -> Events:
+        """Those with some labels."""
+        found = Events(self.labels, self.label, self.start_ns, self.dur_ns, dict(self.ids))
+        found.keep(chosen)
+        return found
+
+    def keep(self, chosen: Bools) -> None:
+        """Leave out all but those with some labels."""
+        if chosen.all():
+            return
+        self.reorder(np.flatnonzero(taken(chosen, self.label)))
+        self.labels = self.labels.take(chosen)
+        self.label = taken(np.cumsum(chosen, dtype=np.int32) - np.int32(1), self.label)
+
+    def reorder(self, rows: Ints) -> None:
+        """Put events into another order, or leave some out; no column but one is held twice."""
+        for name in ("label", "start_ns", "dur_ns"):
+            setattr(self, name, taken(getattr(self, name), rows))
+        for stat, column in self.ids.items():
+            self.ids[stat] = taken(column, rows)
+
+    def number_labels(self) -> None:
+        """Put labels into the order of their first events, however those were read."""
+        first = np.zeros(len(self.labels), dtype=np.int64)
+        for since in reversed(range(0, len(self), _PIECE)):
+            piece = self.label[since : since + _PIECE]
+            # Of one label, the last one written stays.
+            first[piece[::-1]] = np.arange(since + len(piece) - 1, since - 1, -1)
+        if (first[1:] > first[:-1]).all():
+            return
+        order = np.argsort(first)
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        self.labels, self.label = self.labels.take(order), taken(place, self.label)
+
+    def tell_apart(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
+        """Give events of one label several labels where they differ in other columns.
+
+        Args:
+            columns: Of every event.
+
+        Returns:
+            Which label each one was before; the other columns by label.
+        """
+        if not any(column.any() for column in columns):
+            none = [np.zeros(len(self.labels), dtype=column.dtype) for column in columns]
+            return np.arange(len(self.labels)), list(none)
+        first, label = alike(self.label, *columns)
+        before = self.label[first]
+        self.labels, self.label = self.labels.take(before), label
+        return before, [column[first] for column in columns]
+
+
+def joined(parts: Sequence[Events]) -> Events:
+    """Events one after the other; their lines must be counted in one list already.
+
+    Of several parts nothing is left, so that no more than a column is held twice.
+    """
+    if len(parts) < 2:
+        return parts[0] if parts else Events.empty()
+    lengths = [len(part) for part in parts]
+    labels = [part.labels for part in parts]
+    before = np.cumsum([0, *map(len, labels)])
+    for part, count in zip(parts, before.tolist(), strict=False):
+        part.label = part.label + np.int32(count)
+    return Events(
+        joined_labels(labels),
+        _drained(parts, "label"),
+        _drained(parts, "start_ns"),
+        _drained(parts, "dur_ns"),
+        _joined_stats([part.ids for part in parts], lengths, missing_id),
+    )
+
+
+def joined_labels(parts: Sequence[Labels]) -> Labels:
+    """Labels one after the other; some parts may lack some statistics."""
+    lengths = [len(part) for part in parts]
+    return Labels(
+        np.concatenate([part.line for part in parts]),
+        np.concatenate([part.name for part in parts]),
+        _joined_stats([dict(part.numbers) for part in parts], lengths, lambda _: np.int64(MISSING)),
+        _joined_stats([dict(part.texts) for part in parts], lengths, lambda _: np.int32(0)),
+    )
+
+
+def _drained(parts: Sequence[Events], name: str) -> Ints:
+    """A column of all parts, which they no longer hold."""
+    column = np.concatenate([getattr(part, name) for part in parts])
+    for part in parts:
+        setattr(part, name, column[:0].copy())  # a view would hold all of it
+    return column
+
+
+def _joined_stats(
+    parts: Sequence[dict[str, Ints]],
+    lengths: Sequence[int],
+    missing: Callable[[str], np.signedinteger[Any]],
+) -> dict[str, Ints]:
+    """Statistics of all parts, which they no longer hold; some parts may lack some."""
+    found = {}
+    for stat in sorted({stat for part in parts for stat in part}):
+        columns = [part.pop(stat, None) for part in parts]
+        found[stat] = np.concatenate(
+            [
+                np.broadcast_to(missing(stat), length) if column is None else column
+                for column, length in zip(columns, lengths, strict=True)
+            ]
+        )
+    return found

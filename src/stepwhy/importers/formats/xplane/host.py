@@ -1,0 +1,287 @@
+"""The host plane: which thread did what.
+
+Three kinds of threads are told apart. A thread that the framework started ('tf_Compute/12') is a
+lane of the CPU as an op executor; threads of tf.data prepare batches ahead; all others belong to
+the program. Only these can drive the loop, and what holds them explains idle time. Graph ops that
+run on a thread of the program are work of the CPU all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.importers.formats.xplane.annotations import Guess, Seen, guess, guess_of_worker
+from stepwhy.importers.formats.xplane.events import CORRELATION, Events
+from stepwhy.importers.formats.xplane.groups import MISSING, alike
+from stepwhy.importers.formats.xplane.names import (
+    BOOKKEEPING,
+    EAGER_KERNEL,
+    END_MARK,
+    PIPELINE_CALL,
+    copy_details,
+    eager_op,
+)
+from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
+from stepwhy.importers.formats.xplane.table import Look
+from stepwhy.trace import NULL, DeviceKind, Kind, Role
+from stepwhy.trace.order import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.formats.xplane.events import Labels
+    from stepwhy.importers.formats.xplane.planes import Plane, Space
+    from stepwhy.importers.formats.xplane.table import SliceTable
+
+    Ints = NDArray[np.signedinteger[Any]]
+    Bools = NDArray[np.bool_]
+
+_GRAPH_RUN = "ExecutorState::Process"
+# Frames and annotations below the framework's own code are its own, if nothing says otherwise.
+_OWNERS = (Kind.FRAMEWORK, Kind.COMPILE, Kind.INPUT, Kind.SYNC, Kind.STORAGE)
+# Ids of lines that the profiler's tools derive; written as signed or as unsigned numbers.
+# Source: tsl/profiler/utils/trace_utils.h.
+_DERIVED = frozenset(n - wrap for n in range(0xDEADBEEF, 0xDEADBEEF + 290) for wrap in (0, 1 << 32))
+# Statistics of which it matters whether an event has them.
+_MARKING = ("step_num", CORRELATION)
+_COPYING = {Kind.LAUNCH, Kind.SYNC}
+
+
+class HostReader:
+    """Reads the threads of one process.
+
+    Args:
+        table: Takes the slices.
+        plane: The threads, each a line.
+        space: The file that they are part of.
+        has_accelerator: Whether a device ran anything: then ops on the host only schedule.
+        process: Id of a process that feeds the training; `NULL` for the training itself.
+    """
+
+    def __init__(
+        self,
+        table: SliceTable,
+        plane: Plane,
+        space: Space,
+        *,
+        has_accelerator: bool,
+        process: int = NULL,
+    ) -> None:
+        self._table = table
+        self._lines = plane.lines
+        self._texts = space.texts
+        self._programs = space.programs
+        self._has_accelerator = has_accelerator
+        self._process = process
+        self._events, plane.events = plane.events, Events.empty()  # to let go of what is left out
+        self._leave_out_derived()
+        self._ends = self._events.labelled(self._named(lambda name: name.startswith(END_MARK)))
+        self._leave_out_instants()
+        _order(self._events)
+        self._events.number_labels()
+
+    def _leave_out_derived(self) -> None:
+        """Leave out lines that the profiler's tools derived from the others."""
+        derived = np.array([line.id in _DERIVED for line in self._lines], dtype=np.bool_)
+        self._leave_out(
+            derived[self._events.labels.line],
+            "derived-row",
+            "Rows that repeat, by step, module, op or name scope, what the device rows show.",
+        )
+
+    def _leave_out_instants(self) -> None:
+        self._leave_out(
+            self._named(BOOKKEEPING.match),
+            "instant",
+            "Marks of the profiler itself and single allocations: they carry no time.",
+        )
+
+    def _leave_out(self, labels: Bools, counter: str, what: str) -> None:
+        """Leave out the events of some labels, and count them."""
+        before = len(self._events)
+        self._events.keep(~labels)
+        left = before - len(self._events)
+        self._table.builder.health.count(counter, "info", what, count=left, dropped=True)
+
+    def add(self) -> None:
+        """Add the slices of all threads."""
+        events = self._events
+        outer = enclosing(events.line, events.start_ns, events.dur_ns)
+        _, (feeds, outer_op) = events.tell_apart(*self._surroundings(outer))
+        guesses = self._guesses(feeds, outer_op)
+        before, (owned,) = events.tell_apart(_owned(guesses, events.label, outer))
+        del outer
+        looks = [
+            self._look(label, guesses[of], owned=is_owned)
+            for label, (of, is_owned) in enumerate(
+                zip(before.tolist(), owned.tolist(), strict=True)
+            )
+        ]
+        self._table.add(events, looks, self._end_ns())
+
+    def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
+        """For every event: whether it feeds the training, and its outer operation's code."""
+        events, texts = self._events, self._texts
+        feeds = self._around(outer, self._runs_pipeline()) >= 0
+        ops = self._by_name(lambda name: texts.code(eager_op(name)))
+        around = self._around(outer, taken(ops > 0, events.label))
+        is_kernel = self._named(EAGER_KERNEL.fullmatch)
+        if not is_kernel.any() or not ops.any():
+            return feeds, np.zeros(len(events), dtype=np.int32)
+        outer_op = np.where(is_kernel[events.label], ops[events.label[around]], 0)
+        outer_op[around < 0] = 0
+        return feeds, outer_op
+
+    def _guesses(self, feeds: Ints, outer_op: Ints) -> list[Guess]:
+        """What the events of every label are."""
+        labels = self._events.labels
+        deciding: list[Ints | Bools] = [labels.line, labels.name, feeds, outer_op]
+        deciding += _present(labels.numbers, *_MARKING)
+        deciding += _present(labels.texts, "tf_function_call")
+        if self._programs:
+            deciding += _present(labels.texts, "hlo_op") + _present(labels.numbers, "program_id")
+        else:
+            deciding += [column > 0 for column in _present(labels.texts, "hlo_op")]
+        first, group = alike(*deciding)
+        found = [
+            self._guess(label, bool(feeds[label]), self._texts[int(outer_op[label])])
+            for label in first.tolist()
+        ]
+        return [found[place] for place in group.tolist()]
+
+    def _around(self, outer: Ints, holds: Bools) -> Ints:
+        """As `nearest`, at no cost where it holds for none."""
+        return nearest(outer, holds) if holds.any() else np.full(len(outer), -1, dtype=np.int32)
+
+    def _guess(self, label: int, feeds: bool, outer_op: str) -> Guess:
+        labels, texts = self._events.labels, self._texts
+        name = texts[int(labels.name[label])]
+        if self._process != NULL:
+            return guess_of_worker(name)
+        seen = Seen(
+            name,
+            self._lines[int(labels.line[label])].name,
+            is_step=_has(labels, "step_num", label),
+            is_call=_has(labels, CORRELATION, label),
+            feeds=feeds,
+            traced=self._text("tf_function_call", label),
+            is_instruction=bool(self._text("hlo_op", label)),
+            compiled_from=self._compiled_from(label),
+            outer_op=outer_op,
+        )
+        return guess(seen, has_accelerator=self._has_accelerator)
+
+    def _compiled_from(self, label: int) -> str:
+        program = self._events.labels.numbers.get("program_id")
+        key = MISSING if program is None else int(program[label])
+        return self._programs.op_name(key, self._text("hlo_op", label))
+
+    def _look(self, label: int, found: Guess, *, owned: bool) -> Look:
+        labels = self._events.labels
+        kind = Kind.FRAMEWORK if owned else found.kind
+        ordinals = labels.numbers.get("device_ordinal")
+        ordinal = 0 if ordinals is None else max(int(ordinals[label]), 0)
+        track = self._track(int(labels.line[label]), found.role, ordinal)
+        name = self._texts[int(labels.name[label])]
+        look = Look(track, kind, found.name or name, found.source, found.phase)
+        if kind not in _COPYING:
+            return look
+        copy, size, pageable = copy_details(name, self._text("memcpy_details", label))
+        return look._replace(copy=copy, bytes=size, pageable=pageable)
+
+    def _track(self, place: int, role: Role, ordinal: int) -> int:
+        """The track of a thread; one that executes for several devices has one for each."""
+        line = self._lines[place]
+        device = self._cpu(ordinal) if role is Role.EXECUTOR else NULL
+        name = line.name or f"thread {line.id}"
+        return self._table.builder.track(
+            role, name, process=self._process, thread=line.id or NULL, device=device
+        )
+
+    def _cpu(self, ordinal: int) -> int:
+        """JAX can divide the CPU into several devices."""
+        name = f"CPU:{ordinal}" if ordinal else "CPU"
+        return self._table.builder.device(name, DeviceKind.CPU)
+
+    def _runs_pipeline(self) -> Bools:
+        """Which events run a graph for the input pipeline."""
+        events = self._events
+        is_call = self._named(PIPELINE_CALL.match)
+        if not is_call.any():
+            return np.zeros(len(events), dtype=np.bool_)
+        ids = events.id("id")
+        runs = (events.labels.name == self._texts.code(_GRAPH_RUN))[events.label]
+        found: Bools = runs & (ids != MISSING) & np.isin(ids, ids[is_call[events.label]])
+        return found
+
+    def _end_ns(self) -> Ints | None:
+        """Where instructions end that run asynchronously, as their marks say; None without any."""
+        marks, events, texts = self._ends, self._events, self._texts
+        if not len(marks):
+            return None
+        ended = [texts.code(texts[n].removeprefix(END_MARK)) for n in marks.name.tolist()]
+        ids = np.concatenate([marks.id("_c"), events.id("_p")])
+        pair = alike(np.concatenate([np.array(ended), events.name]), ids)[1]
+        ends = np.full(int(pair.max()) + 1, NULL)
+        ends[pair[: len(marks)]] = marks.start_ns
+        return ends[pair[len(marks) :]]
+
+    def _text(self, stat: str, label: int) -> str:
+        column = self._events.labels.texts.get(stat)
+        return "" if column is None else self._texts[int(column[label])]
+
+    def _named(self, holds: Callable[[str], object]) -> Bools:
+        """For which labels something holds of their names."""
+        return self._by_name(lambda name: int(bool(holds(name)))) > 0
+
+    def _by_name(self, value: Callable[[str], int]) -> Ints:
+        """For every label a value that its name tells, none negative."""
+        codes, place = np.unique(self._events.labels.name, return_inverse=True)
+        values = [value(self._texts[code]) for code in codes.tolist()]
+        found: Ints = np.array(values, dtype=np.int32)[place]
+        return found
+
+
+def _order(events: Events) -> None:
+    """Put events in order: by thread, then by start, then the longest first."""
+    line = events.line
+    later = _later(line) | (line[1:] == line[:-1]) & (
+        _later(events.start_ns)
+        | (events.start_ns[1:] == events.start_ns[:-1]) & ~_later(events.dur_ns)
+    )
+    if not later.all():
+        events.reorder(np.lexsort((-events.dur_ns, events.start_ns, line)))
+
+
+def _later(column: Ints) -> Bools:
+    """Where a value is larger than the one before it."""
+    return column[1:] > column[:-1]
+
+
+def _present(columns: dict[str, Ints], *stats: str) -> list[Ints]:
+    """The columns of statistics, of those that any event has."""
+    return [columns[stat] for stat in stats if stat in columns]
+
+
+def _has(labels: Labels, stat: str, label: int) -> bool:
+    column = labels.numbers.get(stat)
+    return column is not None and bool(column[label] != MISSING)
+
+
+def _owned(guesses: list[Guess], label: Ints, outer: Ints) -> Bools:
+    """Which events belong to the framework, as what encloses them does.
+
+    Args:
+        guesses: What the events of every label are.
+        label: Of every event.
+        outer: What encloses it.
+    """
+    of_caller = taken(np.array([g.of_caller for g in guesses], dtype=np.bool_), label)
+    owners = taken(np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_), label)
+    around = nearest(outer, ~of_caller)
+    owned: Bools = of_caller & (around >= 0) & owners[around]
+    return owned

@@ -1,0 +1,152 @@
+"""What the planes say about the run as a whole."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.importers.formats.xplane.devices import device_name
+from stepwhy.importers.formats.xplane.groups import distinct
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind, Meta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from stepwhy.importers.formats.xplane.planes import Plane, Space
+    from stepwhy.importers.formats.xplane.table import SliceTable
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Health
+
+FORMAT = "xplane"
+
+_SIGNALS = {
+    "host-ops": {Kind.OP, Kind.FRAMEWORK},
+    "device-activity": {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.COLLECTIVE},
+    "runtime-calls": {Kind.LAUNCH, Kind.RUNTIME},
+    "python-stacks": {Kind.PYTHON},
+    "input": {Kind.INPUT},
+}
+_NONE = np.empty(0, dtype=np.int64)
+_JAX = regex(r"PjitFunction\(|cpp_pjit_|\$(?:pjit|pxla)\.py:")
+_ALLOCATOR = regex(r"(?P<type>GPU|TPU)_(?P<number>\d+)_bfc")
+# Clocks before 2001 are no epoch.
+_EARLIEST_EPOCH_NS = 10**18
+_LATEST_EPOCH_NS = 1 << 61
+
+
+def session_start_ns(planes: Iterable[Plane]) -> int:
+    """When the profiling session began, ns since the epoch; 0 where events need no such offset."""
+    planes = list(planes)
+    found = [p.stats.get("profile_start_time") for p in planes if p.name == "Task Environment"]
+    start = next((v for v in found if isinstance(v, int)), 0)
+    on_epoch = any((p.events.start_ns > _EARLIEST_EPOCH_NS).any() for p in planes)
+    return start if _EARLIEST_EPOCH_NS < start < _LATEST_EPOCH_NS and not on_epoch else 0
+
+
+def used_devices(space: Space) -> set[str]:
+    """Devices that ran something or that memory was allocated on; a plane may also stand empty."""
+    used = set()
+    for plane in space.planes:
+        name = device_name(plane.name)
+        if name and len(plane.events):
+            used.add(name)
+        if not name:
+            codes = plane.events.labels.texts.get("allocator_name", _NONE)
+            names = [space.texts[code] for code in distinct(codes).tolist()]
+            matches = [_ALLOCATOR.fullmatch(name) for name in names]
+            used.update(f"{m['type']}:{m['number']}" for m in matches if m)
+    return used
+
+
+class Session(msgspec.Struct, frozen=True):
+    """What the planes say, to be known when their events are no longer held.
+
+    Args:
+        start_ns: When the profiling session began; see `session_start_ns`.
+        used: The `used_devices`.
+        is_jax: Whether JAX ran; else it was TensorFlow.
+        version: Of the framework, '' where it is not known.
+    """
+
+    start_ns: int
+    used: frozenset[str]
+    is_jax: bool
+    version: str
+
+
+def session_of(space: Space) -> Session:
+    """Look at all planes; of the session's own notes only at versions and its start."""
+    versions = (str(p.stats["jax_version"]) for p in space.planes if "jax_version" in p.stats)
+    version = next(versions, "")
+    return Session(
+        session_start_ns(space.planes),
+        frozenset(used_devices(space)),
+        bool(version) or _mentions_jax(space),
+        version if re.fullmatch(r"[\w.+-]{1,40}", version) else "",
+    )
+
+
+def meta_of(source: Source, session: Session, table: SliceTable, missing: frozenset[str]) -> Meta:
+    """Facts about the run.
+
+    Args:
+        source: The file.
+        session: What its planes say.
+        table: The slices.
+        missing: Devices without a kernel, while others have some.
+    """
+    signals = {s for s, kinds in _SIGNALS.items() if kinds & table.kinds}
+    if table.copies_with_bytes:
+        signals.add("copy-bytes")
+    return Meta(
+        format=FORMAT,
+        framework="jax" if session.is_jax else "tensorflow",
+        framework_version=session.version,
+        rank=rank_of(source.path),
+        signals=frozenset(signals),
+        device_expected=bool(session.used) or bool({Kind.LAUNCH, Kind.RUNTIME} & table.kinds),
+        notes=_notes(missing),
+    )
+
+
+def count_missing(health: Health, missing: frozenset[str]) -> None:
+    """Count devices without kernels."""
+    health.count(
+        "device-without-kernels",
+        "error",
+        "These devices were used, but none of their kernels is in the file: the profiler was "
+        "started within a step, or recorded some devices only. Record a few whole steps.",
+        count=len(missing),
+        dropped=False,
+    )
+
+
+def rank_of(path: Path | None) -> int:
+    """The rank of a file among those of the same run, one per host; `NULL` for a file by itself.
+
+    The frameworks write '<folder>/plugins/profile/<run>/<host>.xplane.pb'. Hosts are numbered in
+    the order of their names: which rank each one had is not recorded.
+    """
+    if path is None or path.absolute().parts[-4:-2] != ("plugins", "profile"):
+        return NULL
+    hosts = sorted(p.name for p in path.parent.glob("*.xplane.pb"))
+    return hosts.index(path.name) if len(hosts) > 1 and path.name in hosts else NULL
+
+
+def _mentions_jax(space: Space) -> bool:
+    names = [p.events.labels.name for p in space.planes if p.name.startswith("/host")]
+    codes = {code for column in names for code in distinct(column).tolist()}
+    return any(_JAX.match(space.texts[code]) for code in codes)
+
+
+def _notes(missing: frozenset[str]) -> tuple[str, ...]:
+    if not missing:
+        return ()
+    names = ", ".join(sorted(missing))
+    note = f"No kernel was recorded of devices that the run used ({names}): what is missing may be"
+    return (f"{note} most of the step.",)

@@ -1,0 +1,230 @@
+"""A Chrome trace file, read piece by piece."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic
+
+from stepwhy.importers.shared.chrome_json.cuts import (
+    LARGE,
+    Cut,
+    Tail,
+    before_events,
+    cuts,
+    farther_cuts,
+    find_tail,
+    first_record,
+    header_around,
+    is_list,
+    next_list,
+    no_events,
+    unclosed_end,
+)
+from stepwhy.importers.shared.chrome_json.events import A, Batch, Event
+from stepwhy.importers.shared.chrome_json.pieces import Pieces
+from stepwhy.importers.shared.chrome_json.text import valid_text
+from stepwhy.importers.shared.chrome_json.times import LARGEST_NS
+from stepwhy.importers.shared.chrome_json.torn import End, Salvage, head_of_object
+from stepwhy.importers.source import let_go
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from stepwhy.importers.shared.chrome_json.torn import Stretch
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Health
+
+
+# Below this, a double holds microseconds with an error under half a nanosecond.
+_EXACT_AS_DOUBLE_US = 2.0**43
+# Bytes of a mapped file that stay in memory behind the piece that is read.
+_HELD = 1 << 24
+# Each further list costs reading a piece twice.
+_MOST_LISTS = 16
+_REPEATED = (
+    "The file has the key traceEvents more than once. The events of all these lists were read, "
+    "although JSON parsers keep only the last."
+)
+_LEFT_OUT = (
+    f"The file has the key traceEvents more than {_MOST_LISTS} times: the events of later lists "
+    "are missing. Merge the lists."
+)
+
+
+class Document(Generic[A]):
+    """The records of a Chrome trace file, in batches; iterate over it once.
+
+    While it is iterated, `health.events_read` grows by the number of records, and what was lost or
+    repaired is counted. Iterating raises an InputError after the last of no records at all.
+
+    Args:
+        source: The file.
+        args: msgspec type of the records' `args`.
+        health: Counters to fill.
+        event: Type of the records.
+        may_be_unclosed: Whether a list that ends between two records without a bracket is whole, as
+            those of writers that append.
+        raw: Keys of the header whose values stay JSON.
+
+    Raises:
+        CorruptInputError: The file has no list of events.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        args: type[A],
+        health: Health,
+        *,
+        event: Any = Event,
+        may_be_unclosed: bool = False,
+        raw: Container[str] = (),
+    ) -> None:
+        self._source, self._health = source, health
+        self._data = valid_text(source.mapped, health)
+        self._pieces = Pieces(args, health, event)
+        self._first = first_record(self._data, source)
+        self._unclosed: int | None = None
+        if may_be_unclosed and not source.truncated:
+            self._look_for_bracket()
+        self._tail = find_tail(self._data, self._first, self._unclosed, raw)
+        self._salvage: Salvage | None = None
+        self._held_from = 0
+        self._lists = 1
+        self.complete = True
+        """False when the file ended early: records after that point are unknown."""
+        self.header = self._tail.header if self._tail else self._head()
+        """The object's other keys ({} for a top-level list)."""
+
+    def _look_for_bracket(self) -> None:
+        self._unclosed = unclosed_end(self._data)
+        self._health.count(
+            "unclosed-list",
+            "info",
+            "The list of events is never closed, as writers leave it that append to it.",
+            count=int(self._unclosed is not None),
+            dropped=False,
+        )
+
+    def __iter__(self) -> Iterator[Batch[A]]:
+        """The records in file order."""
+        count = 0
+        for batch in self._batches():
+            count += len(batch.events)
+            self._health.events_read += len(batch.events)
+            yield batch
+        if self._salvage is not None:
+            self._salvage.count(self._health, self.complete)
+        if not count:
+            broken = self._salvage.broken if self._salvage else 0
+            raise no_events(self._source, damaged=broken > 0 or not self.complete)
+
+    def _batches(self) -> Iterator[Batch[A]]:
+        position, tail = self._first, self._tail
+        while tail is None or position != tail.cut.begin:
+            if tail is None or position > tail.cut.begin:
+                tail = None  # what looked like its beginning stands inside of a record
+                self._close()
+            if position >= len(self._data):  # the last record was whole, but no bracket follows
+                self._ended(position, complete=False)
+                return
+            last = self._end(tail)
+            guesses = list(cuts(self._data, position, last.begin)) or [last]
+            batch, end = self._whole_piece(position, guesses, last)
+            if batch is not None:
+                yield batch
+                position = end
+                self._let_go(position)
+                continue
+            stretch = self._walker().walk(position, guesses[-1].begin)
+            yield self._converted(stretch.records)
+            position = stretch.position
+            self._let_go(position)
+            if stretch.end is not End.GOAL:
+                following = self._next_list(stretch)
+                if following is None:
+                    self._ended(position, complete=stretch.end is End.LIST)
+                    return
+                position = following
+        batch = self._pieces.read(tail.events)
+        if batch is not None:
+            yield batch
+
+    def _next_list(self, stretch: Stretch) -> int | None:
+        """Where the next list of events begins behind the end of one, None if there is none."""
+        if stretch.end is not End.LIST or is_list(self._data):
+            return None
+        following = next_list(self._data, stretch.position)
+        if following is None:
+            return None
+        self._lists += 1
+        is_read = self._lists <= _MOST_LISTS
+        self._health.count(
+            "repeated-key" if is_read else "repeated-key-left-out",
+            "warning" if is_read else "error",
+            _REPEATED if is_read else _LEFT_OUT,
+            dropped=False,
+        )
+        return following if is_read else None
+
+    def _close(self) -> None:
+        """Close a list that was never closed: what is damaged is looked at in other ways."""
+        if self._unclosed is not None:
+            self._data = self._data[: self._unclosed] + b"]"
+            self._unclosed = None
+
+    def _walker(self) -> Salvage:
+        if self._salvage is None:
+            self._close()
+            self._salvage = Salvage(self._data)
+        return self._salvage
+
+    def _let_go(self, position: int) -> None:
+        """Give back what was read up to a position."""
+        if position - self._held_from >= _HELD:
+            let_go(self._data, self._held_from, position)
+            self._held_from = position
+
+    def _end(self, tail: Tail | None) -> Cut:
+        return Cut(len(self._data), len(self._data)) if tail is None else tail.cut
+
+    def _whole_piece(
+        self, position: int, guesses: list[Cut], last: Cut
+    ) -> tuple[Batch[A] | None, int]:
+        """A piece that is whole, and where the next one begins."""
+        for cut in chain(guesses, farther_cuts(self._data, position, last)):
+            text = b"".join((b"[", memoryview(self._data)[position : cut.end], b"]"))
+            batch = self._pieces.read(text)
+            if batch is not None:
+                return batch, cut.begin
+            if not self._pieces.ended_early:  # nothing that follows would mend it
+                break
+        return None, position
+
+    def _converted(self, records: list[Any]) -> Batch[A]:
+        self._health.count(
+            "rounded-time",
+            "info",
+            "Fractions of large times were rounded, by under a microsecond, since the file is "
+            "damaged.",
+            count=sum(_is_rounded(r) for r in records),
+            dropped=False,
+        )
+        return self._pieces.convert(records)
+
+    def _ended(self, position: int, *, complete: bool) -> None:
+        """The list ended where a walk did, not where the tail says."""
+        self.complete = complete
+        self._walker()
+        if self._tail is not None or len(self._data) - self._first > LARGE:
+            around = header_around(self._data, self._first, position) if complete else None
+            self.header = self._head() if around is None else around
+
+    def _head(self) -> dict[str, Any]:
+        return {} if is_list(self._data) else head_of_object(before_events(self._data))
+
+
+def _is_rounded(record: Any) -> bool:
+    """Whether a double cannot hold the time of a record with three decimals."""
+    time = record.get("ts") if isinstance(record, dict) else None
+    return isinstance(time, float) and _EXACT_AS_DOUBLE_US <= abs(time) < LARGEST_NS / 1000

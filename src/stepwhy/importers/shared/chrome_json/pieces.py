@@ -1,0 +1,130 @@
+"""Records of one piece of the list of events, from JSON that is whole."""
+
+from __future__ import annotations
+
+import gc
+import json
+from contextlib import contextmanager
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic
+
+import msgspec
+
+from stepwhy.importers.shared.chrome_json.events import A, Batch, Event, batch_of
+from stepwhy.importers.shared.chrome_json.times import ABSENT, NotNumbersError, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stepwhy.trace import Health
+
+NOT_JSON = (msgspec.DecodeError, RecursionError)
+_CUT_OFF = "truncated"  # says msgspec of a text that could go on
+_TIMES = ("ts", "dur")
+
+
+class _Times(msgspec.Struct, gc=False):
+    """The times of a record as they are written."""
+
+    ts: msgspec.Raw = ABSENT
+    dur: msgspec.Raw = ABSENT
+
+
+class Pieces(Generic[A]):
+    """Reads pieces of a list of records.
+
+    Args:
+        args: msgspec type of the records' `args`.
+        health: Counts the records that do not fit.
+        event: Type of the records.
+    """
+
+    def __init__(self, args: type[A], health: Health, event: Any = Event) -> None:
+        self._health = health
+        self._event: Any = event[args]
+        self._typed: Any = msgspec.json.Decoder(list[self._event])  # type: ignore[name-defined]
+        self._raw = msgspec.json.Decoder(list[msgspec.Raw])
+        self.ended_early = False
+        """Whether the last text that was no list only lacked its end, as behind a wrong guess."""
+
+    def read(self, text: bytes | msgspec.Raw) -> Batch[A] | None:
+        """The records of a JSON list, None where the text is none."""
+        with _no_collector():
+            try:
+                return batch_of(self._typed.decode(text))
+            except (*NOT_JSON, NotNumbersError):
+                pass
+            try:
+                raws = self._raw.decode(text)
+            except NOT_JSON as error:
+                self.ended_early = _CUT_OFF in str(error)
+                return None
+            return self.convert(map(_object, raws))
+
+    def convert(self, records: Iterable[Any]) -> Batch[A]:
+        """Coerce plain objects one by one; what does not fit is counted and left out."""
+        events = []
+        malformed = 0
+        for record in records:
+            try:
+                events.append(self._coerce(record))
+            except (msgspec.ValidationError, RecursionError):
+                malformed += 1
+        self._health.events_read += malformed
+        self._health.count(
+            "malformed-record",
+            "warning",
+            "Records whose fields have the wrong type were left out.",
+            count=malformed,
+            dropped=True,
+        )
+        return batch_of(events)
+
+    def _coerce(self, record: Any) -> Event[A]:
+        if not isinstance(record, dict):
+            raise msgspec.ValidationError("no object")
+        rest = {key: value for key, value in record.items() if key not in _TIMES}
+        event: Event[A] = msgspec.convert(rest, self._event, strict=False)
+        event.ts, event.dur = (_text(record.get(key)) for key in _TIMES)
+        return event
+
+
+def _text(value: Any) -> msgspec.Raw:
+    return value if isinstance(value, msgspec.Raw) else text_of(value)
+
+
+def _object(raw: msgspec.Raw) -> Any:
+    """A record as a plain object, its times as they are written where they are numbers."""
+    try:
+        record = msgspec.json.decode(raw)
+    except NOT_JSON:  # a number beyond all doubles
+        record = json.loads(bytes(raw), parse_int=_integer)
+    if isinstance(record, dict):
+        times = msgspec.json.decode(raw, type=_Times)
+        written = {key: getattr(times, key) for key in _TIMES}
+        record |= {key: text for key, text in written.items() if _is_number(record.get(key))}
+    return record
+
+
+def _integer(digits: str) -> int | float:
+    """An integer; infinite where it has more digits than Python converts."""
+    try:
+        return int(digits)
+    except ValueError:
+        return inf
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Cyclic garbage collection over thousands of fresh records costs more than decoding them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

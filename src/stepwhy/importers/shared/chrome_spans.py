@@ -1,0 +1,311 @@
+"""Ranges of a Chrome trace that two records tell: a begin and an end, on a thread or by an id.
+
+Shared by the importers of formats that are built of such pairs.
+
+Source: the "Trace Event Format" document of the Chromium project: duration events ('B', 'E', 'X'),
+nestable async events ('b', 'e', 'n') and the older 'S', 'F'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+import msgspec
+import numpy as np
+
+from stepwhy.importers.shared.chrome_json import SLICE, A, Codes, Collector, Event, count_untimed
+from stepwhy.importers.shared.chrome_pairs import pair
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL
+from stepwhy.trace.model import among
+from stepwhy.trace.order import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.shared.chrome_json import Batch, Table
+    from stepwhy.importers.shared.chrome_pairs import Pairs
+    from stepwhy.trace import Health
+
+ON_THREAD: Final = tuple(map(ord, "XBE"))
+"""Phases of the records that ranges on threads are made of."""
+
+ASYNC: Final = tuple(map(ord, "beSF"))
+"""Phases of the records of ranges that an id holds together."""
+
+_BEGINS = tuple(map(ord, "BbS"))
+# Records that are paired at a time, if there are not more of one key, and ranges that are sorted.
+_AT_ONCE = 1 << 21
+# Ranges by which those that are sorted together are chosen, for each lot.
+_SAMPLES = 1 << 8
+_NONE = np.empty(0, dtype=np.int32)
+# What ids are written like that are numbers: '12', '0xc'. Each is written in one way only.
+_NUMBERED = (
+    (regex(r"0|[1-9]\d{0,17}"), 10),
+    (regex(r"0x(?:0|[1-9a-f][0-9a-f]{0,14})"), 16),
+)
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Times of ranges.
+
+    Args:
+        start_ns: Their starts; (ranges,).
+        dur_ns: Their durations, not negative; (ranges,).
+    """
+
+    start_ns: NDArray[np.int64]
+    dur_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Number of ranges."""
+        return len(self.start_ns)
+
+    @property
+    def end_ns(self) -> NDArray[np.int64]:
+        """Their ends; (ranges,)."""
+        return self.start_ns + self.dur_ns
+
+    def outermost_first(self) -> NDArray[np.int32]:
+        """Their order by start, then longest first; (ranges,)."""
+        return outermost_first(self.start_ns, self.dur_ns)
+
+
+class Spans(Times, frozen=True):
+    """Ranges.
+
+    Args:
+        first: Rows of the records that begin them, or are all of them; (ranges,).
+        last: Rows of those that end them; (ranges,).
+    """
+
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+
+    @property
+    def times(self) -> Times:
+        """Their times alone."""
+        return Times(self.start_ns, self.dur_ns)
+
+
+def outermost_first(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The order by start, then longest first, of equal ranges the first one first; (ranges,).
+
+    Sorted some at a time: keys and order of all take twice the memory of the ranges.
+    """
+    order, count = np.empty(len(start_ns), dtype=np.int32), 0
+    for some in _by_time(start_ns):
+        found = some[np.lexsort((-dur_ns[some], start_ns[some]))]
+        order[count : count + len(some)] = found
+        count += len(some)
+    return order
+
+
+def _by_time(start_ns: NDArray[np.int64]) -> Iterator[NDArray[np.int32]]:
+    """Rows of the earliest ranges, ascending, of those that follow, and so on; few at a time."""
+    parts = len(start_ns) // _AT_ONCE + 1
+    sample = np.sort(start_ns[:: max(len(start_ns) // (_SAMPLES * parts), 1)])
+    bounds = sample[np.arange(1, parts) * len(sample) // parts]
+    for part in range(parts):
+        some = np.ones(len(start_ns), dtype=bool) if part == 0 else start_ns >= bounds[part - 1]
+        if part < parts - 1:
+            some &= start_ns < bounds[part]
+        yield np.flatnonzero(some).astype(np.int32)
+
+
+class Identified(Event[A], Generic[A], gc=False):
+    """A record with what may join it to others."""
+
+    id: Any = None
+    id2: Any = None
+
+
+def spans_of(table: Table, health: Health) -> Spans:
+    """The ranges on threads, in the order in which they end; records are kept or counted.
+
+    An end closes the innermost open range of its thread that has its name; without a name, or
+    without such a range, the innermost one.
+
+    Args:
+        table: The file's records of the phases `ON_THREAD`.
+        health: Takes what is no range.
+    """
+    complete = np.flatnonzero(table.phase == SLICE).astype(np.int32)
+    is_timed = table.timed[complete]
+    timed = complete[is_timed]
+    count_untimed(health, len(complete) - len(timed))
+    health.events_kept += len(timed)
+    first, last = _pair(table, table.phase != SLICE, table.place, health)
+    if len(first):
+        first, last = np.concatenate([timed, first]), np.concatenate([timed, last])
+    else:
+        first = last = timed
+    start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
+    dur_ns -= start_ns
+    dur_ns[: len(timed)] = table.dur_ns[is_timed]
+    return Spans(start_ns, dur_ns, first, last)
+
+
+def async_spans_of(table: Table, health: Health) -> Spans:
+    """The ranges that an id, not a thread, holds together; records are kept or counted.
+
+    Args:
+        table: The file's records of the phases `ASYNC`, with the columns of `Identities`.
+        health: Takes what is no range.
+    """
+    family, number = table.more["family"], table.more["number"]
+    known = family != NULL
+    health.count(
+        "async-without-id",
+        "warning",
+        "Beginnings and ends that no id joins were left out.",
+        count=len(family) - int(known.sum()),
+        dropped=True,
+    )
+    first, last = _pair(table, known, _numbered(family, number), health)
+    start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
+    dur_ns -= start_ns
+    return Spans(start_ns, dur_ns, first, last)
+
+
+def _numbered(family: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int32]:
+    """One number for equal pairs; (records,)."""
+    order = np.lexsort((number, family))
+    is_new = np.zeros(len(order), dtype=np.int32)
+    is_new[1:] = (np.diff(family[order]) != 0) | (np.diff(number[order]) != 0)
+    numbers = np.empty(len(order), dtype=np.int32)
+    numbers[order] = np.cumsum(is_new)
+    return numbers
+
+
+class Identities:
+    """Numbers what joins async records: few files have few ids, so that no list is kept of them."""
+
+    def __init__(self) -> None:
+        self._families, self._others = Codes(), Codes()
+
+    def of(self, events: list[Identified[Any]]) -> dict[str, NDArray[Any]]:
+        """Columns by which records of one range are equal: family (NULL without an id), number."""
+        found = [self._of(event) for event in events]
+        family = np.fromiter((f for f, _ in found), dtype=np.int32, count=len(found))
+        number = np.fromiter((n for _, n in found), dtype=np.int64, count=len(found))
+        return {"family": family, "number": number}
+
+    def _of(self, event: Identified[Any]) -> tuple[int, int]:
+        one = _id_of(event)
+        if one is None:
+            return NULL, 0
+        # An id in a namespace of its own (a tuple) may be local to the process.
+        process = event.pid if isinstance(one, tuple) else None
+        for pattern, base in _NUMBERED:
+            if isinstance(one, str) and pattern.fullmatch(one):
+                return self._families[process, event.cat, base], int(one, base)
+        return self._families[process, event.cat, NULL], self._others[one]
+
+
+def _id_of(event: Identified[Any]) -> Hashable:
+    """An id with its namespace: {'local': x} is one of its process."""
+    if isinstance(event.id2, dict) and event.id2:
+        return tuple(sorted((str(k), str(v)) for k, v in event.id2.items()))
+    return None if event.id is None else str(event.id)
+
+
+def _pair(
+    table: Table, wanted: NDArray[np.bool_], keys: NDArray[np.int32], health: Health
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Begins and ends of one key, in the order of the ends.
+
+    Args:
+        table: The records.
+        wanted: Which of them; (records,).
+        keys: The key of every record; (records,).
+        health: Takes what is no range.
+    """
+    count_untimed(health, int((wanted & ~table.timed).sum()))
+    wanted = wanted & table.timed
+    of_use = table.name_of_use
+    parts = [
+        _pair_some(table, np.flatnonzero(rows).astype(np.int32), keys, of_use)
+        for rows in _by_key(wanted, keys)
+    ]
+    first = np.concatenate([part.first for part in parts] or [_NONE])
+    last = np.concatenate([part.last for part in parts] or [_NONE])
+    health.events_kept += 2 * len(first)
+    _count_unmatched(health, sum(p.open for p in parts), sum(p.homeless for p in parts))
+    del parts
+    order = np.lexsort((last, taken(table.start_ns, last)))
+    return taken(first, order), taken(last, order)
+
+
+def _by_key(wanted: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDArray[np.bool_]]:
+    """Parts of what is wanted, few at a time, each with all records of its keys.
+
+    Args:
+        wanted: Which records; (records,).
+        keys: Their keys, not negative; (records,).
+    """
+    highest = int(keys.max(initial=0))
+    step = max((highest + 1) * _AT_ONCE // max(int(wanted.sum()), 1), 1)
+    for low in range(0, highest + 1, step):
+        some = wanted & (keys >= low) if low else wanted.copy()
+        if low + step <= highest:
+            some &= keys < low + step
+        yield some
+
+
+def _pair_some(
+    table: Table, rows: NDArray[np.int32], keys: NDArray[np.int32], of_use: NDArray[np.int32]
+) -> Pairs:
+    """Pairs of records, as rows of the table.
+
+    Args:
+        table: The records.
+        rows: Which of them; ascending.
+        keys: The key of every record of the table.
+        of_use: Number of every use's name.
+    """
+    # At one time the order of the file counts.
+    rows = rows[np.lexsort((table.start_ns[rows], keys[rows]))]
+    begins = among(table.phase[rows], _BEGINS)
+    found = pair(keys[rows], begins, of_use[table.use[rows]])
+    return found._replace(first=rows[found.first], last=rows[found.last])
+
+
+def _count_unmatched(health: Health, begins: int, ends: int) -> None:
+    health.count(
+        "begin-without-end",
+        "warning",
+        "Ranges that the file does not end were left out: it stops before they do, or the end is "
+        "missing.",
+        count=begins,
+        dropped=True,
+    )
+    health.count(
+        "end-without-begin",
+        "warning",
+        "Ends of ranges that began before the record does, or whose begin is missing, were left "
+        "out.",
+        count=ends,
+        dropped=True,
+    )
+
+
+def of_phase(batch: Batch[Any], phases: tuple[int, ...]) -> NDArray[np.int64]:
+    """Rows of a batch that are of some phases."""
+    return np.flatnonzero(among(batch.phase, phases))
+
+
+__all__ = [
+    "ASYNC",
+    "ON_THREAD",
+    "Collector",
+    "Identified",
+    "Identities",
+    "Spans",
+    "Times",
+    "async_spans_of",
+    "of_phase",
+    "spans_of",
+]

@@ -1,0 +1,357 @@
+"""SQLite databases that profilers wrote, read as columns of integers and texts.
+
+A database is opened for reading alone and as one that nobody changes, and only real tables of it
+are asked: views and virtual tables are somebody's program. Any column of SQLite may hold anything,
+so every value is asked for its type. What reading may cost is bounded by `database_limits`.
+
+Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Format" of SQLite.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from contextlib import closing, contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from stepwhy.errors import CorruptInputError
+from stepwhy.importers.shared.database_limits import Limits
+from stepwhy.inputs.opening import open_input
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Health
+
+MAGIC = b"SQLite format 3\x00"
+ABSENT = -(2**63 - 1)
+"""Stands where a row holds no integer, or the table lacks the column."""
+
+# SQLite quotes damaged names in its messages, whatever their bytes are.
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+# Byte of the header that tells how changes are written: 1 with a rollback journal, 2 ahead.
+_WRITE_VERSION = 18
+_JOURNAL = b"\x01"
+_ROWS_AT_ONCE = 1 << 14
+_MOST_TEXTS = 1 << 16
+_EXPORT_AGAIN = "Export it again, or copy it again when the profiler has finished writing"
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Some columns of a table, equally long.
+
+    Args:
+        ints: Columns of integers, `ABSENT` where there is none; (rows,).
+        texts: Columns of texts, '' where there is none.
+        length: Number of rows.
+    """
+
+    ints: dict[str, NDArray[np.int64]]
+    texts: dict[str, list[str]]
+    length: int
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return self.length
+
+    def __getitem__(self, column: str) -> NDArray[np.int64]:
+        """A column of integers; (rows,)."""
+        return self.ints[column]
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """Those of the rows for which a mask holds."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def take(self, chosen: NDArray[np.int64]) -> Rows:
+        """Some of the rows, by their places."""
+        texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
+        return Rows({n: column[chosen] for n, column in self.ints.items()}, texts, len(chosen))
+
+    def pieces(self) -> Iterator[Rows]:
+        """The rows, some at a time."""
+        for first in range(0, self.length, _ROWS_AT_ONCE):
+            some = slice(first, min(first + _ROWS_AT_ONCE, self.length))
+            ints = {name: column[some] for name, column in self.ints.items()}
+            texts = {name: column[some] for name, column in self.texts.items()}
+            yield Rows(ints, texts, some.stop - some.start)
+
+    def with_columns(self, **ints: NDArray[np.int64]) -> Rows:
+        """The same rows with other columns of integers, or more of them."""
+        return Rows({**self.ints, **ints}, self.texts, self.length)
+
+
+class Database:
+    """An open database.
+
+    Args:
+        connection: The connection.
+        limits: What its queries may cost.
+        tables: Names of its real tables.
+        is_whole: Whether these are all of them.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        limits: Limits,
+        tables: frozenset[str],
+        *,
+        is_whole: bool,
+    ) -> None:
+        self.tables = tables
+        self._connection = connection
+        self._limits = limits
+        self._damaged: set[str] = set() if is_whole else {"sqlite_master"}
+
+    def read(
+        self,
+        table: str,
+        ints: Sequence[str],
+        texts: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Rows:
+        """Columns of a table; no rows where the table is missing.
+
+        Args:
+            table: The table.
+            ints: Columns of integers.
+            texts: Columns of texts.
+            blobs: Columns of bytes, which become texts of hexadecimal digits.
+            only: Values of columns of integers, of which a row has to have one; all by default.
+        """
+        held = _Texts()
+        pieces = [held.once(piece) for piece in self.pieces(table, ints, texts, blobs, only)]
+        return Rows(
+            {n: _joined([piece.ints.pop(n) for piece in pieces]) for n in ints},
+            {n: list(chain(*(p.texts.pop(n) for p in pieces))) for n in (*texts, *blobs)},
+            sum(map(len, pieces)),
+        )
+
+    def pieces(
+        self,
+        table: str,
+        ints: Sequence[str],
+        texts: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+        only: Mapping[str, Collection[int]] | None = None,
+    ) -> Iterator[Rows]:
+        """As `read`, some rows at a time."""
+        known = self._columns(table)
+        asked = [_integer(c, known) for c in ints]
+        asked += [_text(c) if c in known else "''" for c in texts]
+        asked += [_hex(c) if c in known else "''" for c in blobs]
+        wanted = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
+        for part in self._select(table, asked, wanted) if known else ():
+            columns = list(zip(*part, strict=True))
+            numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
+            strings = map(list, columns[len(ints) :])
+            yield Rows(
+                dict(zip(ints, numbers, strict=True)),
+                dict(zip((*texts, *blobs), strings, strict=True)),
+                len(part),
+            )
+
+    def count(self, table: str) -> int:
+        """Number of rows of a table, 0 where it is missing."""
+        # Not count(*), which SQLite computes by itself, without asking for limits.
+        counted = list(self._select(table, ["total(1)"])) if table in self.tables else []
+        return int(counted[0][0][0]) if counted else 0
+
+    def texts(self, table: str, key: str, value: str) -> dict[int, str]:
+        """A table of numbered texts, as a mapping."""
+        rows = self.read(table, [key], [value])
+        return dict(zip(rows[key].tolist(), rows.texts[value], strict=True))
+
+    def note_damage(self, health: Health) -> None:
+        """Count the tables that could not be read to their ends."""
+        health.count(
+            "table-damaged",
+            "error",
+            "Tables of the database are damaged: what they hold behind the damage is missing. "
+            f"{_EXPORT_AGAIN}.",
+            count=len(self._damaged),
+            dropped=False,
+        )
+
+    def _columns(self, table: str) -> frozenset[str]:
+        if table not in self.tables:
+            return frozenset()
+        try:
+            # A name of this program's own, never one of the file's.
+            rows = self._connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+        except _DAMAGE:
+            self._damaged.add(table)
+            return frozenset()
+        return frozenset(str(row[1]) for row in rows)
+
+    def _select(
+        self, table: str, asked: Sequence[str], wanted: Sequence[str] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows as they come, up to where the table is damaged."""
+        self._limits.begin()
+        left = self._limits.size
+        where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+        try:
+            # Names of this program's own, never of the file's.
+            query = f'SELECT {", ".join(asked)} FROM "{table}"{where}'  # noqa: S608
+            cursor = self._connection.execute(query)
+            while part := cursor.fetchmany(_ROWS_AT_ONCE):
+                left -= len(part)
+                if left < 0:
+                    raise sqlite3.DatabaseError("more rows than the file can hold")
+                yield part
+        except _DAMAGE:
+            self._damaged.add(table)
+
+
+class _Texts:
+    """Keeps equal texts once, as far as they are few."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def once(self, rows: Rows) -> Rows:
+        """The same rows with texts that are kept once."""
+        texts = {name: self._of(column) for name, column in rows.texts.items()}
+        return Rows(rows.ints, texts, len(rows))
+
+    def _of(self, column: Sequence[str]) -> list[str]:
+        known = self._known
+        if len(known) > _MOST_TEXTS:
+            known.clear()
+        return [known.setdefault(text, text) for text in column]
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
+def _integer(column: str, known: Collection[str]) -> str:
+    if column not in known:
+        return str(ABSENT)
+    return f'CASE typeof("{column}") WHEN \'integer\' THEN "{column}" ELSE {ABSENT} END'
+
+
+def _among(expression: str, values: Collection[int]) -> str:
+    return f"{expression} IN ({', '.join(map(str, values))})"
+
+
+def _text(column: str) -> str:
+    return f"CASE typeof(\"{column}\") WHEN 'text' THEN \"{column}\" ELSE '' END"
+
+
+def _hex(column: str) -> str:
+    return f"CASE typeof(\"{column}\") WHEN 'blob' THEN hex(\"{column}\") ELSE '' END"
+
+
+def is_database(source: Source) -> bool:
+    """Whether the file is an SQLite database."""
+    return source.head.startswith(MAGIC)
+
+
+@contextmanager
+def open_database(source: Source) -> Iterator[Database]:
+    """Open a database for reading.
+
+    Raises:
+        CorruptInputError: It is damaged, or somebody is still writing it.
+    """
+    with source.as_file() as path:
+        place = path.resolve()  # beside which SQLite looks for changes
+        limits = Limits(place.stat().st_size)
+        if path == source.path:
+            _check_finished(source.origin, place, limits)
+        with closing(_connect(place, limits, "mode=ro&immutable=1")) as connection:
+            tables, is_whole = _tables(connection, source.origin)
+            yield Database(connection, limits, tables, is_whole=is_whole)
+
+
+def _check_finished(origin: str, path: Path, limits: Limits) -> None:
+    """Refuse a database of which a part is elsewhere or not there yet.
+
+    Raises:
+        CorruptInputError: There are changes beside it, or somebody holds it to write.
+    """
+    beside = next((e for e in ("-wal", "-journal") if _holds(path, e)), "")
+    if beside:
+        raise CorruptInputError(
+            f"{origin} is a database that is still being written: a part of it is in "
+            f"{origin}{beside}",
+            "Wait until the profiler has finished, or export it again",
+        )
+    if _is_locked(path, limits):
+        raise CorruptInputError(
+            f"{origin} is a database that another process is writing",
+            "Wait until the profiler has finished",
+        )
+
+
+def _holds(path: Path, ending: str) -> bool:
+    """Whether the file with that ending beside a file holds something; a link or a pipe may."""
+    try:
+        found = path.with_name(f"{path.name}{ending}").lstat()
+    except OSError:
+        return False
+    return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
+
+
+def _is_locked(path: Path, limits: Limits) -> bool:
+    """Whether a process has the database locked; one with a log ahead of it locks no reader out."""
+    with open_input(path) as file:
+        head = file.read(_WRITE_VERSION + 1)
+    if head[_WRITE_VERSION:] != _JOURNAL:
+        return False  # to ask would leave files beside it
+    try:
+        with closing(_connect(path, limits, "mode=ro")) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except _DAMAGE as error:
+        return "locked" in str(error)  # of other errors the reader will tell
+    return False
+
+
+def _connect(path: Path, limits: Limits, how: str) -> sqlite3.Connection:
+    """A connection that runs nothing of what the file says.
+
+    Args:
+        path: The database.
+        limits: What it may cost.
+        how: Parameters of its address.
+    """
+    connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=0)
+    limits.apply(connection)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str], bool]:
+    """Names of the real tables, and whether the list is whole.
+
+    Raises:
+        CorruptInputError: Not even these can be read.
+    """
+    try:
+        return _names(connection), True
+    except _DAMAGE:
+        # Makes SQLite read a file that is shorter than its header says, as far as it goes.
+        connection.execute("PRAGMA writable_schema = ON")
+    try:
+        return _names(connection), False
+    except _DAMAGE:
+        raise CorruptInputError(f"{origin} is a damaged SQLite database", _EXPORT_AGAIN) from None
+
+
+def _names(connection: sqlite3.Connection) -> frozenset[str]:
+    rows = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+    ).fetchall()
+    return frozenset(str(row[0]) for row in rows)

@@ -1,0 +1,382 @@
+"""From what rows of step statistics hold to slices: one rule book for both file formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepwhy.importers.shared.tensorflow.column import Column
+from stepwhy.importers.shared.tensorflow.dataflow import Dataflow
+from stepwhy.importers.shared.tensorflow.distinct import distinct, pieces, put
+from stepwhy.importers.shared.tensorflow.entries import Activity, Entries, Execution
+from stepwhy.importers.shared.tensorflow.labels import edge_node
+from stepwhy.importers.shared.tensorflow.ops import (
+    TRANSFERS,
+    copy_direction,
+    copy_name,
+    device_kind,
+    executor_kind,
+    normalise_op,
+    phase_of,
+)
+from stepwhy.importers.shared.tensorflow.repeats import DEVICE_TIME, repeats_of
+from stepwhy.importers.shared.tensorflow.rows import Row, RowKind
+from stepwhy.importers.source import give_back
+from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Phase, Role
+from stepwhy.trace.order import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Health, TraceBuilder
+
+    Ints = NDArray[np.signedinteger[Any]]
+    Flags = NDArray[np.bool_]
+
+
+# Columns of slices that follow from what an entry is, and those that it has itself.
+_LOOK_COLUMNS = ("kind", "name", "phase", "copy", "scope", "track")
+_ENTRY_COLUMNS = ("start_ns", "dur_ns", "bytes")
+_EXECUTION_COLUMNS = {
+    "op_ns": "op_ns",
+    "requested_bytes": "requested",
+    "peak_bytes": "peak",
+    "residual_bytes": "residual",
+}
+
+_REPEATS = "Rows like 'stream:all' and 'memcpy' repeat what lies on the numbered streams."
+_GUESSED = (
+    "The trace has no stream of this accelerator: the times of its ops, taken on the host, stand "
+    "in for device time. Trace again with FULL_TRACE to see the device itself."
+)
+_UNALIGNED = (
+    "The server processes were timed by their own clocks, which nothing has aligned: between "
+    "machines, order and gaps are as good as their clocks agree."
+)
+
+
+class _Look(NamedTuple):
+    """What an activity becomes."""
+
+    role: Role
+    kind: Kind
+    name: str
+    phase: Phase
+    copy: Copy
+
+
+def emit(
+    builder: TraceBuilder,
+    activities: Entries | Iterable[Activity],
+    rows: Collection[Row],
+    *,
+    in_lanes: bool = False,
+) -> frozenset[str]:
+    """Append the slices of all activities, each once; nothing else has appended slices before.
+
+    Repetitions are counted as dropped, guesses as guessed, the rest as kept in `builder.health`.
+
+    Args:
+        builder: The trace to append to.
+        activities: Entries of all rows, in any order; of them only rows and names are held on.
+        rows: All rows of the file, also those of which no entry could be read.
+        in_lanes: Whether lanes are to be derived from overlap, as no thread was recorded.
+
+    Returns:
+        Signals of `Meta.signals` that the activities are evidence for.
+    """
+    entries = activities if isinstance(activities, Entries) else Entries(activities)
+    if not len(entries):
+        return frozenset()
+    kept, lanes, copies = _kept(builder.health, entries, in_lanes=in_lanes)
+    has_streams = any(row.kind in DEVICE_TIME for row in rows)
+    # Whatever has become a part of the trace is no longer held by the entries.
+    give_back()
+    _add_flows(builder, entries, kept)
+    give_back()
+    slices = _Slices(builder, entries, kept, has_streams=has_streams)
+    for piece in pieces(len(kept)):
+        slices.add(piece, lanes, copies)
+    del lanes, copies
+    slices.hand_over()
+    give_back()
+    signals = _signals(entries, kept, builder.health, has_streams=has_streams)
+    _add_executions(builder, entries, kept)
+    give_back()
+    builder.health.events_kept += len(kept)
+    return signals
+
+
+def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
+    """Facts about a run of a graph.
+
+    Args:
+        name: Name of the format.
+        rows: All rows of the file.
+        signals: What the profiler could see.
+    """
+    tasks = {row.device.rpartition(" ")[0] for row in rows}
+    return Meta(
+        format=name,
+        framework="tensorflow",
+        # The step statistics of one run hold that run and nothing else.
+        signals=signals | {"whole-step"},
+        device_expected=any(row.device_kind is not DeviceKind.CPU for row in rows),
+        notes=(_UNALIGNED,) if len(tasks) > 1 else (),
+    )
+
+
+# --- Slices ---
+
+
+def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, Ints, Flags]:
+    """The entries that do not repeat others, in the order of their slices; (slices,).
+
+    And of all entries the lanes, and whether they are alike to one on a row of copies; (entries,)
+    each.
+    """
+    everything = np.arange(len(entries), dtype=np.int32)
+    order, lanes = entries.by_lanes() if in_lanes else (everything, entries.lanes())
+    repeats, copies = repeats_of(entries, order)
+    health.count("repeated-row", "info", _REPEATS, count=int(repeats.sum()), dropped=True)
+    return order[~taken(repeats, order)] if repeats.any() else order, lanes, copies
+
+
+class _Slices:
+    """Makes slices of entries, a piece of them at a time.
+
+    Args:
+        builder: The trace to append to.
+        entries: All of them.
+        kept: Those that become slices, in the order of these; (slices,).
+        has_streams: Whether the file has rows of device time.
+    """
+
+    def __init__(
+        self, builder: TraceBuilder, entries: Entries, kept: Ints, *, has_streams: bool
+    ) -> None:
+        self._builder, self._entries, self._has_streams = builder, entries, has_streams
+        self._kept = kept
+        self._rows, self._names = list(entries.rows), list(entries.names)
+        # A stream works in order; its lanes only reflect rounded times.
+        in_lanes = [row.kind in {RowKind.OPS, RowKind.SYNC} for row in self._rows]
+        self._in_lanes = np.asarray(in_lanes, dtype=bool)
+        self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._tracks: dict[tuple[int, ...], int] = {}
+        self._columns = {name: Column() for name in _LOOK_COLUMNS}
+
+    def add(self, piece: slice, lanes: Ints, copies: Flags) -> None:
+        """Take some entries.
+
+        Args:
+            piece: Which of those that are kept: the next ones.
+            lanes: Lanes of all entries; (entries,).
+            copies: Whether each is alike to one on a row of copies; (entries,).
+        """
+        entries, which = self._entries, self._kept[piece]
+        row, op = entries["row"][which], entries["op"][which]
+        alike, look = distinct(row, op, entries["node"][which], copies[which])
+        known = zip(*(self._look(*key) for key in alike), strict=True)
+        names = (*_Look._fields, "scope", "is_transfer")
+        columns = {
+            name: np.asarray(values, dtype=np.int32)[look]
+            for name, values in zip(names, known, strict=True)
+        }
+        role, is_transfer = columns.pop("role"), columns.pop("is_transfer")
+        lane = np.where(self._in_lanes[row], lanes[which], 0)
+        alike, track = distinct(role, row, is_transfer, lane)
+        tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
+        for name, values in (*columns.items(), ("track", tracks[track])):
+            self._columns[name].append(values)
+
+    def hand_over(self) -> None:
+        """Append what was taken to the trace, and the times and sizes, which the entries forget."""
+        self._entries.take("node")
+        columns = {name: column.values() for name, column in self._columns.items()}
+        self._columns = {}
+        if len(self._kept):
+            for name in _ENTRY_COLUMNS:
+                values = taken(self._entries.take(name), self._kept)
+                columns[name] = values.astype(np.int64, copy=False)
+            self._builder.slices_from(columns)
+
+    def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
+        """What an entry becomes, texts as numbers; its scope; and whether it is a transfer."""
+        key = row, op, node, copy
+        if key not in self._looks:
+            written, name = self._names[op], self._names[node]
+            look = _look(
+                self._rows[row],
+                written,
+                name,
+                has_streams=self._has_streams,
+                on_copies_row=bool(copy),
+            )
+            text = self._builder.intern(look.name)
+            scope = _scope(self._builder, name, look.kind)
+            known = (look.role, look.kind, text, look.phase, look.copy, scope)
+            self._looks[key] = (*known, int(written in TRANSFERS))
+        return self._looks[key]
+
+    def _track(self, role: int, row: int, is_transfer: int, lane: int) -> int:
+        """Tracks by row and lane; streams keep their number, others are numbered as they come."""
+        key = role, row, is_transfer, lane
+        if key not in self._tracks:
+            self._tracks[key] = _track(
+                self._builder,
+                self._rows[row],
+                Role(role),
+                len(self._tracks),
+                lane,
+                is_transfer=bool(is_transfer),
+            )
+        return self._tracks[key]
+
+
+def _scope(builder: TraceBuilder, node: str, kind: Kind) -> int:
+    """The node's name; for a copy that of the node whose output travels."""
+    name = edge_node(node) if kind is Kind.MEMCPY else node
+    return builder.intern(name) if name else NULL
+
+
+def _look(row: Row, written: str, node: str, *, has_streams: bool, on_copies_row: bool) -> _Look:
+    op = normalise_op(written) or node
+    if row.kind is RowKind.SYNC:
+        return _Look(Role.HOST_THREAD, Kind.SYNC, op, Phase.UNKNOWN, Copy.NONE)
+    if written in TRANSFERS:
+        role = Role.EXECUTOR if row.device_kind is DeviceKind.CPU else Role.STREAM
+        return _Look(role, Kind.MEMCPY, op, Phase.COMMUNICATION, Copy.PEER)
+    if row.kind is not RowKind.OPS:
+        return _on_stream(row, op, node, on_copies_row=on_copies_row)
+    kind = executor_kind(op, node)
+    phase = phase_of(op, node, kind)
+    if row.device_kind is DeviceKind.CPU:
+        return _Look(Role.EXECUTOR, kind, op, phase, Copy.NONE)
+    if not has_streams:
+        return _Look(Role.STREAM, kind, op, phase, Copy.NONE)
+    # What the executor of an accelerator spends is the time to launch, not to compute.
+    scheduled = Kind.OP if kind in {Kind.KERNEL, Kind.COLLECTIVE} else kind
+    return _Look(Role.HOST_THREAD, scheduled, op, phase, Copy.NONE)
+
+
+def _on_stream(row: Row, op: str, node: str, *, on_copies_row: bool) -> _Look:
+    copy = row.copy or copy_direction(op)
+    if copy or on_copies_row:
+        return _Look(Role.STREAM, Kind.MEMCPY, copy_name(copy), Phase.UNKNOWN, copy)
+    kind = device_kind(op, node)
+    return _Look(Role.STREAM, kind, op, phase_of(op, node, kind), Copy.NONE)
+
+
+# --- Tracks ---
+
+
+def _track(
+    builder: TraceBuilder, row: Row, role: Role, number: int, lane: int, *, is_transfer: bool
+) -> int:
+    device = builder.device(row.device, row.device_kind)
+    return builder.track(
+        role,
+        f"arriving tensors {lane}" if is_transfer else _track_name(row, role, lane),
+        thread=row.stream if row.kind is RowKind.STREAM else number,
+        device=NULL if role is Role.HOST_THREAD else device,
+    )
+
+
+def _track_name(row: Row, role: Role, lane: int) -> str:
+    if row.kind is RowKind.STREAM:
+        return "stream" if row.stream == NULL else f"stream {row.stream}"
+    if row.kind is RowKind.SYNC:
+        return f"thread {lane}"
+    if row.kind is not RowKind.OPS:
+        return str(row.kind.value)
+    return f"{row.device} scheduling {lane}" if role is Role.HOST_THREAD else f"executor {lane}"
+
+
+# --- Runs of operations ---
+
+
+def _runs(entries: Entries, kept: Ints) -> tuple[Ints, Ints]:
+    """The slices that are runs of operations, and the entries behind them; (runs,) each."""
+    slices = np.flatnonzero(taken(entries.is_kind(RowKind.OPS), kept)).astype(np.int32)
+    return slices, taken(kept, slices)
+
+
+def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
+    """Append which runs of operations read what others made; the entries forget it."""
+    slices, runs = _runs(entries, kept)
+    lists = taken(entries.take("reads"), runs)
+    if lists.any():
+        inputs, begins, counts = entries.inputs()
+        start_ns, nodes = (taken(entries[name], runs) for name in ("start_ns", "node"))
+        flow = Dataflow(slices, nodes, start_ns, entries.names)
+        del start_ns, nodes
+        flow.emit(builder, slices, inputs, taken(begins, lists), taken(counts, lists))
+
+
+def _written(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.int32]:
+    """For every name the op type, where the program wrote another one, else NULL; (names,).
+
+    Args:
+        builder: The trace to append to.
+        entries: All of them.
+        ops: Names of the ops that ran; (runs,).
+    """
+    ran = np.zeros(len(entries.names), dtype=bool)
+    put(ran, ops, True)
+    told = (
+        builder.intern(op) if is_run and op != normalise_op(op) else NULL
+        for op, is_run in zip(entries.names, ran.tolist(), strict=True)
+    )
+    return np.fromiter(told, dtype=np.int32, count=len(entries.names))
+
+
+def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
+    """Append what the executor recorded of runs, where it did; the entries forget it."""
+    slices, runs = _runs(entries, kept)
+    ops = taken(entries.take("op"), runs)
+    op = taken(_written(builder, entries, ops), ops)
+    del ops
+    number = np.full(len(entries), NULL, dtype=np.int32)
+    recorded = entries.take("recorded")
+    put(number, recorded, np.arange(len(recorded), dtype=np.int32))
+    number = taken(number, runs)
+    told = (op != NULL) | (number != NULL)
+    columns = {"slice": slices[told], "written": op[told]}
+    number = number[told]
+    del op, slices, runs, told
+    if len(number):
+        for name, field in _EXECUTION_COLUMNS.items():
+            columns[name] = _known(entries.take(field), number)
+        builder.rows_from("executions", columns)
+
+
+def _known(values: Ints, number: Ints) -> Ints:
+    """Values by their numbers, NULL where there is none; (numbers,)."""
+    if not len(values):
+        return np.full(len(number), NULL, dtype=values.dtype)
+    found = taken(values, number).astype(np.int64, copy=False)
+    found[number == NULL] = NULL
+    return found
+
+
+def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:
+    """What could be seen; an accelerator without any device time was not looked at."""
+    scheduled = taken(entries.is_kind(RowKind.OPS), kept)
+    elsewhere = taken(entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU), kept)
+    on_accelerator = int((scheduled & elsewhere).sum())
+    on_streams = bool(taken(entries.is_kind(*DEVICE_TIME), kept).any())
+    guessed = 0 if has_streams else on_accelerator
+    health.count("guessed-device-time", "warning", _GUESSED, count=guessed, dropped=False)
+    found = {
+        "host-ops": bool(scheduled.any()),
+        "device-activity": on_streams or not (has_streams or on_accelerator),
+        "copies": on_streams or bool(taken(entries.is_transfer(), kept).any()),
+        "sync-calls": bool(entries.is_kind(RowKind.SYNC)[kept].any()),
+    }
+    return frozenset(name for name, seen in found.items() if seen and len(kept))
+
+
+__all__ = ["Activity", "Entries", "Execution", "emit", "meta_of"]

@@ -1,0 +1,235 @@
+"""Entries of rows of step statistics, held as columns; objects that describe them are transient."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepwhy.importers.shared.tensorflow.column import Column
+from stepwhy.importers.shared.tensorflow.distinct import distinct, grouped, put
+from stepwhy.importers.shared.tensorflow.lanes import assign_lanes
+from stepwhy.importers.shared.tensorflow.ops import TRANSFERS
+from stepwhy.importers.shared.tensorflow.rows import Row, RowKind
+from stepwhy.trace import NULL
+from stepwhy.trace.model import among
+from stepwhy.trace.order import taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.signedinteger[Any]]
+
+
+class Execution(NamedTuple):
+    """What the executor records of an op beside its time; NULL where it does not.
+
+    Args:
+        op_ns: From the start until the op itself returned.
+        requested: Bytes that it asked for.
+        peak: Most of them held at once.
+        residual: Bytes still held when it returned.
+    """
+
+    op_ns: int
+    requested: int
+    peak: int
+    residual: int
+
+
+_NOTHING = Execution(NULL, NULL, NULL, NULL)
+
+
+class Activity(NamedTuple):
+    """One entry of a row.
+
+    Args:
+        row: The row it lies on.
+        op: Op type as written, or what the tracer wrote in its place.
+        node: Node name with its name scope.
+        start_ns: Start on the epoch clock.
+        dur_ns: Duration, not negative.
+        lane: Number within the row, such that activities of one lane do not overlap.
+        bytes: Bytes moved or produced, NULL when not recorded.
+        inputs: Tensors that it reads, as 'node' or 'node:1'; empty when not recorded.
+        execution: What the executor records of an op; None of anything else.
+    """
+
+    row: Row
+    op: str
+    node: str
+    start_ns: int
+    dur_ns: int
+    lane: int = 0
+    bytes: int = NULL
+    inputs: tuple[str, ...] = ()
+    execution: Execution | None = None
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is a tensor that arrives from another server process."""
+        return self.op in TRANSFERS
+
+
+_COLUMNS = (
+    "row",
+    "op",
+    "node",
+    "start_ns",
+    "dur_ns",
+    "bytes",
+    "reads",
+    "recorded",
+    *Execution._fields,
+)
+# So many entries are taken before their columns are made as narrow as they allow.
+_PIECE = 1 << 16
+
+
+class Entries:
+    """Activities as columns.
+
+    Attributes:
+        rows: The rows, numbered as they come.
+        names: Ops, nodes and the nodes behind inputs, numbered as they come.
+    """
+
+    def __init__(self, activities: Iterable[Activity] = ()) -> None:
+        self.rows: dict[Row, int] = {}
+        self.names: dict[str, int] = {}
+        self._columns = {name: _column(name) for name in _COLUMNS}
+        # What is not in them yet.
+        self._new = {name: array("q") for name in _COLUMNS}
+        self._count = 0
+        # Up to the last one that is not 0.
+        self._lanes = array("I")
+        self._lists: dict[tuple[int, ...], int] = {(): 0}
+        self._latest: tuple[tuple[str, ...], int] = (), 0
+        for activity in activities:
+            self.add(activity)
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return self._count
+
+    def add(self, activity: Activity) -> None:
+        """Append one."""
+        columns, names = self._new, self.names
+        if activity.lane:
+            self._lanes.extend(repeat(0, len(self) - len(self._lanes)))
+            self._lanes.append(activity.lane)
+        columns["row"].append(self.rows.setdefault(activity.row, len(self.rows)))
+        columns["op"].append(names.setdefault(activity.op, len(names)))
+        columns["node"].append(names.setdefault(activity.node, len(names)))
+        columns["start_ns"].append(activity.start_ns)
+        columns["dur_ns"].append(activity.dur_ns)
+        columns["bytes"].append(activity.bytes)
+        columns["reads"].append(self._list(activity.inputs))
+        if activity.execution is not None and activity.execution != _NOTHING:
+            columns["recorded"].append(self._count)
+            for name, value in zip(Execution._fields, activity.execution, strict=True):
+                columns[name].append(value)
+        self._count += 1
+        if self._count % _PIECE == 0:
+            for name in _COLUMNS:
+                self._settle(name)
+
+    def _settle(self, column: str) -> None:
+        """Put what is new of a column into it."""
+        new = self._new[column]
+        if new:
+            self._columns[column].append(np.frombuffer(new, dtype=np.int64))
+            self._new[column] = array("q")
+
+    def _list(self, inputs: tuple[str, ...]) -> int:
+        """Number of a list of inputs; the runs of one node have the same, one after the other."""
+        if inputs is not self._latest[0]:
+            names = self.names
+            key = tuple(names.setdefault(t.partition(":")[0], len(names)) for t in inputs)
+            self._latest = inputs, self._lists.setdefault(key, len(self._lists))
+        return self._latest[1]
+
+    def take(self, column: str) -> Ints:
+        """As `[column]`, for the last time: it is not held any more."""
+        held = self[column]
+        self._columns[column] = _column(column)
+        return held
+
+    def __getitem__(self, column: str) -> Ints:
+        """A column by the name of a field of `Activity`; (entries,).
+
+        'reads' is the number of a list of `inputs`; 'row', 'op' and 'node' are numbers of `rows`
+        and `names`. 'recorded' are the entries of which the executor recorded something, ascending,
+        and a field of `Execution` is what it did; (recorded,) each. Starts have 64 bits, others as
+        few as they need.
+        """
+        self._settle(column)
+        return self._columns[column].values()
+
+    def inputs(self) -> tuple[Ints, Ints, Ints]:
+        """The different lists of inputs.
+
+        Returns:
+            Names of the nodes that made them, one list after the other; (inputs,). Where in them
+            each list begins, and its length; (lists,) each.
+        """
+        counts = np.fromiter(map(len, self._lists), dtype=np.int32, count=len(self._lists))
+        names = np.fromiter(chain(*self._lists), dtype=np.int32, count=int(counts.sum()))
+        return names, np.cumsum(counts, dtype=np.int32) - counts, counts
+
+    def lanes(self) -> Ints:
+        """Lane of every entry, as it was recorded; (entries,)."""
+        found: Ints = np.zeros(len(self), dtype=np.int64 if self._lanes else np.int32)
+        found[: len(self._lanes)] = self._lanes
+        return found
+
+    def of_rows(self, values: Iterable[int]) -> NDArray[np.int32]:
+        """A value of its row for every entry; (entries,).
+
+        Args:
+            values: One for each of `rows`.
+        """
+        return taken(np.fromiter(values, dtype=np.int32, count=len(self.rows)), self["row"])
+
+    def is_on(self, chosen: Callable[[Row], bool]) -> NDArray[np.bool_]:
+        """Whether every entry is on one of the rows of which that holds; (entries,)."""
+        flags = np.fromiter(map(chosen, self.rows), dtype=bool, count=len(self.rows))
+        return taken(flags, self["row"])
+
+    def is_kind(self, *kinds: RowKind) -> NDArray[np.bool_]:
+        """Whether the row of every entry is of one of the kinds; (entries,)."""
+        return self.is_on(lambda row: row.kind in kinds)
+
+    def is_transfer(self) -> NDArray[np.bool_]:
+        """Whether each is a tensor that arrives from another server process; (entries,)."""
+        known = [self.names[op] for op in TRANSFERS if op in self.names]
+        return among(self["op"], known)
+
+    def by_lanes(self) -> tuple[NDArray[np.int32], Ints]:
+        """The order of the entries row by row, and lanes derived from overlap in file order.
+
+        Tensors that arrive have lanes of their own; the threads of a row of waits are recorded.
+
+        Returns:
+            The order, and the lane of every entry; (entries,) each.
+        """
+        found, group = distinct(self["row"], self.is_transfer())
+        order, parts = grouped(group, len(found))
+        del group
+        lanes, rows = self.lanes(), list(self.rows)
+        for (row, _), members in zip(found, parts, strict=True):
+            if rows[row].kind is not RowKind.SYNC:
+                times = (taken(self[name], members) for name in ("start_ns", "dur_ns"))
+                put(lanes, members, assign_lanes(*times))
+        return order, lanes
+
+
+def _column(name: str) -> Column:
+    return Column(np.int64 if name == "start_ns" else np.int8)
+
+
+__all__ = ["Activity", "Entries", "Execution"]

@@ -1,0 +1,248 @@
+"""The placement tables: what each node asked for, where it ran, and the copies that follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from stepwhy.importers.shared.tensorflow.device_spec import canonical_name
+from stepwhy.importers.shared.tensorflow.graphs import Edge, edges_of, nodes_of
+from stepwhy.importers.shared.tensorflow.labels import edge_node
+from stepwhy.importers.shared.tensorflow.ops import normalise_op
+from stepwhy.importers.shared.tensorflow.sidecars import OpSource, decide
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from stepwhy.importers.shared.tensorflow.graphs import Node
+    from stepwhy.importers.shared.tensorflow.labels import Transfer
+    from stepwhy.trace import TraceBuilder
+
+
+# Damaged entries can add up beyond int64.
+_LARGEST = (1 << 63) - 1
+
+
+class Moved(msgspec.Struct):
+    """What the transfers of one tensor came to during one run of the graph."""
+
+    dur_ns: int = 0
+    bytes: int = NULL
+    transfer: Transfer | None = None
+
+    def add(self, dur_ns: int, size: int) -> None:
+        """Add one transfer; a tensor inside a loop travels more than once."""
+        self.dur_ns = min(self.dur_ns + dur_ns, _LARGEST)
+        if size != NULL:
+            self.bytes = min(size + max(self.bytes, 0), _LARGEST)
+
+
+class Observed(msgspec.Struct):
+    """What step statistics tell about placement.
+
+    Args:
+        ran: Device and op type by node.
+        sizes: Bytes by node and output number.
+        moved: Transfers by the tensor's name in the rendezvous.
+        wanted: Node and output number of those whose size somebody asks for.
+    """
+
+    ran: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+    sizes: dict[tuple[str, int], int] = msgspec.field(default_factory=dict)
+    moved: dict[str, Moved] = msgspec.field(default_factory=dict)
+    wanted: frozenset[tuple[str, int]] = frozenset()
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """What the program asked for.
+
+    Args:
+        graph: The program's own graph by node name; empty when it was not recorded.
+        sources: Source and device scopes by op name; empty when not recorded.
+    """
+
+    graph: dict[str, Node]
+    sources: dict[str, OpSource]
+
+
+class Place(NamedTuple):
+    """Where the runtime put a node.
+
+    Args:
+        op: Op type as written.
+        device: Canonical device, '' when none is given.
+    """
+
+    op: str
+    device: str
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """What partition graphs tell.
+
+    Args:
+        nodes: The nodes by their names; empty when no graph was recorded.
+        edges: Tensors that cross devices.
+        consumers: The first node that reads what each of the receiving nodes received.
+    """
+
+    nodes: dict[str, Place] = msgspec.field(default_factory=dict)
+    edges: list[Edge] = msgspec.field(default_factory=list)
+    consumers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def read_placed(graphs: Iterable[Any]) -> Placed:
+    """Read partition graphs (GraphDef messages); they are iterated more than once."""
+    edges = edges_of(graphs)
+    receivers = {edge.receiver for edge in edges}
+    places: dict[Place, Place] = {}
+    nodes: dict[str, Place] = {}
+    reads: dict[str, list[str]] = {}
+    for node in nodes_of(graphs):
+        place = Place(node.op, node.device)
+        nodes[node.name] = places.setdefault(place, place)
+        reads.pop(node.name, None)  # of two nodes with one name, the last counts
+        received = [name for name in node.inputs if name in receivers]
+        if received:
+            reads[node.name] = received
+    return Placed(nodes, edges, _consumers(nodes, reads))
+
+
+def _consumers(nodes: Iterable[str], reads: dict[str, list[str]]) -> dict[str, str]:
+    """The first node that reads each node's output."""
+    first: dict[str, str] = {}
+    for name in nodes:
+        for producer in reads.get(name, ()):
+            first.setdefault(producer, name)
+    return first
+
+
+def add_placement(
+    builder: TraceBuilder, placed: Placed, requested: Requested, observed: Observed
+) -> bool:
+    """Fill the tables `nodes` and `copies`.
+
+    Only exact names are joined: the graph optimizer renames what it rewrites, and a renamed node
+    is a node of its own that nobody asked for.
+
+    Args:
+        builder: The trace to append to.
+        placed: What partition graphs tell.
+        requested: What the program asked for.
+        observed: What step statistics tell.
+
+    Returns:
+        Whether any node's device is known.
+    """
+    table = _Nodes(builder, placed.nodes, requested, observed)
+    for name in (*requested.graph, *requested.sources, *placed.nodes):
+        table.row(name)
+    if not placed.nodes:
+        for name in observed.ran:
+            table.row(name)
+    edges = placed.edges if placed.nodes else _edges_observed(observed)
+    _add_copies(table, edges, placed.consumers, observed)
+    return bool(placed.nodes or observed.ran)
+
+
+class _Nodes:
+    """Rows of the table `nodes`, added at first mention of a name."""
+
+    def __init__(
+        self,
+        builder: TraceBuilder,
+        placed: dict[str, Place],
+        requested: Requested,
+        observed: Observed,
+    ) -> None:
+        self.builder = builder
+        self._placed = placed
+        self._requested = requested
+        self._observed = observed
+        self._rows: dict[str, int] = {}
+
+    def row(self, name: str) -> int:
+        """The row of a node."""
+        if name not in self._rows:
+            self._rows[name] = self._add(name)
+        return self._rows[name]
+
+    def known(self, name: str) -> int:
+        """The row of a node that is in the table, NULL for any other name."""
+        return self._rows.get(name, NULL)
+
+    def _add(self, name: str) -> int:
+        asked = self._requested.graph.get(name)
+        placed = self._placed.get(name)
+        source = self._requested.sources.get(name, OpSource())
+        decision = decide(source.scopes)
+        ran_on, ran_op = self._observed.ran.get(name, ("", ""))
+        op = asked.op if asked else normalise_op(placed.op if placed else ran_op)
+        return self.builder.add(
+            "nodes",
+            name=self.builder.intern(name),
+            op=self.builder.intern(op),
+            requested=self._requested_device(asked, source),
+            actual=self._string((placed.device if placed else "") or ran_on),
+            outer=self._string(decision.outer),
+            scope_line=self._string(decision.line),
+            source=self._string(source.source or ""),
+            colocated=self._string(asked.colocated if asked else ""),
+        )
+
+    def _requested_device(self, asked: Node | None, source: OpSource) -> int:
+        """'' when the program asked for no device, null when it is not known."""
+        if asked is not None:
+            return self.builder.intern(asked.device)
+        if source.requested is not None:
+            return self.builder.intern(canonical_name(source.requested))
+        return NULL
+
+    def _string(self, value: str) -> int:
+        return self.builder.intern(value) if value else NULL
+
+
+def _edges_observed(observed: Observed) -> list[Edge]:
+    """Copies between processes as the transfers themselves tell, without partition graphs."""
+    return [
+        Edge(
+            tensor,
+            edge_node(tensor),
+            NULL,
+            "",
+            "",
+            canonical_name(moved.transfer.sender),
+            canonical_name(moved.transfer.receiver),
+            NULL,
+        )
+        for tensor, moved in observed.moved.items()
+        if moved.transfer is not None
+    ]
+
+
+def _add_copies(
+    table: _Nodes, edges: Sequence[Edge], consumers: dict[str, str], observed: Observed
+) -> None:
+    builder = table.builder
+    for edge in edges:
+        moved = observed.moved.get(edge.tensor)
+        measured = moved.bytes if moved is not None else NULL
+        sent = observed.sizes.get((edge.source, edge.slot), edge.bytes)
+        builder.add(
+            "copies",
+            source=table.row(edge.source),
+            target=_target(table, edge, consumers),
+            from_device=builder.intern(edge.from_device),
+            to_device=builder.intern(edge.to_device),
+            bytes=sent if measured == NULL else measured,
+            dur_ns=moved.dur_ns if moved is not None else NULL,
+        )
+
+
+def _target(table: _Nodes, edge: Edge, consumers: dict[str, str]) -> int:
+    """The program's own consumer where the sender knows it, else whatever reads the receive."""
+    named = table.known(edge.consumer)
+    return table.known(consumers.get(edge.receiver, "")) if named == NULL else named

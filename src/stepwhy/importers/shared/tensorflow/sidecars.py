@@ -1,0 +1,178 @@
+"""Files that a capture leaves beside a RunMetadata: what the program asked for, and from where.
+
+- ``graph.pb``: the GraphDef as the program built it;
+- ``sources.json``: source line and device scopes of every op, and the session's devices;
+- ``window.json``: when the driving thread was inside ``Session.run``.
+
+Each is optional. One that is damaged or refused is counted, and what it would have told is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from stepwhy.errors import InputError
+from stepwhy.importers.shared.tensorflow.device_spec import (
+    DeviceSpec,
+    canonical,
+    conflicts,
+    merge,
+    parse_device,
+)
+from stepwhy.importers.shared.tensorflow.graphs import nodes_of
+from stepwhy.importers.shared.tensorflow.messages import parse_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.importers.shared.tensorflow.graphs import Node
+    from stepwhy.importers.source import Source
+    from stepwhy.trace import Health
+
+T = TypeVar("T")
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """A `tf.device` block around the line that created an op; '' clears the outer ones."""
+
+    device: str | None = ""
+    line: str | None = None
+
+
+class OpSource(msgspec.Struct, frozen=True):
+    """Where an op was created and inside which device scopes, outermost first."""
+
+    source: str | None = None
+    requested: str | None = None
+    scopes: tuple[Scope, ...] = ()
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """A value that was fed to a run or fetched from it: its type and size."""
+
+    name: str
+    given: str | None = None
+    wanted: str | None = None
+    bytes: int | None = None
+
+
+class Window(msgspec.Struct, frozen=True):
+    """When `Session.run` was entered and left, ns on the epoch clock, and with what."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    step: int | None = None
+    feeds: tuple[Handed, ...] = ()
+    fetches: tuple[Handed, ...] = ()
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Which scope decided a device request.
+
+    Args:
+        outer: Device that enclosing scopes asked for before one inside contradicted them, or ''.
+        line: Source line of the scope that decided, or ''.
+    """
+
+    outer: str = ""
+    line: str = ""
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What the program's process knew.
+
+    Args:
+        ops: Source and device scopes by op name.
+        devices: Names of the session's devices, also of those that did nothing.
+    """
+
+    ops: dict[str, OpSource] = msgspec.field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+
+
+def requested_graph(source: Source, health: Health) -> dict[str, Node]:
+    """Nodes of the program's graph by name, from 'graph.pb'; empty when it is not there."""
+    data = _beside(source, "graph.pb", health)
+    graph = parse_message("GraphDef", data) if data is not None else None
+    if data is not None and graph is None:
+        _count_unreadable(health)
+    return {} if graph is None else {n.name: n for n in nodes_of([graph])}
+
+
+def program_sources(source: Source, health: Health) -> Sources:
+    """What 'sources.json' says; nothing when it is not there."""
+    return _decode(_beside(source, "sources.json", health), Sources, health) or Sources()
+
+
+def run_window(source: Source, health: Health) -> Window | None:
+    """The run's window from 'window.json'; None when it is not there or holds another kind."""
+    window = _decode(_beside(source, "window.json", health), Window, health)
+    if window is None or window.kind != "tf1-run":
+        return None
+    if 0 <= window.start_ns <= window.end_ns < 1 << 62:
+        return window
+    _count_unreadable(health)
+    return None
+
+
+def decide(scopes: Sequence[Scope]) -> Decision:
+    """Which of nested device scopes decided, and what it overruled.
+
+    The scope that last contradicted what was asked for outside of it decides; without a
+    contradiction the innermost one does.
+
+    Args:
+        scopes: Outermost first.
+    """
+    asked, decision, overruled = DeviceSpec(), Decision(), False
+    for scope in scopes:
+        line = scope.line or ""
+        # A scope may hold a function, whose answer for this op is not known.
+        spec = parse_device(scope.device or "") or DeviceSpec()
+        if not scope.device:
+            asked, decision, overruled = DeviceSpec(), Decision(line=line), False
+        elif conflicts(asked, spec):
+            decision, overruled = Decision(canonical(asked), line), True
+        elif not overruled:
+            decision = Decision(line=line)
+        asked = merge(asked, spec)
+    return decision
+
+
+def _beside(source: Source, name: str, health: Health) -> bytes | None:
+    """The content of a file beside the trace, None where there is none or it is refused."""
+    try:
+        return source.beside(name)
+    except InputError:
+        health.count(
+            "side-file-refused",
+            "warning",
+            "A file beside the trace (graph.pb, sources.json or window.json) was not read: it is a "
+            "pipe, a device or a link out of the folder, or it is too large or not readable. "
+            "Requested devices, source lines or the step's wall time are missing.",
+            dropped=False,
+        )
+        return None
+
+
+def _decode(data: bytes | None, kind: type[T], health: Health) -> T | None:
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        _count_unreadable(health)
+        return None
+
+
+def _count_unreadable(health: Health) -> None:
+    health.count(
+        "unreadable-sidecar",
+        "warning",
+        "A file beside the trace (graph.pb, sources.json or window.json) is damaged: requested "
+        "devices, source lines or the step's wall time are missing.",
+        dropped=False,
+    )
