@@ -135,6 +135,12 @@ def _log(name: str, row: dict, key: str, process: Path, texts: Texts) -> None:
     (process / name).write_text("".join(f"{line}\n" for line in lines))
 
 
+def _messages(process: Path, texts: Texts) -> None:
+    """Two texts in each, because a report shows 50 messages."""
+    pairs = ["\n".join(texts[place : place + 2]) for place in range(0, len(texts), 2)]
+    _log("messages.jsonl", _MESSAGE, "text", process, pairs)
+
+
 def _command(process: Path, texts: Texts) -> None:
     run = {"schema": "stepwhy.run/1", "command": ["python", "train.py", *texts], "exit_code": 0}
     (process.parent / "run.json").write_text(json.dumps(run))
@@ -178,7 +184,7 @@ PLACES: dict[str, Callable[[Path, Texts], Path]] = {
     "run-event": partial(_run, partial(_log, "events.jsonl", _EVENT, "name")),
     "run-reason": partial(_run, partial(_log, "events.jsonl", _EVENT, "reason")),
     "run-level": partial(_run, partial(_log, "levels.jsonl", _LEVEL, "name")),
-    "run-message": partial(_run, partial(_log, "messages.jsonl", _MESSAGE, "text")),
+    "run-message": partial(_run, _messages),
     "run-stack": partial(_run, _stack),
 }
 """Writes an input with texts in one kind of place; a new place is one line."""

@@ -74,6 +74,27 @@ def test_the_value_after_a_secret_option() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("sshpass -p hunter7 ssh -p 22 node", "sshpass -p [redacted] ssh -p 22 node"),
+        ("/usr/bin/sshpass -phunter7 ssh node", "bin/sshpass -p[redacted] ssh node"),
+        ("mysql -u me -phunter7 data", "mysql -u me -p[redacted] data"),
+        ("mysql -u me -p data", "mysql -u me -p data"),
+        ("curl -u me:hunter7 x", "curl -u [redacted] x"),
+        ("train.py -p 8080 -u me:7", "train.py -p 8080 -u me:7"),
+        ("train.py --github-pat hunter7", "train.py --github-pat [redacted]"),
+    ],
+)
+def test_the_password_options_of_some_programs(command: str, written: str) -> None:
+    assert redact(command.split()) == written.split()
+
+
+def test_a_password_may_hold_any_character() -> None:
+    command = ["sshpass", "-p", 'it\'s; a \\ "secret"', "ssh", "node"]
+    assert redact(command) == ["sshpass", "-p", "[redacted]", "ssh", "node"]
+
+
 def test_inline_code_is_not_kept() -> None:
     assert redact(["python", "-c", "login('me')"]) == ["python", "-c", "[code]"]
 

@@ -8,7 +8,7 @@ from stepwhy.patterns import regex
 from stepwhy.redaction.rules import HintedRule, Rule, words_of
 
 _ASSIGNMENT = regex(
-    r"(?P<word>(?i:tokens?|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|auth(?:orization)?|key(?:[-_]?id)?))"
+    r"(?P<word>(?i:tokens?|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|pat|auth(?:orization)?|key(?:[-_]?id)?))"
     r"(?:\\{0,3}[\"'])?\]?\s{0,3}(?:=>|[:=](?![:=]))\s{0,3}"
     r"(?P<open>\\{0,3}[\"'])?"
     r"(?:(?i:bearer|basic|token)\s+)?"
@@ -17,10 +17,12 @@ _ASSIGNMENT = regex(
     re.ASCII,
 )
 _HINTS = ("token", "passw", "passphrase", "secret", "cred", "pwd", "auth", "key")
+# A personal access token; 'path' and 'pattern' begin with it.
+_PAT_HINTS = tuple(f"pat{sign}" for sign in ("=", ":", "'", '"', "\\", "]", " ="))
 # A command line inside of a name: '--api-key VALUE'.
 _OPTION = regex(
     r"(?<![\w\-])--?[A-Za-z0-9_.\-]{0,64}?"
-    r"(?P<word>(?i:token|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|key))\s+"
+    r"(?P<word>(?i:token|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|pat|key))\s+"
     r"[\"']?(?P<s>[^\s\-,;&'\"}\])\x00-\x1f][^\s,;&'\"}\])\x00-\x1f]*)",
     re.ASCII,
 )
@@ -79,6 +81,8 @@ def is_secret_name(name: str, *, strict: bool = False) -> bool:
         return True
     if last in {"pw", "pass"}:  # elsewhere a point-wise operation, and a pass of a compiler
         return strict
+    if last == "pat":  # a personal access token
+        return strict or qualifier in _OF_TOKENS or words[-1].isupper()
     if last.endswith("key"):
         of = last.removesuffix("key") or qualifier
         return of in _OF_KEYS or (last == "key" and (strict or is_environment))
@@ -128,14 +132,14 @@ def _is_option(match: re.Match[str]) -> bool:
     return is_secret_name(name, strict=True) and not _TRIVIAL.fullmatch(match["s"])
 
 
-ASSIGNMENT = HintedRule("secret", _HINTS, _ASSIGNMENT, _is_plain)
+ASSIGNMENT = HintedRule("secret", (*_HINTS, *_PAT_HINTS), _ASSIGNMENT, _is_plain)
 """Values in texts of any kind."""
 
-OPTION = Rule("secret", _HINTS, _OPTION, _is_option)
+OPTION = Rule("secret", (*_HINTS, "pat "), _OPTION, _is_option)
 """Values behind an option of a command line, in texts of any kind."""
 
 STRICT = (
-    HintedRule("secret", _HINTS, _ASSIGNMENT, _is_strict),
+    HintedRule("secret", (*_HINTS, *_PAT_HINTS), _ASSIGNMENT, _is_strict),
     # An unbroken run of 40 hex or base64 characters is a key more often than a name.
     Rule(
         "secret",

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from stepwhy.patterns import regex
 from stepwhy.redaction.assignments import is_secret_name
+from stepwhy.redaction.logins import login_places
 from stepwhy.redaction.redactor import REDACTED, Redactor
 
 TYPE_CHECKING = False
@@ -39,7 +40,16 @@ def redact_command(command: Sequence[str], environ: Mapping[str, str] | None = N
         paths by their last two components.
     """
     redactor = Redactor.of_process(environ, strict=True)
-    return [_after(previous, word, redactor) for previous, word in pairwise(["", *command])]
+    words = _without_logins(command)
+    return [_after(previous, word, redactor) for previous, word in pairwise(["", *words])]
+
+
+def _without_logins(command: Sequence[str]) -> list[str]:
+    """The arguments without the passwords of programs such as `sshpass`."""
+    words = list(command)
+    for number, start, end in login_places(command):
+        words[number] = f"{command[number][:start]}{REDACTED}{command[number][end:]}"
+    return words
 
 
 def _after(previous: str, argument: str, redactor: Redactor) -> str:

@@ -8,7 +8,9 @@ from functools import cached_property
 
 from stepwhy.patterns import regex
 from stepwhy.redaction.assignments import ASSIGNMENT, OPTION, STRICT, is_secret_variable
-from stepwhy.redaction.rules import ADDRESSES, HOMES, MACHINES, TOKENS, Rule, begins_word, words_of
+from stepwhy.redaction.homes import HOMES, is_telling
+from stepwhy.redaction.logins import LOGINS
+from stepwhy.redaction.rules import ADDRESSES, MACHINES, TOKENS, Rule, begins_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,21 +31,7 @@ _REDACTED_BEFORE = regex(r"\[?(?:redacted|user|host|email|address)(?:-\d+)?\**\]
 
 # Shorter values of secret variables are flags or numbers; shorter names are parts of words.
 _SHORTEST_VALUE = 6
-_SHORTEST_USER = 3
 _SHORTEST_HOST = 5
-# Accounts that tell nobody apart, and names of people that are words of the field.
-_COMMON_WORDS = words_of(
-    """
-    adam admin administrator all ada amp app aten azureuser batch bert bin build cloud code conda
-    cpu ctr data debian default demo desktop dev developer docker dot ec2-user exp experiment gpu
-    guest home host jax jenkins jit job jovyan jupyter keras lamb lars linux linuxbrew local
-    localhost loss main mamba mark max mean min ml model mpi mul my mnt name nccl net none nobody
-    notebook nvidia one op operator ops opt pip public python ray ray root run runner scratch
-    server service shared shm slurm src step student sum system task team temp tensor tensorflow
-    test tester tf tmp torch train trainer ubuntu unknown user username users usr vagrant vscode
-    work worker workspace xla
-    """
-)
 
 
 class Redactor:
@@ -71,8 +59,8 @@ class Redactor:
         strict: bool = False,
         distinct: bool = False,
     ) -> None:
-        self.users = frozenset(user for user in users if _is_telling(user, _SHORTEST_USER))
-        self.hosts = frozenset(host for host in hosts if _is_telling(host, _SHORTEST_HOST))
+        self.users = frozenset(user for user in users if is_telling(user))
+        self.hosts = frozenset(host for host in hosts if is_telling(host, _SHORTEST_HOST))
         self.values = frozenset(value for value in values if len(value) >= _SHORTEST_VALUE)
         self.homes = frozenset(home for home in homes if home.count("/") > 1)
         self._strict, self._distinct = strict, distinct
@@ -83,6 +71,7 @@ class Redactor:
             *(_literal("secret", self.values)),
             *TOKENS,
             *ADDRESSES,
+            *LOGINS,
             *(STRICT if strict else (ASSIGNMENT, OPTION)),
             *MACHINES,
             *(_literal("user", self.users, _WORD_END, begins_word)),
@@ -235,11 +224,6 @@ def _literal(
     either = "|".join(map(re.escape, longest_first))
     hints = tuple(text.lower() for text in longest_first)
     return [Rule(kind, hints, regex(f"(?P<s>{either}){end}", re.ASCII), holds)]
-
-
-def _is_telling(name: str, shortest: int) -> bool:
-    """Whether a name is long enough, and no word that stands for anybody or anything else."""
-    return len(name) >= shortest and name.lower() not in _COMMON_WORDS and not name.isdigit()
 
 
 def _merged(spans: list[tuple[int, int, str]]) -> Iterator[Span]:

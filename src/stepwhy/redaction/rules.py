@@ -167,10 +167,36 @@ TOKENS = (
     _token("dckr_pat_ dckr_oat_", r"dckr_[po]at_[A-Za-z0-9_\-]{12,}"),
     _token("npm_", r"npm_[A-Za-z0-9]{30,}"),
     _token("pypi-ageicheaw5 pypi-age", r"pypi-AgE[A-Za-z0-9_\-]{12,}"),
-    # Groq, "API Keys"; Replicate, "Authentication"; Stripe Docs, "API keys".
+    # Groq, "API Keys"; Replicate, "Authentication"; Stripe Docs, "API keys" and "Webhooks".
     _token("gsk_", r"gsk_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,}"),
     _token("r8_", r"r8_(?=[A-Za-z]*[0-9])[A-Za-z0-9]{30,}"),
     _token("sk_live_ sk_test_ rk_live_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{12,}"),
+    _token("whsec_", r"whsec_[A-Za-z0-9+/]{12,}={0,2}"),
+    # Twilio SendGrid Docs, "API Keys"; Twilio Docs, "String Identifiers (SIDs)". An account SID is
+    # looked for after 'twilio' alone, because many words contain 'ac'.
+    _token("sg.", r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"),
+    _token(" ".join(f"sk{digit}" for digit in "0123456789abcdef"), r"SK[0-9a-f]{32}"),
+    Rule(
+        "secret",
+        ("twilio",),
+        regex(
+            r"twilio[a-z0-9_.\-/]{0,48}[\s=:/(\"'\\]{1,4}(?P<s>AC[0-9a-f]{32})",
+            _ASCII_ANY_CASE,
+        ),
+    ),
+    # Telegram, "Bot API", section "Authorizing your bot".
+    _token(":aa", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}"),
+    # Discord Developer Docs, "Webhook Resource".
+    Rule(
+        "secret",
+        ("/webhooks/",),
+        regex(
+            r"discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/[0-9]+/(?P<s>[A-Za-z0-9_\-]{8,})",
+            _ASCII,
+        ),
+    ),
+    # DigitalOcean, "API Reference", section "Authentication".
+    _token("dop_v1_ doo_v1_ dor_v1_", r"do[opr]_v1_[0-9a-f]{32,}"),
     # RFC 7468, "Textual Encodings of PKIX, PKCS, and CMS Structures"; line breaks may be escaped.
     Rule(
         "secret",
@@ -232,6 +258,17 @@ ADDRESSES = (
         ("basic ",),
         regex(r"(?:Basic|basic|BASIC) +(?P<s>[A-Za-z0-9+/]{8,}={0,2})", _ASCII),
         _looks_encoded,
+    ),
+    # RFC 6265, "HTTP State Management Mechanism", sections "Set-Cookie" and "Cookie".
+    Rule(
+        "secret",
+        ("cookie",),
+        regex(
+            r"(?:set-)?cookie(?:\\{0,3}[\"'])?\s{0,3}[:=]\s{0,3}(?:\\{0,3}[\"'])?"
+            r"(?P<s>[\w!#$%&*+.^`|~\-]+=[^\r\n\"'\x00-\x1f]+)",
+            _ASCII_ANY_CASE,
+        ),
+        begins_word,
     ),
     # RFC 5322, "Internet Message Format", section "Addr-Spec Specification"; of domains those that
     # end in a name, not those of versions such as 'memcpy@GLIBC_2.14'.
@@ -320,17 +357,4 @@ MACHINES = (
 )
 """Addresses of machines."""
 
-_END = r"(?=[/\\\s:;,\"')\]\x00-\x1f]|$)"
-HOMES = (
-    Rule("home", ("/home/", "/users/"), regex(
-        r"(?P<s>/(?:home|Users)/(?P<user>[^/\s:;,\"'\\<>()\x00-\x1f]+))", _ASCII)),
-    Rule("home", ("/mnt/",), regex(r"(?P<s>/mnt/[a-z])/Users/[^/\s]", _ASCII)),
-    Rule("home", ("/root",), regex(rf"(?P<s>/root){_END}", _ASCII)),
-    # A folder's name may have spaces where the path goes on.
-    Rule("home", (":\\users\\", ":\\\\users\\\\", ":/users/"), regex(
-        r"(?P<s>[a-z]:[\\/]{1,4}Users[\\/]{1,4}"
-        r"(?P<user>[^\\/:*?\"<>|\x00-\x1f]{1,64}?(?=[\\/])|[^\\/:*?\"<>|\s]+))", _ASCII_ANY_CASE)),
-)  # fmt: skip
-"""Home folders of Linux, macOS, Windows, and of Windows under WSL; `user` is whose it is."""
-
-__all__ = ["ADDRESSES", "HOMES", "MACHINES", "TOKENS", "Rule", "begins_word", "words_of"]
+__all__ = ["ADDRESSES", "MACHINES", "TOKENS", "HintedRule", "Rule", "begins_word", "words_of"]
