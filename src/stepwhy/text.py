@@ -88,6 +88,13 @@ def escape_json(document: str) -> str:
     return _HARMFUL.sub(_escape_in_json, document)
 
 
+def escape_json_bytes(document: bytes) -> bytes:
+    """`escape_json` of a document, or a part of one, in UTF-8."""
+    if document.isascii() and b"\x7f" not in document:
+        return document
+    return escape_json(document.decode()).encode()
+
+
 def utf8(text: str) -> bytes:
     """Text as UTF-8 for a file; U+FFFD where a byte of a file name was not."""
     try:
@@ -141,4 +148,13 @@ def _shortened(line: str, escape: Callable[[str], str], longest: int = LONGEST_L
     return f"{first[:begin]} [{left_out:,} characters left out] {last[-end:]}"
 
 
-__all__ = ["LONGEST_LINE", "block", "escape_json", "one_line", "plain", "utf8", "visible"]
+__all__ = [
+    "LONGEST_LINE",
+    "block",
+    "escape_json",
+    "escape_json_bytes",
+    "one_line",
+    "plain",
+    "utf8",
+    "visible",
+]

@@ -71,6 +71,21 @@ def test_every_event_keeps_to_the_rules_of_the_format(write):
             assert start >= end or until <= end + 1e-6
 
 
+def test_controls_in_names_are_escaped_and_keep_their_value(write):
+    """In events, rows and the facts about the run; as `--json` does."""
+    name = "a\x7f\x9b31m\u202eb\u2028c\U000e0041 Ü"
+    timeline = Timeline(unit_ns=1)
+    timeline.add(timeline.thread(name=name), Kind.OP, 0, 5, name=name, source=name)
+    trace = timeline.trace(notes=(name,))
+    data = write(trace)
+    assert [c for c in name[:-1] if c not in "a31mbc " and c in data.decode()] == []
+    assert "Ü" in data.decode()
+    document = json.loads(data)
+    assert {name} <= {e["name"] for e in document["traceEvents"] if e["ph"] == "X"}
+    assert document["stepwhy"]["strings"].count(name) == 1
+    assert same(exported.read(source_of(data)), trace)
+
+
 def test_nanoseconds_are_exact(write):
     text = write(drawn()).decode()
     assert '"baseTimeNanoseconds":1000000000000000001' in text

@@ -17,6 +17,7 @@ import msgspec
 
 from stepwhy.errors import OutputError
 from stepwhy.export.events import Stage
+from stepwhy.text import escape_json_bytes
 from stepwhy.trace.header import header_of
 from stepwhy.trace.schema import TABLES
 from stepwhy.whole_files import output_file
@@ -64,7 +65,7 @@ def _write(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
         "baseTimeNanoseconds": stage.base_ns,
         "stepwhy": _about(trace, stage),
     }
-    file.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n')
+    file.write(escape_json_bytes(msgspec.json.encode(header))[:-1] + b',"traceEvents":[\n')
     events = stage.events()
     file.write(next(events))
     file.writelines(b",\n" + event for event in events)

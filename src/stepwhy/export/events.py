@@ -11,6 +11,7 @@ import numpy as np
 from stepwhy.export.layout import lay_out, nesting_lanes
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import NO_CALL
+from stepwhy.text import escape_json_bytes
 from stepwhy.trace import NULL, Copy, Kind, Phase
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Stage:
             self._names(), self._slices(), self._steps(), self._arrows(), self._counters()
         )
         encode = msgspec.json.Encoder().encode
-        return (encode(record) for record in records)
+        return (escape_json_bytes(encode(record)) for record in records)
 
     def _time(self, ns: int) -> msgspec.Raw:
         return _microseconds(ns - self.base_ns)
