@@ -17,9 +17,9 @@ import large_binaries
 import large_json
 import pyarrow.parquet
 
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
 from stepwhy.export.chrome_trace import write_chrome_trace
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
 from stepwhy.trace.store import save
 
 # Names of their files: the formats that are recognised by them.

@@ -24,7 +24,7 @@ import generate_lab
 
 from stepwhy import errors
 from stepwhy.cli import cli
-from stepwhy.engine import refusals
+from stepwhy.inputs.foreign import known as refusals
 from stepwhy.report import schema as result_schema
 from stepwhy.trace import kinds, schema
 

@@ -43,7 +43,7 @@ _COMMANDS = {
 }
 
 
-# The most that an archive may expand to, see `stepwhy.engine.bytes`.
+# The most that an archive may expand to, see `stepwhy.inputs.reading`.
 _MOST_EXPANDED = 60
 _PROBE = 2_000_000
 _ARCHIVES = {

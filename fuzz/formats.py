@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.shorten import shorten
-from stepwhy.engine.formats import IMPORTERS
+from stepwhy.importers.registry import IMPORTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from fuzz.mutate.archive import undated
 from fuzz.mutate.records import frame
 from stepwhy.export.chrome_trace import write_chrome_trace
 from stepwhy.importers.shared.tensorflow.messages import message_class
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace.store import save
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
 from stepwhy.errors import UnsupportedFormatError
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import Copy, Kind

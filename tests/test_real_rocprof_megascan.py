@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.engine.bytes import read_source
 from stepwhy.engine.explain import explain
-from stepwhy.engine.formats import read_trace
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 from stepwhy.trace.integrity import check

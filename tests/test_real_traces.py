@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace.integrity import check

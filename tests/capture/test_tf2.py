@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import Launch, launch
-from stepwhy.engine.run_directory import read_run_directory
+from stepwhy.importers.formats.run_directory.reader import read_run_directory
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from stepwhy.diagnoses import run_all
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 
 TRACES = Path(os.environ.get("STEPWHY_TRACES", "no-traces"))

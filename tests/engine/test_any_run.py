@@ -14,7 +14,7 @@ from stepwhy.findings import CATEGORIES
 from stepwhy.report import html
 from stepwhy.report.json import render
 from tests.engine.test_explain import kineto
-from tests.engine.test_run_directory import write_run
+from tests.importers.run_directory.test_run_directory import write_run
 
 US = 1_000
 FEW = settings(max_examples=25, deadline=None, derandomize=True)

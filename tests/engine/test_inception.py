@@ -9,7 +9,7 @@ import pytest
 from stepwhy.capture import launch
 from stepwhy.diagnoses import wall_device_gap
 from stepwhy.diagnoses._rule import examine
-from stepwhy.engine.run_directory import read_run_directory
+from stepwhy.importers.formats.run_directory.reader import read_run_directory
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.session_parts import find_session_parts
 

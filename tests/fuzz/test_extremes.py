@@ -11,8 +11,8 @@ from fuzz.extremes.cases import CASES
 from fuzz.extremes.cost import cost_of
 
 from stepwhy.engine.explain import explain
-from stepwhy.engine.formats import IMPORTERS
 from stepwhy.errors import InputError
+from stepwhy.importers.registry import IMPORTERS
 from stepwhy.report.json import render
 
 # Those whose work grew with the square of their size, and one or two of each format.

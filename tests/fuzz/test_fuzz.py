@@ -16,7 +16,7 @@ from fuzz.mutate.wire import parse, write
 from fuzz.shorten import shorten
 from fuzz.worker import Batch, Worker
 
-from stepwhy.engine.formats import IMPORTERS, read_trace
+from stepwhy.importers.registry import IMPORTERS, read_trace
 
 INPUTS = 150  # of each format: about 20 s in all
 SEED = 20

@@ -6,8 +6,8 @@ import pytest
 from fuzz.formats import BY_NAME
 from fuzz.inputs import make
 
-from stepwhy.engine.formats import _HEADS_HOLD
-from stepwhy.importers.source import HEAD_BYTES, Source
+from stepwhy.importers.registry import _HEADS_HOLD
+from stepwhy.inputs.source import HEAD_BYTES, Source
 
 INPUTS = 60
 

@@ -6,9 +6,9 @@ from fuzz.promises import broken_promises, of_result
 from msgspec.structs import replace
 
 from stepwhy.engine.assemble import assemble
-from stepwhy.engine.formats import read_trace
 from stepwhy.findings import Evidence, Saving
-from stepwhy.importers.source import Source
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from stepwhy.importers.shared.chrome_json import Document
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 
 

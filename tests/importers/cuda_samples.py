@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from itertools import count
 
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import NULL, Copy, Kind, Role
 
 PID, TID = 700, 701

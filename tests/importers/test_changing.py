@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from stepwhy.importers import changing
-from stepwhy.importers.changing import at_rest
-from stepwhy.importers.source import Source
+from stepwhy.inputs import changing
+from stepwhy.inputs.changing import at_rest
+from stepwhy.inputs.source import Source
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_clock_that_is_ahead_makes_a_file_new(path, ahead_s):
 
 READER = """
 import sys, pathlib
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 path = pathlib.Path(sys.argv[1])
 mapped = Source(path.read_bytes, "x", path).mapped
 path.write_bytes(b"anew")

@@ -29,7 +29,7 @@ from stepwhy.importers.shared.chrome_json import (
     document,
     first_seen,
 )
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import NULL, Health, Phase
 from stepwhy.trace.schema import TABLES
 

@@ -14,7 +14,7 @@ from stepwhy.importers.formats.kineto.arguments import KinetoArgs
 from stepwhy.importers.shared.chrome_json import count_untimed, looks_like_chrome_json
 from stepwhy.importers.shared.chrome_json.cuts import header_around
 from stepwhy.importers.shared.chrome_json.torn import End, Salvage
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import Health
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)

@@ -12,7 +12,7 @@ from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs
 from stepwhy.importers.shared.chrome_json import Document, cuts
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import Health
 from stepwhy.trace.schema import TABLES
 

@@ -20,7 +20,7 @@ from stepwhy.importers.shared.chrome_spans import (
     of_phase,
     spans_of,
 )
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import Health
 
 

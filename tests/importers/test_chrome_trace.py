@@ -23,13 +23,13 @@ from tests.importers.chrome_samples import (
 )
 
 from stepwhy.engine.assemble import assemble
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
 from stepwhy.importers.formats.chrome_trace import reader as chrome_trace
 from stepwhy.importers.formats.chrome_trace.names import Meaning, on_device, on_host
 from stepwhy.importers.formats.kineto import reader as kineto
+from stepwhy.importers.registry import read_trace
 from stepwhy.importers.shared import ranges
+from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, DeviceKind, Health, Kind, Role

@@ -21,7 +21,7 @@ from tests.kineto_samples import (
 
 from stepwhy.errors import StepwhyError
 from stepwhy.importers.formats.kineto import reader as kineto
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role

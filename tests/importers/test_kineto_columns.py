@@ -17,7 +17,7 @@ from stepwhy.importers.shared.chrome_json.times import (
     NotNumbersError,
     read_times,
 )
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 
 FEW = settings(max_examples=200, deadline=None, derandomize=True)
 

@@ -15,7 +15,7 @@ from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.kineto import lanes, plain, sweep
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.shared.chrome_json import cuts
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.native import tables
 from stepwhy.native.kernels.interning import number_of_pair
 from stepwhy.native.tables import Pairs

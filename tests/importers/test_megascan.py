@@ -14,7 +14,7 @@ from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.megascan import reader as megascan
 from stepwhy.importers.formats.megascan.iterations import NOT_RECORDED
 from stepwhy.importers.formats.megascan.ranges import Ranges, add_ranges
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, TraceBuilder

@@ -223,7 +223,7 @@ def test_pytorchs_own_timelines_agree_with_each_other(tmp_path):
     import subprocess
     import sys
 
-    from stepwhy.engine.bytes import read_source
+    from stepwhy.inputs.reading import read_source
 
     command = [sys.executable, "-W", "ignore", "-c", WRITE]
     subprocess.run(command, check=True, timeout=300, cwd=tmp_path, stderr=subprocess.DEVNULL)

@@ -21,11 +21,11 @@ from tests.importers.cuda_samples import (
     write_database,
 )
 
-from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, InputError
 from stepwhy.importers.formats.nsys import reader as nsys
 from stepwhy.importers.shared import database
-from stepwhy.importers.source import Source
+from stepwhy.inputs.reading import read_source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
 from stepwhy.passes.verdict import decide

@@ -18,7 +18,7 @@ from tests.importers.cuda_samples import (
 from stepwhy.errors import InputError
 from stepwhy.importers.formats.nvprof import reader as nvprof
 from stepwhy.importers.formats.nvprof.calls import DRIVER_CALLS, RUNTIME_CALLS
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
 from stepwhy.passes.verdict import decide

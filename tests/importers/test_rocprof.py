@@ -20,7 +20,7 @@ from tests.importers.rocprof_samples import (
 
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.rocprof import reader as rocprof
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, Kind, Role

@@ -12,7 +12,7 @@ from stepwhy.errors import StepwhyError
 from stepwhy.importers.formats.rocprof import lists
 from stepwhy.importers.formats.rocprof import reader as rocprof
 from stepwhy.importers.formats.rocprof.lists import IrregularError, read_lists
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace.schema import TABLES, columns_of
 
 MANY = process({

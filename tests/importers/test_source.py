@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepwhy.errors import TooLargeError
-from stepwhy.importers.source import HEAD_BYTES, Source, give_back, let_go
+from stepwhy.inputs.source import HEAD_BYTES, Source, give_back, let_go
 
 
 def test_the_head_is_the_beginning():
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_mapped_is_read(tmp_path):
 
 @pytest.mark.parametrize("window", [16, 20, 1 << 24])
 def test_a_file_is_searched_window_by_window(tmp_path, monkeypatch, window):
-    monkeypatch.setattr("stepwhy.importers.source._WINDOW", window)
+    monkeypatch.setattr("stepwhy.inputs.source._WINDOW", window)
     path = tmp_path / "trace.json"
     path.write_bytes(b" " * 18 + b"needle" + b" " * 30)
     source = Source(pytest.fail, "x", path, head=b" ")

@@ -9,7 +9,7 @@ import pytest
 from stepwhy.errors import EmptyInputError
 from stepwhy.importers.formats.tensorboard import reader as tensorboard
 from stepwhy.importers.shared.tensorflow.messages import message_class
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace.integrity import check
 
 START_S = 1_500_000_000.25

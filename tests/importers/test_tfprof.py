@@ -17,7 +17,6 @@ from tests.importers import tf_samples
 from tests.importers.tf_samples import EPOCH_US, counters, nodes, slices, source_of, tracks
 from tests.importers.tfprof_samples import GPU, STREAMS, node, on_gpu, one_step, profile, ran
 
-from stepwhy.engine.formats import read_trace
 from stepwhy.errors import CorruptInputError, EmptyInputError, StepwhyError
 from stepwhy.importers.formats.run_metadata import reader as run_metadata
 from stepwhy.importers.formats.tensorboard import reader as tensorboard
@@ -25,6 +24,7 @@ from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
 from stepwhy.importers.formats.tfprof import profile_pieces
 from stepwhy.importers.formats.tfprof import reader as importer
 from stepwhy.importers.formats.xplane import reader as xplane
+from stepwhy.importers.registry import read_trace
 from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.op_costs import op_costs

@@ -22,7 +22,7 @@ from tests.importers.xplane_samples import (
 from stepwhy.importers.formats.xplane.names import async_hlo_kind, hlo_copy, hlo_kind
 from stepwhy.importers.formats.xplane.reader import read
 from stepwhy.importers.formats.xplane.run import rank_of
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.importers.xplane_samples import counters, rows
 
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
 from stepwhy.errors import CorruptInputError
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import Kind, Role

@@ -19,7 +19,7 @@ from stepwhy.importers.formats.xplane.groups import MISSING
 from stepwhy.importers.formats.xplane.planes import read_space
 from stepwhy.importers.formats.xplane.sweep import Sweeper
 from stepwhy.importers.formats.xplane.tables import IdTable
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.native import library
 from stepwhy.trace import Health
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from stepwhy.importers.shared.tensorflow.messages import message_class
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import NULL, Copy, Kind, Phase, Role
 
 EPOCH_US = 1_700_000_000_000_000

@@ -4,7 +4,7 @@ import zlib
 
 from stepwhy.importers.formats.xplane.reader import read, recognise
 from stepwhy.importers.shared.tensorflow.messages import message_class
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from stepwhy.trace import Copy, Kind, Phase, Role
 
 EPOCH_NS = 1_700_000_000_000_000_000

@@ -12,7 +12,7 @@ import pytest
 
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.nsys import reader as nsys
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 from tests.importers.cuda_samples import Nsys
 from tests.inputs.hostile import KINDS, child, counters, explained
 
@@ -28,7 +28,7 @@ import json, sys
 from contextlib import suppress
 from pathlib import Path
 from stepwhy.importers.shared.database import open_database
-from stepwhy.importers.source import Source
+from stepwhy.inputs.source import Source
 path = Path(sys.argv[1])
 with open_database(Source(path.read_bytes, "x", path)) as database:
     texts = len(database.read("StringIds", ["id"], ["value"], ["value"], only={"id": [-5]}))

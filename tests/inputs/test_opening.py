@@ -10,11 +10,11 @@ import threading
 
 import pytest
 
-from stepwhy.engine.bytes import read_source
 from stepwhy.errors import EmptyInputError, NotAFileError, NotFoundError, TooLargeError
 from stepwhy.inputs import memory, pipes, spool
 from stepwhy.inputs.opening import open_input
 from stepwhy.inputs.pipes import read_pipe
+from stepwhy.inputs.reading import read_source
 from tests.engine.test_explain import kineto
 from tests.inputs.hostile import KINDS, SECONDS, child, explained
 

@@ -12,7 +12,7 @@ from stepwhy.api import PAGE, Watch
 from stepwhy.cli import programs
 from stepwhy.errors import InputError, NotAFileError, TooLargeError
 from stepwhy.redaction import Redactor
-from tests.engine.test_run_directory import MS, steps, write_run
+from tests.importers.run_directory.test_run_directory import MS, steps, write_run
 from tests.inputs.hostile import KINDS, SECONDS
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepwhy.engine.bytes import read_source
 from stepwhy.errors import CorruptInputError, TooLargeError, UnsupportedFormatError
 from stepwhy.importers.formats.store import reader as store
+from stepwhy.inputs.reading import read_source
 from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import load, save
 from tests.engine.test_explain import kineto

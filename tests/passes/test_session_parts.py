@@ -4,9 +4,9 @@ import pytest
 from tests.passes.timeline import MS, Timeline
 
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.observed import HAND_OVER
 from stepwhy.passes.session_parts import RUN, find_session_parts
 from stepwhy.trace import Kind, Phase
+from stepwhy.trace.kinds import HAND_OVER
 
 
 def session(*bounds):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepwhy.trace import Kind
 from stepwhy.trace.store import save
 from tests.engine.test_explain import kineto
-from tests.engine.test_run_directory import steps, write_run
+from tests.importers.run_directory.test_run_directory import steps, write_run
 from tests.passes.timeline import Timeline
 
 if TYPE_CHECKING:

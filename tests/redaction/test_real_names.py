@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
 from stepwhy.errors import StepwhyError
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
 from stepwhy.redaction import Redactor
 from stepwhy.redaction.redactor import users_in
 

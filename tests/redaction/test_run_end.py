@@ -12,7 +12,7 @@ from stepwhy.engine import explain
 from stepwhy.engine.present import show
 from stepwhy.report.console import Console
 from tests.engine.test_explain import kineto
-from tests.engine.test_run_directory import steps, write_run
+from tests.importers.run_directory.test_run_directory import steps, write_run
 
 if TYPE_CHECKING:
     from pathlib import Path

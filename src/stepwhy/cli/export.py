@@ -38,11 +38,11 @@ def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
     chrome://tracing; 'stepwhy explain' reads it back with nothing lost.
     """
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import open_one
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.errors import OutputError
     from stepwhy.export import WRITERS
+    from stepwhy.inputs.remote.addresses import shown
 
     redactor = redactor_of(redact)
     with progress((path,)) as report:

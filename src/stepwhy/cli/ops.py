@@ -50,10 +50,10 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bo
 
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import open_one
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.engine.profile import profile
+    from stepwhy.inputs.remote.addresses import shown
 
     redactor = redactor_of(redact)
     with progress((path,)) as report:

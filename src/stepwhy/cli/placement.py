@@ -54,11 +54,11 @@ def _read(
 ) -> PlacementResult:
     from stepwhy import __version__
     from stepwhy.cli.progress import progress
-    from stepwhy.engine.addresses import shown
     from stepwhy.engine.explain import read_placement
     from stepwhy.engine.placement import differences, select
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.findings import PlacementResult
+    from stepwhy.inputs.remote.addresses import shown
 
     # One for both, so that a secret in both has the same number.
     redactor = redactor_of(redact)

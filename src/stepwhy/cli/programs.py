@@ -12,8 +12,8 @@ import msgspec
 from stepwhy.bench import Program, sample
 from stepwhy.capture import command_for_script, launch
 from stepwhy.engine import explain
-from stepwhy.engine.addresses import shown
 from stepwhy.errors import InputError, MeasurementError, NotAFileError, NotFoundError
+from stepwhy.inputs.remote.addresses import shown
 from stepwhy.inputs.side_files import MOST_RECORD_BYTES, read_side_file
 from stepwhy.inputs.within import check_within
 from stepwhy.redaction.commands import redact_command

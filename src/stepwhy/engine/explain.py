@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from stepwhy.engine.addresses import shown
 from stepwhy.engine.assemble import assemble
-from stepwhy.engine.bytes import read_source
-from stepwhy.engine.formats import read_trace
-from stepwhy.engine.inputs import resolve
 from stepwhy.engine.placement import placement_of
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
+from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.kinds import is_file, is_folder
+from stepwhy.inputs.places import resolve
+from stepwhy.inputs.reading import read_source
+from stepwhy.inputs.remote.addresses import shown
 from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from stepwhy.engine.inputs import Place
     from stepwhy.engine.privacy import Redact
     from stepwhy.findings import Placement, Result
+    from stepwhy.inputs.places import Place
     from stepwhy.redaction import Redactor
     from stepwhy.trace import Trace
 
@@ -209,7 +209,7 @@ def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     if not is_folder(path):
         trace, format_name = read_trace(read_source(path, within))
         return [Opened(name, format_name, trace)]
-    from stepwhy.engine.run_directory import read_run_directory  # noqa: PLC0415 - no file needs it
+    from stepwhy.importers.formats.run_directory.reader import read_run_directory  # noqa: PLC0415 - no file needs it
 
     if within is not None:
         check_within(within, path)

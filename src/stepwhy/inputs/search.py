@@ -9,16 +9,21 @@ from __future__ import annotations
 import glob
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.inputs.folders import Listing
 from stepwhy.inputs.kinds import is_folder, is_there
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _ANY_DEPTH = "**"
+# Endings of the files that run directories and profilers write.
+_USUAL_ENDING = regex(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp)(\.(gz|zst|xz|bz2|zip))?$")
+
+P = TypeVar("P", str, Path)
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -31,6 +36,12 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(
         Path(entry) for entry in entries if not entry.name.startswith(".") and _is_no_folder(entry)
     )
+
+
+def usual(files: Iterable[P]) -> list[P]:
+    """The files that are named as profilers name them; all files when there is none of these."""
+    every = list(files)
+    return [file for file in every if _USUAL_ENDING.search(str(file))] or every
 
 
 def matching(pattern: str) -> list[Path]:

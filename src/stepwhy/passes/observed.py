@@ -14,6 +14,7 @@ import numpy as np
 from stepwhy.passes.overhead import observer_cost
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Kind
+from stepwhy.trace.kinds import HAND_OVER
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
-HAND_OVER = "hand over the trace"
-"""Name of the time behind a traced step in which the profiler handed over what it had recorded."""
 # Host-side categories: a tracer costs time on the host, where it records every call.
 _WATCHED = ("dispatch", "python", "unexplained")
 # With fewer profiled steps the cost of profiling is one sample of noise.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+HAND_OVER = "hand over the trace"
+"""Name of the slice after a traced step in which the profiler writes out what it recorded."""
+
 
 class Kind(IntEnum):
     """What a slice is, in the passes' terms. The importer decides; passes never read categories."""

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.importers.tf_samples import CPU, step_stats
 
 from stepwhy.importers.shared.tensorflow.messages import parse_message
-from stepwhy.importers.shared.tensorflow.wire import close_torn, dig
+from stepwhy.inputs.wire import close_torn, dig
 
 DATA = step_stats(
     [(CPU, [(f"x{i}", "x = Relu()", i, 1, 300) for i in range(3)]), ("/gpu:0", [])]

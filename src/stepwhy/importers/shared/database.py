@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
 MAGIC = b"SQLite format 3\x00"

@@ -32,7 +32,7 @@ from stepwhy.trace.memory import give_back
 if TYPE_CHECKING:
     from collections import Counter
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
 FORMAT = "chrome-trace"

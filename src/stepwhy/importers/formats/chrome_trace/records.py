@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from stepwhy.importers.shared.chrome_json import Batch, Event, Place
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
 Args = dict[str, Any]

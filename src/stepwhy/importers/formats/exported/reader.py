@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.shared.chrome_json import Batch, Event
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace.schema import Column, Table
 
 _SCHEMA = regex(rb'\A\s*\{\s*"schema"\s*:\s*"stepwhy\.chrome-trace/(\d{1,6})"')

@@ -27,7 +27,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
 if TYPE_CHECKING:
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 FORMAT = "horovod-timeline"

@@ -17,7 +17,7 @@ from stepwhy.importers.shared.chrome_json.cuts import (
 )
 from stepwhy.importers.shared.chrome_json.pieces import Pieces
 from stepwhy.importers.shared.chrome_json.text import BYTE_ORDER_MARK, is_utf8
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepwhy.importers.shared.chrome_json import Batch
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.native import Kernel
     from stepwhy.trace import Health
 

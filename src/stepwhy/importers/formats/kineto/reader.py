@@ -22,12 +22,12 @@ from stepwhy.importers.formats.kineto.plain import LARGE, NotPlainError, PlainDo
 from stepwhy.importers.formats.kineto.records import add_records
 from stepwhy.importers.formats.kineto.run import device_memory, device_model, meta_of
 from stepwhy.importers.shared.chrome_json import LARGEST_NS, Document, looks_like_chrome_json
-from stepwhy.importers.source import HEAD_BYTES
+from stepwhy.inputs.source import HEAD_BYTES
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Health, TraceBuilder
 
 if TYPE_CHECKING:
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 FORMAT = "kineto"

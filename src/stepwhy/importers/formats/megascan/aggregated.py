@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.shared.chrome_json import Batch, Event, Table
     from stepwhy.importers.shared.chrome_spans import Spans
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
 # The colours that the aggregator gives, before the iteration that it writes first of all.

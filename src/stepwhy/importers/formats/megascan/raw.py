@@ -24,14 +24,14 @@ from stepwhy.importers.formats.megascan.run import meta_of_rank
 from stepwhy.importers.shared.chrome_json import LARGEST_NS, Codes
 from stepwhy.importers.shared.chrome_json.cuts import cuts
 from stepwhy.importers.shared.chrome_json.text import valid_text
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Health, TraceBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 _FIRST = regex(rb'\{[^{}]*"name"\s*:\s*"iteration"[^{}]*"pad_before"[^{}]*\}')

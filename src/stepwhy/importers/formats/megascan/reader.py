@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from stepwhy.importers.formats.megascan import aggregated, raw
 
 if TYPE_CHECKING:
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.shared.chrome_json import Growing
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Meta, TraceBuilder
 from stepwhy.trace.narrow import narrowed
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
     Data = bytes | mmap.mmap

@@ -21,7 +21,7 @@ from stepwhy.importers.shared.database import is_database, open_database
 from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 FORMAT = "nsys"

@@ -17,7 +17,7 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
 _KEY = "rocprofiler-sdk-tool"

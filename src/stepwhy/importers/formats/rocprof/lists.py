@@ -17,14 +17,14 @@ from stepwhy.importers.formats.rocprof.document import (
     Handle,
     decode_processes,
 )
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterator
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
 
     Data = bytes | mmap.mmap
     Cut = tuple[int, int]

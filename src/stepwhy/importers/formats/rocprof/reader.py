@@ -22,7 +22,7 @@ from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
     from stepwhy.importers.formats.rocprof.document import Document
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 _KEY = regex(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')

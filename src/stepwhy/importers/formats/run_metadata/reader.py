@@ -39,7 +39,7 @@ from stepwhy.importers.shared.tensorflow.sidecars import (
     requested_graph,
     run_window,
 )
-from stepwhy.importers.shared.tensorflow.wire import dig
+from stepwhy.inputs.wire import dig
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.formats.run_metadata.step_stats import Device
     from stepwhy.importers.shared.tensorflow.placement import Placed
     from stepwhy.importers.shared.tensorflow.sidecars import Handed, Window
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
 # How many labels of ops are known: those of a loop come again and again.

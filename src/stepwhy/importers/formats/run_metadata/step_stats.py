@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepwhy.importers.shared.tensorflow.messages import parse_message
-from stepwhy.importers.shared.tensorflow.wire import Nested, close_torn, fields
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
+from stepwhy.inputs.wire import Nested, close_torn, fields
 
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterable, Iterator
 
-    from stepwhy.importers.shared.tensorflow.wire import Field
+    from stepwhy.inputs.wire import Field
 
     Data = bytes | mmap.mmap
     Cut = tuple[int, int]

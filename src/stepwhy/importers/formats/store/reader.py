@@ -9,7 +9,7 @@ from stepwhy.inputs.memory import check_fits
 from stepwhy.trace.store import is_store, load
 
 if TYPE_CHECKING:
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 

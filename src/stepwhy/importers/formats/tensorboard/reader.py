@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.errors import EmptyInputError
 from stepwhy.importers.shared.tensorflow.messages import parse_message
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import Meta, TraceBuilder
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
     Data = bytes | mmap.mmap

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from stepwhy.importers.formats.tfprof.code_defs import CodeDefs
 from stepwhy.importers.shared.tensorflow.graphs import text
 from stepwhy.importers.shared.tensorflow.messages import parse_message
-from stepwhy.importers.shared.tensorflow.wire import fields
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
+from stepwhy.inputs.wire import fields
 
 if TYPE_CHECKING:
     import mmap

@@ -31,8 +31,8 @@ from stepwhy.importers.shared.tensorflow.ops import normalise_op
 from stepwhy.importers.shared.tensorflow.placement import Observed, Placed, Requested, add_placement
 from stepwhy.importers.shared.tensorflow.rows import RowKind, parse_row
 from stepwhy.importers.shared.tensorflow.sidecars import OpSource
-from stepwhy.importers.shared.tensorflow.wire import fields, integer
-from stepwhy.importers.source import give_back
+from stepwhy.inputs.source import give_back
+from stepwhy.inputs.wire import fields, integer
 from stepwhy.trace import DeviceKind, Kind, Role, TraceBuilder
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.tfprof.profile_steps import Span
     from stepwhy.importers.shared.tensorflow.rows import Row
-    from stepwhy.importers.shared.tensorflow.wire import Data, Field
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
+    from stepwhy.inputs.wire import Data, Field
     from stepwhy.trace import Health, Meta, Trace
 
 FORMAT = "tfprof"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from stepwhy.importers.shared.tensorflow.graphs import text
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

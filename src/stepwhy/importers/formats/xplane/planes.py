@@ -33,13 +33,13 @@ from stepwhy.importers.formats.xplane.scan import scan_events
 from stepwhy.importers.formats.xplane.sweep import Sweeper
 from stepwhy.importers.formats.xplane.varints import Wire
 from stepwhy.importers.shared.tensorflow.messages import parse_message
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.xplane.sweep import Read, Wanted
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
     Ints = NDArray[np.int64]

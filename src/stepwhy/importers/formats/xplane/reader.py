@@ -18,7 +18,7 @@ from stepwhy.importers.formats.xplane.host import HostReader
 from stepwhy.importers.formats.xplane.planes import merge, read_space
 from stepwhy.importers.formats.xplane.run import count_missing, meta_of, session_of
 from stepwhy.importers.formats.xplane.table import Look, SliceTable
-from stepwhy.importers.shared.tensorflow.wire import dig
+from stepwhy.inputs.wire import dig
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.xplane.planes import Plane, Space
     from stepwhy.importers.formats.xplane.run import Session
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
 _PLANE = regex(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")

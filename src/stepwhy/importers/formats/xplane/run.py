@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.xplane.planes import Plane, Space
     from stepwhy.importers.formats.xplane.table import SliceTable
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
 FORMAT = "xplane"

@@ -15,7 +15,7 @@ from stepwhy.importers.formats.xplane import compiled
 from stepwhy.importers.formats.xplane.collect import Collector
 from stepwhy.importers.formats.xplane.events import Labels
 from stepwhy.importers.formats.xplane.layout import Run
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 from stepwhy.native.tables import Texts
 
 if TYPE_CHECKING:

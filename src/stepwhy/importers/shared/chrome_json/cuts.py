@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepwhy.errors import CorruptInputError, EmptyInputError, InputError
+from stepwhy.errors import CorruptInputError, InputError
 from stepwhy.importers.shared.chrome_json.pieces import NOT_JSON
 from stepwhy.patterns import regex
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from mmap import mmap
 
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
 
 PIECE = 1 << 20
 """Bytes of a piece: some thousand records, which fit into a processor's cache."""
@@ -99,19 +99,8 @@ def _without_events(data: bytes | mmap, source: Source) -> InputError:
     )
 
 
-def no_events(source: Source, *, damaged: bool = True) -> InputError:
-    """The error for a file without a single record.
-
-    Args:
-        source: The file.
-        damaged: Whether it may have had some.
-    """
-    if not damaged:
-        return EmptyInputError(
-            f"{source.origin} is a trace without a single event",
-            "Record again, with training steps between the profiler's start and stop (where it "
-            "has a schedule, in its active steps)",
-        )
+def no_events(source: Source) -> CorruptInputError:
+    """The error for a damaged file without a single complete event."""
     return CorruptInputError(
         f"{source.origin} holds no complete trace event",
         "Record the trace again, or check that the copy is complete",

@@ -25,13 +25,14 @@ from stepwhy.importers.shared.chrome_json.pieces import Pieces
 from stepwhy.importers.shared.chrome_json.text import valid_text
 from stepwhy.importers.shared.chrome_json.times import LARGEST_NS
 from stepwhy.importers.shared.chrome_json.torn import End, Salvage, head_of_object
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.foreign.empty import empty_trace
+from stepwhy.inputs.source import let_go
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from stepwhy.importers.shared.chrome_json.torn import Stretch
-    from stepwhy.importers.source import Source
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
 
@@ -117,7 +118,8 @@ class Document(Generic[A]):
             self._salvage.count(self._health, self.complete)
         if not count:
             broken = self._salvage.broken if self._salvage else 0
-            raise no_events(self._source, damaged=broken > 0 or not self.complete)
+            damaged = broken > 0 or not self.complete
+            raise no_events(self._source) if damaged else empty_trace(self._source)
 
     def _batches(self) -> Iterator[Batch[A]]:
         position, tail = self._first, self._tail

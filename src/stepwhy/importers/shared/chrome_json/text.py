@@ -6,7 +6,7 @@ from codecs import getincrementaldecoder
 from mmap import mmap
 from typing import TYPE_CHECKING
 
-from stepwhy.importers.source import let_go
+from stepwhy.inputs.source import let_go
 
 if TYPE_CHECKING:
     import msgspec

@@ -22,7 +22,7 @@ from stepwhy.importers.shared.tensorflow.ops import (
 )
 from stepwhy.importers.shared.tensorflow.repeats import DEVICE_TIME, repeats_of
 from stepwhy.importers.shared.tensorflow.rows import Row, RowKind
-from stepwhy.importers.source import give_back
+from stepwhy.inputs.source import give_back
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Phase, Role
 from stepwhy.trace.order import taken
 

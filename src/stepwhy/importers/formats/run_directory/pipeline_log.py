@@ -1,0 +1,101 @@
+"""From what was noted of the input's stages to rows of a trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.importers.formats.run_directory.records import DAMAGED, Int, bounded
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.trace import TraceBuilder
+
+
+# TensorFlow puts it on top of every pipeline; it makes nothing.
+_TOP = "Root"
+
+
+class _Stage(msgspec.Struct):
+    """A stage of pipeline.json; what it has not is None."""
+
+    id: Int
+    name: str
+    inputs: list[Int] = []
+    asynchronous: bool = False
+    elements: Int | None = None
+    processing_ns: Int | None = None
+    buffer_size: Int | None = None
+    parallelism: Int | None = None
+
+
+class _Pipeline(msgspec.Struct):
+    """pipeline.json: the stages of a `tf.data` pipeline, each behind the one that takes from it."""
+
+    stages: list[_Stage]
+
+
+class _Loader(msgspec.Struct):
+    """One line of loaders.jsonl: how a PyTorch DataLoader is set up."""
+
+    name: str
+    workers: Int = 0
+    prefetch_factor: Int | None = None
+
+
+def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
+    """Add the stages of `pipeline.json` to `stages`; a damaged file adds none.
+
+    Args:
+        data: The file.
+        builder: Takes the rows.
+    """
+    try:
+        pipeline = msgspec.json.decode(data, type=_Pipeline)
+    except DAMAGED:
+        return
+    stages = [stage for stage in pipeline.stages if stage.name != _TOP]
+    names = {stage.id: f"{stage.name}[{stage.id}]" for stage in stages}
+    takers = {input_id: names[stage.id] for stage in stages for input_id in stage.inputs}
+    for stage in stages:
+        builder.add(
+            "stages",
+            name=builder.intern(names[stage.id]),
+            kind=builder.intern("tf.data"),
+            taker=builder.intern(takers[stage.id]) if stage.id in takers else NULL,
+            buffered=int(stage.asynchronous),
+            parallelism=_known(stage.parallelism),
+            buffer_size=_known(stage.buffer_size),
+            elements=_known(stage.elements),
+            processing_ns=_known(stage.processing_ns),
+        )
+
+
+def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
+    """Add DataLoaders to `stages`, each as one stage; torn lines are skipped.
+
+    Args:
+        lines: The lines of `loaders.jsonl`.
+        builder: Takes the rows.
+    """
+    for line in lines:
+        try:
+            loader = msgspec.json.decode(line, type=_Loader)
+        except DAMAGED:
+            continue
+        builder.add(
+            "stages",
+            name=builder.intern(loader.name),
+            kind=builder.intern("dataloader"),
+            buffered=int(loader.workers > 0),
+            parallelism=loader.workers,
+            buffer_size=bounded(loader.workers * (loader.prefetch_factor or 0)),
+        )
+
+
+def _known(value: int | None) -> int:
+    """A column's value."""
+    return NULL if value is None else value

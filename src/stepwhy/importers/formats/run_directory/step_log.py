@@ -1,0 +1,298 @@
+"""From the lines of a step log to observed steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepwhy.importers.formats.run_directory.records import DAMAGED, Amount, Flag, Int, bounded
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.importers.formats.run_directory.log_files import LogLines
+    from stepwhy.trace import TraceBuilder
+
+# A call that a program makes fewer times than this is set-up, not a training step.
+_FEWEST_RUNS = 3
+# A kind of run with a smaller share of the time (polling a queue) makes no step, however often.
+_LEAST_SHARE = 0.05
+# One that is rarer than this, relative to the most frequent kind, is not part of every step,
+# however long it takes (a checkpoint every tenth step).
+_LEAST_FREQUENCY = 0.5
+_GAP = "gap"
+_TOLD = "told"
+_OPTIMIZER = "torch-optimizer"
+
+
+class Line(msgspec.Struct, gc=False):
+    """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call').
+
+    From a line of kind 'told' on, the training itself said where its steps end.
+    """
+
+    kind: str
+    start_ns: Int
+    end_ns: Int
+    profiled: Flag = 0
+    signature: int = 0
+    input_wait_ns: Amount | None = None
+    cpu_ns: Amount | None = None
+    compile_ns: Amount | None = None
+    light: Flag = 0
+    gap_cpu_ns: Amount | None = None
+    fresh: Flag = 0
+    early: Flag = 0
+    failed: Flag = 0
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """What a step log says.
+
+    Args:
+        records: Its records; one of kind 'gap' stands where some were dropped.
+        torn: How many lines cannot be read.
+    """
+
+    records: list[Line]
+    torn: Int
+
+
+class _Mark(msgspec.Struct, gc=False):
+    """A row of `marks`."""
+
+    start_ns: Int
+    dur_ns: Int
+    profiled: Int
+    light: Int
+    input_wait_ns: Amount = NULL
+    compile_ns: Amount = NULL
+    cpu_ns: Amount = NULL
+    graph_ns: Int = NULL
+
+
+def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
+    """Add the steps of a log to `marks`.
+
+    Args:
+        records: The records of the log.
+        builder: Takes the rows.
+    """
+    if _told_from(records) is not None:
+        marks = [_of_told(step, runs) for step, runs in _told_steps(records)]
+    else:
+        marks = _noted_or_called(records)
+        marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
+    names = _Mark.__struct_fields__
+    builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
+
+
+def _noted_or_called(records: Sequence[Line]) -> list[_Mark]:
+    """The steps that the observer noted, or those that calls of compiled functions show.
+
+    Calls outside of noted steps evaluate or predict, so that they count only without such steps.
+    """
+    noted = [_noted(line) for line in records if line.kind == "step"]
+    called = [_called(calls, after) for calls, after in _periods(records, "call")]
+    return called if called and len(noted) < _FEWEST_RUNS else noted
+
+
+def untimed_steps(records: Sequence[Line], observer: str) -> int:
+    """Number of steps that the training took and that have no row in `marks`.
+
+    An optimizer that steps ends a step, so the first step of a loop has no known start. A call of a
+    compiled function, or of `Session.run`, begins a step, so the last one has no known end.
+
+    Args:
+        records: The records of the log.
+        observer: What saw the steps, as in `process.json`.
+    """
+    if _told_from(records) is not None:
+        return 0
+    noted = [line for line in records if line.kind in {"step", _GAP}]
+    calls = sum(line.kind == "step" for line in noted) < _FEWEST_RUNS
+    untimed = int(_last_returned(records, "run")) + int(calls and _last_returned(records, "call"))
+    return untimed + (_stretches(noted) if observer == _OPTIMIZER else 0)
+
+
+def _stretches(noted: Sequence[Line]) -> int:
+    """Stretches in which each step begins where the one before it ended, or after a gap."""
+    breaks = sum(
+        _GAP not in {before.kind, step.kind} and step.start_ns != before.end_ns
+        for before, step in pairwise(noted)
+    )
+    return breaks + bool(noted)
+
+
+def _last_returned(records: Sequence[Line], kind: str) -> bool:
+    """Whether the last record of the training signature is of a call that did not raise."""
+    calls = sorted((r for r in records if r.kind == kind), key=lambda r: r.start_ns)
+    anchor = _training_signature(calls)
+    last = next((call for call in reversed(calls) if call.signature == anchor), None)
+    return last is not None and not last.failed
+
+
+def _told_from(records: Sequence[Line]) -> int | None:
+    """From when on the training told its steps; None when it did not."""
+    return min((r.start_ns for r in records if r.kind == _TOLD), default=None)
+
+
+def _told_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
+    """The steps that the training told, each with the runs of sessions that began in it."""
+    begin_ns = _told_from(records) or 0
+    runs = sorted((r for r in records if r.kind == "run"), key=lambda r: r.start_ns)
+    starts = [run.start_ns for run in runs]
+    return [
+        (step, runs[bisect_left(starts, step.start_ns) : bisect_left(starts, step.end_ns)])
+        for step in records
+        if step.kind == "step" and step.start_ns >= begin_ns
+    ]
+
+
+def _of_told(step: Line, runs: Sequence[Line]) -> _Mark:
+    """The row of a told step and the runs in it."""
+    mark = _noted(step)
+    if runs:
+        mark.graph_ns = _inside_ns(runs, mark.dur_ns)
+        mark.profiled = int(any(part.profiled for part in (step, *runs)))
+        mark.light = _light((step, *runs))
+    return mark
+
+
+def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
+    """The row of a step from its runs of a session and the run after it.
+
+    The CPU time between two runs is told with the later one.
+    """
+    used = [run.cpu_ns for run in runs] + [run.gap_cpu_ns for run in (*runs[1:], after)]
+    known = [cpu_ns for cpu_ns in used if cpu_ns is not None]
+    dur_ns = max(after.start_ns - runs[0].start_ns, 0)
+    return _Mark(
+        runs[0].start_ns,
+        dur_ns,
+        int(any(run.profiled for run in runs)),
+        _light(runs),
+        cpu_ns=bounded(sum(known)) if len(known) == len(used) else NULL,
+        graph_ns=_inside_ns(runs, dur_ns),
+    )
+
+
+def _noted(line: Line) -> _Mark:
+    """The row of a step with a line of its own."""
+    return _Mark(
+        line.start_ns,
+        max(line.end_ns - line.start_ns, 0),
+        line.profiled,
+        line.light,
+        input_wait_ns=_known(line.input_wait_ns),
+        compile_ns=_known(line.compile_ns),
+        cpu_ns=_known(line.cpu_ns),
+    )
+
+
+def _called(calls: Sequence[Line], after: Line) -> _Mark:
+    """The row of a step from its calls and the call after it.
+
+    A call's input wait lies before it, so that the first one's belongs to the step before; and so
+    does the CPU time that it notes, which is that since the last call that marks a step.
+    """
+    waited = (*calls[1:], after)
+    waits = [c.input_wait_ns for c in waited if c.input_wait_ns is not None]
+    if any(c.light for c in waited):
+        waits = []  # some of the waiting was not looked at
+    compiled = [c.compile_ns for c in calls if c.compile_ns is not None]
+    return _Mark(
+        calls[0].start_ns,
+        max(after.start_ns - calls[0].start_ns, 0),
+        int(any(call.profiled for call in calls)),
+        _light(calls),
+        input_wait_ns=bounded(sum(waits)) if waits else NULL,
+        compile_ns=bounded(sum(compiled)) if compiled else NULL,
+        cpu_ns=_known(after.cpu_ns),
+    )
+
+
+def _inside_ns(runs: Sequence[Line], step_ns: int) -> int:
+    """How long the driving thread was inside of the runs of a step, which is no longer."""
+    return min(sum(max(run.end_ns - run.start_ns, 0) for run in runs), step_ns)
+
+
+def _light(parts: Sequence[Line]) -> int:
+    """Whether a step was only timed: 0 no, 1 yes, 2 in part."""
+    if all(part.light for part in parts):
+        return 1
+    return 2 if any(part.light for part in parts) else 0
+
+
+def _known(value: int | None) -> int:
+    """A column's value."""
+    return NULL if value is None else value
+
+
+def read_steps(log: LogLines) -> Steps:
+    """The records of a log.
+
+    Args:
+        log: Its lines.
+    """
+    decode = msgspec.json.Decoder(Line).decode
+    starts = {gap.index for gap in log.gaps}
+    records: list[Line] = []
+    torn = 0
+    for index, line in enumerate(log.lines):
+        if index in starts and records:
+            end_ns = records[-1].end_ns
+            records.append(Line(_GAP, end_ns, end_ns))
+        try:
+            records.append(decode(line))
+        except DAMAGED:
+            torn += 1
+    return Steps(records, torn)
+
+
+def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
+    """The `Session.run`s of every step in order, and when the step ends.
+
+    Unless told, a step lasts from one run of the training fetches to the next. Runs of other
+    fetches (metrics, summaries, queue sizes) and the Python between runs belong to the step they
+    follow.
+
+    Args:
+        records: The records of a log.
+    """
+    if _told_from(records) is not None:
+        return [(runs, step.end_ns) for step, runs in _told_steps(records) if runs]
+    return [(runs, after.start_ns) for runs, after in _periods(records, "run")]
+
+
+def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]]:
+    """From one record of the training signature to the next: what lies between, and the next."""
+    runs = sorted((r for r in records if r.kind in (kind, _GAP)), key=lambda r: r.start_ns)
+    anchor = _training_signature([r for r in runs if r.kind == kind])
+    starts = [i for i, run in enumerate(runs) if run.signature == anchor and run.kind == kind]
+    periods = [(runs[i:after], runs[after]) for i, after in pairwise(starts)]
+    gaps = any(run.kind == _GAP for run in runs)
+    return [p for p in periods if all(r.kind != _GAP for r in p[0])] if gaps else periods
+
+
+def _training_signature(runs: Sequence[Line]) -> int | None:
+    """The training fetches: of those that run in every step, the ones that take longest.
+
+    Where several qualify, those with which the observer began the steps that it traced.
+    """
+    time: Counter[int] = Counter()
+    count: Counter[int] = Counter()
+    for run in runs:
+        time[run.signature] += run.end_ns - run.start_ns
+        count[run.signature] += 1
+    least = _LEAST_SHARE * time.total()
+    repeated = {s: n for s, n in count.items() if n >= _FEWEST_RUNS and time[s] >= least}
+    most = max(repeated.values(), default=0)
+    frequent = [s for s, n in repeated.items() if n >= _LEAST_FREQUENCY * most]
+    opened = Counter(b.signature for a, b in pairwise(runs) if b.profiled and not a.profiled)
+    return max(frequent, key=lambda s: (opened[s], time[s]), default=None)

@@ -1,0 +1,118 @@
+"""The traced windows of an observed process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.errors import InputError
+from stepwhy.importers.formats.run_directory.files import WindowFile, read_record
+from stepwhy.importers.formats.run_directory.session_windows import RunWindow
+from stepwhy.importers.registry import read_trace
+from stepwhy.inputs.reading import read_source
+from stepwhy.trace import Kind
+from stepwhy.units import format_ns
+
+if TYPE_CHECKING:
+    from stepwhy.inputs.folders import RunFolder
+    from stepwhy.trace import Trace
+
+# The log and the profiler read one clock, a moment apart.
+_CLOCKS_AGREE_NS = 1_000_000
+_DRAFTS = ".[0-9]*"
+_UNFINISHED = (
+    "A traced window was left unfinished and is ignored: the training was killed while the window "
+    "was traced or written, or it is still being traced."
+)
+_TRACE_NAMES = ("run_metadata.pb", "trace.json.gz", "trace.json", "*.xplane.pb")
+
+
+class Windows(msgspec.Struct):
+    """What was traced of one process.
+
+    Args:
+        traces: Stretches of steps.
+        runs: Single runs of sessions.
+        format: Name of the format of the first; '' without any.
+        notes: What the person should know.
+        unfinished: Whether a window was begun and never finished.
+    """
+
+    traces: list[Trace] = msgspec.field(default_factory=list)
+    runs: list[RunWindow] = msgspec.field(default_factory=list)
+    format: str = ""
+    notes: list[str] = msgspec.field(default_factory=list)
+    unfinished: bool = False
+
+
+def read_windows(folder: RunFolder) -> Windows:
+    """Read the windows of a process; one that cannot be read is noted, not fatal.
+
+    Args:
+        folder: The folder of the process.
+    """
+    windows = Windows()
+    inside = folder.inside("windows")
+    if _has_drafts(inside):
+        windows.unfinished = True
+        windows.notes.append(_UNFINISHED)
+    for window in inside.folders("[0-9]*"):
+        try:
+            _add(windows, window)
+        except InputError as error:
+            windows.notes.append(f"A traced window could not be read: {error}")
+    return windows
+
+
+def _has_drafts(folder: RunFolder) -> bool:
+    """Whether a window has a draft ('.000', '.000.profile') and was never finished ('000')."""
+    drafts = {name[1:].partition(".")[0] for name in folder.names(_DRAFTS)}
+    return not drafts <= set(folder.names("[0-9]*"))
+
+
+def _add(windows: Windows, folder: RunFolder) -> None:
+    """Read one window; a folder without a trace is none."""
+    file = next((f for name in _TRACE_NAMES for f in folder.names(name)), None)
+    if file is None:
+        return
+    trace, format_name = read_trace(read_source(folder.path / file, folder.root))
+    windows.format = windows.format or format_name
+    about = read_record(folder, "window.json", WindowFile)
+    if about is not None:
+        _follow_the_log(trace, about, windows.notes)
+        _drop_unfinished(trace, about)
+    if about is not None and about.kind == "tf1-run":
+        windows.runs.append(RunWindow(trace, about.start_ns, about.end_ns))
+    else:
+        windows.traces.append(trace)
+
+
+def _follow_the_log(trace: Trace, about: WindowFile, notes: list[str]) -> None:
+    """Move a trace back by what the machine's clock was set since the process started.
+
+    Profilers stamp by that clock, the log by one that cannot be set.
+    """
+    set_ns = about.clock_set_ns
+    if abs(set_ns) <= _CLOCKS_AGREE_NS:
+        return
+    for columns, name in ((trace.slices, "start_ns"), (trace.counters, "time_ns")):
+        setattr(columns, name, getattr(columns, name) - set_ns)
+    way = "forward" if set_ns > 0 else "back"
+    notes.append(
+        f"The machine's clock was set {way} by {format_ns(abs(set_ns))} while the training ran; "
+        "the traced window was moved by as much."
+    )
+
+
+def _drop_unfinished(trace: Trace, window: WindowFile) -> None:
+    """A script that ends inside a window leaves the mark of a step that never finished."""
+    slices = trace.slices
+    late = (slices.kind == Kind.STEP) & (
+        slices.start_ns + slices.dur_ns > window.end_ns + _CLOCKS_AGREE_NS
+    )
+    slices.kind = np.where(late, np.int8(Kind.ANNOTATION), slices.kind)  # it may be read-only
+
+
+__all__ = ["Windows", "read_windows"]

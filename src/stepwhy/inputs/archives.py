@@ -1,0 +1,117 @@
+"""Compressed files as streams: gzip, bzip2, xz, Zstandard and zip, told by their first bytes.
+
+All of them are read by libraries, which say at the end whether a stream was whole. They are
+imported for files that need them: most traces are plain files.
+
+Source: RFC 1952 (gzip), RFC 8878 (Zstandard), the .xz file format 1.2, bzip2's own source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from stepwhy.errors import UnsupportedFormatError
+from stepwhy.optional import needs_extra
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepwhy.inputs.stream import Stream
+
+_UNPACK = "Unpack it and give the trace inside"
+
+
+class Kind(NamedTuple):
+    """A kind of archive.
+
+    Args:
+        name: As in 'is a ... file'.
+        open: The content of a file of it; raises one of `torn()` as well, or
+            UnsupportedFormatError. Takes the file and its name for messages.
+    """
+
+    name: str
+    open: Callable[[BinaryIO, str], Stream]
+
+
+def kind_of(head: bytes) -> Kind | None:
+    """The kind of archive that begins like this; None for anything else, a stored trace as well."""
+    kind = next((kind for magic, kind in _KINDS if magic.match(head)), None)
+    if kind is not None and kind.name == "zip":
+        from stepwhy.trace.store import is_store  # noqa: PLC0415 - no other file can be one
+
+        return None if is_store(head) else kind
+    return kind
+
+
+def torn() -> tuple[type[Exception], ...]:
+    """What streams raise where they are damaged or end early."""
+    import zlib  # noqa: PLC0415 - asked of archives only
+    from zipfile import BadZipFile  # noqa: PLC0415 - asked of archives only
+
+    try:
+        from lzma import LZMAError  # noqa: PLC0415 - not every Python is built with it
+    except ImportError:
+        return (EOFError, OSError, zlib.error, BadZipFile)
+    return (EOFError, OSError, zlib.error, BadZipFile, LZMAError)
+
+
+def is_padding(error: Exception) -> bool:
+    """Whether a stream was whole, and what follows it is only no gzip: tapes and tools pad."""
+    from gzip import BadGzipFile  # noqa: PLC0415 - asked of archives only
+
+    return isinstance(error, BadGzipFile) and str(error).startswith("Not a gzipped file")
+
+
+# --- One stream ---
+
+
+def _gzip(file: BinaryIO, _name: str) -> Stream:
+    from gzip import GzipFile  # noqa: PLC0415 - not every file is one
+
+    return GzipFile(fileobj=file, mode="rb")
+
+
+def _bzip2(file: BinaryIO, name: str) -> Stream:
+    try:
+        import bz2  # noqa: PLC0415 - not every Python is built with it
+    except ImportError:
+        raise _not_built_in(name, "bz2") from None
+    return bz2.BZ2File(file)
+
+
+def _xz(file: BinaryIO, name: str) -> Stream:
+    try:
+        import lzma  # noqa: PLC0415 - not every Python is built with it
+    except ImportError:
+        raise _not_built_in(name, "lzma") from None
+    return lzma.LZMAFile(file)
+
+
+def _not_built_in(name: str, module: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(f"{name} needs a Python with its module '{module}'", _UNPACK)
+
+
+def _zip(file: BinaryIO, name: str) -> Stream:
+    from stepwhy.inputs.zip_archives import open_zip  # noqa: PLC0415 - few files need it
+
+    return open_zip(file, name)
+
+
+def _zstandard(file: BinaryIO, name: str) -> Stream:
+    with needs_extra("parquet", f"Zstandard archives such as {name}"):
+        import pyarrow as pa  # noqa: PLC0415 - optional, and a tenth of a second to import
+
+    return cast("Stream", pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
+
+
+_KINDS = (
+    (regex(rb"\x1f\x8b"), Kind("gzip", _gzip)),
+    (regex(rb"\x28\xb5\x2f\xfd"), Kind("Zstandard", _zstandard)),
+    (regex(rb"\xfd7zXZ\x00"), Kind("xz", _xz)),
+    (regex(rb"BZh[1-9]1AY&SY"), Kind("bzip2", _bzip2)),
+    (regex(rb"PK\x03\x04"), Kind("zip", _zip)),
+)
+
+__all__ = ["Kind", "is_padding", "kind_of", "torn"]

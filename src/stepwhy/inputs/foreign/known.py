@@ -1,0 +1,285 @@
+"""Files that people take for traces: what each is, and what to give in its place.
+
+A row is for a file that no importer has taken. Rows stand in order: a strict sign before a lenient
+one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.errors import InputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.inputs.foreign import signs
+from stepwhy.inputs.foreign.signs import any_of, begins, shows
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepwhy.inputs.foreign.signs import Sign
+    from stepwhy.inputs.source import Source
+
+
+class Known(NamedTuple):
+    """A kind of file.
+
+    Args:
+        sign: Whether a file is one.
+        what: As in 'x is <what>': what it is, and what it lacks.
+        todo: What to give or record in its place.
+        error: The error that it becomes.
+    """
+
+    sign: Sign
+    what: str
+    todo: str
+    error: type[InputError] = UnsupportedFormatError
+
+
+# What XProf tells its viewer, and how it names processes for it.
+_VIEWER = regex(rb'"highres-ticks"|"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)[^"]{0,80}"')
+_OWN_REPORT = regex(rb"<title>[^<]* \xe2\x80\x93 stepwhy</title>")
+
+_RECORD = "Record the run with 'stepwhy run', or give the trace that the profiler wrote"
+_KINETO = (
+    "Record a Kineto trace of the same steps (torch.profiler.profile, then "
+    "export_chrome_trace), and give that"
+)
+_XPLANE = "Give the .xplane.pb that it was made from, in the same folder or on the same host"
+_RUN_METADATA = (
+    "Trace a step with RunOptions(trace_level=RunOptions.FULL_TRACE), and give its RunMetadata"
+)
+_NSYS = "Give the report itself as a database: nsys export --type sqlite REPORT.nsys-rep"
+_ROCPROF = "Record with rocprofv3 --output-format json, and give that"
+_MODEL = "{}: it holds a model, and no times"
+
+_PYTORCH = (
+    Known(
+        begins(rb'\{\s*"schema"\s*:\s*"[^"]{1,40}"\s*,\s*"pid"\s*:\s*\d+\s*,\s*"time"'),
+        "an execution trace of PyTorch: a graph of operations, without their times on any device",
+        _KINETO,
+    ),
+    Known(
+        signs.is_memory_snapshot,
+        "a memory snapshot of PyTorch: a pickle, which is never opened, as it could run code",
+        "Look at it at pytorch.org/memory_viz; to have memory explained beside time, record a "
+        "Kineto trace with profile_memory=True",
+    ),
+    Known(
+        begins(rb"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19\."),
+        _MODEL.format("a checkpoint of PyTorch"),
+        _RECORD,
+    ),
+    Known(
+        signs.is_pickle,
+        "a Python pickle, which is never opened, as it could run code",
+        _RECORD,
+    ),
+    Known(
+        shows(rb"^ *Name .*Self CPU %.*\n?"),
+        "a table that PyTorch's profiler printed: sums, without the time of any event",
+        "Give the trace itself: prof.export_chrome_trace('trace.json')",
+    ),
+    Known(
+        begins(rb"<html>\s*<head>[^\n]*<title>(?:GPU )?Memory Timeline"),
+        "a memory timeline of PyTorch as a picture",
+        "Export it as data: prof.export_memory_timeline('memory.raw.json.gz')",
+    ),
+)
+
+_XPROF = (
+    Known(
+        any_of(
+            shows(rb"type\.googleapis\.com/tensorflow\.profiler\."),
+            signs.is_kernel_stats,
+            signs.is_op_stats,
+            begins(rb'\{\s*"memoryProfilePerAllocator"'),
+        ),
+        "a page that XProf derived from a profile: sums, without the time of any event",
+        _XPLANE,
+    ),
+    Known(
+        begins(rb'\[?\s*\{\s*"cols"\s*:\s*\[\s*\{'),
+        "a table for XProf's pages: sums, without the time of any event",
+        _XPLANE,
+    ),
+    Known(
+        lambda source: b'"ph"' in source.head and _VIEWER.search(source.head) is not None,
+        "the trace viewer's copy of an XPlane profile, of which it leaves out a part",
+        _XPLANE,
+    ),
+    Known(signs.is_hlo, "a module of XLA: instructions, without their times", _XPLANE),
+)
+
+_TENSORFLOW = (
+    Known(
+        begins(rb"(?:step_stats|dev_stats)\s*\{"),
+        "a RunMetadata that was written as text",
+        "Write it as bytes: open(path, 'wb').write(run_metadata.SerializeToString())",
+    ),
+    Known(
+        any_of(signs.is_graph, begins(rb"(?:node|versions|library|meta_info_def)\s*\{")),
+        "a TensorFlow graph: operations, without their times",
+        _RUN_METADATA,
+    ),
+    Known(signs.is_saved_model, _MODEL.format("a SavedModel of TensorFlow"), _RUN_METADATA),
+    Known(
+        signs.is_op_log,
+        "a log for tfprof: lines of code and sizes of operations, without their times",
+        "Give what Profiler.serialize_to_string returns, or the RunMetadata of a traced run",
+    ),
+    Known(
+        any_of(
+            begins(rb"model_checkpoint_path\s*:"),
+            # The index begins with a header that has no key: number of files, version.
+            begins(rb"\x00\x00[\x04-\x7f]\x08[\x01-\x7f]\x1a\x02\x08\x01"),
+        ),
+        _MODEL.format("a part of a TensorFlow checkpoint"),
+        _RECORD,
+    ),
+)
+
+_MODELS = (
+    Known(signs.is_onnx, _MODEL.format("an ONNX file"), _RECORD),
+    Known(begins(rb"\x89HDF\r\n\x1a\n"), _MODEL.format("an HDF5 file"), _RECORD),
+    Known(
+        shows(rb'\A[\s\S]{4}\x00{4}\{"[^"]{1,200}":\{"'),
+        _MODEL.format("a safetensors file"),
+        _RECORD,
+    ),
+    Known(
+        begins(rb"(?:\x93NUMPY|PAR1|ARROW1\x00)"),
+        "a file of arrays or tables, not of events",
+        _RECORD,
+    ),
+)
+
+_VENDORS = (
+    Known(
+        any_of(
+            shows(rb'^"?Time ?\(%\)"?,"?Total Time'),
+            shows(rb'^"?Start ?\((?:ns|s|us|ms)\)"?,"?Duration ?\('),
+            shows(rb"^ ?\*\* [\w/ ]+ \([\w]+\):\s*$"),
+        ),
+        "a table that 'nsys stats' made: a part of a report",
+        _NSYS,
+    ),
+    Known(
+        shows(rb"^==\d+== (?:NVPROF|Profiling|Generated)"),
+        "what nvprof printed: sums, or a part of what it recorded",
+        "Record with nvprof -o FILE, and give that file",
+    ),
+    Known(
+        begins(rb"NVR\x00"),
+        "a report of Nsight Compute: single kernels, measured again and again, not a step",
+        "Record the step with nsys profile, and give its export (nsys export --type sqlite)",
+    ),
+    Known(
+        begins(
+            rb'"?(?:Name"?,"?Calls"?,"?TotalDurationNs|Index"?,"?KernelName|'
+            rb'Kind"?,"?Agent_Id|Domain"?,"?Function)'
+        ),
+        "a table of rocprof: a part of what it recorded",
+        _ROCPROF,
+    ),
+    Known(
+        signs.is_perfetto,
+        "a protobuf trace of Perfetto",
+        "Give the profiler's own file; rocprofv3 writes it with --output-format json",
+    ),
+)
+
+_OTHER_PROFILERS = (
+    Known(
+        shows(rb"speedscope\.app/file-format-schema\.json"),
+        "a speedscope profile: samples of stacks, without the steps and the device",
+        _RECORD,
+    ),
+    Known(
+        begins(rb"[\x7b\xfb](?:[)\xa9]\x03|[(\xa8]\x03\x00\x00\x00)"),
+        "a profile of cProfile: sums of functions, without the time of any call",
+        _RECORD,
+    ),
+    Known(signs.is_pprof, "a pprof profile: sums of samples, without times", _RECORD),
+    Known(
+        shows(rb"\A(?:[^;\n]+;)+[^;\n]* \d+\r?$"),
+        "stacks with counts, as for a flame graph: sums, without the time of any event",
+        _RECORD,
+    ),
+)
+
+_PAGES = (
+    Known(
+        begins(rb'\{\s*"schema"\s*:\s*"stepwhy\.'),
+        "a file that stepwhy wrote about a run, not its record",
+        "Give the run directory, or the trace that it is about",
+    ),
+    Known(
+        lambda source: _OWN_REPORT.search(source.head) is not None,
+        "a report that stepwhy wrote",
+        "Open it in a browser; to explain the run again, give its run directory or trace",
+    ),
+    Known(
+        begins(rb"<(?:!doctype html|!DOCTYPE html|!DOCTYPE HTML|html|HTML)"),
+        "a web page, not the data behind it",
+        _RECORD,
+    ),
+    Known(
+        begins(rb"(?:<\?xml|<svg|<!DOCTYPE svg|\x89PNG|\xff\xd8\xff|%PDF)"),
+        "a picture or document, not a trace",
+        _RECORD,
+    ),
+    Known(
+        signs.is_program,
+        "a program in Python, not the record of a run",
+        "Run it under observation: stepwhy run FILE",
+    ),
+    Known(signs.is_table, "a table: its rows are no events that stepwhy knows", _RECORD),
+    Known(
+        signs.is_prose,
+        "text, such as a log: it does not say what ran when",
+        _RECORD,
+        UnknownFormatError,
+    ),
+)
+
+KNOWN: tuple[Known, ...] = (
+    *_PYTORCH,
+    *_XPROF,
+    *_TENSORFLOW,
+    *_MODELS,
+    *_VENDORS,
+    *_OTHER_PROFILERS,
+    *_PAGES,
+)
+"""Asked in this order."""
+
+# What the names of an archive's files show.
+_MEMBERS = (
+    (regex(r"(?:^|/)data\.pkl$"), _MODEL.format("a checkpoint of PyTorch")),
+    (regex(r"^model\.weights\.h5$"), _MODEL.format("a Keras file")),
+    (regex(r"\.npy$"), "an archive of arrays, not of events"),
+)
+
+
+def known(source: Source) -> InputError | None:
+    """The error for a file that people take for a trace; None where it is none of these."""
+    row = next((row for row in KNOWN if row.sign(source)), None)
+    return row.error(f"{source.origin} is {row.what}", row.todo) if row is not None else None
+
+
+def known_archive(origin: str, members: Iterable[str]) -> InputError | None:
+    """The error for an archive whose files are no traces; None where they may be.
+
+    Args:
+        origin: Its name, for messages.
+        members: Names of its files.
+    """
+    names = list(members)
+    for pattern, what in _MEMBERS:
+        if any(map(pattern.search, names)):
+            return UnsupportedFormatError(f"{origin} is {what}", _RECORD)
+    return None
+
+
+__all__ = ["KNOWN", "Known", "known", "known_archive"]

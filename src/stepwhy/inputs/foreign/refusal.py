@@ -1,0 +1,85 @@
+"""Files that are no trace stepwhy reads, told apart so that the answer says what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.errors import CorruptInputError, InputError, UnknownFormatError, UnsupportedFormatError
+from stepwhy.inputs.foreign.empty import empty_trace, is_empty_trace
+from stepwhy.inputs.foreign.known import known
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from stepwhy.inputs.source import Source
+
+_READABLE = (
+    "Give a PyTorch Kineto trace, an XPlane profile, a TensorFlow timeline, a RunMetadata "
+    "protobuf, a database of Nsight Systems or nvprof, a Chrome trace, or a run directory that "
+    "'stepwhy run' wrote"
+)
+_EXPORT = (
+    "Export it where Nsight Systems is installed, with 'nsys export --type sqlite FILE', and give "
+    "the .sqlite file"
+)
+
+# What the beginning of a file shows, what that is, and what to do about it.
+_KNOWN = (
+    # So begin .nsys-rep and the older .qdrep, whose format is not public.
+    (regex(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _EXPORT),
+    (regex(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
+)
+_SQLITE = b"SQLite format 3\x00"
+# Names of planes, each behind the tag of its field, in a file of which no event can be read.
+_XPLANE = regex(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
+_CHROME = regex(rb"\s*(?:\[|\{[\s\S]*\"traceEvents\")")
+# A byte that is no UTF-8, after a tool has 'repaired' a binary file as text.
+_REPLACED = b"\xef\xbf\xbd"
+_MANGLED_SHARE = 0.002
+
+
+def refuse(source: Source) -> InputError:
+    """The error for a file that no importer reads."""
+    head = source.head
+    if source.truncated and len(source.data) < 64:
+        return CorruptInputError(
+            f"{source.origin} is a compressed file that ends before any trace begins",
+            "Copy or record the trace again",
+        )
+    if b"\x00" not in head[:1] and _looks_mangled(head):
+        return CorruptInputError(
+            f"{source.origin} is a binary profile that was saved as text: its bytes are lost",
+            "Copy the original file again, as binary",
+        )
+    for pattern, what, todo in _KNOWN:
+        if pattern.search(head):
+            return UnsupportedFormatError(
+                f"{source.origin} is {what}, which this version does not read", todo
+            )
+    if is_empty_trace(source):
+        return empty_trace(source)
+    named = known(source)
+    if named is not None:
+        return named
+    if head.startswith(_SQLITE):
+        return UnknownFormatError(
+            f"{source.origin} is a SQLite database, but neither of Nsight Systems nor of nvprof",
+            _READABLE,
+        )
+    if _XPLANE.search(head) and b"\x12" in head:
+        return CorruptInputError(
+            f"{source.origin} is a damaged XPlane profile",
+            "Copy the original file again, as binary",
+        )
+    if _CHROME.match(head) and b'"ph"' in head:
+        return UnknownFormatError(
+            f"{source.origin} is a Chrome trace in which no range has both a beginning and an end",
+            "Let the program end the recording before it exits, and give the file again",
+        )
+    return UnknownFormatError(f"{source.origin} is no trace that stepwhy knows", _READABLE)
+
+
+def _looks_mangled(head: bytes) -> bool:
+    """Whether a binary file went through a text tool: many replaced bytes among control bytes."""
+    replaced = head.count(_REPLACED)
+    control = sum(head.count(bytes([b])) for b in (0x00, 0x01, 0x02, 0x08, 0x10, 0x12))
+    return replaced > _MANGLED_SHARE * len(head) and control > 0

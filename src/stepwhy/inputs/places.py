@@ -1,0 +1,156 @@
+"""From what the user named to the files behind it, here or at an address."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import msgspec
+
+from stepwhy.errors import NotFoundError, NoTracesError
+from stepwhy.inputs.folders import MOST_TRACES, Listing, too_many
+from stepwhy.inputs.kinds import is_file, is_folder, is_there
+from stepwhy.inputs.memory import ANY_SIZE
+from stepwhy.inputs.remote.addresses import MAGIC, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias, TypeVar
+
+    from stepwhy.inputs.remote.budget import Budget
+    from stepwhy.inputs.remote.places import Remote
+
+    P = TypeVar("P")
+    Place: TypeAlias = "Local | Remote"
+    Progress = Callable[[str, int, int], None]
+
+_FILE = "file://"
+
+
+class Local(msgspec.Struct, frozen=True):
+    """A file or run directory on this machine.
+
+    Args:
+        path: Where it is.
+        within: The folder in which it was found; None where the user named it.
+    """
+
+    path: Path
+    within: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """What to call it in results."""
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """The last part of it."""
+        return self.path.name
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a run directory."""
+        return is_folder(self.path)
+
+    @contextmanager
+    def here(self, _progress: Progress | None = None) -> Iterator[Path]:
+        """Its path."""
+        yield self.path
+
+
+def resolve(names: Sequence[str]) -> list[Place]:
+    """Files and run directories behind paths, folders, globs and addresses, in order, each once.
+
+    What a link leads to is the same file: some tools keep a link to the newest trace beside it.
+
+    Raises:
+        NotFoundError: A name leads nowhere.
+        NoTracesError: A folder holds no file that could be a trace.
+        UnsupportedFormatError: An address of a kind that cannot be read.
+        InputError: An address that cannot be asked.
+    """
+    found: dict[Place | Path, Place] = {}
+    for place in _all_behind(names):
+        found.setdefault(place.path.resolve() if isinstance(place, Local) else place, place)
+    return list(found.values())
+
+
+def _all_behind(names: Sequence[str]) -> Iterator[Place]:
+    """What is behind each name; all addresses share one budget."""
+    budget: Budget | None = None
+    for name in map(_without_file_scheme, names):
+        if "://" not in name:
+            yield from _on_this_machine(name)
+            continue
+        from stepwhy.inputs.remote.budget import Budget  # noqa: PLC0415 - few names are addresses
+        from stepwhy.inputs.remote.places import places_at  # noqa: PLC0415 - few names are addresses
+
+        budget = budget or Budget()
+        yield from _at_most(shown(name), places_at(name, budget))
+
+
+def _without_file_scheme(name: str) -> str:
+    if not name.lower().startswith(_FILE):
+        return name
+    return unquote(name[len(_FILE) :].removeprefix("localhost"))
+
+
+# --- On this machine ---
+
+
+def _on_this_machine(name: str) -> list[Local]:
+    path = Path(name)
+    if is_folder(path):
+        return [Local(path)] if _is_run_directory(path) else _in_folder(path)
+    if is_there(path):
+        return [Local(path)]
+    from stepwhy.inputs.search import matching  # noqa: PLC0415 - few names are patterns
+
+    matches = matching(name) if MAGIC.search(name) else []
+    if not matches:
+        raise NotFoundError(f"{shown(name)} does not exist", "Check the path")
+    places = [place for match in matches for place in _of_match(match, name)]
+    if not places:
+        raise NoTracesError(f"{name} matches nothing but empty folders", "Give a trace file")
+    return _at_most(name, places)
+
+
+def _of_match(path: Path, pattern: str) -> list[Local]:
+    """What a match of a glob stands for; a pipe is refused when it is opened, as in a folder."""
+    if not is_folder(path):
+        return [Local(path, None if is_file(path) else path.parent)]
+    if _is_run_directory(path):
+        return [Local(path)]
+    # What is in the folder matches as well.
+    return [] if pattern.endswith("**") else _in_folder(path, may_be_empty=True)
+
+
+def _is_run_directory(path: Path) -> bool:
+    """Whether a folder is a run directory, or that of one process in it."""
+    return is_file(path / "run.json") or is_file(path / "process.json")
+
+
+def _in_folder(folder: Path, *, may_be_empty: bool = False) -> list[Local]:
+    from stepwhy.inputs.search import files_below, usual  # noqa: PLC0415 - few names are folders
+
+    inner = [Path(entry) for entry in Listing(folder.name).entries(folder)]
+    nested = [path for path in inner if is_file(path / "run.json")]
+    if nested:
+        return _at_most(folder.name, [Local(path, folder) for path in nested])
+    files = files_below(folder)
+    if not files and not may_be_empty:
+        raise NoTracesError(f"{folder.name or folder} is an empty folder", "Give a trace file")
+    return _at_most(folder.name, [Local(p, folder) for p in usual(files)])
+
+
+def _at_most(name: str, places: list[P]) -> list[P]:
+    if len(places) > MOST_TRACES and os.environ.get(ANY_SIZE) != "1":
+        raise too_many(name, len(places))
+    return places
+
+
+__all__ = ["Local", "resolve"]

@@ -1,0 +1,157 @@
+"""The bytes of an input file, decompressed; what a torn archive still holds is kept."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import ExitStack
+from functools import partial
+from mmap import mmap
+from typing import TYPE_CHECKING, BinaryIO
+
+from stepwhy.errors import CorruptInputError, EmptyInputError, TooLargeError
+from stepwhy.inputs.archives import is_padding, kind_of, torn
+from stepwhy.inputs.memory import ANY_SIZE, MAPPED_TIMES, check_fits
+from stepwhy.inputs.opening import open_input, unreadable
+from stepwhy.inputs.source import HEAD_BYTES, Source
+from stepwhy.inputs.spool import Spool, content_of, is_spooled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepwhy.inputs.archives import Kind
+
+# Of the recorded traces, none compresses more than 37 times with gzip, 52 with xz and 57 with
+# bzip2; generated ones of all formats 2 to 21 times. Deflate ends at 1030.
+_LARGEST_RATIO = 60
+_ALWAYS_ALLOWED = 1 << 26  # bytes; a file of this size is explained in seconds whatever it holds
+# A profiler may compress its trace, who keeps it compresses it again, who sends it makes a zip.
+_MOST_LAYERS = 3
+_PIECE = 1 << 16  # bytes; of a torn archive some libraries lose one
+
+
+def read_source(path: Path, within: Path | None = None) -> Source:
+    """Read a file, decompressed if it is an archive by its content.
+
+    The content of a plain file is read when it is first asked for: what opens a database by its
+    path never does.
+
+    Args:
+        path: The file.
+        within: The folder that it was found in; see `open_input`.
+
+    Raises:
+        NotFoundError: No such file, or it cannot be opened.
+        NotAFileError: A device, a socket or a folder; or, in a folder, a pipe or a link out.
+        EmptyInputError: Not a single byte.
+        CorruptInputError: Not a single byte could be decompressed.
+        UnsupportedFormatError: An archive of several files, or an encrypted one.
+        TooLargeError: It does not fit into memory, or expands as no trace does.
+    """
+    try:
+        with open_input(path, within) as file:
+            return _read(file, path, within)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _read(file: BinaryIO, path: Path, within: Path | None) -> Source:
+    head = _head_of(file)
+    if not head:
+        raise EmptyInputError(
+            f"{path.name} is empty", "Record the trace again; the profiler wrote nothing"
+        )
+    if kind_of(head) is not None:
+        content, is_torn = _unpack(file, path.name)
+        fits = partial(check_fits, name=path.name) if isinstance(content, mmap) else None
+        return Source(content, path.name, path, is_torn, within=within, fits=fits)
+    if is_spooled(file):
+        return Source(content_of(file), path.name, path)
+    # A sparse file of a terabyte takes no space, but hours to look through.
+    check_fits(os.fstat(file.fileno()).st_size, path.name, MAPPED_TIMES)
+    read = partial(_read_whole, path, within)
+    return Source(read, path.name, path, head=head, within=within)
+
+
+def _head_of(file: BinaryIO) -> bytes:
+    head = file.read(HEAD_BYTES)
+    file.seek(0)
+    return head
+
+
+def _read_whole(path: Path, within: Path | None) -> bytes:
+    """The content of a plain file."""
+    try:
+        with open_input(path, within) as file:
+            size = os.fstat(file.fileno()).st_size
+            check_fits(size, path.name)
+            return file.read(max(size, HEAD_BYTES))
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+# --- Archives ---
+
+
+def _unpack(file: BinaryIO, name: str) -> tuple[bytes | mmap, bool]:
+    """The content of an archive, or of the archive in it, and whether an end is missing."""
+    packed = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    kind = kind_of(_head_of(file))
+    is_torn = False
+    for _ in range(_MOST_LAYERS):
+        if kind is None:
+            break
+        content, ends_early = _unpack_layer(file, kind, packed, name)
+        is_torn |= ends_early
+        file.close()
+        file = content
+        kind = kind_of(_head_of(file))
+    with file:
+        if kind is not None:
+            raise CorruptInputError(
+                f"{name} is compressed more than {_MOST_LAYERS} times over",
+                "Unpack it and give the trace inside",
+            )
+        return content_of(file), is_torn
+
+
+def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[BinaryIO, bool]:
+    """What one archive holds, and whether its end is missing.
+
+    Args:
+        file: The archive.
+        kind: Its kind.
+        packed: Size of the file around all archives, bytes.
+        name: For messages.
+    """
+    spool = Spool(name)
+    is_torn = False
+    with ExitStack() as on_error:
+        on_error.callback(spool.close)
+        try:
+            for piece in iter(partial(kind.open(file, name).read1, _PIECE), b""):
+                spool.add(piece)
+                _refuse_bomb(spool.size, packed, name)
+        except torn() as error:
+            is_torn = not is_padding(error)
+        if not spool.size:
+            raise CorruptInputError(
+                f"{name} is a {kind.name} file of which nothing can be decompressed",
+                "Copy or record the trace again",
+            )
+        spool.file.seek(0)
+        on_error.pop_all()
+    return spool.file, is_torn
+
+
+def _refuse_bomb(size: int, packed: int, name: str) -> None:
+    if size > _LARGEST_RATIO * packed + _ALWAYS_ALLOWED and os.environ.get(ANY_SIZE) != "1":
+        raise TooLargeError(
+            f"{name} expands to more than {_LARGEST_RATIO} times its size, as no known trace does",
+            "Check where it comes from; then unpack it and give the file inside, or set "
+            f"{ANY_SIZE}=1 to read it as it is",
+        )
+
+
+__all__ = ["read_source"]

@@ -1,0 +1,1 @@
+"""Traces and run directories at addresses: listing them, and fetching private copies."""

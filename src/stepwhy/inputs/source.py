@@ -1,0 +1,168 @@
+"""One input as importers see it: its bytes, where it came from, and the files beside it."""
+
+from __future__ import annotations
+
+import mmap
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepwhy.errors import InputError, TooLargeError
+from stepwhy.inputs.changing import at_rest
+from stepwhy.inputs.opening import open_input
+from stepwhy.inputs.side_files import read_side_file
+from stepwhy.trace.memory import give_back
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
+
+HEAD_BYTES = 65536
+"""How much of the decompressed file `recognise` may look at."""
+
+_WINDOW = 1 << 24  # bytes that a search holds at a time
+
+
+class Source:
+    """A decompressed input.
+
+    Args:
+        data: The whole file, decompressed, or mapped where it is large; or, of a plain file, what
+            reads it, called when it is first asked for.
+        origin: Where it came from, for messages; already redacted.
+        path: The file itself, or None for data that never was a file.
+        truncated: The compressed stream ended early; `data` is what could be saved.
+        head: The beginning of `data` where that is still to be read.
+        within: The folder in which the file was found, and the only one from which files beside it
+            are read; by default its own.
+        fits: Raises TooLargeError where so many bytes cannot be held in memory; asked before what
+            is mapped is read.
+    """
+
+    def __init__(
+        self,
+        data: bytes | mmap.mmap | Callable[[], bytes],
+        origin: str,
+        path: Path | None = None,
+        truncated: bool = False,
+        head: bytes = b"",
+        *,
+        within: Path | None = None,
+        fits: Callable[[int], None] | None = None,
+    ) -> None:
+        self.origin = origin
+        self.path = path
+        self.truncated = truncated
+        self._content = data
+        self._head = head
+        self._within = within
+        self._fits = fits
+
+    @cached_property
+    def data(self) -> bytes:
+        """The whole file, decompressed.
+
+        Raises:
+            InputError: It cannot be read any more, or does not fit into memory.
+        """
+        if callable(self._content):
+            return self._content()
+        if self._fits is not None:
+            self._fits(len(self._content))
+        return self._content[:]
+
+    @cached_property
+    def mapped(self) -> bytes | mmap.mmap:
+        """The whole file, decompressed, to be sliced and searched; a plain file is not read.
+
+        Raises:
+            InputError: As `data`.
+        """
+        if not callable(self._content):
+            return self._content
+        if self.path is None or "data" in self.__dict__:
+            return self.data
+        try:
+            with open_input(self.path, self._within) as file, at_rest(file) as same:
+                return mmap.mmap(same.fileno(), 0, access=mmap.ACCESS_READ)
+        # A file system that cannot map; no space; empty or gone by now.
+        except (OSError, ValueError, InputError):
+            return self.data
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file, decompressed."""
+        return len(self.mapped)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first `HEAD_BYTES` bytes; all others need not be read for them."""
+        return (self._head or self.mapped)[:HEAD_BYTES]
+
+    def holds(self, pattern: re.Pattern[bytes]) -> bool:
+        """Whether the file has a match of a pattern somewhere; a mapped one is not held for it.
+
+        Args:
+            pattern: It matches no more than `HEAD_BYTES` bytes.
+        """
+        data = self.mapped
+        for begin in range(0, len(data), _WINDOW):
+            end = min(begin + _WINDOW, len(data))
+            if pattern.search(data, begin, min(end + HEAD_BYTES, len(data))):
+                return True
+            let_go(data, begin, end)
+        return False
+
+    def beside(self, name: str) -> bytes | None:
+        """Content of another file in the same folder, None where there is none.
+
+        Raises:
+            InputError: It is not a regular file, leads out of the folder, or is too large.
+        """
+        if self.path is None:
+            return None
+        folder = self.path.parent if self._within is None else self._within
+        return read_side_file(folder, self.path.with_name(name))
+
+    @contextmanager
+    def as_file(self) -> Iterator[Path]:
+        """A file with just this content, for what can only open files.
+
+        It is `path` where that is not compressed, else a private copy that is removed afterwards.
+
+        Raises:
+            TooLargeError: There is no space for a copy.
+        """
+        if self.path is not None and callable(self._content):
+            yield self.path
+            return
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - few inputs need one
+
+        with TemporaryDirectory(prefix="stepwhy-") as folder:
+            copy = Path(folder) / "content"
+            try:
+                copy.write_bytes(self.mapped)
+            except OSError:
+                raise TooLargeError(
+                    f"there is no space for what {self.origin} holds",
+                    "Unpack it, or set TMPDIR to a folder with more space",
+                ) from None
+            yield copy
+
+
+def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
+    """Give pages of a mapped file back to the system; they come back when they are read again.
+
+    Args:
+        data: The file; what is not mapped stays.
+        begin: Offset of the first byte that is not needed now.
+        end: Offset behind the last one.
+    """
+    first, last = -(-begin // mmap.PAGESIZE), end // mmap.PAGESIZE
+    if isinstance(data, mmap.mmap) and last > first:
+        with suppress(AttributeError, OSError):  # not on every system
+            data.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
+
+
+__all__ = ["HEAD_BYTES", "Source", "give_back", "let_go"]

@@ -1,0 +1,83 @@
+"""From names to files: folders, globs, run directories, links."""
+
+from pathlib import Path
+
+import pytest
+
+from stepwhy.errors import NotFoundError, NoTracesError
+from stepwhy.inputs.places import resolve
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Files as they lie about, from inside of the folder that holds them."""
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "a.json", "b.json.gz", "notes.txt", ".hidden.json", "deep/er/c.pb", "run/run.json",
+        "run/window-0/trace.json", "many/one/run.json", "many/two/run.json", "many/stray.json",
+        "trace[1].json",
+    ):  # fmt: skip
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    return tmp_path
+
+
+def found(*names):
+    return [place.shown for place in resolve(names)]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["a.json"], ["a.json"]),
+        (["notes.txt"], ["notes.txt"]),  # who names a file wants it
+        (["b.json.gz", "a.json"], ["b.json.gz", "a.json"]),
+        (["*.json"], ["a.json", "trace[1].json"]),
+        (["trace[1].json"], ["trace[1].json"]),
+        (["deep"], ["deep/er/c.pb"]),
+        (["deep/**"], ["deep/er/c.pb"]),
+        (["**/*.pb", "deep/er"], ["deep/er/c.pb"]),
+        (["run"], ["run"]),
+        (["run/window-0"], ["run/window-0/trace.json"]),
+        (["many"], ["many/one", "many/two"]),
+        (["r*", "run"], ["run"]),
+        (["a.json", "./a.json", "*.json"], ["a.json", "trace[1].json"]),
+        (["file://localhost{}/a.json"], ["{}/a.json"]),
+    ],
+)
+def test_names_lead_to_files(tree, names, expected):
+    assert found(*(n.format(tree) for n in names)) == [e.format(tree) for e in expected]
+
+
+def test_a_folder_is_searched_for_what_profilers_write(tree):
+    (tree / "run").rename(tree / "many" / "three")
+    assert found("many") == ["many/one", "many/three", "many/two"]
+
+
+def test_one_file_under_several_names_is_one(tree):
+    """Tools keep a link to the newest trace beside it."""
+    Path("deep/latest.pb").symlink_to("er/c.pb")
+    assert found("deep") == ["deep/er/c.pb"]
+    assert found("a.json", str(tree / "a.json")) == ["a.json"]
+
+
+@pytest.mark.parametrize("name", ["no.json", "no*.json", "gone.json", "gon*"])
+@pytest.mark.usefixtures("tree")
+def test_what_leads_nowhere_is_told(name):
+    Path("gone.json").symlink_to("nowhere.json")
+    with pytest.raises(NotFoundError, match="does not exist"):
+        resolve([name])
+
+
+@pytest.mark.usefixtures("tree")
+def test_a_link_to_nowhere_hides_no_neighbour():
+    Path("a-gone.json").symlink_to("nowhere.json")
+    assert found("a*.json") == ["a.json"]
+
+
+@pytest.mark.usefixtures("tree")
+def test_an_empty_folder():
+    Path("empty").mkdir()
+    with pytest.raises(NoTracesError, match="empty is an empty folder"):
+        resolve(["empty"])
