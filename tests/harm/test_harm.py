@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -91,6 +92,31 @@ def test_a_program_that_ends_before_the_signal_proves_nothing(folder, tmp_path):
     subject._reference = Reference(ended(cpu_s=1e9), ended())
     row = subject.row(next(one for one in CONDITIONS if one.name == "SIGUSR1"))
     assert row["not_tried"] == "the program ended before the signal"
+
+
+_SIGNALLED = next(one for one in CONDITIONS if one.name == "SIGUSR1")
+
+
+@pytest.mark.parametrize(
+    ("left_alone", "passed", "tries"),
+    [([2], True, 1), ([0, 0, 3], True, 3), ([0, 0, 0, 0, 0], False, 5)],
+)
+def test_processes_that_stay_only_sometimes_are_compared_with_several_runs_alone(
+    folder, tmp_path, left_alone, passed, tries
+):
+    write(folder, "")
+    subject = Subject(Trial(folder, sys.executable, tmp_path), *programs(folder))
+    subject._reference = Reference(ended(), ended())
+    alone = iter(left_alone)
+
+    def run(words, *_):
+        left = 2 if "stepwhy" in words else next(alone)
+        return replace(ended(), code=-10, left=left, is_signalled=True)
+
+    subject._run = run
+    row = subject.row(_SIGNALLED)
+    assert (row["passed"], row.get("tries_alone", 1)) == (passed, tries)
+    assert row["expected_processes_left"] == max(left_alone)
 
 
 def test_a_process_that_stays_is_counted_and_ended(tmp_path):
