@@ -118,7 +118,11 @@ def test_a_short_run_is_told_from_one_that_failed_early():
 
 
 @pytest.mark.parametrize("logged", [True, False])
-def test_a_run_that_ended_in_its_first_window_is_told(logged):
-    steps = log(30, profiled=int(logged))
+@pytest.mark.parametrize(
+    ("count", "advice"), [(30, "Run it again for longer"), (6, "Let it train for 20 steps")]
+)
+def test_a_run_that_ended_in_its_first_window_is_told(logged, count, advice):
+    steps = log(count, profiled=int(logged))
     why = untraced(ended(137), PROCESS, [], steps, unfinished=not logged)
     assert why.reason == "the run ended while the first of them were being traced"
+    assert why.advice.startswith(advice)

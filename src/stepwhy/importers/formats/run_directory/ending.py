@@ -26,6 +26,7 @@ _LAST_STEPS = " Steps of the last half second may be missing."
 # By then some have warmed up and a window has been traced.
 ENOUGH_STEPS = 20
 _RUN_LONGER = f"Let it train for {ENOUGH_STEPS} steps or more"
+_RUN_ON = "Run it again for longer: a trace is written only after the steps that it shows"
 _FIX_FIRST = f"Fix what ended it, then let it train for {ENOUGH_STEPS} steps or more"
 _FREE_SPACE = "Free some space, or name a directory on another disk with --out"
 _CHECK = "Run 'stepwhy check' to see what keeps it from tracing"
@@ -162,7 +163,8 @@ def untraced(
     if said:
         return _from_message(said[-1])
     if unfinished or log.marks.profiled.any():
-        return Untraced("the run ended while the first of them were being traced", _RUN_LONGER)
+        advice = _RUN_LONGER if len(log.marks) < ENOUGH_STEPS else _RUN_ON
+        return Untraced("the run ended while the first of them were being traced", advice)
     if len(log.marks) < ENOUGH_STEPS and run.exit_code:
         failed = f"the training failed too early ({format_exit(run.exit_code)})"
         return Untraced(failed, _FIX_FIRST)
