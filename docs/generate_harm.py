@@ -17,9 +17,11 @@ meets the same condition. What differs between two runs alone, such as times, is
 Signals are sent in the middle of the work, when only the exit code and the processes can be
 compared. Steps are those seen of those made, per process.
 
-`workers.py spawn` differs under `SIGUSR1` in the processes that stay. PyTorch's spawned workers
-sometimes outlive a parent that was killed, with and without stepwhy: after another kill without
-stepwhy, two workers and the resource tracker were still there 40 seconds later.
+Under a signal, spawned loader workers of PyTorch (`workers.py spawn`) may stay, with and without
+stepwhy: a worker whose parent is killed while the worker starts never notices.
+`python -m tests.harm.orphans` shows it without stepwhy: two workers and multiprocessing's resource
+tracker stay. So a program of which fewer processes stayed alone is tried alone up to four times
+more, until as many stay.
 """
 
 
