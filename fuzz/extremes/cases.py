@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuzz.extremes import databases, json_files, json_of_ranks, protobuf_files, protobuf_of_sums
+from fuzz.extremes import (
+    databases,
+    json_files,
+    json_of_ranks,
+    protobuf_files,
+    protobuf_of_sums,
+    stored,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +56,8 @@ _TABLES = {
     "tensorboard": protobuf_of_sums.TENSORBOARD,
     "nsys": databases.NSYS,
     "nvprof": databases.NVPROF,
+    "store": stored.STORE,
+    "exported": stored.EXPORTED,
 }
 _SUFFIXES = {
     "xplane": ".xplane.pb",
@@ -57,6 +66,7 @@ _SUFFIXES = {
     "tensorboard": ".tfevents",
     "nsys": ".sqlite",
     "nvprof": ".sql",
+    "store": ".stepwhy",
 }
 
 CASES = tuple(

@@ -25,6 +25,7 @@ from tests.importers.chrome_samples import (
 from stepwhy.engine.assemble import assemble
 from stepwhy.errors import StepwhyError
 from stepwhy.importers.formats.chrome_trace import reader as chrome_trace
+from stepwhy.importers.formats.chrome_trace import uses
 from stepwhy.importers.formats.chrome_trace.names import Meaning, on_device, on_host
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.registry import read_trace
@@ -673,3 +674,21 @@ def test_a_list_without_its_end_is_whole():
     assert trace.health.events_read == written
     assert lost(trace)["unclosed-list"] == 1
     assert not trace.health.has("json-truncated")
+
+
+@pytest.mark.parametrize(
+    ("device", "kinds"),
+    [
+        ("", ["ANNOTATION", "INPUT", "ANNOTATION", "ANNOTATION", "ANNOTATION", "ANNOTATION"]),
+        ("GPU:0", ["MEMCPY", "KERNEL", "KERNEL", "KERNEL", "KERNEL", "KERNEL"]),
+    ],
+    ids=["host", "device"],
+)
+def test_names_beyond_the_most_are_shown_but_not_looked_up(device, kinds, monkeypatch):
+    monkeypatch.setattr(uses, "_MOST_NAMES", 3, raising=False)
+    names = ["Memcpy HtoD", "load_batch", "a", "Memcpy DtoH", "/home/ann/b", "fetch_data"]
+    titles = [named("process", device, 1)] if device else []
+    trace = read([*titles, *(x(name, 10 * at, 5) for at, name in enumerate(names))])
+    found = [(name, kind) for _, kind, name, *_ in slices(trace)]
+    assert found == [*zip([*names[:4], "~/b", names[5]], kinds, strict=True)]
+    assert lost(trace)["names-unread"] == 3

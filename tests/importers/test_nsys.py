@@ -6,6 +6,7 @@ import tracemalloc
 from contextlib import closing
 
 import pytest
+from fuzz.extremes.databases import NSYS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.cuda_samples import (
@@ -22,6 +23,7 @@ from tests.importers.cuda_samples import (
 )
 
 from stepwhy.errors import CorruptInputError, InputError
+from stepwhy.importers.formats.nsys import export
 from stepwhy.importers.formats.nsys import reader as nsys
 from stepwhy.importers.shared import database
 from stepwhy.inputs.reading import read_source
@@ -64,6 +66,19 @@ def one_step():
         .fill(170, 175, 3, size=64)
         .kernel("ncclDevKernel_AllReduce(args<4096>)", 175, 185, 5)
     )
+
+
+def test_processes_beyond_the_most_count_as_one_on_the_devices(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "_MOST_PROCESSES", 3, raising=False)
+    path = tmp_path / "many.sqlite"
+    path.write_bytes(NSYS["processes"](38 * 9))
+    trace = nsys.read(source_of(path))
+    check(trace)
+    names = [trace.string(name) for name in trace.devices.name.tolist()]
+    devices = [names[device] for device in trace.tracks.device[trace.slices.track].tolist()]
+    alone = ["GPU:0", "GPU:0 (process 2)", "GPU:0 (process 3)"]
+    assert devices == [*alone, *["GPU:0 (other processes)"] * 6]
+    assert counters(trace)["processes-together"] == 6
 
 
 def test_calls_and_device_activity_of_one_gpu(read):

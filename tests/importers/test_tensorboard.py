@@ -82,6 +82,15 @@ def test_fill_levels_of_all_kinds_of_queues():
     assert (trace.meta.format, trace.meta.framework) == ("tensorboard", "tensorflow")
 
 
+def test_queues_beyond_the_most_are_counted_and_left_out(monkeypatch):
+    monkeypatch.setattr(tensorboard, "_MOST_QUEUES", 3, raising=False)
+    events = [event(n, **{f"q{n % 5}/fraction_of_32_full": 0.5}) for n in range(10)]
+    trace = tensorboard.read(source(*events))
+    assert [trace.string(q) for q in trace.levels.queue.tolist()] == ["q0", "q1", "q2"] * 2
+    (counted,) = trace.health.counters
+    assert (counted.counter, counted.count, counted.dropped) == ("queue-left-out", 4, True)
+
+
 def test_steps_by_their_rate():
     trace = tensorboard.read(
         source(scalars([("global_step/sec", 20.0)], 5.0), scalars([("global_step/sec", 10.0)], 10))

@@ -28,11 +28,57 @@ def test_streams_beyond_the_most_share_a_track_of_their_device():
     assert (counted.counter, counted.count, counted.dropped) == ("tracks-together", 6, False)
 
 
+def chrome_trace(folder, *records):
+    path = folder / "trace.json"
+    path.write_text(f"[{','.join(records)}]")
+    return str(path)
+
+
+def x(process, thread, at, category=""):
+    return (
+        f'{{"ph":"X","cat":"{category}","name":"k","pid":{process},"tid":{thread},"ts":{at},'
+        '"dur":1}'
+    )
+
+
+def named(kind, process, thread, name):
+    return (
+        f'{{"ph":"M","name":"{kind}_name","pid":{process},"tid":{thread},'
+        f'"args":{{"name":"{name}"}}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("titles", "category"),
+    [
+        ([named("process", p, 0, f"GPU:{p}") for p in range(2)], ""),
+        ([named("thread", n % 2, n, f"Stream #{n}") for n in range(40)], ""),
+        ([named("thread", n % 2, n, f"GPU {n % 2} stream {n}") for n in range(40)], ""),
+        ([], "kernel"),
+    ],
+    ids=["process", "stream", "thread", "category"],
+)
+@pytest.mark.usefixtures("ten_tracks")
+def test_device_totals_of_a_chrome_trace_include_streams_beyond_the_most(
+    titles, category, tmp_path
+):
+    """Two devices with 20 streams each, and a thread of the host."""
+    work = [x(n % 2, n, 10 * n, category) for n in range(40)]
+    host = [x(7, 70, 0)]
+    devices = explain([chrome_trace(tmp_path, *titles, *host, *work)]).trace.devices
+    assert [(d.kernels, d.busy_ns) for d in devices] == [(20, 20_000), (20, 20_000)]
+
+
+@pytest.mark.usefixtures("ten_tracks")
+def test_host_threads_of_a_chrome_trace_beyond_the_most_are_no_device(tmp_path):
+    device = [named("process", 1, 0, "GPU:0"), x(1, 1, 0)]
+    hosts = [x(2, n, 10 * n) for n in range(40)]
+    (only,) = explain([chrome_trace(tmp_path, *device, *hosts)]).trace.devices
+    assert (only.kernels, only.busy_ns) == (1, 1_000)
+
+
 @pytest.mark.usefixtures("ten_tracks")
 def test_a_chrome_trace_of_many_threads_says_that_they_are_together(tmp_path):
-    events = [f'{{"ph":"X","name":"f","pid":1,"tid":{n},"ts":{n},"dur":1}}' for n in range(30)]
-    path = tmp_path / "trace.json"
-    path.write_text(f"[{','.join(events)}]")
-    (given,) = explain([str(path)]).inputs
+    (given,) = explain([chrome_trace(tmp_path, *(x(1, n, n) for n in range(30)))]).inputs
     assert (given.events_read, given.events_kept) == (30, 30)
     assert [(h.counter, h.count) for h in given.health] == [("tracks-together", 21)]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fuzz.extremes.stored import STORE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.trace.traces import traces
@@ -268,6 +269,14 @@ def test_a_table_that_claims_too_many_rows_is_refused(tmp_path):
     assert len(strings) < 20_000
     with pytest.raises(CorruptInputError, match="more rows than it can"):
         load(rewritten(data, "strings.parquet", strings), "run")
+
+
+def test_a_small_table_of_too_many_rows_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_MOST_ROWS_OF_SMALL", 5, raising=False)
+    path = tmp_path / "run.stepwhy"
+    path.write_bytes(STORE["slices"](40))
+    with pytest.raises(CorruptInputError, match="more rows than it can"):
+        load(path.read_bytes(), "run")
 
 
 def test_cut_anywhere_it_is_refused(tmp_path):

@@ -11,6 +11,7 @@ from collections import defaultdict
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -98,14 +99,23 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def placed_nodes(facts: Facts) -> list[Node]:
-    """All nodes of the table."""
+    """All nodes of the table; made once, as several diagnoses use them."""
+    if facts not in _NODES:
+        _NODES[facts] = _nodes_of(facts)
+    return _NODES[facts]
+
+
+_NODES: WeakKeyDictionary[Facts, list[Node]] = WeakKeyDictionary()
+
+
+def _nodes_of(facts: Facts) -> list[Node]:
     trace, nodes = facts.trace, facts.trace.nodes
     columns = (
         nodes.name, nodes.op, nodes.requested, nodes.actual,
         nodes.outer, nodes.scope_line, nodes.source, nodes.colocated,
     )  # fmt: skip
     rows = zip(*(c.tolist() for c in columns), strict=True)
-    return [Node(row, *(trace.string(c) for c in cells)) for row, cells in enumerate(rows)]
+    return [Node(row, *map(trace.string, cells)) for row, cells in enumerate(rows)]
 
 
 @lru_cache(maxsize=4096)

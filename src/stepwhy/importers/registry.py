@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stepwhy.inputs.memory import TIMES, check_fits
+from stepwhy.inputs.memory import TIMES, check_fits, check_small_archive
 
 if TYPE_CHECKING:
     from stepwhy.inputs.source import Source
@@ -80,8 +80,11 @@ def read_trace(source: Source) -> tuple[Trace, str]:
 
 
 def _check_fits(source: Source, importer: str) -> None:
-    """Refuse a file that the importer would need more memory for than is left."""
-    times = TIMES.get(importer.split(".")[-2])
+    """Refuse a file that would take more memory than is left, or too long for a small archive."""
+    importer = importer.split(".")[-2]
+    if source.packed is not None:
+        check_small_archive(source.size, source.packed, source.origin, importer)
+    times = TIMES.get(importer)
     if times is not None:
         held = source.size if isinstance(source.mapped, bytes) else 0
         check_fits(source.size, source.origin, times, held=held)

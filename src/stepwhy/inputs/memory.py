@@ -40,6 +40,26 @@ MAPPED_TIMES = 0.25
 """Memory by the size of a plain file for the most frugal importers (0.3), which map it. An archive
 takes more, but its own size is all that is known at first."""
 
+SMALL_ARCHIVE = 10_000_000
+"""Archives of fewer bytes are read within 20 s of CPU time and 1 GB, or refused."""
+
+# What is slowest or largest by the byte decides: a thread, a device or a name in each record.
+MOST_OF_SMALL_ARCHIVE = {
+    "chrome_trace": 128 << 20,
+    "horovod": 64 << 20,
+    "megascan": 64 << 20,
+    "memory_timeline": 128 << 20,
+    "nsys": 24 << 20,
+    "nvprof": 24 << 20,
+    "rocprof": 48 << 20,
+    "run_metadata": 12 << 20,
+    "tensorboard": 48 << 20,
+    "tf_timeline": 40 << 20,
+    "tfprof": 12 << 20,
+    "xplane": 24 << 20,
+}
+"""What a small archive may expand to, bytes, for importers that could take longer otherwise."""
+
 _ROOT = Path("/")
 
 
@@ -62,6 +82,30 @@ def check_fits(size: int, name: str, times: float = _LEAST_TIMES, held: int = 0)
         f"{name} holds {format_bytes(size)} or more; explaining it takes at least {times:g} times "
         f"as much memory, and {format_bytes(left + held)} are left",
         f"Explain it on a larger machine, record fewer steps, or set {ANY_SIZE}=1 to try",
+    )
+
+
+def check_small_archive(size: int, packed: int, name: str, importer: str) -> None:
+    """Refuse a small archive that holds so much that explaining it could take minutes.
+
+    Args:
+        size: Bytes of what it holds.
+        packed: Its own bytes.
+        name: For messages.
+        importer: Module of the importer that would read it.
+
+    Raises:
+        TooLargeError: It holds more than `MOST_OF_SMALL_ARCHIVE`.
+    """
+    most = MOST_OF_SMALL_ARCHIVE.get(importer)
+    is_allowed = packed >= SMALL_ARCHIVE or os.environ.get(ANY_SIZE) == "1"
+    if most is None or size <= most or is_allowed:
+        return
+    raise TooLargeError(
+        f"{name} is an archive of {format_bytes(packed)} that expands to {format_bytes(size)}; "
+        f"of this format, archives this small may expand to {format_bytes(most)}, so that none "
+        "takes minutes",
+        f"Unpack it and give the file inside, or set {ANY_SIZE}=1 to read it as it is",
     )
 
 
@@ -129,4 +173,11 @@ def _read(path: Path) -> str:
         return ""
 
 
-__all__ = ["ANY_SIZE", "MAPPED_TIMES", "TIMES", "available_bytes", "check_fits"]
+__all__ = [
+    "ANY_SIZE",
+    "MAPPED_TIMES",
+    "TIMES",
+    "available_bytes",
+    "check_fits",
+    "check_small_archive",
+]

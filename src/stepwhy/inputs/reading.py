@@ -62,9 +62,10 @@ def _read(file: BinaryIO, path: Path, within: Path | None) -> Source:
             f"{path.name} is empty", "Record the trace again; the profiler wrote nothing"
         )
     if kind_of(head) is not None:
-        content, is_torn = _unpack(file, path.name)
+        packed = file.seek(0, io.SEEK_END)
+        content, is_torn = _unpack(file, packed, path.name)
         fits = partial(check_fits, name=path.name) if isinstance(content, mmap) else None
-        return Source(content, path.name, path, is_torn, within=within, fits=fits)
+        return Source(content, path.name, path, is_torn, within=within, fits=fits, packed=packed)
     if is_spooled(file):
         return Source(content_of(file), path.name, path)
     # A sparse file of a terabyte takes no space, but hours to look through.
@@ -93,9 +94,8 @@ def _read_whole(path: Path, within: Path | None) -> bytes:
 # --- Archives ---
 
 
-def _unpack(file: BinaryIO, name: str) -> tuple[bytes | mmap, bool]:
+def _unpack(file: BinaryIO, packed: int, name: str) -> tuple[bytes | mmap, bool]:
     """The content of an archive, or of the archive in it, and whether an end is missing."""
-    packed = file.seek(0, io.SEEK_END)
     file.seek(0)
     kind = kind_of(_head_of(file))
     is_torn = False

@@ -27,8 +27,8 @@ HOST_DEVICE = -1
 """Index of the device that stands for the host where a CPU-only trace names none."""
 OTHER_DEVICES = -2
 """Index of the device that stands for all beyond `MOST_DEVICES`."""
-MOST_DEVICES = 8192
-"""Devices that are shown one by one: twice as many as the largest jobs whose files hold all ranks.
+MOST_DEVICES = 4096
+"""Devices that are shown one by one, more than jobs have whose files hold all ranks.
 
 Each takes about a millisecond. The others count together as one, so that the breakdown of the step
 and all totals are those of all devices.

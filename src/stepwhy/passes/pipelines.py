@@ -51,11 +51,10 @@ def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int64]]:
     levels = trace.levels
     keys = np.stack([levels.kind, levels.queue], axis=1)
     unique, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     order = np.argsort(first, kind="stable").tolist()
-    return {
-        (int(unique[g][0]), int(unique[g][1])): np.flatnonzero(group.reshape(-1) == g)
-        for g in order
-    }
+    return {(int(unique[g][0]), int(unique[g][1])): rows[g] for g in order}
 
 
 def _segments(trace: Trace) -> dict[tuple[int, int], list[PipelineStage]]:

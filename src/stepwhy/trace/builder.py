@@ -57,6 +57,19 @@ def count_tracks_together(health: Health, count: int) -> None:
     )
 
 
+def count_names_unread(health: Health, count: int) -> None:
+    """Count names that are shown as they are, without looking up what they stand for."""
+    health.count(
+        "names-unread",
+        "warning",
+        "The file has more different names than are looked up. Ranges with further names are "
+        "listed, and on devices they count as kernels, but no step, copy or kind of operation "
+        "is recognised in them.",
+        count=count,
+        dropped=False,
+    )
+
+
 class TraceBuilder:
     """Collects rows and finishes them into an ordered, checked trace.
 

@@ -53,6 +53,10 @@ _DAMAGE = (
 # Times and ids hardly compress; a file that says otherwise is there to fill the memory.
 _MOST_ROWS_PER_BYTE = 10
 _MOST_BYTES_PER_BYTE = 300
+# A table of fewer bytes holds at most so many rows, so that it is read in seconds: a slice of a
+# recorded trace takes three bytes or more.
+_SMALL = 10_000_000
+_MOST_ROWS_OF_SMALL = 3 << 20
 _ALWAYS_ALLOWED = 1 << 24  # bytes, of columns that are decoded, or of strings
 # What the slices of a trace take at least in memory, bytes each.
 _LEAST_PER_SLICE = 25
@@ -220,12 +224,18 @@ def _opened(data: memoryview | bytes, repeated: Sequence[str] = ()) -> Any:
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(repeated))
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
-    if file.metadata.num_rows > _MOST_ROWS_PER_BYTE * len(data):
+    if file.metadata.num_rows > _most_rows(data):
         raise ValueError("it claims to hold more rows than it can")
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     if sum(group.total_byte_size for group in groups) > _most_bytes(data):
         raise ValueError("it expands as no trace does")
     return file
+
+
+def _most_rows(data: memoryview | bytes) -> int:
+    """How many rows a Parquet file may hold."""
+    most = _MOST_ROWS_PER_BYTE * len(data)
+    return min(most, _MOST_ROWS_OF_SMALL) if len(data) < _SMALL else most
 
 
 def _most_bytes(data: memoryview | bytes) -> int:

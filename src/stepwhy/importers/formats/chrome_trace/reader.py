@@ -26,7 +26,7 @@ from stepwhy.importers.shared.chrome_samples import SAMPLE
 from stepwhy.importers.shared.chrome_spans import ASYNC, ON_THREAD, async_spans_of, spans_of
 from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
-from stepwhy.trace.builder import count_tracks_together
+from stepwhy.trace.builder import count_names_unread, count_tracks_together
 from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ def read(source: Source) -> Trace | None:
     async_spans = async_spans_of(detached, builder.health)
     if not len(spans) and not len(async_spans):
         return None
-    uses = uses_of(table, spans)
+    uses = uses_of(table, spans, found.titles)
     count_tracks_together(builder.health, places_beyond(table))
+    count_names_unread(builder.health, uses.unread)
     times = spans.times
     del table, spans
     give_back()  # What follows needs the memory.

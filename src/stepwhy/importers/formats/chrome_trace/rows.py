@@ -45,6 +45,8 @@ _FIRST_PACKED, _DEVICE_BITS = 1 << 15, 31
 AIU = regex(r".*(?: Cmpt Prep| Cmpt Exec| DmaI| DmaO)", re.DOTALL)
 """What all ranges of an AIU's rows are called."""
 
+# Devices that are told apart by their numbers where rows are shared.
+_MOST_SHARED = 64
 _XLA_OPS = regex(r"(?:Async )?XLA Ops", re.IGNORECASE)
 _KINDS = {
     "GPU": DeviceKind.GPU,
@@ -102,7 +104,30 @@ def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
             rows[place] = row if place in hosts else _placed(row, [*titles, *names], own)
     if any(not _CALLS.isdisjoint(names) for names in told.processes.values()):
         rows = _with_copies(rows, {p for p, names in told.processes.items() if _COPIES in names})
-    return _told_apart(_without_repeats(rows))
+    done = _told_apart(_without_repeats(rows))
+    for place in uses.shared & done.keys():
+        done[place] = done[place]._replace(thread=None, title="other threads")
+    return done
+
+
+def sharing_key(told: Titles, place: Place, category: str) -> tuple[Hashable, ...]:
+    """What has to be equal for two places of one process to lie on the same row of many.
+
+    Args:
+        told: What the file calls its rows.
+        place: Process and thread.
+        category: Category of ranges there.
+    """
+    pid, tid = place
+    title = told.threads.get(place) or (tid if isinstance(tid, str) else "")
+    names = [title, *told.processes.get(pid, ()), str(pid)]
+    found = next((m for m in map(_DEVICE.fullmatch, names) if m), None)
+    number = min(int(found["number"]), _MOST_SHARED) if found else -1
+    number = tid if pid == _CUDA_FUNCTIONS and tid in range(_MOST_SHARED) else number
+    part = next((n for n in names if n in _ASCEND or n in {_COPIES, _CUDA_FUNCTIONS}), "")
+    is_stream = _STREAM.fullmatch(title) is not None
+    is_whole = bool(part) and _EXCHANGES.fullmatch(title) is not None
+    return number, part, is_stream, is_whole, category in _DEVICE_CATEGORIES
 
 
 def _with_copies(rows: dict[Place, Row], copies: set[Any]) -> dict[Place, Row]:
@@ -130,7 +155,8 @@ def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:
         return row._replace(device=_numbered("accelerator", row.process), kind=DeviceKind.OTHER)
     if all(use.category in _DEVICE_CATEGORIES for use in own):
         return row._replace(device=_numbered("GPU", row.process), kind=DeviceKind.GPU)
-    if all(AIU.fullmatch(use.name) for use in own):
+    names_of_ranges = [use.name for use in own if use.name]  # without those never looked up
+    if names_of_ranges and all(map(AIU.fullmatch, names_of_ranges)):
         return row._replace(device=_numbered("AIU", row.process), kind=DeviceKind.OTHER)
     return row
 

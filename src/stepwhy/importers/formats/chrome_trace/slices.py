@@ -137,6 +137,8 @@ def _looks(builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Plac
         looks.other = uses.like.astype(np.int32)
     for some, names in uses.chunks():
         likes = uses.like[some]
+        if uses.unread:
+            names = list(map(without_homes, names))  # noqa: PLW2901
         if is_plain[likes].all():
             looks.name[some] = builder.intern_all(names)
             continue

@@ -7,11 +7,13 @@ at for all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from stepwhy.importers.formats.chrome_trace.rows import sharing_key
 from stepwhy.importers.shared.chrome_json import Codes, first_seen
 from stepwhy.importers.shared.ranges import ANY_NUMBER, LONG_NUMBER
 from stepwhy.trace.builder import MOST_TRACKS
@@ -20,10 +22,11 @@ from stepwhy.trace.order import taken
 from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from stepwhy.importers.formats.chrome_trace.records import Titles
     from stepwhy.importers.shared.chrome_json import Place, Table
     from stepwhy.importers.shared.chrome_spans import Spans
 
@@ -32,8 +35,14 @@ LONGEST = 200
 
 # Names that are Python's objects at a time.
 _CHUNK = 1 << 14
-_SINGLE = MOST_TRACKS - 1  # places that are told apart; all others are one
-_OTHER_PLACES = None, None
+# Places with a track of their own; the others share tracks.
+_SINGLE = MOST_TRACKS - 1
+# Names on rows whose meaning is looked up, those that differ only in long numbers counted once.
+# Recorded traces have up to some thousands.
+_MOST_NAMES = 1 << 17
+_OTHER_NAME = -1
+# Processes whose further threads share a track with each other alone.
+_MOST_PROCESSES = 1 << 12
 _NOTHING = np.empty(0, dtype=np.int32)
 
 
@@ -64,6 +73,8 @@ class Uses(msgspec.Struct):
         of: Number of every range's; (ranges,).
         label: Number of the name of each; (uses,).
         names: All names.
+        shared: Places that stand for further ones, see `_shared_places`.
+        unread: How many names were not looked up, as they are beyond `_MOST_NAMES`.
     """
 
     known: list[Use]
@@ -72,6 +83,8 @@ class Uses(msgspec.Struct):
     of: NDArray[np.int32]
     label: NDArray[np.int32]
     names: Sequence[str]
+    shared: frozenset[Place] = frozenset()
+    unread: int = 0
 
     def places(self, ranges: NDArray[np.int64]) -> NDArray[np.int32]:
         """Numbers of the places of some ranges; (ranges,)."""
@@ -94,50 +107,103 @@ class Uses(msgspec.Struct):
             yield some, texts_at(self.names, self.label[some])
 
 
-def uses_of(table: Table, spans: Spans) -> Uses:
+def uses_of(table: Table, spans: Spans, titles: Titles) -> Uses:
     """The names on rows that ranges have: those of the records that begin them.
 
     Args:
         table: The records.
         spans: The ranges.
+        titles: What the file calls its rows.
     """
     label = table.name_of_use
     of = taken(table.use, spans.first)
     shown, _ = first_seen(of, len(label))
     like = np.zeros(len(label), dtype=np.int32)
     uses = Uses([], like, shown, of, label, table.names)
-    shapes, firsts = Codes(), dict[tuple[int, int], int]()
-    contexts = _contexts(table)
-    for some, names in uses.chunks():
-        codes = shapes.of(_shapes(names), len(names)).tolist()
-        keys = zip(codes, contexts[table.context_of_use[some]].tolist(), strict=True)
-        for number, key in zip(some.tolist(), keys, strict=True):
-            if key not in firsts:
-                firsts[key] = len(firsts)
-                uses.known.append(_use(table, number))
-            like[number] = firsts[key]
+    places = _numbered_places(table, titles)
+    uses.shared = frozenset(table.places[first] for first in places.firsts[_SINGLE:])
+    _find_alike(uses, table, places)
     uses.like = narrowed(like)
     return uses
 
 
+def _find_alike(uses: Uses, table: Table, places: _Places) -> None:
+    """Set `known`, `like` and `unread`: which names are looked up, and for which others."""
+    shapes, firsts = _Shapes(), dict[tuple[int, int], int]()
+    contexts = places.of_context * len(table.categories) + table.contexts[:, 1]
+    for some, names in uses.chunks():
+        of_some = table.context_of_use[some]
+        rows = zip(
+            some.tolist(),
+            shapes.of_all(_shapes(names)),
+            contexts[of_some].tolist(),
+            places.of_context[of_some].tolist(),
+            strict=True,
+        )
+        for number, shape, context, place in rows:
+            key = shape, context
+            if shape == _OTHER_NAME or (key not in firsts and len(firsts) >= _MOST_NAMES):
+                key = _OTHER_NAME, place
+                uses.unread += 1
+            if key not in firsts:
+                firsts[key] = len(firsts)
+                name, category = table.title_of(number)
+                name = "" if key[0] == _OTHER_NAME else name
+                where = table.places[places.firsts[place]]
+                uses.known.append(Use(name, category, where, place))
+            uses.like[number] = firsts[key]
+
+
+class _Shapes(Codes):
+    """Numbers names, the first `_MOST_NAMES`; all others are `_OTHER_NAME`."""
+
+    def __missing__(self, key: Hashable) -> int:
+        """The next number, if there is one."""
+        return super().__missing__(key) if len(self) < _MOST_NAMES else _OTHER_NAME
+
+    def of_all(self, keys: Iterable[str]) -> list[int]:
+        """Numbers of many names."""
+        return [self[key] for key in keys]
+
+
 def places_beyond(table: Table) -> int:
-    """How many processes and threads are shown as one, as they are more than the most."""
+    """How many processes and threads share tracks, as they are more than the most."""
     return max(len(table.places) - _SINGLE, 0)
 
 
-def _contexts(table: Table) -> NDArray[np.int64]:
-    """Number of every context's place and category, where places beyond the most are one."""
-    place = np.minimum(table.contexts[:, 0], _SINGLE).astype(np.int64)
-    contexts: NDArray[np.int64] = place * len(table.categories) + table.contexts[:, 1]
-    return contexts
+class _Places(NamedTuple):
+    """Numbers of places.
+
+    Args:
+        of_context: Number of every context's place; (contexts,).
+        firsts: For every number the row of `Table.places` that it stands for.
+    """
+
+    of_context: NDArray[np.int64]
+    firsts: Sequence[int]
 
 
-def _use(table: Table, number: int) -> Use:
-    name, category = table.title_of(number)
-    place = int(table.contexts[table.context_of_use[number], 0])
-    if place >= _SINGLE:
-        return Use(name, category, _OTHER_PLACES, _SINGLE)
-    return Use(name, category, table.places[place], place)
+def _numbered_places(table: Table, titles: Titles) -> _Places:
+    """Number places; those beyond the most share numbers with others on the same device.
+
+    A file with as many threads may still be of few devices, whose totals have to stay right.
+    """
+    of_context = table.contexts[:, 0].astype(np.int64)
+    if len(table.places) <= _SINGLE:
+        return _Places(of_context, range(len(table.places)))
+    processes = dict.fromkeys(pid for pid, _ in islice(table.places, _SINGLE))
+    known = frozenset(islice(processes, _MOST_PROCESSES))
+    firsts, shared = list(range(_SINGLE)), dict[Any, int]()
+    for context in np.flatnonzero(of_context >= _SINGLE).tolist():
+        at, category = table.contexts[context].tolist()
+        place = table.places[at]
+        process = place[0] if place[0] in known else None
+        key = process, *sharing_key(titles, place, table.categories[category])
+        if key not in shared:
+            shared[key] = len(firsts)
+            firsts.append(at)
+        of_context[context] = shared[key]
+    return _Places(of_context, firsts)
 
 
 def _shapes(names: list[str]) -> list[str]:

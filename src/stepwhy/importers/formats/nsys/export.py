@@ -25,6 +25,9 @@ _CORRELATION_BITS = 32
 _EVENT_TYPES = {59: "NvtxPushPopRange", 60: "NvtxStartEndRange", 75: "NvtxDomainCreate"}
 # Stands where a graph begins on the host.
 _NO_DEVICE = 2**31 - 1
+# Processes that are told apart; on the devices, the others count as one.
+_MOST_PROCESSES = 1 << 14
+_OTHER_PROCESSES = -2
 
 
 class Export:
@@ -80,6 +83,15 @@ class Export:
     def streams(self, rows: Rows) -> NDArray[np.int64]:
         """Tracks of the streams of `globalPid`, `deviceId` and `streamId`; (rows,)."""
         process = self._process_of_device(rows)
+        is_other = each(self._process_number, process) == NULL
+        process = np.where(is_other, _OTHER_PROCESSES, process)
+        self.rows.health.count(
+            "processes-together",
+            "warning",
+            f"Device work of processes beyond the first {_MOST_PROCESSES:,} counts as that of one.",
+            count=int(is_other.sum()),
+            dropped=False,
+        )
         device = each(self._device, process, self._number(process, rows["deviceId"]))
         return self.rows.streams(_pid(process), device, rows["streamId"])
 
@@ -89,10 +101,13 @@ class Export:
         process = self._process_of_device(rows) if on_device else _process(rows["globalTid"])
         number = each(self._process_number, process)
         ids = rows["correlationId"]
-        usable = (ids > 0) & (ids < 1 << _CORRELATION_BITS)
+        usable = (ids > 0) & (ids < 1 << _CORRELATION_BITS) & (number != NULL)
         return np.where(usable, ids + (number << _CORRELATION_BITS), NULL)
 
     def _process_number(self, process: int) -> int:
+        """Number of a process, NULL beyond the most."""
+        if process not in self._processes and len(self._processes) >= _MOST_PROCESSES:
+            return NULL
         return self._processes.setdefault(process, len(self._processes))
 
     def _process_of_device(self, rows: Rows) -> NDArray[np.int64]:
@@ -109,10 +124,10 @@ class Export:
             return min(numbers) if numbers else 0
 
         nowhere = (written < 0) | (written >= _NO_DEVICE)
-        number = np.where(nowhere, each(only, process), written)
-        for owner in np.unique(process).tolist():
-            mine = number[(process == owner) & ~nowhere]
-            self._numbers.setdefault(owner, set()).update(np.unique(mine).tolist())
+        number = np.where(nowhere, each(only, process), written) if nowhere.any() else written
+        pairs = np.stack((process, written), axis=1)[~nowhere]
+        for owner, own in np.unique(pairs, axis=0).tolist():
+            self._numbers.setdefault(owner, set()).add(own)
         return number
 
     def _device(self, process: int, number: int) -> int:
@@ -125,7 +140,9 @@ class Export:
         identity = (process, number) if gpu is None else (gpu,)
         if identity not in self._devices:
             name = f"GPU:{number}"
-            if name in self._names:
+            if process == _OTHER_PROCESSES:
+                name = f"{name} (other processes)"
+            elif name in self._names:
                 name = f"{name} (process {process & _LOW})"
             self._names.add(name)
             model = self._model(number if gpu is None else gpu, by_cuda=gpu is None)
@@ -158,4 +175,5 @@ def _process(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _pid(process: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where(process == NULL, NULL, process & _LOW)
+    is_known = (process != NULL) & (process != _OTHER_PROCESSES)
+    return np.where(is_known, process & _LOW, NULL)

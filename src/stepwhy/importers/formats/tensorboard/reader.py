@@ -58,6 +58,9 @@ class _Scalar(NamedTuple):
     value: float
 
 
+_MOST_QUEUES = 4096  # an input has a few
+
+
 class _Queue(NamedTuple):
     """What the tag of a fill level says."""
 
@@ -83,10 +86,14 @@ def read(source: Source) -> Trace:
     """
     builder = TraceBuilder()
     stepped = False
+    queues: set[str] = set()
     for scalar in _scalars(source.mapped, builder.health):
         queue = _queue(scalar.tag)
-        if queue is not None:
+        if queue is not None and (queue.name in queues or len(queues) < _MOST_QUEUES):
+            queues.add(queue.name)
             _add_level(builder, scalar, queue)
+        elif queue is not None:
+            _count_queue(builder.health)
         else:
             stepped |= _add_step(builder, scalar)
     signals = frozenset({"summaries"})
@@ -124,6 +131,15 @@ def _add_level(builder: TraceBuilder, scalar: _Scalar, queue: _Queue) -> None:
         reserve=queue.reserve,
     )
     builder.health.events_kept += 1
+
+
+def _count_queue(health: Health) -> None:
+    health.count(
+        "queue-left-out",
+        "warning",
+        f"Fill levels of queues beyond the first {_MOST_QUEUES:,} were left out.",
+        dropped=True,
+    )
 
 
 def _add_step(builder: TraceBuilder, scalar: _Scalar) -> bool:
