@@ -84,6 +84,14 @@ def _python(n: int) -> str:
     )
 
 
+def _nested_in(category: str, name: str) -> Record:
+    """Slices that each lie in the one before; the name may hold the number of the slice."""
+    return lambda n: (
+        '{"ph":"X","cat":"%s","name":"%s","pid":1,"tid":1,"ts":%d,"dur":%d}'
+        % (category, name.format(n), n, 10**7 - 2 * n)
+    )
+
+
 KINETO: dict[str, Callable[[int], bytes]] = {
     "devices": _object(lambda n: _kineto_kernel(n, device=n)),
     "devices with steps": _object(
@@ -109,6 +117,29 @@ KINETO: dict[str, Callable[[int], bytes]] = {
     "long names": _object(lambda n: _kineto_kernel(n, name=f"void f{n}<" + "at::native::" * 20000)),
     "nested operations": _object(lambda n: _OP % ("aten::mm", 1, n, 10**7 - 2 * n)),
     "nested Python": _object(_python),
+    "nested names of operations": _object(_nested_in("cpu_op", "aten::op{0}")),
+    "nested ranges": _object(
+        lambda n: (
+            _nested_in("user_annotation", "r{0}")(n)
+            + ","
+            + (_nested_in("cpu_op", "aten::op{0}")(n)).replace('"dur":', '"dur":1,"x":')
+        )
+    ),
+    "nested modules": _object(
+        lambda n: (
+            _nested_in("python_function", "nn.Module: Layer_{0}")(n)
+            + ","
+            + (_nested_in("cpu_op", "aten::mm")(n)).replace('"dur":', '"dur":1,"x":')
+        )
+    ),
+    "names of ranges": _object(
+        lambda n: (
+            (_OP % (f"range{n}", 1, 10 * n, 9)).replace("cpu_op", "user_annotation")
+            + ","
+            + _OP % ("aten::mm", 1, 10 * n + 1, 1)
+        )
+    ),
+    "slashes": _object(lambda n: _OP % ("a/" * 100_000 + str(n), 1, n, 1)),
     "overlapping operations": _object(lambda n: _OP % ("aten::mm", 1, n, 10**7)),
     "overlapping kernels": _object(lambda n: _kineto_kernel(n, stream=n % 4000, at=n, dur=10**6)),
     "kernels on one stream overlap": _object(lambda n: _kineto_kernel(n, at=n, dur=10**6)),
@@ -123,6 +154,19 @@ KINETO: dict[str, Callable[[int], bytes]] = {
         )
     ),
     "allocations": _object(lambda n: f"{_allocation(n)},{_OP % ('aten::mm', 1, n, 1)}"),
+    "memory of devices": _object(
+        lambda n: f"{_allocation(n)},{_OP % ('aten::mm', 1, n, 1)}".replace(
+            f'"Device Id":{n % 1000}', f'"Device Id":{n}'
+        )
+    ),
+    "call stacks": _object(
+        lambda n: (
+            (_OP % ("aten::mm", 1, 2 * n, 1))[:-1] + f',"args":{{"Call stack":"a.py({n}): f"}}}}'
+        )
+    ),
+    "processes with names": _object(
+        lambda n: (_OP % ("aten::mm", n, 2 * n, 1)).replace('"pid":1', f'"pid":"rank {n}"')
+    ),
     "huge times": _object(
         lambda n: _OP % ("aten::mm", 1, (n % 2 * 2 - 1) * 2**52 * (n % 997), 2**40)
     ),

@@ -10,14 +10,18 @@ import pytest
 from fuzz.extremes.cases import CASES
 from fuzz.extremes.cost import cost_of
 
-from stepwhy.engine.explain import explain
+from stepwhy.engine.explain import explain, open_one
+from stepwhy.engine.profile import profile
 from stepwhy.errors import InputError
 from stepwhy.importers.registry import IMPORTERS
 from stepwhy.report.json import render
 
 # Those whose work grew with the square of their size, and one or two of each format.
 WATCHED = {
-    "kineto": {"devices", "devices with steps", "streams", "processes", "allocations", "names"},
+    "kineto": {
+        *("devices", "devices with steps", "streams", "processes", "names"),
+        *("allocations", "memory of devices"),
+    },
     "chrome_trace": {"devices", "names of threads", "overlapping"},
     "tf_timeline": {"devices"},
     "horovod": {"ranks of one exchange"},
@@ -36,17 +40,25 @@ WATCHED = {
 CHOSEN = [case for case in CASES if case.name in WATCHED[case.format]]
 
 
-def calls_for(case, size, folder):
-    """Calls of functions that explaining a case takes, whatever else the machine does."""
+def explained(path):
+    render(explain([path]))
+
+
+def listed(path):
+    render(profile(open_one(path).trace, path, "scope"))
+
+
+def calls_for(case, size, folder, command=explained):
+    """Calls of functions that a command takes for a case, whatever else the machine does."""
     folder.mkdir()
     for name, data in case.files(size).items():
         (folder / name).write_bytes(data)
-    profile = cProfile.Profile()
-    profile.enable()
+    profiler = cProfile.Profile()
+    profiler.enable()
     with suppress(InputError):
-        render(explain([str(folder / name)]))
-    profile.disable()
-    return sum(entry.callcount for entry in profile.getstats())
+        command(str(folder / name))
+    profiler.disable()
+    return sum(entry.callcount for entry in profiler.getstats())
 
 
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: f"{case.format}-{case.name}")
@@ -54,6 +66,15 @@ def test_work_grows_with_the_size_of_a_file(case, tmp_path):
     calls_for(case, 1000, tmp_path / "first")  # what is imported once
     few = calls_for(case, 10_000, tmp_path / "small")
     many = calls_for(case, 40_000, tmp_path / "large")
+    assert many < 5.5 * few
+
+
+@pytest.mark.parametrize("name", ["nested names of operations", "nested ranges", "nested modules"])
+def test_work_of_ops_grows_with_the_size_of_a_file(name, tmp_path):
+    (case,) = (c for c in CASES if (c.format, c.name) == ("kineto", name))
+    calls_for(case, 1000, tmp_path / "first", listed)
+    few = calls_for(case, 10_000, tmp_path / "small", listed)
+    many = calls_for(case, 40_000, tmp_path / "large", listed)
     assert many < 5.5 * few
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.op_costs import MEASURES, add_up, op_costs
+from stepwhy.passes.op_costs import MEASURES, MOST_OPERATIONS, OTHERS, add_up, op_costs
 from stepwhy.passes.op_views import Row, view, why_not
 from stepwhy.trace import NULL
 
@@ -45,7 +45,19 @@ def profile(trace: Trace, path: str, kind: View, order: str = "time") -> Profile
     rows = [] if reason else view(costs, kind, ORDERS[order])
     total = _cost(add_up([op.sums for op in costs.ops]), steps)
     nodes = tuple(_node(row, steps) for row in rows)
-    return ProfileResult(path, kind, steps, total, nodes, reason, trace.meta.notes)
+    notes = (*trace.meta.notes, *_note(costs.others))
+    return ProfileResult(path, kind, steps, total, nodes, reason, notes)
+
+
+def _note(others: int) -> tuple[str, ...]:
+    """That some operations are not listed, if any are not."""
+    if not others:
+        return ()
+    note = (
+        f"Only the {MOST_OPERATIONS:,} operations that took the longest are listed; the other "
+        f"{others:,} are added up as '{OTHERS}'."
+    )
+    return (note,)
 
 
 def _node(row: Row, steps: int) -> ProfileNode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from secrets import randbits
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -95,6 +95,11 @@ class Texts(_Table):
         address, length = self._entries[number, :2].tolist()
         return ctypes.string_at(address, length)
 
+    def many(self, numbers: NDArray[Any]) -> list[bytes]:
+        """Texts by their numbers; (numbers,)."""
+        found = self._entries[numbers, :2].tolist()
+        return [ctypes.string_at(address, length) for address, length in found]
+
 
 class Pairs(_Table):
     """Numbers of pairs of numbers."""
@@ -102,3 +107,7 @@ class Pairs(_Table):
     def __getitem__(self, number: int) -> tuple[int, int]:
         first, second = self._entries[number, :2].tolist()
         return first, second
+
+    def many(self, numbers: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First and second numbers of pairs; (numbers,) each."""
+        return self._entries[numbers, 0], self._entries[numbers, 1]

@@ -6,15 +6,17 @@ runtime names after its graph node, stands for itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
 
 from stepwhy.passes.call_tree import NO_PARENT
-from stepwhy.passes.grouping import by_code
+from stepwhy.passes.grouping import by_code, numbered
 from stepwhy.passes.launches import NO_CALL
-from stepwhy.passes.nesting import inherit
+from stepwhy.passes.nesting import inherit, nearest
+from stepwhy.passes.op_paths import Paths
+from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, FlowKind, Kind, Role, among
 
 if TYPE_CHECKING:
@@ -38,7 +40,11 @@ MEASURES = (
 _FIRST_BYTES = MEASURES.index("output_bytes")
 # Present on every device, part of no program.
 _BOOKKEEPING = frozenset({"_SOURCE", "_SINK"})
-_MODULE = "nn.Module: "
+MOST_OPERATIONS = 1 << 16
+"""Operations that are listed; each takes about 0.1 milliseconds in a view."""
+OTHERS = "(other operations)"
+"""Name of the operations that are not listed."""
+_TIMES = [MEASURES.index(name) for name in ("host_ns", "device_ns")]
 # Flows that are looked at at a time.
 _PIECE = 1 << 16
 
@@ -68,12 +74,14 @@ class Costs(msgspec.Struct):
             does not tell.
         scoped: Whether name scopes are recorded.
         lined: Whether lines of the program are.
+        others: How many operations are added up under `OTHERS`.
     """
 
     ops: list[OpCost]
     reads: dict[str, list[str]] = msgspec.field(default_factory=dict)
     scoped: bool = False
     lined: bool = False
+    others: int = 0
 
 
 def add_up(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -88,20 +96,62 @@ def add_up(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def op_costs(facts: Facts) -> Costs:
-    """The operations in the steady steps of a trace, as the program names them."""
+    """The operations in the steady steps of a trace, as the program names them.
+
+    Beyond `MOST_OPERATIONS`, those that took the least time are added up as one.
+    """
     trace = facts.trace
     places = _Places(facts)
     rows = facts.in_steady(_rows(trace))
     values = _measures(facts, rows)
-    groups: dict[tuple[str, str, str], list[NDArray[np.int64]]] = {}
-    repeats = _is_further(trace, rows)
-    for row, value, is_further in zip(rows.tolist(), values, repeats.tolist(), strict=True):
-        owner = places.owner(row)
-        if is_further or owner != row:
-            value[0] = 0
-        groups.setdefault(places.place(owner), []).append(value)
-    ops = [OpCost(op, node, line, add_up(p)) for (op, node, line), p in groups.items()]
-    return Costs(ops, reads_of(facts), places.scoped, any(op.line for op in ops))
+    owners = places.owners(rows)
+    values[_is_further(trace, rows) | (owners != rows), 0] = 0
+    codes = places.codes(owners)
+    first, group = _in_order(codes)
+    sums = _sums(values, group, len(first))
+    kept, others = _longest(sums)
+    ops: dict[_Place, NDArray[np.int64]] = {}
+    for place, value in zip(places.places(owners[first[kept]]), sums[kept], strict=True):
+        ops[place] = add_up([ops[place], value]) if place in ops else value
+    if len(others):
+        ops[_Place(OTHERS, OTHERS, "")] = add_up(list(sums[others]))
+    found = [OpCost(*place, value) for place, value in ops.items()]
+    is_lined = any(op.line for op in found)
+    return Costs(found, reads_of(facts), places.scoped, is_lined, len(others))
+
+
+def _in_order(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first row of each group, in the order of the rows, and the group of each row."""
+    order, begins = by_code(codes)
+    first = order[begins]
+    rank = np.argsort(first)
+    number = np.empty(len(rank), dtype=np.int64)
+    number[rank] = np.arange(len(rank))
+    group = np.empty(len(codes), dtype=np.int64)
+    group[order] = np.repeat(number, np.diff(begins, append=len(codes)))
+    return first[rank], group
+
+
+def _sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """As `add_up`, of each group; (groups, measures)."""
+    sums = np.empty((groups, len(MEASURES)), dtype=np.int64)
+    for measure, column in enumerate(values.T):
+        known = np.flatnonzero(column != NULL)
+        sums[:, measure] = sums_of(column[known], group[known], groups)
+        if measure >= _FIRST_BYTES:
+            sums[np.bincount(group[known], minlength=groups) == 0, measure] = NULL
+    return sums
+
+
+def _longest(sums: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Groups that are listed, and those beyond the most, which took the least time."""
+    rows = np.arange(len(sums))
+    if len(sums) <= MOST_OPERATIONS:
+        return rows, rows[:0]
+    time_ns = sums[:, _TIMES].sum(axis=1)
+    is_kept = np.zeros(len(sums), dtype=bool)
+    is_kept[np.argsort(-time_ns, kind="stable")[:MOST_OPERATIONS]] = True
+    return rows[is_kept], rows[~is_kept]
 
 
 def _rows(trace: Trace) -> NDArray[np.int64]:
@@ -180,18 +230,25 @@ def _distinct_pairs(
     yield from zip(first[places].tolist(), second[places].tolist(), strict=True)
 
 
+class _Place(NamedTuple):
+    """Where an operation stands in the program, see `OpCost`."""
+
+    op: str
+    node: str
+    line: str
+
+
 class _Places:
     """Which operation a slice belongs to, and where that one stands in the program."""
 
     def __init__(self, facts: Facts) -> None:
         self._trace = trace = facts.trace
-        self._parent = facts.nesting.parent
         self._owner = np.arange(len(trace.slices), dtype=np.int64)
         launches = facts.launches
         is_op = np.where(trace.slices.kind == Kind.OP, self._owner, NO_PARENT)
-        nearest = inherit(facts.nesting, is_op, null=NO_PARENT)
+        called = inherit(facts.nesting, is_op, null=NO_PARENT)
         known = launches.call_row != NO_CALL
-        called = nearest[launches.call_row[known]]
+        called = called[launches.call_row[known]]
         rows = launches.device_rows[known]
         self._owner[rows] = np.where(called == NO_PARENT, rows, called)
         self._line_of_node = {
@@ -199,53 +256,70 @@ class _Places:
             for name, source in zip(trace.nodes.name, trace.nodes.source, strict=True)
             if source != NULL
         }
-        self._paths: dict[int, str] = {NO_PARENT: ""}
-        self.scoped = bool((trace.slices.scope != NULL).any())
+        self._paths = Paths(trace, facts.nesting)
+        has_line = (trace.slices.source != NULL) & trace.is_kind(Kind.OP, Kind.PYTHON)
+        self._lined = nearest(facts.nesting, has_line)
+        self._has_scope = bool((trace.slices.scope != NULL).any())
 
-    def owner(self, row: int) -> int:
-        """The operation that a slice belongs to; itself where it is one."""
-        return int(self._owner[row])
+    @property
+    def scoped(self) -> bool:
+        """Whether name scopes are recorded."""
+        return self._has_scope or self._paths.found
 
-    def place(self, row: int) -> tuple[str, str, str]:
-        """Op, node and line of an operation."""
-        trace, slices = self._trace, self._trace.slices
-        op = trace.string(int(slices.name[row]))
-        scope = int(slices.scope[row])
-        if scope != NULL:
-            line = self._line_of_node.get(scope, int(slices.source[row]))
-            return op, trace.string(scope), trace.string(line)
-        path = self._path(int(self._parent[row]))
-        return op, f"{path}/{op}" if path else op, self._line(row)
+    def owners(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The operations that slices belong to; a slice itself where it is one; (rows,)."""
+        owners: NDArray[np.int64] = self._owner[rows]
+        return owners
 
-    def _path(self, row: int) -> str:
-        """Ranges and modules around a place, outermost first."""
-        climbed = []
-        while row not in self._paths:
-            climbed.append(row)
-            row = int(self._parent[row])
-        path = self._paths[row]
-        for inner in reversed(climbed):
-            name = self._range(inner)
-            if name:
-                path = f"{path}/{name}" if path else name
-                self.scoped = True
-            self._paths[inner] = path
-        return path
-
-    def _range(self, row: int) -> str:
-        name = self._trace.string(int(self._trace.slices.name[row]))
-        if self._trace.slices.kind[row] == Kind.ANNOTATION:
-            return name.replace("/", "|")
-        return name.removeprefix(_MODULE) if name.startswith(_MODULE) else ""
-
-    def _line(self, row: int) -> str:
-        """Its own call site, or else the innermost function of the program around it."""
+    def codes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the places of operations; equal ones are one place; (rows,)."""
         slices = self._trace.slices
-        while row != NO_PARENT:
-            if slices.source[row] != NULL and slices.kind[row] in {Kind.OP, Kind.PYTHON}:
-                return self._trace.string(int(slices.source[row]))
-            row = int(self._parent[row])
-        return ""
+        scope = slices.scope[rows].astype(np.int64)
+        in_path = np.flatnonzero(scope == NULL)
+        around = np.zeros(len(rows), dtype=np.int64)
+        around[in_path] = self._paths.around(rows[in_path])
+        lines = slices.source[rows].astype(np.int64)
+        lines[in_path] = self._lines(rows[in_path])
+        codes: NDArray[np.int64] = slices.name[rows].astype(np.int64)
+        for column in (scope, around, lines):
+            codes = _paired(codes, column)
+        return codes
+
+    def _lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Strings of the call sites, or of the innermost functions of the program around."""
+        lined = self._lined[rows]
+        return np.where(lined == NO_PARENT, NULL, self._trace.slices.source[lined])
+
+    def places(self, rows: NDArray[np.int64]) -> Iterator[_Place]:
+        """Op, node and line of operations."""
+        slices, string = self._trace.slices, self._trace.string
+        columns = (slices.name[rows], slices.scope[rows], slices.source[rows])
+        around, lines = self._paths.around(rows), self._lines(rows)
+        for name, scope, source, path, line in zip(
+            *(column.tolist() for column in (*columns, around, lines)), strict=True
+        ):
+            op = string(name)
+            if scope != NULL:
+                line_of_node = self._line_of_node.get(scope, source)
+                yield _Place(op, string(scope), string(line_of_node))
+            else:
+                text = self._paths.text(path)
+                yield _Place(op, f"{text}/{op}" if text else op, string(line))
 
 
-__all__ = ["MEASURES", "Costs", "OpCost", "add_up", "op_costs", "reads_of"]
+def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of pairs of numbers; (pairs,)."""
+    (some, one), (others, other) = numbered(first), numbered(second)
+    return one if len(some) == 0 else one * len(others) + other
+
+
+__all__ = [
+    "MEASURES",
+    "MOST_OPERATIONS",
+    "OTHERS",
+    "Costs",
+    "OpCost",
+    "add_up",
+    "op_costs",
+    "reads_of",
+]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.op_costs import Costs, OpCost
 
 NO_LINE = "(line not known)"
+# Levels of name scopes; a name may hold a million slashes.
+_DEEPEST = 1 << 8
 _LINE = regex(r"(?P<file>.*?)\((?P<line>\d+)\)(: .*)?")
 
 
@@ -89,7 +91,7 @@ def _scopes(ops: Iterable[OpCost]) -> Branch:
     root = Branch("")
     for op in ops:
         branch, path = root, ""
-        for name in op.node.split("/"):
+        for name in op.node.split("/", _DEEPEST):
             path = f"{path}/{name}" if path else name
             branch = branch.child(name, path)
         branch.parts.append(op.sums)

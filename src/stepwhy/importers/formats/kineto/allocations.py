@@ -15,9 +15,11 @@ import numpy as np
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs, args_of, column
 from stepwhy.importers.formats.kineto.codes import Codes, first_of, longer
 from stepwhy.importers.formats.kineto.numbers_of_sweep import OfSweep
+from stepwhy.importers.formats.kineto.places import Places
 from stepwhy.importers.formats.kineto.sweep import Records
 from stepwhy.importers.shared.chrome_json import Event
 from stepwhy.trace import NULL
+from stepwhy.trace.builder import count_tracks_together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +40,29 @@ _TOLD = {
     "reserved": NULL,
 }
 _SAMPLES = ("memory allocated", "memory reserved")
+MOST_POOLS = 1 << 10
+"""Devices whose memory is told apart; a process numbers its own devices from 0."""
+_OTHER_POOLS = (False, "others")
+
+
+class _Pools(Codes):
+    """Numbers memory pools: whether one is the host's, and the number of the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_number: list[Any] = []
+        self.beyond = 0
+
+    def __missing__(self, key: Any) -> int:
+        """The next number, or that of all devices beyond the most."""
+        is_host, _ = key
+        if len(self) >= MOST_POOLS and not is_host:
+            self.beyond += 1
+            key = _OTHER_POOLS
+            if key in self:
+                return self[key]
+        self.by_number.append(key)
+        return super().__missing__(key)
 
 
 class Changes(msgspec.Struct):
@@ -73,7 +98,7 @@ class Allocations:
 
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
-        self._pools, self._places = Codes(), Codes()
+        self._pools, self._places = _Pools(), Places()
         self._of_sweep = OfSweep()
         # String of every pool and track of every place, by their numbers.
         self._names = np.empty(0, dtype=np.int32)
@@ -99,7 +124,7 @@ class Allocations:
         rows, told, _ = self._with_sizes(rows, {n: c[rows] for n, c in swept.changes.items()}, [])
         records = Records(swept.data, told["offset"], told["length"], Event[KinetoArgs])
         numbers = self._of_sweep.numbers(
-            said, "thread", told["thread"], self._places.of, said.values_of
+            said, "thread", told["thread"], self._places.of, said.threads_of
         )
         return self._grouped(rows, records, told, numbers)
 
@@ -142,6 +167,17 @@ class Allocations:
         kept = {name: values[sized] for name, values in told.items()}
         return rows[sized], kept, list(compress(events, sized.tolist()))
 
+    def finish(self) -> None:
+        """Count what was not told apart."""
+        self._builder.health.count(
+            "pools-together",
+            "warning",
+            f"The memory of devices beyond the first {MOST_POOLS:,} counts as that of one device.",
+            count=self._pools.beyond,
+            dropped=False,
+        )
+        count_tracks_together(self._builder.health, self._places.count_beyond())
+
     def _first_samples(self, totals: NDArray[np.int64]) -> list[int]:
         """Where either total is told for the first time."""
         return [
@@ -155,14 +191,21 @@ class Allocations:
     def meet(self, group: Changes, position: int) -> None:
         """Add the pool, the thread and the names of the samples of the record at a position."""
         pool, place = group.pools[position], group.places[position]
-        host, number = list(self._pools)[pool]
+        host, number = self._pools.by_number[pool]
         # The allocator numbers devices on its own (0 where activity rows say 2).
-        self._names[pool] = self._builder.intern("CPU" if host else f"GPU:{number}")
-        self._rows[place] = self._tracks.thread(group.events[position])
+        if self._names[pool] == NULL:
+            name = "CPU" if host else f"GPU:{number}"
+            self._names[pool] = self._builder.intern(name)
+        if self._rows[place] == NULL:
+            self._rows[place] = self._row_of(int(place), group.events[position])
         for kind, value in enumerate(group.totals[position].tolist()):
             if value != NULL:
                 self._builder.intern(_SAMPLES[kind])
                 self._sampled[kind] = True
+
+    def _row_of(self, place: int, event: Event[KinetoArgs]) -> int:
+        shared = self._places.shared.get(place)
+        return self._tracks.thread(event) if shared is None else self._tracks.shared(shared, event)
 
     def add(self, group: Changes, time_ns: NDArray[np.int64]) -> None:
         """Add allocations and samples.

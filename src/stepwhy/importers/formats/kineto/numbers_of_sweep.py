@@ -11,7 +11,7 @@ from stepwhy.importers.formats.kineto.codes import first_sights
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ class OfSweep:
         role: str,
         numbers: NDArray[Any],
         codes: Callable[[Iterable[Any], int], Numbers],
-        meaning: Callable[[int], Hashable],
+        meanings: Callable[[NDArray[Any]], Sequence[Hashable]],
     ) -> Numbers:
         """The importer's numbers of things.
 
@@ -42,7 +42,7 @@ class OfSweep:
             role: Numbers of what; each role is translated on its own.
             numbers: Their numbers in the sweep, negative where there is nothing; (things,).
             codes: Gives out the importer's, for what some stand for, and how many these are.
-            meaning: What a number of the sweep stands for.
+            meanings: What numbers of the sweep stand for.
 
         Returns:
             Numbers, NULL where there is nothing; (things,).
@@ -53,7 +53,7 @@ class OfSweep:
         if not len(unknown):
             return found
         new = unknown[np.sort(first_sights(unknown))]
-        known[new] = codes(map(meaning, new.tolist()), len(new))
+        known[new] = codes(meanings(new), len(new))
         return np.take(known, numbers)
 
     def _known_up_to(self, said: Said, role: str, most: int) -> Numbers:

@@ -51,6 +51,7 @@ def add_records(
         else:
             rows.add(batch)
     rows.slices.finish()
+    rows.allocations.finish()
     _count_left_out(builder.health, rows)
     rows.facts.complete = document.complete
     return rows.facts

@@ -25,12 +25,14 @@ from stepwhy.importers.formats.kineto.names import (
 )
 from stepwhy.importers.formats.kineto.numbers_of_sweep import OfSweep
 from stepwhy.importers.formats.kineto.overruns import cut_overruns
+from stepwhy.importers.formats.kineto.places import Places
 from stepwhy.importers.formats.kineto.sweep import Records
 from stepwhy.importers.formats.kineto.titles import Titles
 from stepwhy.importers.formats.kineto.tracks import stream_key
 from stepwhy.importers.shared.chrome_json import Event, Growing
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind, Phase
+from stepwhy.trace.builder import count_tracks_together
 from stepwhy.trace.narrow import CODES, narrowed
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Slices:
 
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
-        self._titles, self._places, self._stacks = Titles(), Codes({_NOWHERE: 0}), Codes()
+        self._titles, self._places, self._stacks = Titles(), Places(_NOWHERE), Codes()
         # What is known of each number of a name, and what those say that were not met.
         self._meanings = Growing(np.int8)
         self._said: dict[int, _Said] = {}
@@ -135,12 +137,12 @@ class Slices:
         said = swept.said
         columns = {name: _taken(values, rows) for name, values in swept.slices.items()}
         names = self._of_sweep.numbers(
-            said, "title", columns["title"], self._titles.of, said.texts_of
+            said, "title", columns["title"], self._titles.of, said.titles_of
         )
         self._learn_names()
         places = self._swept_places(columns, self._meanings_of(names), said)
         stacks = self._of_sweep.numbers(
-            said, "stack", columns["stack"], self._stacks.of, said.text_of
+            said, "stack", columns["stack"], self._stacks.of, said.texts_of
         )
         first = self._first_of(names, places, stacks)
         events = Records(swept.data, columns["offset"], columns["length"], Event[KinetoArgs])
@@ -200,11 +202,13 @@ class Slices:
     ) -> NDArray[np.int64]:
         on_device, is_slice = meanings[:, _ON_DEVICE] > 0, meanings[:, _KIND] != NULL
         places = np.zeros(len(meanings), dtype=np.int64)
-        for role, chosen in (("thread", ~on_device & is_slice), ("stream", on_device)):
+        threads, streams = ~on_device & is_slice, on_device
+        for role, chosen, keys in (
+            ("thread", threads, said.threads_of),
+            ("stream", streams, said.streams_of),
+        ):
             numbers = columns[role][chosen]
-            places[chosen] = self._of_sweep.numbers(
-                said, role, numbers, self._places.of, said.values_of
-            )
+            places[chosen] = self._of_sweep.numbers(said, role, numbers, self._places.of, keys)
         return places
 
     def _number_stacks(self, values: list[Any]) -> NDArray[np.int64]:
@@ -250,9 +254,14 @@ class Slices:
     def _meet_place(
         self, place: int, meaning: NDArray[np.int8], group: Group, position: int
     ) -> None:
-        if meaning[_KIND] != NULL:
+        if meaning[_KIND] == NULL:
+            return
+        event, shared = group.events[position], self._places.shared.get(place)
+        if shared is not None:
+            self._rows[place] = self._tracks.shared(shared, event)
+        else:
             row_of = self._tracks.stream if meaning[_ON_DEVICE] else self._tracks.thread
-            self._rows[place] = row_of(group.events[position])
+            self._rows[place] = row_of(event)
 
     def _show(self, names: NDArray[np.signedinteger[Any]]) -> None:
         """Give many names their strings: of what is shown, and of the source line."""
@@ -332,6 +341,7 @@ class Slices:
     def finish(self) -> None:
         """Hand the slices over; copies that lack a size take that of the call that made them."""
         self._facts.copies_with_bytes |= sizes_from_calls(self._blocks)
+        count_tracks_together(self._builder.health, self._places.count_beyond())
         self._builder.health.count(
             "late-end",
             "warning",

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from stepwhy.importers.formats.kineto.facts import Facts
+    from stepwhy.importers.formats.kineto.places import Shared
     from stepwhy.importers.shared.chrome_json import Event
     from stepwhy.trace import TraceBuilder
 
 _NO_PROCESS = -1
+_OTHERS = "other tracks"
 # Paddle's rows of one thread: what Python called, and what ran inside.
 _LANGUAGE = regex(r"\((?:Python|C\+\+)\)$")
 # No operating system numbers its processes this high.
@@ -80,9 +82,23 @@ class Tracks:
             self._rows[key] = self._new_stream(event, args_of(event))
         return self._rows[key]
 
+    def shared(self, shared: Shared, event: Event[KinetoArgs]) -> int:
+        """Row of the track for all threads or streams beyond the most, see `Places`.
+
+        Args:
+            shared: What shares it.
+            event: A record of them.
+        """
+        if shared.role == "thread":
+            return self._builder.track(Role.HOST_THREAD, _OTHERS)
+        if shared.device is None:
+            kind = self._device_kind()
+            device = self._builder.device(f"{self._facts.accelerator}:others", kind, self._model)
+        else:
+            device = self._device_of(event, args_of(event))
+        return self._builder.track(Role.STREAM, _OTHERS, device=device)
+
     def _new_stream(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
-        row = self._process(event.pid)
-        number = as_int(args.device, as_int(event.pid))
         written = args.stream if args.stream is not None else event.tid
         stream = as_int(
             str(written).removeprefix("stream ").strip() if written is not None else None
@@ -90,10 +106,17 @@ class Tracks:
         return self._builder.track(
             Role.STREAM,
             f"stream {stream}",
-            process=row,
+            process=self._process(event.pid),
             thread=stream,
-            device=self._device(number, row, event.pid),
+            device=self._device_of(event, args),
         )
+
+    def _device_of(self, event: Event[KinetoArgs], args: KinetoArgs) -> int:
+        row = self._process(event.pid)
+        return self._device(as_int(args.device, as_int(event.pid)), row, event.pid)
+
+    def _device_kind(self) -> DeviceKind:
+        return DeviceKind.GPU if self._facts.accelerator == "GPU" else DeviceKind.OTHER
 
     def _process(self, pid: int | str | None) -> int:
         """A process id; those that are names ('rank 3') get numbers beyond all process ids."""
@@ -112,11 +135,9 @@ class Tracks:
         """
         key = (number, row)
         if key not in self._devices:
-            accelerator = self._facts.accelerator
-            kind = DeviceKind.GPU if accelerator == "GPU" else DeviceKind.OTHER
-            name = f"{accelerator}:{max(number, 0)}"
+            name = f"{self._facts.accelerator}:{max(number, 0)}"
             if number in self._numbers:
                 name = f"{name} (row {label})"
             self._numbers.add(number)
-            self._devices[key] = self._builder.device(name, kind, self._model)
+            self._devices[key] = self._builder.device(name, self._device_kind(), self._model)
         return self._devices[key]

@@ -1,0 +1,132 @@
+"""Paths of the ranges and modules around slices, each with a number.
+
+A file may nest a million ranges, or give each a name of its own: paths end where they get too deep
+or too long, and beyond `MOST_PATHS` a range adds nothing to the path around it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepwhy.passes.call_tree import NO_PARENT
+from stepwhy.passes.grouping import numbered
+from stepwhy.passes.nesting import nearest
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.nesting import Nesting
+    from stepwhy.trace import Trace
+
+MOST_PATHS = 1 << 16
+"""Paths that are told apart."""
+DEEPEST = 200
+"""Ranges and modules of a path; the largest models nest some tens."""
+LONGEST = 1 << 12
+"""Characters of a path."""
+
+_MODULE = "nn.Module: "
+
+
+class _Path(NamedTuple):
+    """A path.
+
+    Args:
+        parent: Number of the path around it.
+        name: Of its innermost range or module.
+        depth: Ranges and modules in it.
+        length: Characters in it.
+    """
+
+    parent: int
+    name: str
+    depth: int
+    length: int
+
+
+class Paths:
+    """Numbers paths of the ranges and modules around slices; 0 is the path of no range.
+
+    Args:
+        trace: The trace.
+        nesting: Its call trees.
+    """
+
+    def __init__(self, trace: Trace, nesting: Nesting) -> None:
+        self._trace, self._parent = trace, nesting.parent
+        self._nearest = nearest(nesting, _is_range(trace))
+        self._paths = [_Path(NO_PARENT, "", 0, 0)]
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._of_row: dict[int, int] = {NO_PARENT: 0}
+
+    @property
+    def found(self) -> bool:
+        """Whether any slice that was asked for lies in a range or module."""
+        return len(self._paths) > 1
+
+    def around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the paths around slices; (rows,)."""
+        ranges, place = numbered(self._range_around(rows))
+        numbers = np.asarray([self._number(row) for row in ranges.tolist()], dtype=np.int64)
+        return numbers[place]
+
+    def text(self, number: int) -> str:
+        """A path, outermost first, names separated by slashes."""
+        names = []
+        while number != 0:
+            number, name, *_ = self._paths[number]
+            names.append(name)
+        return "/".join(reversed(names))
+
+    def _range_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        parents = self._parent[rows].astype(np.int64)
+        return np.where(parents == NO_PARENT, NO_PARENT, self._nearest[parents])
+
+    def _number(self, row: int) -> int:
+        climbed = []
+        while row not in self._of_row:
+            climbed.append(row)
+            parent = int(self._parent[row])
+            row = NO_PARENT if parent == NO_PARENT else int(self._nearest[parent])
+        number = self._of_row[row]
+        for inner in reversed(climbed):
+            number = self._of_row[inner] = self._below(number, self._name(inner))
+        return number
+
+    def _below(self, parent: int, name: str) -> int:
+        """Number of the path with one more name; that of the path itself beyond the limits."""
+        known = self._numbers.get((parent, name))
+        if known is not None:
+            return known
+        _, _, depth, length = self._paths[parent]
+        path = _Path(parent, name, depth + 1, length + 1 + len(name))
+        if path.depth > DEEPEST or path.length > LONGEST or len(self._paths) > MOST_PATHS:
+            return parent
+        self._paths.append(path)
+        number = self._numbers[parent, name] = len(self._paths) - 1
+        return number
+
+    def _name(self, row: int) -> str:
+        slices = self._trace.slices
+        name = self._trace.string(int(slices.name[row]))
+        if slices.kind[row] == Kind.ANNOTATION:
+            return name.replace("/", "|")
+        return name.removeprefix(_MODULE)
+
+
+def _is_range(trace: Trace) -> NDArray[np.bool_]:
+    """Whether slices are ranges or modules with a name; (slices,)."""
+    names = trace.slices.name
+    used, place = numbered(names)
+    texts = list(map(trace.string, used.tolist()))
+    is_named = np.asarray([bool(text) for text in texts], dtype=bool)
+    is_module = np.asarray([text.startswith(_MODULE) and text != _MODULE for text in texts], bool)
+    is_annotation = trace.slices.kind == Kind.ANNOTATION
+    found: NDArray[np.bool_] = np.where(is_annotation, is_named[place], is_module[place])
+    return found
+
+
+__all__ = ["DEEPEST", "LONGEST", "MOST_PATHS", "Paths"]
