@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.shorten import shorten
-from stepwhy.importers.registry import IMPORTERS
+from stepwhy.importers.registry import all_formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +58,9 @@ TABLE: tuple[Format, ...] = (
     Format("memory_timeline", "tests.importers.memory_timeline_samples:seeds"),
     Format("chrome_trace", "fuzz.seeds:chrome_trace", ("other/ibm*.json",), ".json"),
 )
-"""All formats; those whose importer is registered are damaged."""
+"""All formats of files."""
 
-_REGISTERED = {name.split(".")[-2] for name in IMPORTERS}
-BY_NAME = {f.name: f for f in TABLE if f.name in _REGISTERED}
+BY_NAME = {f.name: f for f in TABLE if f.name in all_formats()}
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import Launch, launch
-from stepwhy.importers.formats.run_directory.reader import read_run_directory
+from stepwhy.importers.registry import read_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,7 +177,7 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert (about["kind"], profiled) == ("xplane", {0, 1})
     assert (window / "trace.xplane.pb").read_bytes().count(b"step_num") == 1
 
-    (recording,) = read_run_directory(ended.run_dir)
+    (recording,) = read_folder(ended.run_dir)
     assert len(recording.trace.marks) == 29
     assert "ended with exit code 3 after 30 steps" in recording.trace.meta.ending
     # A step begins with `update`: the shorter batch is augmented at the end of the step before.

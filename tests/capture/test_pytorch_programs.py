@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import Launch, launch
-from stepwhy.importers.formats.run_directory.reader import read_run_directory
+from stepwhy.importers.registry import read_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,7 +184,7 @@ def test_every_kind_of_step_counts_and_nothing_changes(
     ended = observe(tmp_path)
     assert (ended.exit_code, *capfd.readouterr()) == (3, bare.stdout, bare.stderr)
     assert (len(lines(ended, "steps")), windows(ended)) == (39, profiled)
-    (recording,) = read_run_directory(ended.run_dir)
+    (recording,) = read_folder(ended.run_dir)
     assert "ended with exit code 3 after 40 steps" in recording.trace.meta.ending
     assert len(ended.messages) == 1 - profiled
 

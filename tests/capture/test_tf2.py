@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stepwhy.capture import Launch, launch
-from stepwhy.importers.formats.run_directory.reader import read_run_directory
+from stepwhy.importers.registry import read_folder
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert [i for i, s in enumerate(lines) if s["profiled"]] == list(range(first - 1, last + 2))
     assert b"IteratorGetNext" in (window / "trace.xplane.pb").read_bytes()
 
-    (recording,) = read_run_directory(ended.run_dir)
+    (recording,) = read_folder(ended.run_dir)
     assert len(recording.trace.marks) == 26
     assert recording.trace.marks.compile_ns[0] > 0
     assert (recording.trace.marks.input_wait_ns[:24] != NULL).all()

@@ -9,7 +9,7 @@ import pytest
 from stepwhy.capture import launch
 from stepwhy.diagnoses import wall_device_gap
 from stepwhy.diagnoses._rule import examine
-from stepwhy.importers.formats.run_directory.reader import read_run_directory
+from stepwhy.importers.registry import read_folder
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.session_parts import find_session_parts
 
@@ -30,7 +30,7 @@ _MOST_UNEXPLAINED = 0.15
 def observe(tmp_path, *args):
     ended = launch([sys.executable, "-Wignore", str(_PAIR / "faulty.py"), *_TINY, *args], tmp_path)
     assert ended.exit_code == 0
-    (recording,) = read_run_directory(ended.run_dir)
+    (recording,) = read_folder(ended.run_dir)
     facts = Facts(recording.trace)
     parts = find_session_parts(facts)
     around = parts.outside_ns + parts.preparing_ns + parts.gap_ns

@@ -16,7 +16,7 @@ from fuzz.mutate.wire import parse, write
 from fuzz.shorten import shorten
 from fuzz.worker import Batch, Worker
 
-from stepwhy.importers.registry import IMPORTERS, read_trace
+from stepwhy.importers.registry import all_formats, read_trace
 
 INPUTS = 150  # of each format: about 20 s in all
 SEED = 20
@@ -37,7 +37,7 @@ def generated_seeds_only(monkeypatch):
 
 
 def test_every_importer_has_seeds():
-    assert set(BY_NAME) == {name.split(".")[-2] for name in IMPORTERS}
+    assert set(BY_NAME) == {name for name, f in all_formats().items() if not f.is_folder}
 
 
 @pytest.mark.parametrize("name", BY_NAME)

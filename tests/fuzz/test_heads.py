@@ -1,13 +1,11 @@
-"""Importers that are loaded only for files whose beginning holds some bytes recognise no others."""
-
-from importlib import import_module
+"""Formats with magic bytes recognise no file without them."""
 
 import pytest
 from fuzz.formats import BY_NAME
 from fuzz.inputs import make
 
-from stepwhy.importers.registry import _HEADS_HOLD
-from stepwhy.inputs.source import HEAD_BYTES, Source
+from stepwhy.importers.registry import all_formats, reader_of
+from stepwhy.inputs.source import Source
 
 INPUTS = 60
 
@@ -17,15 +15,9 @@ def contents(name):
     return [next(iter(make(name, 5, number).values())) for number in range(INPUTS)]
 
 
-@pytest.mark.parametrize("importer", _HEADS_HOLD)
-def test_what_an_importer_recognises_holds_its_bytes(importer):
-    recognise = import_module(importer).recognise
-    recognised = [
-        data for data in contents(importer.split(".")[-2]) if recognise(Source(data, "input"))
-    ]
+@pytest.mark.parametrize("name", [n for n in BY_NAME if all_formats()[n].magic])
+def test_what_an_importer_recognises_holds_its_magic_bytes(name):
+    sources = [Source(data, "input") for data in contents(name)]
+    recognised = [source for source in sources if reader_of(name).recognise(source)]
     assert recognised
-    assert all(_HEADS_HOLD[importer] in data[:HEAD_BYTES] for data in recognised)
-
-
-def test_they_are_importers():
-    assert {importer.split(".")[-2] for importer in _HEADS_HOLD} <= set(BY_NAME)
+    assert all(all_formats()[name].may_be(source.head) for source in recognised)

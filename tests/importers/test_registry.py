@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from fuzz.formats import BY_NAME, seeds
+from msgspec.structs import replace
 from tests.importers.cuda_samples import Nsys, Nvprof, write_database
 
 from stepwhy.errors import (
@@ -13,11 +16,13 @@ from stepwhy.errors import (
     UnknownFormatError,
     UnsupportedFormatError,
 )
-from stepwhy.importers.registry import IMPORTERS, read_trace
+from stepwhy.importers import formats
+from stepwhy.importers.registry import all_formats, read_trace, reader_of
 from stepwhy.inputs import memory
 from stepwhy.inputs.reading import read_source
 from stepwhy.inputs.source import Source
 
+PACKAGES = Path(formats.__path__[0])
 KINETO = json.dumps(
     {
         "schemaVersion": 1,
@@ -81,7 +86,8 @@ def test_databases_are_told_apart_by_their_tables(tmp_path):
 
 
 def test_a_file_that_its_importer_has_no_memory_for_is_refused(monkeypatch):
-    monkeypatch.setitem(memory.TIMES, "tf_timeline", 6)
+    greedy = replace(all_formats()["tf_timeline"], memory_factor=6)
+    monkeypatch.setitem(all_formats(), "tf_timeline", greedy)
     monkeypatch.setattr(memory, "available_bytes", lambda: 4 * len(TIMELINE))
     with pytest.raises(TooLargeError, match="at least 6 times"):
         read_trace(Source(TIMELINE, "timeline.json"))
@@ -89,8 +95,32 @@ def test_a_file_that_its_importer_has_no_memory_for_is_refused(monkeypatch):
     assert read_trace(Source(TIMELINE, "timeline.json"))[1] == "tf-timeline"
 
 
-def test_what_takes_most_memory_are_importers():
-    assert set(memory.TIMES) <= {name.split(".")[-2] for name in IMPORTERS}
+def test_every_package_is_a_format():
+    folders = [path.name for path in PACKAGES.iterdir() if (path / "__init__.py").exists()]
+    assert sorted(all_formats()) == sorted(folders)
+    for name in folders:
+        reader = reader_of(name)
+        assert callable(reader.recognise), name
+        assert callable(reader.read), name
+
+
+def test_formats_are_tried_after_those_they_name():
+    order = list(all_formats())
+    for name, declaration in all_formats().items():
+        assert all(order.index(other) < order.index(name) for other in declaration.after), name
+    assert order[-1] == "chrome_trace"
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_traces_show_no_more_than_their_format_declares(name):
+    declared = all_formats()[name].signals
+    if declared is None:
+        return
+    for files in seeds(name):
+        first = next(iter(files))
+        trace = reader_of(name).read(Source(files[first], first))
+        assert trace is not None
+        assert trace.meta.signals <= set(declared)
 
 
 def test_torn_archive_is_an_error_counter():

@@ -20,6 +20,7 @@ import pytest
 from fuzz.extremes.protobuf_of_sums import TENSORBOARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stepwhy.errors import (
     CorruptInputError,
@@ -29,7 +30,7 @@ from stepwhy.errors import (
     UnsupportedFormatError,
 )
 from stepwhy.importers.formats.store import reader as store
-from stepwhy.importers.registry import read_trace
+from stepwhy.importers.registry import all_formats, read_trace
 from stepwhy.inputs import memory, spool
 from stepwhy.inputs.reading import read_source
 from stepwhy.trace import Meta, TraceBuilder
@@ -277,7 +278,8 @@ def test_what_expands_as_the_densest_traces_do_is_read(tmp_path):
 @pytest.fixture
 def event_file(monkeypatch):
     """An event file of which an archive may hold a kilobyte."""
-    monkeypatch.setattr(memory, "MOST_OF_SMALL_ARCHIVE", {"tensorboard": 1000}, raising=False)
+    bounded = replace(all_formats()["tensorboard"], most_unpacked=1000)
+    monkeypatch.setitem(all_formats(), "tensorboard", bounded)
     return TENSORBOARD["levels"](2000)
 
 
@@ -289,7 +291,7 @@ def test_a_small_archive_of_much_that_takes_long_is_refused(tmp_path, event_file
 
 @pytest.mark.parametrize("pack", [bytes, bz2.compress], ids=["plain", "large"])
 def test_a_plain_file_or_a_large_archive_may_hold_as_much(tmp_path, monkeypatch, event_file, pack):
-    monkeypatch.setattr(memory, "SMALL_ARCHIVE", 10, raising=False)
+    monkeypatch.setattr(memory, "SMALL_ARCHIVE", 10)
     assert len(read_trace(read(tmp_path, pack(event_file)))[0].levels) > 10
 
 

@@ -12,7 +12,7 @@ from stepwhy.engine.placement import placement_of
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
-from stepwhy.importers.registry import read_trace
+from stepwhy.importers.registry import read_folder, read_trace
 from stepwhy.inputs.kinds import is_file, is_folder
 from stepwhy.inputs.places import resolve
 from stepwhy.inputs.reading import read_source
@@ -209,12 +209,9 @@ def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
     if not is_folder(path):
         trace, format_name = read_trace(read_source(path, within))
         return [Opened(name, format_name, trace)]
-    from stepwhy.importers.formats.run_directory.reader import read_run_directory  # noqa: PLC0415 - no file needs it
-
     if within is not None:
         check_within(within, path)
     is_run = is_file(path / "run.json")
     return [
-        Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace)
-        for r in read_run_directory(path)
+        Opened(f"{name}/{r.name}" if is_run else name, r.format, r.trace) for r in read_folder(path)
     ]

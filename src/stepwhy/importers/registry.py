@@ -1,55 +1,70 @@
-"""Which importer reads a file, decided by its content."""
+"""All formats, and the importer that reads a given file or folder.
+
+A format is a package in `importers.formats`; nothing else has to be registered.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from graphlib import TopologicalSorter
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Protocol, cast
 
-from stepwhy.inputs.memory import TIMES, check_fits, check_small_archive
+from stepwhy.errors import UnknownFormatError
+from stepwhy.importers import formats as packages
+from stepwhy.importers.format import Format, declared
+from stepwhy.inputs.memory import check_fits, check_small_archive
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepwhy.importers.format import Recording
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
-IMPORTERS = (
-    "stepwhy.importers.formats.store.reader",
-    "stepwhy.importers.formats.exported.reader",
-    "stepwhy.importers.formats.rocprof.reader",
-    "stepwhy.importers.formats.megascan.reader",
-    "stepwhy.importers.formats.nsys.reader",
-    "stepwhy.importers.formats.nvprof.reader",
-    "stepwhy.importers.formats.kineto.reader",
-    "stepwhy.importers.formats.xplane.reader",
-    "stepwhy.importers.formats.tf_timeline.reader",
-    "stepwhy.importers.formats.horovod.reader",
-    "stepwhy.importers.formats.tensorboard.reader",
-    "stepwhy.importers.formats.tfprof.reader",
-    "stepwhy.importers.formats.memory_timeline.reader",
-    "stepwhy.importers.formats.run_metadata.reader",
-    "stepwhy.importers.formats.chrome_trace.reader",
-)
-"""Asked in this order; a strict recogniser stands before a lenient one."""
 
-_DATABASE = b"SQLite format 3\x00"
-_HEADS_HOLD = {
-    "stepwhy.importers.formats.store.reader": b"PK\x03\x04",
-    "stepwhy.importers.formats.exported.reader": b'"stepwhy.chrome-trace/',
-    "stepwhy.importers.formats.rocprof.reader": b'"rocprofiler-sdk-tool"',
-    "stepwhy.importers.formats.megascan.reader": b'"iteration"',
-    "stepwhy.importers.formats.nsys.reader": _DATABASE,
-    "stepwhy.importers.formats.nvprof.reader": _DATABASE,
-}
-"""Bytes without which at its beginning a file is none of these importers': they are not loaded."""
-
-
-class Importer(Protocol):
-    """What every module of `IMPORTERS` offers."""
+class Reader(Protocol):
+    """The module `reader` of a format of files."""
 
     def recognise(self, source: Source) -> bool:
-        """Whether the content looks like this format."""
+        """Whether the content looks like this format. Cheap, never raises."""
 
     def read(self, source: Source) -> Trace | None:
-        """The trace, or None when it is not this format after all."""
+        """The trace; None when it is not this format after all."""
+
+
+class FolderReader(Protocol):
+    """The module `reader` of a format of folders."""
+
+    def recognise(self, path: Path) -> bool:
+        """Whether the folder has this format."""
+
+    def read(self, path: Path) -> list[Recording]:
+        """The traces of the observed processes."""
+
+
+@cache
+def all_formats() -> dict[str, Format]:
+    """The declarations of all formats by name of the package, in the order they are tried.
+
+    Raises:
+        CycleError: Formats declare that each is to be tried after the other.
+    """
+    names = [module.name for module in iter_modules(packages.__path__) if module.ispkg]
+    found = {name: declared(import_module(f"{packages.__name__}.{name}")) for name in names}
+    strict = [name for name in names if not found[name].is_fallback]
+    earlier = {n: strict if found[n].is_fallback else found[n].after for n in names}
+    return {name: found[name] for name in TopologicalSorter(earlier).static_order()}
+
+
+def reader_of(name: str) -> Reader:
+    """The module that reads a format of files.
+
+    Args:
+        name: Name of the format's package.
+    """
+    return cast("Reader", import_module(f"{packages.__name__}.{name}.reader"))
 
 
 def read_trace(source: Source) -> tuple[Trace, str]:
@@ -64,30 +79,44 @@ def read_trace(source: Source) -> tuple[Trace, str]:
         TooLargeError: It takes more memory than is left.
         UnknownFormatError: No importer recognises it.
     """
-    for name in IMPORTERS:
-        if _HEADS_HOLD.get(name, b"") not in source.head:
+    for name, declaration in all_formats().items():
+        if not declaration.may_be(source.head):
             continue
-        importer = cast("Importer", import_module(name))
-        if importer.recognise(source):
-            _check_fits(source, name)
-            trace = importer.read(source)
+        reader = reader_of(name)
+        if reader.recognise(source):
+            _check_fits(source, declaration)
+            trace = reader.read(source)
             if trace is not None:
                 _note_truncation(trace, source)
                 return trace, trace.meta.format
-    from stepwhy.inputs.foreign.refusal import refuse  # noqa: PLC0415 - needed by no file that is read
+    from stepwhy.inputs.foreign.refusal import refuse  # noqa: PLC0415 - needed by no trace
 
     raise refuse(source)
 
 
-def _check_fits(source: Source, importer: str) -> None:
+def read_folder(path: Path) -> list[Recording]:
+    """Read a folder with the importer that recognises it.
+
+    Raises:
+        InputError: It cannot be read.
+        UnknownFormatError: No importer recognises it.
+    """
+    for name, declaration in all_formats().items():
+        if declaration.is_folder:
+            reader = cast("FolderReader", reader_of(name))
+            if reader.recognise(path):
+                return reader.read(path)
+    raise UnknownFormatError(f"{path.name} is not a run directory", "Check the path")
+
+
+def _check_fits(source: Source, declaration: Format) -> None:
     """Refuse a file that would take more memory than is left, or too long for a small archive."""
-    importer = importer.split(".")[-2]
-    if source.packed is not None:
-        check_small_archive(source.size, source.packed, source.origin, importer)
-    times = TIMES.get(importer)
-    if times is not None:
+    most = declaration.most_unpacked
+    if source.packed is not None and most is not None:
+        check_small_archive(source.size, source.packed, source.origin, most)
+    if declaration.memory_factor is not None:
         held = source.size if isinstance(source.mapped, bytes) else 0
-        check_fits(source.size, source.origin, times, held=held)
+        check_fits(source.size, source.origin, declaration.memory_factor, held=held)
 
 
 def _note_truncation(trace: Trace, source: Source) -> None:
@@ -98,3 +127,6 @@ def _note_truncation(trace: Trace, source: Source) -> None:
             "The compressed file ends early: later events are missing. Copy it again.",
             dropped=False,
         )
+
+
+__all__ = ["all_formats", "read_folder", "read_trace", "reader_of"]

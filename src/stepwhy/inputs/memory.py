@@ -19,20 +19,6 @@ if TYPE_CHECKING:
 ANY_SIZE = "STEPWHY_ANY_SIZE"
 """Environment variable: set to 1, files are read whatever their size."""
 
-TIMES = {
-    "horovod": 0.7,
-    "memory_timeline": 0.7,
-    "nsys": 1.1,
-    "store": 6,
-    "tfprof": 1.2,
-    "xplane": 2.5,
-}
-"""Peak memory of explaining a trace by its decompressed size, for importers that take most.
-
-The least that was measured, on files of 18 to 900 MB, of some formats while they are read: what is
-refused for it would not have worked.
-"""
-
 # The file itself and its columns: what the most frugal importer that needs the whole file takes.
 _LEAST_TIMES = 1.5
 
@@ -42,23 +28,6 @@ takes more, but its own size is all that is known at first."""
 
 SMALL_ARCHIVE = 10_000_000
 """Archives of fewer bytes are read within 20 s of CPU time and 1 GB, or refused."""
-
-# What is slowest or largest by the byte decides: a thread, a device or a name in each record.
-MOST_OF_SMALL_ARCHIVE = {
-    "chrome_trace": 128 << 20,
-    "horovod": 64 << 20,
-    "megascan": 64 << 20,
-    "memory_timeline": 128 << 20,
-    "nsys": 24 << 20,
-    "nvprof": 24 << 20,
-    "rocprof": 48 << 20,
-    "run_metadata": 12 << 20,
-    "tensorboard": 48 << 20,
-    "tf_timeline": 40 << 20,
-    "tfprof": 12 << 20,
-    "xplane": 24 << 20,
-}
-"""What a small archive may expand to, bytes, for importers that could take longer otherwise."""
 
 _ROOT = Path("/")
 
@@ -85,21 +54,20 @@ def check_fits(size: int, name: str, times: float = _LEAST_TIMES, held: int = 0)
     )
 
 
-def check_small_archive(size: int, packed: int, name: str, importer: str) -> None:
+def check_small_archive(size: int, packed: int, name: str, most: int) -> None:
     """Refuse a small archive that holds so much that explaining it could take minutes.
 
     Args:
         size: Bytes of what it holds.
         packed: Its own bytes.
         name: For messages.
-        importer: Module of the importer that would read it.
+        most: Bytes that such an archive may expand to.
 
     Raises:
-        TooLargeError: It holds more than `MOST_OF_SMALL_ARCHIVE`.
+        TooLargeError: It holds more.
     """
-    most = MOST_OF_SMALL_ARCHIVE.get(importer)
     is_allowed = packed >= SMALL_ARCHIVE or os.environ.get(ANY_SIZE) == "1"
-    if most is None or size <= most or is_allowed:
+    if size <= most or is_allowed:
         return
     raise TooLargeError(
         f"{name} is an archive of {format_bytes(packed)} that expands to {format_bytes(size)}; "
@@ -176,7 +144,6 @@ def _read(path: Path) -> str:
 __all__ = [
     "ANY_SIZE",
     "MAPPED_TIMES",
-    "TIMES",
     "available_bytes",
     "check_fits",
     "check_small_archive",

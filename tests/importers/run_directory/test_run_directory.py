@@ -10,7 +10,7 @@ from tests.engine.test_explain import kineto
 
 from stepwhy.engine import explain
 from stepwhy.errors import CorruptInputError, NewerFormatError, NoTracesError
-from stepwhy.importers.formats.run_directory.reader import read_run_directory
+from stepwhy.importers.registry import read_folder
 
 MS = 1_000_000
 
@@ -82,7 +82,7 @@ def test_session_runs_become_steps(tmp_path):
             )
         clock += 5 * MS
     write_run(tmp_path, [json.dumps(r) for r in runs])
-    marks = read_run_directory(tmp_path)[0].trace.marks
+    marks = read_folder(tmp_path)[0].trace.marks
     assert marks.dur_ns.tolist() == [5 * MS] * 5
     assert marks.graph_ns.tolist() == [3 * MS, 4 * MS, 3 * MS, 4 * MS, 3 * MS]
 
@@ -151,7 +151,7 @@ def test_a_rare_long_run_makes_no_step(tmp_path):
             runs.append((1, clock, clock + 50, 0))
             clock += 51
     write_run(tmp_path, session_runs(*runs))
-    marks = read_run_directory(tmp_path)[0].trace.marks
+    marks = read_folder(tmp_path)[0].trace.marks
     assert len(marks) == 39
     assert sorted(set(marks.dur_ns.tolist())) == [3 * MS, 54 * MS]
 
@@ -162,7 +162,7 @@ def test_frequent_cheap_runs_make_no_step(tmp_path):
         runs.append((0, 1000 * i, 1000 * i + 900, 0))
         runs += [(1, 1000 * i + 900 + k, 1000 * i + 901 + k, 0) for k in range(5)]
     write_run(tmp_path, session_runs(*runs))
-    marks = read_run_directory(tmp_path)[0].trace.marks
+    marks = read_folder(tmp_path)[0].trace.marks
     assert marks.dur_ns.tolist() == [1000 * MS] * 9
 
 

@@ -1,1 +1,7 @@
 """Horovod timelines (`HOROVOD_TIMELINE`)."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(signals=(), after=("kineto", "tf_timeline"), memory_factor=0.7)
+
+__all__ = ["FORMAT"]

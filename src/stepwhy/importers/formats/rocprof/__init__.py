@@ -1,1 +1,12 @@
 """JSON results of AMD's rocprofv3 (`--output-format json`)."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=("copy-bytes", "device-activity", "host-ops", "input", "runtime-calls"),
+    magic=b'"rocprofiler-sdk-tool"',
+    after=("exported",),
+    most_unpacked=48 << 20,
+)
+
+__all__ = ["FORMAT"]

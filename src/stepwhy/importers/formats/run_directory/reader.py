@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import replace
 
 from stepwhy.errors import NoTracesError
+from stepwhy.importers.format import Recording
 from stepwhy.importers.formats.run_directory.counter_log import add_counters
 from stepwhy.importers.formats.run_directory.ending import ending_of, untraced
 from stepwhy.importers.formats.run_directory.event_log import add_events
@@ -41,7 +41,7 @@ from stepwhy.importers.formats.run_directory.windows import read_windows
 from stepwhy.inputs.folders import RunFolder
 from stepwhy.inputs.kinds import is_file
 from stepwhy.redaction.commands import redact_command
-from stepwhy.trace import NULL, Meta, Trace, TraceBuilder
+from stepwhy.trace import Meta, Trace, TraceBuilder
 from stepwhy.trace.merge import concatenate
 from stepwhy.units import format_exit
 
@@ -64,21 +64,12 @@ _MAKE_SPACE = "Free some space, or name a directory on another disk with --out, 
 _RUN_LONGER = "Let it train for 20 steps or more, or call stepwhy.step() once per step"
 
 
-class Recording(msgspec.Struct, frozen=True):
-    """One observed process.
-
-    Args:
-        trace: Its windows joined, with the step log in `marks`.
-        format: Name of the format of its windows, or 'step-log'.
-        name: Name of the process directory.
-    """
-
-    trace: Trace
-    format: str
-    name: str
+def recognise(path: Path) -> bool:
+    """Whether the folder is a run directory, or the folder of one process in it."""
+    return is_file(path / "run.json") or is_file(path / "process.json")
 
 
-def read_run_directory(path: Path) -> list[Recording]:
+def read(path: Path) -> list[Recording]:
     """The observed processes of a run; of one process when that one's folder is given.
 
     Raises:
@@ -216,4 +207,4 @@ def _without_window(meta: Meta, why: Untraced) -> Meta:
     return replace(meta, untraced=why.reason, untraced_advice=why.advice)
 
 
-__all__ = ["NULL", "Recording", "read_run_directory"]
+__all__ = ["read", "recognise"]

@@ -1,1 +1,19 @@
 """TensorFlow's `RunMetadata` and `StepStats` protobufs."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=(
+        "copies",
+        "device-activity",
+        "host-ops",
+        "memory",
+        "sync-calls",
+        "whole-step",
+        "placement",
+    ),
+    after=("tensorboard", "tfprof", "xplane"),
+    most_unpacked=12 << 20,
+)
+
+__all__ = ["FORMAT"]

@@ -1,1 +1,11 @@
 """TensorFlow 1 timelines (`tensorflow.python.client.timeline`)."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=("copies", "device-activity", "host-ops", "memory", "sync-calls", "whole-step"),
+    after=("kineto",),
+    most_unpacked=40 << 20,
+)
+
+__all__ = ["FORMAT"]

@@ -1,1 +1,20 @@
 """TensorFlow's tfprof profiles (`ProfileProto`)."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=(
+        "copies",
+        "device-activity",
+        "host-ops",
+        "memory",
+        "sync-calls",
+        "whole-step",
+        "placement",
+    ),
+    after=("tensorboard", "xplane"),
+    memory_factor=1.2,
+    most_unpacked=12 << 20,
+)
+
+__all__ = ["FORMAT"]

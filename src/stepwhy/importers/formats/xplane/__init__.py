@@ -1,1 +1,19 @@
 """XPlane profiles (`.xplane.pb`) of TensorFlow 2, Keras and JAX."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=(
+        "copy-bytes",
+        "device-activity",
+        "host-ops",
+        "input",
+        "runtime-calls",
+        "python-stacks",
+    ),
+    after=("kineto",),
+    memory_factor=2.5,
+    most_unpacked=24 << 20,
+)
+
+__all__ = ["FORMAT"]
