@@ -30,15 +30,20 @@ MODULES = {"subprocess", "os", "pty", "asyncio", "concurrent"}
 # What the user asked for: the training command, and the interpreter that it would start. A fork
 # starts no program.
 OF_THE_USER = {
-    ("capture/launcher.py", "subprocess.Popen"),
-    ("capture/stand_in.py", "os.execvpe"),
-    ("capture/witness.py", "os.fork"),
+    ("capture/launcher/launch.py", "subprocess.Popen"),
+    ("capture/launcher/proxy.py", "os.execvpe"),
+    ("capture/launcher/group_signals.py", "os.fork"),
     ("capture/checks/interpreter.py", "subprocess.Popen"),
 }
 OWN = {("children.py", "subprocess.Popen"), ("children.py", "subprocess.run")}
 # `sys.executable` in a command that the user asked for; and to find what is installed beside it.
 INTERPRETER = {
-    *("capture/command.py", "capture/checks/target.py", "capture/stacks.py", "children.py"),
+    *(
+        "capture/launcher/command.py",
+        "capture/checks/target.py",
+        "capture/sampling/stacks.py",
+        "children.py",
+    ),
     *("cli/lab.py", "native/build.py", "native/library.py"),
 }
 
@@ -76,11 +81,18 @@ def test_only_one_module_starts_processes_of_our_own():
         for name in imported_starts(node) | called_start(node)
     }
     # Annotations name the class of a process that somebody else started.
-    annotated = {"capture/child.py", "capture/outside.py", "capture/stacks.py"}
+    annotated = {
+        "capture/launcher/child.py",
+        "capture/sampling/helper.py",
+        "capture/sampling/stacks.py",
+    }
     assert {one for one in found if one[0] not in annotated} == OF_THE_USER | OWN
 
 
-@pytest.mark.parametrize("path", ["capture/child.py", "capture/outside.py", "capture/stacks.py"])
+@pytest.mark.parametrize(
+    "path",
+    ["capture/launcher/child.py", "capture/sampling/helper.py", "capture/sampling/stacks.py"],
+)
 def test_where_a_process_is_only_named_none_is_started(path):
     calls = [
         n for n in ast.walk(ast.parse((SOURCES / path).read_bytes())) if isinstance(n, ast.Call)
@@ -92,7 +104,9 @@ def test_there_is_no_other_way_to_another_process():
     ways = {"multiprocessing", "pty", "pexpect", "webbrowser", "concurrent.futures.process"}
     found = {(path, name) for path, node in nodes() for name in imported(node)}
     # To observe the processes that a training starts.
-    assert {one for one in found if one[1] in ways} == {("capture/workers.py", "multiprocessing")}
+    assert {one for one in found if one[1] in ways} == {
+        ("capture/process/workers.py", "multiprocessing")
+    }
 
 
 def imported(node):

@@ -208,10 +208,10 @@ def test_capture_modules_import_only_what_every_job_has(path):
     assert foreign == []
 
 
-# The only ones that make JSON of texts: all others call `process_folder.encode`, which masks them.
+# The only ones that make JSON of texts: all others call `process.folder.encode`, which masks them.
 MAKES_JSON = {
-    "process_folder.py": "it masks",
-    "sign_in.py": "names of types and counts alone",
+    "folder.py": "it masks",
+    "registry.py": "names of types and counts alone",
     "sampler.py": "numbers and names of GPUs alone",
     "meters.py": "names of the framework's stages alone",
     "probe.py": "printed to the parent, not kept",

@@ -8,11 +8,11 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stepwhy.api import watch
-    from stepwhy.capture.told import step
+    from stepwhy.capture.explicit_steps import step
 
 __all__ = ["__version__", "step", "watch"]
 
-_HOMES = {"step": "stepwhy.capture.told", "watch": "stepwhy.api"}
+_HOMES = {"step": "stepwhy.capture.explicit_steps", "watch": "stepwhy.api"}
 
 
 def __getattr__(name: str) -> object:

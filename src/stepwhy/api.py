@@ -1,7 +1,7 @@
 """Watching a stretch of one's own program: `with stepwhy.watch() as run: ...`.
 
-What is observed, and how, is in `stepwhy.capture.watch`. The explanation is made by a process of
-its own, so that neither its libraries nor its memory stay with the training.
+The observation itself is in `stepwhy.capture.launcher.watch`. The explanation is made by a process
+of its own, so that neither its libraries nor its memory stay with the training.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Self
 
 from stepwhy import children, output
-from stepwhy.capture.watch import Block
+from stepwhy.capture.launcher.watch import Block
 from stepwhy.regular_files import read_regular
 from stepwhy.text import visible
 

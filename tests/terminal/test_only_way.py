@@ -12,7 +12,7 @@ THE_WAY = {"output.py", "report/console.py"}
 # Those that see a stream, and print no name to it.
 MAY = {
     "api.py": {"sys.stderr"},  # asks for its encoding, and whether it is a terminal
-    "capture/status.py": {"sys.stderr"},  # writes the title, which is numbers, and escaped
+    "capture/launcher/status.py": {"sys.stderr"},  # writes the title, which is numbers, and escaped
     "capture/checks/probe.py": {"print"},  # answers the process that started it, in ASCII
 }
 STREAMS = {f"sys.{name}" for name in ("stdout", "stderr", "__stdout__", "__stderr__")}

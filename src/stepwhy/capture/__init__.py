@@ -12,16 +12,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own costs milliseconds at every start of a helper process
 if TYPE_CHECKING:
-    from stepwhy.capture.command import command_for_script, default_run_dir
-    from stepwhy.capture.launcher import Launch, launch
+    from stepwhy.capture.launcher.command import command_for_script, default_run_dir
+    from stepwhy.capture.launcher.launch import Launch, launch
 
 __all__ = ["Launch", "command_for_script", "default_run_dir", "launch"]
 
 _HOMES = {
-    "Launch": "launcher",
-    "launch": "launcher",
-    "command_for_script": "command",
-    "default_run_dir": "command",
+    "Launch": "launcher.launch",
+    "launch": "launcher.launch",
+    "command_for_script": "launcher.command",
+    "default_run_dir": "launcher.command",
 }
 
 

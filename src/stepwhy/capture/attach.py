@@ -9,7 +9,8 @@ from __future__ import annotations
 import atexit
 import os
 
-from stepwhy.capture import imports, sign_in
+from stepwhy.capture import import_hooks
+from stepwhy.capture.process import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,106 +30,107 @@ def run_dir() -> str:
 
 def _observe_sessions(module: ModuleType) -> None:
     """`tensorflow.python.client.session` has been imported."""
-    from stepwhy.capture import tf1
+    from stepwhy.capture.tf1 import sessions
 
-    tf1.install(module, run_dir())
+    sessions.install(module, run_dir())
 
 
 def _observe_optimizers(module: ModuleType) -> None:
     """`torch.optim.optimizer` has been imported."""
-    from stepwhy.capture import pytorch
+    from stepwhy.capture.torch import observer
 
-    pytorch.install_optimizer(module, run_dir())
+    observer.install_optimizer(module, run_dir())
 
 
 def _observe_loaders(module: ModuleType) -> None:
     """`torch.utils.data.dataloader` has been imported."""
-    from stepwhy.capture import pytorch
+    from stepwhy.capture.torch import observer
 
-    pytorch.install_loader(module, run_dir())
+    observer.install_loader(module, run_dir())
 
 
 def _observe_scalers(module: ModuleType) -> None:
     """`torch.amp.grad_scaler` has been imported."""
-    from stepwhy.capture import pytorch
+    from stepwhy.capture.torch import observer
 
-    pytorch.install_scaler(module, run_dir())
+    observer.install_scaler(module, run_dir())
 
 
 def _observe_compiler(module: ModuleType) -> None:
     """`torch._dynamo.utils` has been imported."""
-    from stepwhy.capture import pytorch
+    from stepwhy.capture.torch import observer
 
-    pytorch.install_compiler(module, run_dir())
+    observer.install_compiler(module, run_dir())
 
 
 def _observe_checkpoints(module: ModuleType) -> None:
     """`torch.serialization` has been imported."""
-    from stepwhy.capture import pytorch
+    from stepwhy.capture.torch import observer
 
-    pytorch.install_serialization(module)
+    observer.install_serialization(module)
 
 
 def _observe_functions(module: ModuleType) -> None:
     """`tensorflow.python.eager.polymorphic_function.polymorphic_function` has been imported."""
-    from stepwhy.capture import tf2
+    from stepwhy.capture.tf2 import functions
 
-    tf2.install_functions(module, run_dir())
+    functions.install_functions(module, run_dir())
 
 
 def _observe_tracing(module: ModuleType) -> None:
     """`tensorflow.python.eager.polymorphic_function.tracing_compilation` has been imported."""
-    from stepwhy.capture import tf2
+    from stepwhy.capture.tf2 import functions
 
-    tf2.install_tracing(module, run_dir())
+    functions.install_tracing(module, run_dir())
 
 
 def _observe_iterators(module: ModuleType) -> None:
     """`tensorflow.python.data.ops.iterator_ops` has been imported."""
-    from stepwhy.capture import tf2
+    from stepwhy.capture.tf2 import functions
 
-    tf2.install_iterators(module, run_dir())
+    functions.install_iterators(module, run_dir())
 
 
 def _observe_updates(module: ModuleType) -> None:
     """`keras.src.optimizers.base_optimizer`, or that of legacy Keras, has been imported."""
-    from stepwhy.capture import keras, tf2
+    from stepwhy.capture.keras import fit
+    from stepwhy.capture.tf2 import functions
 
-    if keras.backend() == "tensorflow":
-        tf2.install_optimizers(module, run_dir())
+    if fit.backend() == "tensorflow":
+        functions.install_optimizers(module, run_dir())
 
 
 def _observe_fit(module: ModuleType) -> None:
     """`keras.src.callbacks.callback_list`, or that of legacy Keras, has been imported."""
-    from stepwhy.capture import keras
+    from stepwhy.capture.keras import fit
 
-    keras.install(module, run_dir())
+    fit.install(module, run_dir())
 
 
 def _observe_jit(module: ModuleType) -> None:
     """`jax._src.api` has been imported."""
-    from stepwhy.capture import jax
+    from stepwhy.capture.jax import functions
 
-    jax.install_calls(module, run_dir())
+    functions.install_calls(module, run_dir())
 
 
 def _observe_annotations(module: ModuleType) -> None:
     """`jax._src.profiler` has been imported."""
-    from stepwhy.capture import jax
+    from stepwhy.capture.jax import functions
 
-    jax.install_annotations(module, run_dir())
+    functions.install_annotations(module, run_dir())
 
 
 def _observe_workers(module: ModuleType) -> None:
     """`multiprocessing.util` has been imported."""
-    from stepwhy.capture import workers
+    from stepwhy.capture.process import workers
 
     workers.install_util(module)
 
 
 def _observe_pools(module: ModuleType) -> None:
     """`multiprocessing.pool` has been imported."""
-    from stepwhy.capture import workers
+    from stepwhy.capture.process import workers
 
     workers.install_pool(module)
 
@@ -165,7 +167,7 @@ def observe() -> None:
     _first = run_dir()
     for name, hook in _HOOKS.items():
         if name not in _hooked:
-            imports.after_import(name, _once(name, hook))
+            import_hooks.after_import(name, _once(name, hook))
 
 
 def is_hooked(module: str) -> bool:
@@ -177,7 +179,7 @@ def is_hooked(module: str) -> bool:
     return module in _hooked
 
 
-def _once(name: str, hook: imports.Hook) -> imports.Hook:
+def _once(name: str, hook: import_hooks.Hook) -> import_hooks.Hook:
     """A hook that keeps account of having been called."""
 
     def hooked(module: ModuleType) -> None:
@@ -193,7 +195,7 @@ def _once(name: str, hook: imports.Hook) -> imports.Hook:
 def _let_look() -> None:
     """Let the launcher's sampler look at this process, where the kernel asks for that."""
     if LOOKER_VARIABLE in os.environ:
-        from stepwhy.capture import ptrace
+        from stepwhy.capture.sampling import ptrace
 
         ptrace.permit()
 
@@ -204,6 +206,6 @@ def attach() -> None:
     if not directory:
         return
     observe()
-    sign_in.sign_in(directory)
+    registry.sign_in(directory)
     # The first to register is the last to be called: all that was seen has been counted by then.
-    atexit.register(sign_in.sign_out, directory)
+    atexit.register(registry.sign_out, directory)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import lifetime, sign_in
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.loop import EARLIEST_STEP, waited
-from stepwhy.capture.rhythm import Rhythm
+from stepwhy.capture.process import lifetime, registry
+from stepwhy.capture.run_times import Rhythm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class CallLog:
         self._rhythms: list[Rhythm] = []
         self.forget()
         lifetime.on_begin(self.forget)
-        sign_in.count("calls", lambda: self._most)
+        registry.count("calls", lambda: self._most)
 
     def forget(self) -> None:
         """Begin as in a process that has called nothing; the numbers of kinds are remembered."""

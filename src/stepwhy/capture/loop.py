@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ThreadTime
 from stepwhy.capture.pacing import Change, is_light
-from stepwhy.capture.rhythm import Rhythm
+from stepwhy.capture.process import lifetime
+from stepwhy.capture.run_times import Rhythm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,10 +28,10 @@ import shutil
 import time
 from pathlib import Path
 
-from stepwhy.capture import lifetime, sign_in
-from stepwhy.capture.blanking import blank, masked
 from stepwhy.capture.clock import clock_set_ns, now_ns
-from stepwhy.capture.process_folder import (
+from stepwhy.capture.masking import blank, masked
+from stepwhy.capture.process import lifetime, registry
+from stepwhy.capture.process.folder import (
     append_lines,
     encode,
     folder_of,
@@ -129,7 +129,7 @@ class Recorder:
         with contextlib.suppress(OSError):
             self._say("warning", "observer-stopped", _why_stopped(error))
         # On a full disk this may be all that can be written.
-        sign_in.leave_word(str(self._run_dir), stopped=_reason(error), steps=self._logged)
+        registry.leave_word(str(self._run_dir), stopped=_reason(error), steps=self._logged)
 
     def _say(self, level: str, slug: str, text: str) -> None:
         """Append one message, unless its kind was told often enough."""

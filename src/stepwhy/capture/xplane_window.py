@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stepwhy.capture import lifetime
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.give_way import GiveWay
+from stepwhy.capture.process import lifetime
+from stepwhy.capture.profiler_conflicts import GiveWay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

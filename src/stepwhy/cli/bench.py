@@ -69,7 +69,7 @@ def bench(
     busy are made again, and the result is void when it never gets quiet.
     """
     from stepwhy.bench import measure, summarise
-    from stepwhy.capture.command import default_run_dir, run_name
+    from stepwhy.capture.launcher.command import default_run_dir, run_name
     from stepwhy.cli.measuring import counted, keep, new_folder
     from stepwhy.cli.programs import BENCH_FILE, program
 

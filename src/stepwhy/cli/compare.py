@@ -120,7 +120,7 @@ def _samples(
 ) -> tuple[tuple[list[Sample], list[Sample]], Path | None]:
     """The runs of both, and the folder of those that were made."""
     from stepwhy.bench import measure, measure_pairs
-    from stepwhy.capture.command import default_run_dir
+    from stepwhy.capture.launcher.command import default_run_dir
     from stepwhy.cli.measuring import counted, new_folder
     from stepwhy.cli.programs import program, stored_samples
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwhy import children, output
-from stepwhy.capture.child import Child, wait_for
-from stepwhy.capture.signals import ENDING
+from stepwhy.capture.launcher.child import Child, wait_for
+from stepwhy.capture.launcher.signals import ENDING
 from stepwhy.whole_files import create
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture import Launch
-    from stepwhy.capture.signals import Received
-    from stepwhy.capture.stand_in import StandIn
+    from stepwhy.capture.launcher.proxy import StandIn
+    from stepwhy.capture.launcher.signals import Received
 
 REPORT_FILE = "report.txt"
 _LONGEST_S = 120.0

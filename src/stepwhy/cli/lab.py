@@ -101,7 +101,7 @@ def _run(
 ) -> tuple[LabResult, Path]:
     """Make the runs; the result and their folder."""
     from stepwhy.bench import judge_pair, measure_pairs
-    from stepwhy.capture.command import default_run_dir
+    from stepwhy.capture.launcher.command import default_run_dir
     from stepwhy.cli.measuring import counted, new_folder
     from stepwhy.cli.programs import program
 

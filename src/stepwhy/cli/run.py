@@ -34,7 +34,7 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     goes to standard error.
     """
     from stepwhy.capture import default_run_dir, launch
-    from stepwhy.capture.stand_in import StandIn
+    from stepwhy.capture.launcher.proxy import StandIn
 
     words = words_to_run(ctx, command)
     run_dir = out or default_run_dir(words, datetime.now().astimezone())

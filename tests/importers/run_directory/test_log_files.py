@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwhy.capture.process_folder import GrowingLog
+from stepwhy.capture.process.folder import GrowingLog
 from stepwhy.importers.formats.run_directory.log_files import Gap, LogLines, read_log
 from stepwhy.inputs.folders import RunFolder
 

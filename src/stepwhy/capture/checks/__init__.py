@@ -14,7 +14,7 @@ from stepwhy.capture.checks import conflicts, frameworks, gpu, host, interpreter
 from stepwhy.capture.checks.item import Item, Report
 from stepwhy.capture.checks.machine import Machine
 from stepwhy.capture.checks.target import target_of
-from stepwhy.capture.command import RUNS_DIR
+from stepwhy.capture.launcher.command import RUNS_DIR
 from stepwhy.redaction.commands import redact_command
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.checks.item import Item
-from stepwhy.capture.nvml import LIBRARY
+from stepwhy.capture.sampling.nvml import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stepwhy import units
-from stepwhy.capture import ptrace
 from stepwhy.capture.checks.item import Item
-from stepwhy.capture.stacks import PERMISSION
+from stepwhy.capture.sampling import ptrace
+from stepwhy.capture.sampling.stacks import PERMISSION
 
 if TYPE_CHECKING:
     from stepwhy.capture.checks.machine import Machine

@@ -32,7 +32,7 @@ _DISTRIBUTIONS = {
 
 def _awaited() -> "list[str] | None":
     """The modules for which the observer waits; None where it was not loaded."""
-    imports = sys.modules.get("stepwhy.capture.imports")
+    imports = sys.modules.get("stepwhy.capture.import_hooks")
     return None if imports is None else sorted(imports.awaited())
 
 

@@ -1,0 +1,1 @@
+"""Observe JAX: calls of jitted functions, compilations, and its profiler."""

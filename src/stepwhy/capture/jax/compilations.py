@@ -1,0 +1,265 @@
+"""Compilations of JAX: how long they take, why they happen again, and which line caused them.
+
+JAX tells its listeners that something was compiled, but neither for what nor why. The call that
+had to compile goes through Python, where its argument types are known: there the two meet.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.function_kinds import code_of, unwrap
+from stepwhy.capture.retraces import Argument, Retraces, of_value
+from stepwhy.capture.user_code import user_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    from stepwhy.capture.loop import Loop
+
+# The last thing that happens in a compilation.
+_COMPILED = "backend_compile_duration"
+# JAX's function that serves a call which its fast path could not; the compilation is inside.
+_SLOW_CALL = "cache_miss"
+# The parameters of a model are many; it is told apart by the first ones.
+_MOST_ARGUMENTS = 256
+_ANEW = "a new jitted function of the same code"
+_UNCHANGED = (
+    "the same arguments: the caches were cleared, another jit of the function, its device, mesh "
+    "or configuration have changed"
+)
+# Fewer iterations than this may be the layers of a model.
+_LONG_LOOP = 16
+
+
+class _Compilation(NamedTuple):
+    """One that has ended.
+
+    Args:
+        name: In JAX's words: 'jit(step)'.
+        start_ns: When its first part began (tracing).
+        end_ns: When it ended.
+        source: Line of the program that caused it.
+    """
+
+    name: str
+    start_ns: int
+    end_ns: int
+    source: str
+
+
+class Compilations:
+    """Notes what the driving thread compiles.
+
+    Args:
+        loop: What is shared.
+        own: Folder of JAX's own code, with a separator at its end.
+    """
+
+    def __init__(self, loop: Loop, own: str) -> None:
+        self._loop = loop
+        self._own = own
+        self._retraces = Retraces(_ANEW, _UNCHANGED)
+        self._started_ns = 0
+        self._waiting: _Compilation | None = None
+        self._said = False
+
+    def guard(self, work: Callable[[], None]) -> None:
+        """Do a piece of work; when it fails, step aside for good."""
+        self._loop.guard(work)
+
+    def heard(self, event: str, duration_s: float, fun_name: str = "", **_: Any) -> None:
+        """JAX has traced, lowered or compiled something; a listener of `jax.monitoring`.
+
+        Args:
+            event: Which of these.
+            duration_s: How long it took.
+            fun_name: What.
+        """
+        loop = self._loop
+        if "/compile/" not in event or not loop.driven_here() or not loop.recorder.alive:
+            return
+        end_ns = now_ns()
+        start_ns = end_ns - int(duration_s * 1e9)
+        kind = event.rpartition("/")[2]
+        loop.compile_time.add(kind, start_ns, end_ns)
+        self._started_ns = self._started_ns or start_ns
+        if kind == _COMPILED:
+            frame = sys._getframe(1)
+            loop.guard(lambda: self._compiled(fun_name, end_ns, frame))
+
+    def _compiled(self, name: str, end_ns: int, frame: FrameType) -> None:
+        """A compilation has ended."""
+        self._flush()
+        done = _Compilation(name, self._started_ns, end_ns, user_line(frame))
+        self._started_ns = 0
+        if _serves_a_call(frame):
+            self._waiting = done
+        else:
+            self._tell(done, "", None)
+
+    def called(self, params: Any, arguments: Any, function: Any, args: Any, kwargs: Any) -> None:
+        """A call that went the slow way has ended.
+
+        Args:
+            params: JAX's `PjitParams`.
+            arguments: The values of the leaves.
+            function: What was jitted.
+            args: Of the call.
+            kwargs: Of the call.
+        """
+        done, self._waiting = self._waiting, None
+        if done is None:
+            self._started_ns = 0  # traced anew, but compiled before
+            return
+        name = str(getattr(function, "__name__", "function"))
+        if name not in done.name:
+            self._tell(done, "", None)
+            return
+        found = _known_arguments(params, arguments, function, args, kwargs)
+        plain = unwrap(function)
+        reason, count = self._retraces.add((name, code_of(plain)), function, found)
+        if reason in (_ANEW, _UNCHANGED) and _file_of(plain).startswith(self._own):
+            reason = ""  # JAX's own have further parameters, which are not known here
+        self._tell(done, reason, count)
+        self._say_long_loop(name, params)
+
+    def _flush(self) -> None:
+        """A compilation whose call never ended was of something else (compiled ahead of time)."""
+        done, self._waiting = self._waiting, None
+        if done is not None:
+            self._tell(done, "", None)
+
+    def _tell(self, done: _Compilation, reason: str, count: int | None) -> None:
+        """Log a compilation."""
+        self._loop.recorder.event(
+            "compile",
+            name=done.name,
+            start_ns=done.start_ns,
+            end_ns=done.end_ns,
+            reason=reason,
+            source=done.source,
+            count=count,
+        )
+
+    def _say_long_loop(self, name: str, params: Any) -> None:
+        """A function that loops inside may hold many training steps, of which nothing is seen."""
+        length = longest_loop(params)
+        if self._said or length < _LONG_LOOP:
+            return
+        self._said = True
+        self._loop.recorder.message(
+            "info",
+            "loop-inside",
+            f"one call of {name} runs a loop of {length} inside (jax.lax.scan): if these are "
+            "training steps, an observed step is as many of them",
+        )
+
+
+def _file_of(function: Any) -> str:
+    """The file that a function was written in; '' for one that is not Python."""
+    return str(getattr(getattr(function, "__code__", None), "co_filename", ""))
+
+
+def _serves_a_call(frame: FrameType | None) -> bool:
+    """Whether a compilation happens in a call of a jitted function."""
+    while frame is not None:
+        if frame.f_code.co_name == _SLOW_CALL:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def arguments_of(params: Any, arguments: Any) -> dict[str, Argument]:
+    """What a function was compiled for, leaf by leaf.
+
+    Args:
+        params: JAX's `PjitParams`.
+        arguments: The values of the leaves; of them the placement alone is read.
+
+    Returns:
+        By name: "batch", "weights['w']".
+    """
+    names = params.arg_names or ()
+    # What a function closes over comes first and has no name.
+    leaves = zip(names, params.in_avals, arguments[-len(names) :] if names else (), strict=False)
+    found: dict[str, Argument] = {}
+    for name, aval, value in leaves:
+        if len(found) >= _MOST_ARGUMENTS:
+            break
+        dtype = f"{aval.dtype}{' (weak)' if getattr(aval, 'weak_type', False) else ''}"
+        found[str(name)] = Argument("array", dtype, str(tuple(aval.shape)), _placement(value))
+    return found
+
+
+def _known_arguments(
+    params: Any, arguments: Any, function: Any, args: Any, kwargs: Any
+) -> dict[str, Argument] | None:
+    """All that a function was compiled for; None where that is not as this version knows it."""
+    try:
+        found = arguments_of(params, arguments)
+        return found | static_values(function, args, kwargs, found)
+    except Exception:
+        return None
+
+
+def _placement(value: Any) -> str:
+    """Where an array was put on purpose, which is part of what is compiled; '' otherwise."""
+    if not getattr(value, "_committed", False):
+        return ""
+    return str(getattr(value, "sharding", ""))
+
+
+def static_values(function: Any, args: Any, kwargs: Any, found: Any) -> dict[str, Argument]:
+    """The arguments that are part of what is compiled by their value.
+
+    Args:
+        function: What was jitted.
+        args: Of the call.
+        kwargs: Of the call.
+        found: The others, by name.
+    """
+    try:
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return {}
+    traced = {name.partition("[")[0].partition(".")[0] for name in found}
+    return {
+        name: of_value(value)
+        for name, value in given.items()
+        if name not in traced and not isinstance(value, (dict, list, tuple))
+    }
+
+
+def longest_loop(params: Any) -> int:
+    """The most iterations of a `scan` that may train, right inside a function; 0 without one.
+
+    Training steps carry the parameters: they come in as arguments and leave as results. A recurrent
+    model reads its parameters in the loop, and carries a smaller state.
+
+    Args:
+        params: JAX's `PjitParams`.
+    """
+    try:
+        jaxpr = params.params["jaxpr"].jaxpr
+        scans = [e for e in jaxpr.eqns if e.primitive.name == "scan"]
+        return max((e.params["length"] for e in scans if _carries_most(e, jaxpr)), default=0)
+    except (AttributeError, KeyError, TypeError):
+        return 0  # another version of JAX
+
+
+def _carries_most(scan: Any, jaxpr: Any) -> bool:
+    """Whether at least half of a function's results are arguments that a loop has updated."""
+    first, count = scan.params["num_consts"], scan.params["num_carry"]
+    carried = zip(scan.invars[first : first + count], scan.outvars[:count], strict=True)
+    # Variables are compared by identity, as literals among them have no hash.
+    arguments, results = {id(v) for v in jaxpr.invars}, {id(v) for v in jaxpr.outvars}
+    updated = sum(
+        new.aval.size for old, new in carried if id(old) in arguments and id(new) in results
+    )
+    return bool(updated and 2 * updated >= sum(v.aval.size for v in jaxpr.outvars))

@@ -1,0 +1,1 @@
+"""Observe Keras' `fit` on any backend."""

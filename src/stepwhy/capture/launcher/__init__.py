@@ -1,0 +1,1 @@
+"""Start a training command with the observer in place, and wait for it to end."""

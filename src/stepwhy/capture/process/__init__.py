@@ -1,0 +1,1 @@
+"""The observed process: when observation starts and ends, and the files it writes."""

@@ -1,0 +1,228 @@
+"""What the job's processes cost the machine, sampled from outside: nothing runs inside the job.
+
+The launcher waits for the training anyway; beside that, a thread of it reads ``/proc`` of every
+process that signed in with a process directory, and appends to its ``counters.jsonl``::
+
+    {"time_ns", "cpu_ns", "run_delay_ns", "user_ns", "system_ns", "resident_bytes", "swap_bytes",
+     "minor_faults", "major_faults", "threads", "disk_wait_ns", "disk_read_bytes",
+     "disk_written_bytes", "machine_busy_ns", "machine_disk_stall_ns", "machine_memory_stall_ns",
+     "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "cores", "gpus": [...]}
+
+Times are totals since the process (the machine) started. A value that the kernel does not give is
+absent. Where there is no ``/proc``, nothing is written. `gpus` is described in `nvml`.
+
+Source: proc(5); Documentation/scheduler/sched-stats.rst for ``schedstat``;
+Documentation/accounting/delay-accounting.rst; Documentation/accounting/psi.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.process.folder import append_lines
+from stepwhy.capture.sampling.nvml import Gpus
+from stepwhy.capture.sampling.processes import PROC, Processes, observed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any, Self
+
+    from stepwhy.capture.sampling.stacks import StackSamplers
+
+COUNTERS_FILE = "counters.jsonl"
+_TICK_S = 0.1
+_SHORTEST_S = 0.5
+# The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
+# minutes, some 5,000 in a month.
+_SHARE_OF_RUN = 1 / 600
+# However many threads and processes there are, looking at them takes about this share of a core.
+_MOST_OF_A_CORE = 1 / 200
+_NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_KIB = 1024
+# Fields of /proc/stat's first line: user nice system idle iowait irq softirq steal.
+_IDLE_FIELDS = (3, 4)
+# Places in `Processes.stat`: the man page counts from 1, and two fields stand before.
+_MINOR_FAULTS = 10 - 3
+_MAJOR_FAULTS = 12 - 3
+_USER, _SYSTEM = 14 - 3, 15 - 3
+_CPU_TIMES = slice(14 - 3, 17 - 3 + 1)
+_DISK_WAIT = 42 - 3
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SWAPPED_IN = {b"pswpin": "machine_swapped_in_bytes"}
+_MEMORY = {b"MemTotal:": "machine_memory_bytes"}
+# Time in which all that could run waited for a disk, or for memory, in microseconds.
+_STALLED = re.compile(rb"^full .*total=(\d+)", re.MULTILINE)
+
+
+class Sampler:
+    """Samples every observed process of a run until it is stopped.
+
+    Args:
+        run_dir: The run directory.
+        root: Id of the process that was started; all its descendants are the job.
+        proc: Where the kernel shows its processes.
+        stacks: Takes its turn with every tick, and is finished with the sampler.
+        gpus: What tells about GPUs; where None, what this machine has once it is entered.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        root: int,
+        proc: Path = PROC,
+        stacks: StackSamplers | None = None,
+        gpus: Gpus | None = None,
+    ) -> None:
+        self._stacks = stacks
+        self._gpus = gpus
+        self._run_dir = run_dir
+        self._root = root
+        self._processes = Processes(proc)
+        self._started: dict[Path, int | None] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="stepwhy-sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(timeout=1)
+        if self._stacks is not None:
+            self._stacks.finish()
+
+    def _loop(self) -> None:
+        if self._gpus is None:
+            self._gpus = Gpus.open() or Gpus.none()
+        started_s = time.monotonic()
+        due_s = started_s + _SHORTEST_S
+        tick_s = _TICK_S
+        while not self._stopped.wait(tick_s):
+            now_s = time.monotonic()
+            grown_s = (now_s - started_s) * _SHARE_OF_RUN
+            if now_s >= due_s:
+                due_s = now_s + max(_SHORTEST_S, grown_s, _pause_after(self.sample))
+            pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.look)
+            tick_s = max(_TICK_S, grown_s, pause_s)
+        self._gpus.close()
+
+    def sample(self) -> None:
+        """Append one line for every observed process that is alive; never raises."""
+        try:
+            folders = self._alive()
+            machine = self._machine() if folders else {}
+            gpus = self._gpus.sample(list(folders), self._processes) if self._gpus else {}
+        except Exception:
+            return
+        for pid, folder in folders.items():
+            # It may have ended meanwhile, or the disk is full: the next sample may do.
+            with contextlib.suppress(Exception):
+                self._write(folder, {**self._process(pid), **machine}, gpus.get(pid, []))
+
+    def _alive(self) -> dict[int, Path]:
+        """The observed processes; an id that another process has been given does not count."""
+        alive = {}
+        for pid, folder in observed(self._run_dir).items():
+            began = self._processes.start_ticks(pid)
+            if began is not None and began == self._started.setdefault(folder, began):
+                alive[pid] = folder
+        return alive
+
+    def _write(self, folder: Path, values: dict[str, Any], gpus: list[dict[str, Any]]) -> None:
+        about_gpus = {"gpus": gpus} if gpus else {}
+        line = json.dumps({"time_ns": now_ns(), **values, **about_gpus})
+        append_lines(folder / COUNTERS_FILE, [line])
+
+    def _machine(self) -> dict[str, int]:
+        """CPU time of the whole machine, of the job in it, and of what observes it from outside."""
+        ticks = [int(t) for t in self._processes.read("stat").split(b"\n", 1)[0].split()[1:9]]
+        if not ticks:
+            return {}
+        busy = sum(t for i, t in enumerate(ticks) if i not in _IDLE_FIELDS)
+        job = self._processes.descendants(self._root)
+        own = set(self._processes.descendants(os.getpid())).difference(job)
+        return {
+            "machine_busy_ns": busy * _NS_PER_TICK,
+            "job_cpu_ns": sum(map(self._cpu_ns, job)),
+            "observer_cpu_ns": sum(map(self._cpu_ns, own)),
+            "cores": os.cpu_count() or 1,
+            **self._stalled("io", "machine_disk_stall_ns"),
+            **self._stalled("memory", "machine_memory_stall_ns"),
+            **_picked(self._processes.read("vmstat"), _SWAPPED_IN, _PAGE),
+            **_picked(self._processes.read("meminfo"), _MEMORY, _KIB),
+        }
+
+    def _stalled(self, resource: str, name: str) -> dict[str, int]:
+        """How long all that had something to do waited for a resource; empty if not told."""
+        stalled = _STALLED.search(self._processes.read(f"pressure/{resource}"))
+        return {name: int(stalled[1]) * 1000} if stalled else {}
+
+    def _cpu_ns(self, pid: int) -> int:
+        """CPU time of a process, its ended children included, by the coarse but complete count."""
+        return sum(map(int, self._processes.stat(pid)[_CPU_TIMES])) * _NS_PER_TICK
+
+    def _process(self, pid: int) -> dict[str, int]:
+        """What one process used so far.
+
+        Raises:
+            LookupError: It is gone.
+        """
+        stat = self._processes.stat(pid)
+        run_ns = delay_ns = 0
+        threads = self._processes.threads(pid)
+        for thread in threads:
+            words = self._processes.read(f"{pid}/task/{thread}/schedstat").split()
+            if len(words) >= 2:
+                run_ns += int(words[0])
+                delay_ns += int(words[1])
+        return {
+            **({"cpu_ns": run_ns, "run_delay_ns": delay_ns} if run_ns else {}),
+            "threads": len(threads),
+            "user_ns": int(stat[_USER]) * _NS_PER_TICK,
+            "system_ns": int(stat[_SYSTEM]) * _NS_PER_TICK,
+            "minor_faults": int(stat[_MINOR_FAULTS]),
+            "major_faults": int(stat[_MAJOR_FAULTS]),
+            **self._memory(pid),
+            **self._disk(pid, stat),
+        }
+
+    def _memory(self, pid: int) -> dict[str, int]:
+        wanted = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}
+        return _picked(self._processes.read(f"{pid}/status"), wanted, _KIB)
+
+    def _disk(self, pid: int, stat: list[bytes]) -> dict[str, int]:
+        """What went to and from disks, and how long the main thread was blocked on them."""
+        wanted = {b"read_bytes:": "disk_read_bytes", b"write_bytes:": "disk_written_bytes"}
+        moved = _picked(self._processes.read(f"{pid}/io"), wanted, 1)
+        blocked = int(stat[_DISK_WAIT]) if len(stat) > _DISK_WAIT else 0
+        # The count stays 0 for ever where the kernel does not account for delays. Kernels before
+        # 5.14 do not tell whether they do; there, only another number than 0 says something.
+        accounts = self._processes.read("sys/kernel/task_delayacct").strip()
+        if accounts == b"1" or (not accounts and blocked):
+            moved["disk_wait_ns"] = blocked * _NS_PER_TICK
+        return moved
+
+
+def _pause_after(work: Callable[[], None]) -> float:
+    """Do some work; the seconds without it that keep its cost bounded."""
+    before_s = time.thread_time()
+    work()
+    return (time.thread_time() - before_s) / _MOST_OF_A_CORE
+
+
+def _picked(text: bytes, wanted: dict[bytes, str], unit: int) -> dict[str, int]:
+    """The values of some lines 'name: number ...', in a unit."""
+    return {
+        wanted[words[0]]: int(words[1]) * unit
+        for words in (line.split() for line in text.splitlines())
+        if len(words) > 1 and words[0] in wanted
+    }

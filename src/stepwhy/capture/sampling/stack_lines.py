@@ -1,0 +1,167 @@
+"""From py-spy's stacks to lines of the program, by the role of the thread that was there.
+
+Source: py-spy's `record --format raw`: per distinct stack one line of semicolon-separated frames,
+outermost first, with a count. With `--subprocesses` the processes that lead to it come first, each
+with its command, which may hold anything, line breaks included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from stepwhy.capture.user_code import UserFiles
+
+Role = Literal["driver", "worker", "thread"]
+
+_PROCESS = re.compile(r'\bprocess (\d+):"')
+# A thread has a name once the program has imported `threading`.
+_STACK = re.compile(r"(?:^|;)thread \((?P<id>\d+)\)(?:: [^;]*)?;(?P<frames>.*) (?P<count>\d+)$")
+_FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
+_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
+_START_OF_CHILD = "multiprocessing/process.py"
+_LOADER = "torch/utils/data/_utils/worker.py"
+# Where a framework's input calls the program: what lies inside of it prepares batches.
+_ENTRIES = {
+    "torch/utils/data/_utils/fetch.py": "DataLoader",
+    "torch/utils/data/dataloader.py": "DataLoader",
+    "tensorflow/python/ops/script_ops.py": "py_func",
+    "trainers/data_adapters/py_dataset_adapter.py": "PyDataset",
+}
+_SESSION = "tensorflow/python/client/session.py"
+
+
+class Place(NamedTuple):
+    """Where a thread was.
+
+    Args:
+        role: Which thread it is.
+        line: Innermost line of the program, '' without any.
+        leaf: Package that ran there, '' for the program itself.
+        entry: What of an input pipeline called that line: 'DataLoader', 'py_func', 'PyDataset', or
+            'feed' for a thread of the program's that runs a session to fill its queue; '' where
+            nothing of it is known.
+    """
+
+    role: Role
+    line: str
+    leaf: str
+    entry: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """One frame of a stack."""
+
+    function: str
+    path: str
+    line: int
+
+    def starts_child(self) -> bool:
+        """Whether a child process begins here: a fork has its parent's frames below."""
+        name = self.function.rpartition(".")[2]
+        return name == "_bootstrap" and self.path.replace("\\", "/").endswith(_START_OF_CHILD)
+
+
+@dataclass(slots=True)
+class _Thread:
+    """Where one thread was, and whether it runs anything of the program."""
+
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    is_of_program: bool = False
+    feeds: bool = False
+
+    def places(self, role: Role) -> Iterator[tuple[Place, int]]:
+        """Where it was and how often."""
+        feed = "feed" if self.feeds and role == "thread" else ""
+        for (line, leaf, entry), count in self.counts.items():
+            yield Place(role, line, leaf, entry or (feed if line else "")), count
+
+
+def count_samples(
+    text: str, pid: int, files: UserFiles, observed: Collection[int] = ()
+) -> Counter[Place]:
+    """Count samples by place.
+
+    The main thread of the process is its driver. A child process that runs code of the program, or
+    loads data for PyTorch, is a worker by its main thread; helpers of the interpreter are left out.
+    Of the other threads of the process, those that run code of the program count.
+
+    Args:
+        text: What py-spy wrote.
+        pid: The process; the main thread of a process has its number.
+        files: Tells the program's own files.
+        observed: Processes that are sampled for themselves: they are nobody's workers.
+    """
+    threads: defaultdict[tuple[int, int], _Thread] = defaultdict(_Thread)
+    for process, thread, frames, count in _stacks(text, pid):
+        if process == pid or process not in observed:
+            line, entry = _line(frames, files)
+            seen = threads[process, thread]
+            seen.counts[line, _leaf(frames[-1].path, files), entry] += count
+            seen.is_of_program |= bool(line) or any(f.path.endswith(_LOADER) for f in frames)
+            seen.feeds |= bool(line) and any(f.path.endswith(_SESSION) for f in frames)
+    totals: Counter[Place] = Counter()
+    for (process, thread), seen in threads.items():
+        role = _role(process, thread, pid)
+        if role is not None and (seen.is_of_program or role == "driver"):
+            totals.update(dict(seen.places(role)))
+    return totals
+
+
+def _stacks(text: str, pid: int) -> Iterator[tuple[int, int, list[_Frame], int]]:
+    """Process, thread, frames and count of each stack."""
+    process = pid
+    for line in text.split("\n"):
+        # In a record of several lines, the process was named on one before.
+        named = _PROCESS.findall(line)
+        process = int(named[-1]) if named else process
+        match = _STACK.search(line)
+        frames = _frames(match["frames"]) if match is not None else []
+        if match is not None and frames:
+            yield process, int(match["id"]), frames, int(match["count"])
+
+
+def _frames(text: str) -> list[_Frame]:
+    """The frames of a stack that belong to its own process, outermost first."""
+    found = [m for m in map(_FRAME.match, text.split(";")) if m is not None]
+    frames = [_Frame(m["function"], m["path"], int(m["line"])) for m in found]
+    begins = [i for i, frame in enumerate(frames) if frame.starts_child()]
+    return frames[begins[-1] :] if begins else frames
+
+
+def _role(process: int, thread: int, pid: int) -> Role | None:
+    if process == pid:
+        return "driver" if thread == pid else "thread"
+    return "worker" if thread == process else None
+
+
+def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
+    """The innermost line of the program, and what of an input pipeline called it; '' without."""
+    for depth, frame in reversed(list(enumerate(frames))):
+        name = files.user_name(frame.path)
+        if name is not None:
+            return f"{name}({frame.line}): {frame.function}", _entry(frames[:depth])
+    return "", ""
+
+
+def _entry(outer: list[_Frame]) -> str:
+    """The innermost part of an input pipeline among frames, '' without any."""
+    for frame in reversed(outer):
+        path = frame.path.replace("\\", "/")
+        for end, entry in _ENTRIES.items():
+            if path.endswith(end):
+                return entry
+    return ""
+
+
+def _leaf(path: str, files: UserFiles) -> str:
+    if files.user_name(path) is not None:
+        return ""
+    found = _PACKAGE.search(path)
+    return found[1].removesuffix(".py") if found else "python"

@@ -1,0 +1,1 @@
+"""Observe TensorFlow 1-style sessions (`tf.compat.v1.Session`)."""

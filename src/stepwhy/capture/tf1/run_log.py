@@ -1,0 +1,69 @@
+"""The log of a session program's runs: noted as integers, written as lines in large batches.
+
+Between two runs the training evicts the observer's code from the processor's caches, so that a line
+of JSON, which takes 2 us in a tight loop, takes several times that there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.process import lifetime
+
+if TYPE_CHECKING:
+    from stepwhy.capture.recorder import Recorder
+
+    # Kind, start, end, profiled, further members, CPU time since the run before, and in the run.
+    Note = tuple[int, int, int, int, str, int, int]
+
+UNKNOWN = -1
+_BATCH_RUNS = 128
+_BATCH_NS = 400_000_000
+
+
+class RunLog:
+    """The runs since the last batch.
+
+    Args:
+        recorder: Where the lines go.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        # Runs before the recorder's own: handlers run in reverse order.
+        lifetime.on_end(self.write)
+        lifetime.on_flush(self.write)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as in a process that has run nothing yet (after a fork)."""
+        self._notes: list[Note] = []
+        self._due_ns = 0
+
+    def add(self, note: Note) -> None:
+        """Note a run; it is written with the next batch.
+
+        Args:
+            note: Of the run; CPU times below 0 are unknown.
+        """
+        self._notes.append(note)
+        if note[2] >= self._due_ns or len(self._notes) >= _BATCH_RUNS:
+            self._due_ns = note[2] + _BATCH_NS
+            self.write()
+
+    def write(self) -> None:
+        """Write what was noted."""
+        notes, self._notes = self._notes, []
+        if notes:
+            self._recorder.steps([_line(note) for note in notes])
+
+
+def _line(note: Note) -> str:
+    """One line of `steps.jsonl`."""
+    kind, start_ns, end_ns, profiled, about, gap_cpu_ns, cpu_ns = note
+    gap = "" if gap_cpu_ns < 0 else f',"gap_cpu_ns":{gap_cpu_ns}'
+    cpu = "" if cpu_ns < 0 else f',"cpu_ns":{cpu_ns}'
+    return (
+        f'{{"kind":"run","signature":{kind},"start_ns":{start_ns},"end_ns":{end_ns},'
+        f'"profiled":{profiled}{about}{gap}{cpu}}}'
+    )

@@ -1,0 +1,345 @@
+"""Observing TensorFlow 1-style sessions.
+
+Every `Session.run` of the driving thread is timed, and a few steps are traced: from one run of the
+training fetches to the next, all runs. Between two steps the queues and the graph are looked at.
+
+A traced run is never repeated, whatever it raises: the update may have been applied already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from threading import get_ident
+from time import thread_time_ns
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.process import lifetime
+from stepwhy.capture.profiler_conflicts import GiveWay
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.tf1.feeds_and_fetches import describe
+from stepwhy.capture.tf1.graph_growth import GraphGrowth
+from stepwhy.capture.tf1.queues import QueueLevels, reader_maker
+from stepwhy.capture.tf1.run_log import UNKNOWN, RunLog
+from stepwhy.capture.tf1.signatures import Signatures
+from stepwhy.capture.tf1.trace_plan import Plan
+from stepwhy.capture.tf1.window import WindowWriter, hand_out, own_profiler, traced_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from stepwhy.capture.run_times import Rhythm
+    from stepwhy.capture.tf1.queues import MakeRead
+
+    Run = Callable[..., Any]
+
+# A loop of which no step is ever traced has its queues looked up at this step.
+_QUEUES_BY_STEP = 16
+
+
+class _Pending:
+    """One run between its start and its end.
+
+    Attributes:
+        rhythm: Of its kind.
+        signature: Number of its kind.
+        options: The traced run's `RunOptions`; None when it is not traced.
+        metadata: The traced run's `RunMetadata`; None when it is not traced.
+        start_ns: When it started.
+        cpu_ns: CPU time of the thread by then; 0 when it is not measured.
+        gap_cpu_ns: CPU time of the thread since the run before; below 0 when it is unknown.
+        about: Further members of its line.
+        handed: The traced run's fetches, feeds and result; None before it has ended well.
+    """
+
+    __slots__ = (
+        "about",
+        "cpu_ns",
+        "gap_cpu_ns",
+        "handed",
+        "metadata",
+        "options",
+        "rhythm",
+        "signature",
+        "start_ns",
+    )
+
+    def __init__(self, signature: int, rhythm: Rhythm) -> None:
+        self.signature = signature
+        self.rhythm = rhythm
+        self.options: Any = None
+        self.metadata: Any = None
+        self.handed: Any = None
+        self.start_ns = self.cpu_ns = 0
+        self.gap_cpu_ns = UNKNOWN
+        self.about = ""
+
+
+class SessionObserver:
+    """Decides for each run whether to trace it, and logs it.
+
+    Args:
+        recorder: Where it is written.
+        protos: The module that holds `RunOptions` and `RunMetadata`.
+        make_read: Makes what reads the sizes of queues.
+    """
+
+    def __init__(self, recorder: Recorder, protos: Any, make_read: MakeRead) -> None:
+        self._recorder = recorder
+        self._protos = protos
+        self._writer = WindowWriter(recorder)
+        self._growth = GraphGrowth(recorder)
+        self._levels = QueueLevels(recorder, make_read)
+        self._log = RunLog(recorder)
+        self._others = GiveWay(recorder)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin as in a process that has run nothing yet (after a fork)."""
+        self._signatures = Signatures()
+        self._plan = Plan()
+        self._growth.forget()
+        self._levels.forget()
+        self._log.forget()
+        self._others.forget()
+        self._runs = 0
+        self._inside = False
+        self._cpu_ns = 0
+        self._driver = threading.main_thread().ident
+        self._driver_ran = False
+
+    def begin(self, session: Any, fetches: Any, feeds: Any, options: Any) -> _Pending | None:
+        """Take note of a run that is about to start.
+
+        Returns:
+            None when it is not observed: another thread's, or inside another run.
+        """
+        try:
+            if not self._recorder.alive or self._inside:
+                return None
+            if not (get_ident() == self._driver and self._driver_ran) and not self._drives():
+                return None
+            kind, exact = self._signatures.of(fetches, feeds)
+            plan = self._plan
+            pending = _Pending(kind, plan.rhythm(kind))
+            if plan.leads(pending.rhythm):
+                plan.open(pending.rhythm, now_ns())
+                if plan.change is not None:
+                    self._tell_change(*plan.change)
+            else:
+                plan.follow()
+            if plan.light:
+                self._look_away(pending)
+            else:
+                self._look(pending, session, exact, options)
+            self._inside = True
+            pending.start_ns = now_ns()
+        except Exception as error:
+            self._recorder.step_aside(error)
+            return None
+        return pending
+
+    def _tell_change(self, start_ns: int, end_ns: int) -> None:
+        """Log that the step time has changed for good, as the step that ended made clear."""
+        self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
+
+    def _look_away(self, pending: _Pending) -> None:
+        """The run belongs to a step that is only timed."""
+        pending.about = ',"light":1'
+        if self._cpu_ns:
+            # Where a step ends that was watched, its CPU time ends, too.
+            pending.gap_cpu_ns = thread_time_ns() - self._cpu_ns
+            self._cpu_ns = 0
+            self._growth.look_away()
+
+    def _look(self, pending: _Pending, session: Any, exact: int, options: Any) -> None:
+        """Note what can be known about a run before it starts."""
+        plan = self._plan
+        if self._growth.prepares(session, exact):
+            pending.about = ',"fresh":1'
+        if plan.opens:
+            self._between_steps(pending, session)
+        if plan.tracing and plan.traces_run():
+            self._trace(pending, session, options)
+        pending.cpu_ns = thread_time_ns()
+        if self._cpu_ns:
+            pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
+
+    def _trace(self, pending: _Pending, session: Any, options: Any) -> None:
+        """Have a run traced, unless the training's own profiler is in the way."""
+        plan, profiler = self._plan, own_profiler(session, options)
+        if not profiler:
+            pending.options = traced_options(self._protos, session, options)
+            pending.metadata = self._protos.RunMetadata()
+            if plan.early:
+                pending.about += ',"early":1'
+        elif plan.opens:
+            self._others.note(profiler, pending.rhythm.count)
+            plan.postpone()
+
+    def _between_steps(self, pending: _Pending, session: Any) -> None:
+        """A step is about to begin."""
+        plan, levels, time_ns = self._plan, self._levels, now_ns()
+        self._growth.begin_step(session, time_ns)
+        if plan.after_trace or pending.rhythm.count == _QUEUES_BY_STEP:
+            levels.prepare(session)
+        if levels.readers:
+            levels.sample(session, time_ns)
+
+    def _drives(self) -> bool:
+        """Whether this thread drives the loop: the main one; the first to run if that never does.
+
+        Queue runners run their enqueue operations in sessions too, in threads of their own.
+        """
+        current = get_ident()
+        if current == self._driver:
+            self._driver_ran = True
+            return True
+        if self._driver_ran or threading.current_thread().name.startswith("QueueRunner"):
+            return False
+        self._driver, self._cpu_ns = current, 0
+        return True
+
+    def end(self, pending: _Pending, session: Any, failed: bool) -> None:
+        """Take note of a run that has ended, normally or not."""
+        self._inside = False
+        end_ns = now_ns()
+        try:
+            self._note(pending, end_ns, failed)
+        except Exception as error:
+            self._recorder.step_aside(error)
+            return
+        if pending.options is not None:
+            self._finish_trace(pending, session, end_ns, failed)
+
+    def _note(self, pending: _Pending, end_ns: int, failed: bool) -> None:
+        """Log the run and weigh its signature."""
+        start_ns, cpu_ns = pending.start_ns, UNKNOWN
+        if pending.cpu_ns:
+            self._cpu_ns = thread_time_ns()
+            cpu_ns = self._cpu_ns - pending.cpu_ns
+        profiled = 0 if pending.options is None else 1
+        about = pending.about + ',"failed":1' * failed
+        times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns)
+        self._log.add((pending.signature, *times))
+        pending.rhythm.add(end_ns - start_ns)
+        self._runs += 1
+
+    def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
+        """Write the window of a traced run; one that failed counts as an attempt."""
+        self._log.write()  # the last of a disk is the log's
+        size = 0
+        about = {
+            "kind": "tf1-run",
+            "step": self._runs - 1,
+            "signature": pending.signature,
+            "start_ns": pending.start_ns,
+            "end_ns": end_ns,
+        }
+        # A window that does not tell what was fed tells the rest all the same.
+        with contextlib.suppress(Exception):
+            about |= describe(*pending.handed)
+        try:
+            if not failed:
+                size = self._writer.write(about, pending.metadata, session)
+        except Exception as error:
+            self._plan.stop()
+            self._recorder.window_failed(error)
+        self._plan.traced(end_ns - pending.start_ns, size)
+
+
+def _observed_run(original: Run, observer: SessionObserver) -> Run:
+    """`BaseSession.run` with the observer around it."""
+
+    @functools.wraps(original)
+    def run(
+        self: Any,
+        fetches: Any,
+        feed_dict: Any = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        pending = observer.begin(self, fetches, feed_dict, options)
+        if pending is None:
+            return original(self, fetches, feed_dict, options, run_metadata)
+        failed = True
+        try:
+            if pending.options is None:
+                result = original(self, fetches, feed_dict, options, run_metadata)
+            else:
+                result = original(self, fetches, feed_dict, pending.options, pending.metadata)
+                pending.handed = fetches, feed_dict, result
+                hand_out(pending.metadata, run_metadata, options)
+            failed = False
+            return result
+        finally:
+            observer.end(pending, self, failed)
+
+    return run
+
+
+def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
+    """`BaseSession.make_callable` whose callables are observed.
+
+    A callable with feeds goes through `run`, which is observed already; one that takes options is
+    the user's own business.
+    """
+
+    @functools.wraps(original)
+    def make_callable(
+        self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False
+    ) -> Any:
+        plain = original(self, fetches, feed_list, accept_options)
+        if feed_list is not None or accept_options:
+            return plain
+
+        @functools.wraps(plain)
+        def observed() -> Any:
+            pending = observer.begin(self, fetches, None, None)
+            if pending is None:
+                return plain()
+            failed = True
+            try:
+                if pending.options is None:
+                    result = plain()
+                else:
+                    result = self.run(fetches, None, pending.options, pending.metadata)
+                    pending.handed = fetches, None, result
+                failed = False
+                return result
+            finally:
+                observer.end(pending, self, failed)
+
+        return observed
+
+    return make_callable
+
+
+def install(module: ModuleType, run_dir: str) -> None:
+    """Observe the sessions of a freshly imported `tensorflow.python.client.session`.
+
+    Args:
+        module: That module.
+        run_dir: The run directory, absolute.
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tensorflow.core.protobuf import config_pb2
+
+    name = "unknown"
+    for package in ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"):
+        try:
+            name = version(package)
+            break
+        except PackageNotFoundError:
+            continue
+    recorder = Recorder(run_dir, "tensorflow", name, "tf1-session")
+    observer = SessionObserver(recorder, config_pb2, reader_maker(config_pb2))
+    base = module.BaseSession
+    base.run = _observed_run(base.run, observer)
+    base.make_callable = _observed_make_callable(base.make_callable, observer)
+    lifetime.on_begin(observer.forget)

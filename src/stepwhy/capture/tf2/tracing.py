@@ -1,0 +1,169 @@
+"""Tracing of `tf.function`s: how long it takes, why it happens again, and which line caused it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.function_kinds import code_of, unwrap
+from stepwhy.capture.retraces import Argument, Retraces, of_value
+from stepwhy.capture.user_code import user_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+    from typing import Any
+
+    from stepwhy.capture.loop import Loop
+
+# A nest of thousands of tensors (all weights of a model) is told apart by its first ones.
+_MOST_ARGUMENTS = 64
+# An iterator over several devices brings half a dozen functions of its own.
+_ITERATORS = "/tensorflow/python/data/"
+_ANEW = "a new tf.function object of the same code"
+_UNCHANGED = (
+    "the same arguments: its first call has made variables, or device or strategy have changed"
+)
+
+
+def arguments_of(function_type: Any) -> dict[str, Argument]:
+    """What a function is traced for, leaf by leaf.
+
+    Args:
+        function_type: TensorFlow's `FunctionType`.
+
+    Returns:
+        By name: 'batch', 'batch[0]', 'features["age"]'.
+    """
+    found: dict[str, Argument] = {}
+    for name, parameter in function_type.parameters.items():
+        for path, leaf in _leaves(name, parameter.type_constraint):
+            found[path] = _argument(leaf)
+            if len(found) >= _MOST_ARGUMENTS:
+                return found
+    return found
+
+
+def _known_arguments(function_type: Any) -> dict[str, Argument] | None:
+    """The same; None where a type of the program's own is not as TensorFlow's are."""
+    try:
+        return arguments_of(function_type)
+    except Exception:
+        return None
+
+
+def _leaves(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
+    """The leaves of a nest of TensorFlow's trace types, with their paths."""
+    if hasattr(kind, "components_tuple"):
+        kind = kind.components_tuple
+    if hasattr(kind, "mapping"):
+        parts = [(f"{path}[{key!r}]", inner) for key, inner in kind.mapping.items()]
+    elif hasattr(kind, "attribute_names"):
+        names = zip(kind.attribute_names, kind.attributes.components, strict=False)
+        parts = [(f"{path}.{name}", inner) for name, inner in names]
+    elif isinstance(getattr(kind, "components", None), tuple):
+        parts = [(f"{path}[{i}]", inner) for i, inner in enumerate(kind.components)]
+    else:
+        yield path, kind
+        return
+    for inner_path, inner in parts:
+        yield from _leaves(inner_path, inner)
+
+
+def _argument(leaf: Any) -> Argument:
+    """What a leaf says: the type of a tensor, the value of a literal, or its own class."""
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        rank = leaf.shape.rank
+        shape = "of unknown rank" if rank is None else str(tuple(leaf.shape))
+        return Argument(type(leaf).__name__, leaf.dtype.name, shape)
+    if hasattr(leaf, "value"):
+        return of_value(leaf.value)
+    # A weak reference to an object that traces of its own kind.
+    target = getattr(leaf, "_ref", None)
+    owner = target() if callable(target) else None
+    name = type(leaf if owner is None else owner).__name__
+    return Argument(name, identity=hash(leaf) if owner is None else id(owner))
+
+
+def _is_iterators(function: Any) -> bool:
+    """Whether TensorFlow has made a function for an iterator."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", "")
+    return _ITERATORS in PurePath(file).as_posix()
+
+
+class Tracing:
+    """Notes the traces of the driving thread; nested ones are parts of the outermost.
+
+    Args:
+        loop: What is shared.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._depth = 0
+        self._retraces = Retraces(_ANEW, _UNCHANGED)
+
+    def around(self, trace: Callable[[], Any], function_type: Any, options: Any) -> Any:
+        """Trace a function.
+
+        Args:
+            trace: Does it; what it raises passes through.
+            function_type: TensorFlow's `FunctionType`.
+            options: TensorFlow's `TracingOptions`.
+        """
+        if not self._loop.driven_here() or not self._loop.recorder.alive:
+            return trace()
+        start_ns = now_ns()
+        self._depth += 1
+        try:
+            return trace()
+        finally:
+            self._depth -= 1
+            self._loop.guard(lambda: self._ended(function_type, options, start_ns, now_ns()))
+
+    def _ended(self, function_type: Any, options: Any, start_ns: int, end_ns: int) -> None:
+        """A trace has ended."""
+        name = str(getattr(options, "name", "function"))
+        self._loop.compile_time.add(f"trace {name}", start_ns, end_ns)
+        if self._depth:
+            return
+        function = options.python_function
+        # The lock is the one part of a `tf.function` that its traces share and that can be
+        # referred to weakly.
+        owner = options.lock or function
+        plain = unwrap(function)
+        code = (name, code_of(plain))
+        reason, count = self._retraces.add(code, owner, _known_arguments(function_type))
+        if reason == _ANEW and _is_iterators(plain):
+            reason = ""
+        self._loop.recorder.event(
+            "trace",
+            name=name,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            reason=reason,
+            source=user_line(),
+            count=count,
+        )
+
+
+def install(module: ModuleType, loop: Loop) -> None:
+    """Observe the tracing of functions by a freshly imported `tracing_compilation`.
+
+    Args:
+        module: That module.
+        loop: What is shared.
+    """
+    original: Callable[..., Any] = module._create_concrete_function
+    tracing = Tracing(loop)
+
+    @functools.wraps(original)
+    def create(function_type: Any, type_context: Any, func_graph: Any, options: Any) -> Any:
+        def trace() -> Any:
+            return original(function_type, type_context, func_graph, options)
+
+        return tracing.around(trace, function_type, options)
+
+    module._create_concrete_function = create  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Observe PyTorch: optimizer steps, data loaders, `torch.compile`, and `torch.profiler`."""

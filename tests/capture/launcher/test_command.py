@@ -1,0 +1,43 @@
+"""What is started and where its run directory goes."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from stepwhy.capture import command_for_script, default_run_dir
+from stepwhy.capture.launcher.command import run_name
+
+
+def test_a_script_runs_under_this_interpreter() -> None:
+    assert command_for_script("a/train.py", ["--lr", "1"]) == [
+        sys.executable,
+        "a/train.py",
+        "--lr",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/usr/bin/python3.11", "a/train.py", "--lr", "1"], "train"),
+        (["python", "-m", "pkg.train", "--lr", "1"], "pkg.train"),
+        (["torchrun", "--nproc-per-node", "2", "train.py"], "torchrun"),
+        (["python", "-u", "my train.py"], "my-train"),
+        (["python"], "run"),
+        ([], "run"),
+    ],
+)
+def test_a_run_is_named_after_what_it_trains(command: list[str], name: str) -> None:
+    assert run_name(command) == name
+
+
+def test_the_default_directory_holds_time_and_name() -> None:
+    now = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert default_run_dir(["python", "train.py"], now) == Path(
+        "stepwhy-runs/20240203-040506-train"
+    )

@@ -1,0 +1,73 @@
+"""Beginnings and ends of observations within one process."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from stepwhy.capture.process import lifetime
+from stepwhy.capture.recorder import Recorder
+
+_CAPTURE = Path(lifetime.__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch):
+    for name, value in {"_begins": [], "_ends": [], "_block": None, "_asleep": False}.items():
+        monkeypatch.setattr(lifetime, name, value)
+    monkeypatch.setattr(lifetime.atexit, "register", lambda _: None)
+    monkeypatch.setattr(lifetime.os, "register_at_fork", lambda **_: None)
+
+
+def test_a_block_begins_in_order_and_ends_in_reverse(tmp_path):
+    told = []
+    lifetime.on_begin(lambda: told.append("first begins"))
+    lifetime.on_begin(lambda: told.append("second begins"))
+    lifetime.on_end(lambda: told.append("first ends"))
+    lifetime.on_end(lambda: told.append("second ends"))
+    lifetime.begin(tmp_path)
+    lifetime.end()
+    assert told == ["first begins", "second begins", "second ends", "first ends"]
+
+
+def test_one_failure_keeps_no_other_from_ending(tmp_path):
+    told = []
+    lifetime.on_end(lambda: told.append("ended"))
+    lifetime.on_end(lambda: 1 // 0)
+    lifetime.begin(tmp_path)
+    lifetime.end()
+    assert told == ["ended"]
+    assert not lifetime.awake()
+
+
+def test_a_recorder_goes_from_block_to_block(tmp_path):
+    runs = [tmp_path / "first", tmp_path / "second"]
+    for run in runs:
+        run.mkdir()
+    lifetime.begin(runs[0])
+    recorder = Recorder("/nowhere", "pytorch", "2", "torch-optimizer")
+    recorder.step('{"at":1}')
+    lifetime.end()
+    assert not recorder.alive
+    lifetime.begin(runs[1])
+    recorder.step('{"at":2}')
+    lifetime.end()
+    logs = [json.loads(next(run.glob("*/steps.jsonl")).read_text())["at"] for run in runs]
+    assert logs == [1, 2]
+
+
+def test_what_begins_between_blocks_sleeps(tmp_path):
+    lifetime.begin(tmp_path)
+    lifetime.end()
+    assert not Recorder(str(tmp_path), "pytorch", "2", "torch-optimizer").alive
+
+
+def test_all_observers_register_here():
+    """A hook of `os` or `atexit` alone would miss the blocks of a program that watches itself."""
+    direct = re.compile(r"\b(os\.register_at_fork|atexit\.register)\(")
+    found = {p.name for p in _CAPTURE.rglob("*.py") if direct.search(p.read_text())}
+    # Whom a process lets look at it is a matter of forks alone, and how it ends of processes.
+    assert found - {"ptrace.py", "attach.py"} == {"lifetime.py"}

@@ -1,0 +1,178 @@
+"""GPUs through a module that behaves as `pynvml` does, with what GPUs leave out."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from stepwhy.capture.sampling import nvml
+from stepwhy.capture.sampling.nvml import Gpus
+from stepwhy.capture.sampling.processes import Processes
+
+GIB = 1 << 30
+
+
+class NVMLError(Exception):
+    """As the real one, it carries the driver's code."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.value = value
+
+
+NOT_SUPPORTED, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 13, 15
+
+
+def fake_module(*, users=(), without=(), lost=False, count=1):
+    """A driver with some equal GPUs; only the first is used.
+
+    Args:
+        users: (process id, bytes) of the programs on GPU 0; bytes None as in a partition.
+        without: Names of functions that this GPU or driver does not support.
+        lost: The GPU has fallen off the bus.
+        count: Number of GPUs.
+    """
+
+    def function(name, answer):
+        def call(*arguments):
+            if name in without or (lost and name != "nvmlDeviceGetCount"):
+                raise NVMLError(GPU_IS_LOST if lost else NOT_SUPPORTED)
+            return answer(*arguments)
+
+        return call
+
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: count,
+        "nvmlDeviceGetHandleByIndex": lambda index: ("handle", index),
+        "nvmlDeviceGetMinorNumber": lambda handle: handle[1],
+        "nvmlDeviceGetName": lambda _: "NVIDIA A100",
+        "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
+            SimpleNamespace(pid=pid, usedGpuMemory=used, gpuInstanceId=0xFFFFFFFF)
+            for pid, used in users
+            if handle[1] == 0
+        ],
+        "nvmlDeviceGetUtilizationRates": lambda _: SimpleNamespace(gpu=87, memory=40),
+        "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(
+            total=40 * GIB, free=30 * GIB, used=10 * GIB
+        ),
+        "nvmlDeviceGetPowerUsage": lambda _: 250_000,
+        "nvmlDeviceGetClockInfo": lambda _, kind: {1: 1410}[kind],
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda _: 4,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: 4,
+    }
+    module = ModuleType("pynvml")
+    module.NVMLError = NVMLError
+    module.NVML_CLOCK_SM = 1
+    for name, answer in answers.items():
+        setattr(module, name, function(name, answer))
+    return module
+
+
+WHOLE = {
+    "index": 0,
+    "name": "NVIDIA A100",
+    "utilisation_percent": 87,
+    "used_bytes": 10 * GIB,
+    "total_bytes": 40 * GIB,
+    "power_mw": 250_000,
+    "sm_clock_mhz": 1410,
+    "throttle_reasons": 4,
+}
+
+
+def sampled(module, tmp_path, pids=(7, 8)):
+    return Gpus(module).sample(pids, Processes(tmp_path))
+
+
+def test_the_process_that_the_driver_lists_has_the_gpu(tmp_path):
+    module = fake_module(users=[(7, 9 * GIB), (4242, GIB)], count=2)
+    assert sampled(module, tmp_path) == {7: [{**WHOLE, "process_bytes": 9 * GIB}]}
+
+
+def test_two_processes_share_a_gpu(tmp_path):
+    found = sampled(fake_module(users=[(7, 1), (8, 2)]), tmp_path)
+    assert {pid: gpus[0]["process_bytes"] for pid, gpus in found.items()} == {7: 1, 8: 2}
+
+
+def test_an_idle_gpu_of_nobody_is_left_out(tmp_path):
+    assert sampled(fake_module(users=[(4242, GIB)]), tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("function", "keys"),
+    [
+        ("nvmlDeviceGetUtilizationRates", {"utilisation_percent"}),  # a partition (MIG)
+        ("nvmlDeviceGetPowerUsage", {"power_mw"}),  # consumer GPUs, virtual GPUs
+        ("nvmlDeviceGetMemoryInfo", {"used_bytes", "total_bytes"}),
+        ("nvmlDeviceGetClockInfo", {"sm_clock_mhz"}),
+        ("nvmlDeviceGetName", {"name"}),
+        ("nvmlDeviceGetCurrentClocksEventReasons", set()),  # the older name answers
+    ],
+)
+def test_what_a_gpu_does_not_support_is_absent(tmp_path, function, keys):
+    (entry,) = sampled(fake_module(users=[(7, 1)], without=[function]), tmp_path)[7]
+    assert entry == {**{k: v for k, v in WHOLE.items() if k not in keys}, "process_bytes": 1}
+
+
+def test_a_module_that_is_older_than_a_function(tmp_path):
+    module = fake_module(users=[(7, 1)])
+    del module.nvmlDeviceGetCurrentClocksEventReasons
+    del module.nvmlDeviceGetPowerUsage
+    (entry,) = sampled(module, tmp_path)[7]
+    assert entry["throttle_reasons"] == 4
+    assert "power_mw" not in entry
+
+
+def test_memory_that_the_driver_does_not_attribute_is_absent(tmp_path):
+    (entry,) = sampled(fake_module(users=[(7, None)]), tmp_path)[7]
+    assert entry == WHOLE
+
+
+def test_in_a_container_the_open_device_file_tells_the_process(tmp_path):
+    """The driver lists ids of the host there, or none at all."""
+    for pid, target in ((7, "/dev/nvidia0"), (8, "/dev/null")):
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        (tmp_path / str(pid) / "fd" / "5").symlink_to(target)
+    assert sampled(fake_module(users=[(31337, GIB)]), tmp_path) == {7: [WHOLE]}
+    unlisted = fake_module(without=["nvmlDeviceGetComputeRunningProcesses"])
+    assert sampled(unlisted, tmp_path) == {7: [WHOLE]}
+
+
+def test_a_gpu_that_is_lost_meanwhile_is_no_error(tmp_path):
+    gpus = Gpus(fake_module(users=[(7, 1)]))
+    gpus._nvml = fake_module(lost=True)
+    assert gpus.sample([7], Processes(tmp_path)) == {}
+    gpus.close()
+
+
+def test_without_a_gpu_there_is_nothing(tmp_path):
+    none = Gpus.none()
+    assert none.sample([7], Processes(tmp_path)) == {}
+    none.close()
+
+
+def test_without_the_library_the_module_is_not_imported(monkeypatch):
+    monkeypatch.setattr(nvml, "LIBRARY", "libno-such-library.so.9")
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # its import would fail
+    assert Gpus.open() is None
+
+
+@pytest.mark.parametrize("without", [(), ("nvmlInit",)])
+def test_a_driver_that_does_not_start_is_no_gpu(monkeypatch, without):
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pynvml", fake_module(without=without))
+    assert (Gpus.open() is None) == bool(without)
+
+
+def test_the_real_module_has_what_is_asked_of_it():
+    """Names and error type of the fake are those of nvidia-ml-py."""
+    real = pytest.importorskip("pynvml")
+    fake = fake_module()
+    assert not {name for name in vars(fake) if "vml" in name and not hasattr(real, name)}
+    assert real.NVML_CLOCK_SM == fake.NVML_CLOCK_SM
+    assert issubclass(real.NVMLError, Exception)

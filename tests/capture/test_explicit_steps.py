@@ -1,0 +1,142 @@
+"""Told steps, with a driver that keeps account."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from stepwhy.capture import explicit_drivers, explicit_steps
+from stepwhy.capture.process import lifetime
+
+
+class Recorder:
+    def __init__(self):
+        self.alive = True
+        self.lines = []
+
+    def step(self, line):
+        self.lines.append(json.loads(line))
+
+    def step_aside(self, _):
+        self.alive = False
+
+
+class Driver:
+    def __init__(self):
+        self.recorder = Recorder()
+        self.heard = []
+
+    def begin(self):
+        self.heard.append("begin")
+
+    def boundary(self):
+        self.heard.append("boundary")
+
+    def touched(self):
+        return False
+
+    def computes(self):
+        return True
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """What hears of the steps while they are observed."""
+    for name, value in {"_begins": [], "_ends": []}.items():
+        monkeypatch.setattr(lifetime, name, value)
+    monkeypatch.setattr(lifetime.atexit, "register", lambda _: None)
+    monkeypatch.setattr(lifetime.os, "register_at_fork", lambda **_: None)
+    monkeypatch.setattr(explicit_steps, "_steps", None)
+    monkeypatch.setattr(explicit_steps, "_is_watched", False)
+    driver = Driver()
+    monkeypatch.setattr(explicit_drivers, "choose", lambda: driver)
+    explicit_steps.begin()
+    yield driver
+    explicit_steps.end()
+
+
+def kinds(driver):
+    return [line["kind"] for line in driver.recorder.lines]
+
+
+def test_calls_are_boundaries(driver):
+    for _ in range(4):
+        explicit_steps.step()
+    # The first step is logged here: only after it the driver is known.
+    assert kinds(driver) == ["told", "step"]
+    assert driver.heard == ["begin", "boundary", "boundary"]
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_loop_that_has_told_nothing_leaves_the_others_alone():
+    assert not explicit_steps.telling()
+    explicit_steps.step()
+    assert explicit_steps.telling()
+    assert explicit_steps.teller() is not None
+    explicit_steps.end()
+    assert explicit_steps.teller() is None
+
+
+def test_the_last_step_ends_with_its_work(driver):
+    for _ in range(3):
+        with explicit_steps.step():
+            pass
+    explicit_steps.end()
+    assert kinds(driver) == ["told", "step", "step"]
+    assert driver.heard == ["begin", "boundary"]
+
+
+def test_a_plain_call_leaves_no_last_step(driver):
+    for _ in range(3):
+        explicit_steps.step()
+    explicit_steps.end()
+    assert kinds(driver) == ["told", "step"]
+
+
+def test_a_step_that_breaks_off_is_none(driver):
+    for _ in range(2):
+        with explicit_steps.step():
+            pass
+    with pytest.raises(LookupError), explicit_steps.step():
+        raise LookupError
+    assert driver.heard == ["begin", "boundary"]
+    with explicit_steps.step():
+        pass
+    assert driver.heard == ["begin", "boundary", "begin"]
+
+
+def test_a_step_within_a_step_is_part_of_it(driver):
+    for _ in range(3):
+        with explicit_steps.step(), explicit_steps.step():
+            explicit_steps.step()
+    assert driver.heard == ["begin", "boundary"]
+
+
+def test_only_the_thread_that_began_is_heard(driver):
+    explicit_steps.step()
+    other = threading.Thread(target=lambda: [explicit_steps.step() for _ in range(9)])
+    other.start()
+    other.join()
+    explicit_steps.step()
+    assert driver.heard == ["begin"]
+
+
+def test_a_driver_that_fails_is_no_matter_of_the_training(driver, monkeypatch):
+    explicit_steps.step()
+    explicit_steps.step()
+    monkeypatch.setattr(driver, "boundary", lambda: 1 // 0)
+    with explicit_steps.step():
+        pass
+    assert not driver.recorder.alive
+    explicit_steps.step()
+    explicit_steps.end()
+    assert kinds(driver) == ["told", "step"]
+
+
+def test_where_nobody_observes_nothing_happens(driver):
+    explicit_steps.end()
+    with explicit_steps.step():
+        explicit_steps.step()
+    assert driver.recorder.lines == driver.heard == []

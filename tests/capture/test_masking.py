@@ -1,0 +1,166 @@
+"""Files of profilers without the user."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.redaction.markers import ENVIRONMENT, HARMLESS, HOST, MARKERS
+
+from stepwhy.capture import masking
+from stepwhy.capture.masking import blank, masked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/mnt/people/someone")
+    monkeypatch.setenv("USER", "someone")
+    monkeypatch.setenv("LOGNAME", "someone")
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (
+            b"\x0a\x1f/mnt/people/someone/p/train.py\x12",
+            b"\x0a\x1f~" + b"/" * 19 + b"p/train.py\x12",
+        ),
+        (b'"/home/me/x.py(3): f"', b'"~////////x.py(3): f"'),
+        (b"/root/x.py /rooted/x", b"~/////x.py /rooted/x"),
+        (b"/tmp/torchinductor_someone/ab", b"/tmp/torchinductor_[user*]/ab"),
+        (b"/scratch/someone/x", b"/scratch/[user*]/x"),
+        (b"awesomeone/x someone", b"awesomeone/x [user*]"),
+        (b"", b""),
+    ],
+)
+def test_paths_keep_their_end_and_files_their_length(
+    tmp_path: Path, written: bytes, kept: bytes
+) -> None:
+    path = tmp_path / "trace.pb"
+    path.write_bytes(written)
+    blank(path)
+    assert path.read_bytes() == kept
+    assert len(kept) == len(written)
+
+
+@pytest.mark.parametrize("before", range(40, 75))
+def test_pieces_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    monkeypatch.setattr(masking, "_CHUNK_BYTES", 64)
+    path = tmp_path / "trace.pb"
+    text = b"." * before + b"/mnt/people/someone/x /tmp/of_someone/y /home/me/z" + b"." * 100
+    path.write_bytes(text)
+    blank(path)
+    left = path.read_bytes()
+    assert len(left) == len(text)
+    assert [word for word in (b"someone", b"people", b"home", b"me/") if word in left] == []
+    assert [word for word in (b"/x ", b"/y ", b"/z.") if word not in left] == []
+
+
+# --- Every kind of secret, in every kind of file ---
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("stepwhy.redaction.redactor.machine_name", lambda: HOST)
+    monkeypatch.setattr(masking._Current, "environ", None)
+
+
+# Tags of text fields of protobuf messages, of which some look like a part of a text.
+TAGS = b"\x0a\x12\x1a\x22\x2a\x32"
+
+
+def field(tag: int, text: bytes) -> bytes:
+    length = len(text)
+    size = bytes([length]) if length < 0x80 else bytes([length & 0x7F | 0x80, length >> 7])
+    return bytes([tag]) + size + text
+
+
+def fields(data: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at < len(data):
+        tag, length, begin = data[at], data[at + 1], at + 2
+        if length >= 0x80:
+            length, begin = (length & 0x7F) + (data[at + 2] << 7), at + 3
+        assert tag in TAGS
+        assert begin + length <= len(data)
+        found.append((tag, data[begin : begin + length]))
+        at = begin + length
+    return found
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("marker", MARKERS)
+def test_messages_keep_their_fields_and_lose_their_secrets(
+    tmp_path: Path, marker: str, tag: int
+) -> None:
+    text, secret = MARKERS[marker]
+    texts = [
+        *((tag, (" " * n + text).encode()) for n in range(100)),
+        *((tag, b"loss/gradient " * n + text.encode()) for n in (10, 20)),
+    ]
+    path = tmp_path / "trace.pb"
+    path.write_bytes(b"".join(field(*one) + field(tag, b"after") for one in texts))
+    blank(path)
+    kept = fields(path.read_bytes())
+    assert [(t, len(x)) for t, x in kept[::2]] == [(t, len(x)) for t, x in texts]
+    assert kept[1::2] == [(tag, b"after")] * len(texts)
+    assert secret.encode() not in path.read_bytes()
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize("marker", MARKERS)
+def test_json_files_stay_json_and_lose_their_secrets(tmp_path: Path, marker: str) -> None:
+    text, secret = MARKERS[marker]
+    document = {"name": text, "at": f"x\n{text}\n", "quoted": f'"{text}" \\', "n": 1.5, "last": "é"}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(document, indent=1))
+    size = path.stat().st_size
+    blank(path)
+    kept = json.loads(path.read_bytes())
+    assert (path.stat().st_size, kept["n"], kept["last"]) == (size, 1.5, "é")
+    assert secret not in path.read_text()
+
+
+@pytest.mark.usefixtures("secrets")
+def test_names_of_traces_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pb"
+    path.write_bytes(b"".join(field(0x0A, text.encode()) for text in HARMLESS))
+    before = path.read_bytes()
+    blank(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize("marker", MARKERS)
+def test_logs_have_the_names_that_files_have(tmp_path: Path, marker: str) -> None:
+    text, secret = MARKERS[marker]
+    name = f"scope/{text}/é"
+    path = tmp_path / "graph.pb"
+    path.write_bytes(field(0x0A, name.encode()))
+    blank(path)
+    log = masked({name: [name], "n": 1})
+    assert fields(path.read_bytes()) == [(0x0A, next(iter(log)).encode())]
+    assert log == {next(iter(log)): [next(iter(log))], "n": 1}
+    assert secret not in str(log)
+
+
+def test_a_secret_that_the_program_sets_later_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 100, 2))
+    monkeypatch.setattr(masking.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(masking._Current, "environ", None)
+    assert masked("load zq9vnw4lkz") == "load zq9vnw4lkz"
+    monkeypatch.setenv("LATER_TOKEN", "zq9vnw4lkz")
+    assert masked("load zq9vnw4lkz") == "load [redacted]"
+
+
+def test_different_secrets_stay_different() -> None:
+    first, second = masked("password=zq9vnw4lk123"), masked("password=zq9vnw4lk124")
+    assert first != second
+    assert len(first) == len(second)

@@ -1,0 +1,102 @@
+"""What is told of fed and fetched values: types and sizes, no value."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from stepwhy.capture.tf1.feeds_and_fetches import describe
+
+SECRET = 31337
+
+
+def placeholder(name="x:0", dtype="float32", size=4):
+    base = SimpleNamespace(name=dtype, size=size)
+    kind = type("Placeholder", (), {"name": name, "dtype": SimpleNamespace(base_dtype=base)})
+    return kind()
+
+
+def fed(value, key=None):
+    return describe([], {key or placeholder(): value}, [])["feeds"][0]
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "shape", "size"),
+    [
+        (np.zeros([2, 3]), "float64", [2, 3], 24),
+        (np.zeros([2, 3], np.float32), "float32", [2, 3], 24),
+        ([[SECRET, 2, 3], [4, 5, 6]], "list of int", [2, 3], 24),
+        ([np.zeros(3, np.float32)] * 2, "list of float32 array", [2, 3], 24),
+        ((np.float64(SECRET), np.float64(1)), "tuple of float64", [2], 8),
+        (float(SECRET), "float", [], 4),
+        ([], "list", None, None),
+    ],
+)
+def test_a_fed_value_is_told_in_the_type_that_is_wanted(value, given, shape, size):
+    told = fed(value)
+    assert told.get("shape") == shape
+    assert told.get("bytes") == size
+    assert {k: told[k] for k in ("name", "given", "wanted")} == {
+        "name": "x:0",
+        "given": given,
+        "wanted": "float32",
+    }
+
+
+def test_no_value_is_told():
+    feeds = {placeholder(): [[SECRET]], placeholder("y:0"): SECRET, "z:0": f"{SECRET}"}
+    assert str(SECRET) not in json.dumps(describe(["w:0"], feeds, [SECRET]))
+
+
+def test_strings_have_no_size():
+    class Strings:
+        name = "string"
+
+        @property
+        def size(self):
+            raise TypeError
+
+    key = SimpleNamespace(name="s:0", dtype=SimpleNamespace(base_dtype=Strings()))
+    hashable = type("Key", (), vars(key))()
+    assert "bytes" not in fed(["a", "bc"], hashable)
+
+
+def test_a_feed_by_name_has_the_size_of_its_array():
+    told = fed(np.zeros(4, np.int16), "x:0")
+    assert (told["name"], told["bytes"]) == ("x:0", 8)
+    assert "wanted" not in told
+
+
+def test_what_is_no_array_has_no_shape():
+    class SparseTensorValue(NamedTuple):
+        indices: Any
+        values: Any
+        dense_shape: Any
+
+    told = fed(SparseTensorValue(np.zeros([5, 2]), np.zeros(5), np.zeros(2)))
+    assert told["given"] == "SparseTensorValue"
+    assert "shape" not in told
+
+
+def test_fetches_are_told_by_name_without_operations_largest_first():
+    fetches = {"train": placeholder("train"), "values": [placeholder("a:0"), placeholder("b:0")]}
+    result = {"train": None, "values": [np.float32(1), np.zeros([8, 8], np.float32)]}
+    told = describe(fetches, None, result)
+    assert told["feeds"] == []
+    assert [(f["name"], f["bytes"]) for f in told["fetches"]] == [("b:0", 256), ("a:0", 4)]
+
+
+def test_a_fetch_of_one_element_is_told():
+    told = describe("loss:0", None, np.zeros(2))["fetches"]
+    assert told == [{"name": "loss:0", "given": "float64", "shape": [2], "bytes": 16}]
+
+
+def test_many_fetches_are_bounded():
+    names = [f"v{i}:0" for i in range(500)]
+    told = describe(names, None, [np.zeros(i) for i in range(500)])["fetches"]
+    assert [f["name"] for f in told[:2]] == ["v499:0", "v498:0"]
+    assert len(told) == 64

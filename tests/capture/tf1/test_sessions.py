@@ -1,0 +1,414 @@
+"""Which runs are logged and traced, with a session that only counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.tf1 import sessions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Options:
+    TraceLevel = SimpleNamespace(Value={"SOFTWARE_TRACE": 1, "FULL_TRACE": 3}.__getitem__)
+
+    def __init__(self, trace_level: int = 0) -> None:
+        self.trace_level = trace_level
+        self.output_partition_graphs = False
+        self.timeout_in_ms = 0
+
+    def CopyFrom(self, other: Options) -> None:  # noqa: N802
+        self.__dict__.update(other.__dict__)
+
+
+class Metadata:
+    def __init__(self) -> None:
+        self.fields: dict[str, str] = {}
+
+    def CopyFrom(self, other: Metadata) -> None:  # noqa: N802
+        self.fields = dict(other.fields)
+
+    def ClearField(self, name: str) -> None:  # noqa: N802
+        self.fields.pop(name, None)
+
+    def SerializeToString(self) -> bytes:  # noqa: N802
+        return json.dumps(self.fields).encode()
+
+
+class Graph:
+    version = 1
+
+    def as_graph_def(self) -> Metadata:
+        return Metadata()
+
+    def get_operations(self) -> list[Any]:
+        return []
+
+
+class Operation:
+    def __init__(self, kind: str) -> None:
+        self.type, self.name, self.device = kind, kind, ""
+        self.traceback = [("/a/b/train.py", 41, "step")]
+        self._device_assignments: list[Any] = []
+
+
+class GrowingGraph(Graph):
+    def __init__(self) -> None:
+        self.operations = [Operation("Placeholder")]
+
+    def grow(self, kind: str) -> None:
+        self.operations += [Operation("Const"), Operation(kind)]
+        self.version = len(self.operations)
+
+    def get_operations(self) -> list[Any]:
+        return self.operations
+
+
+class Session:
+    """Runs by calling what is fetched."""
+
+    _target = b""
+    graph: Any = Graph()
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        self.calls.append(options)
+        del feed_dict
+        if run_metadata is not None:
+            run_metadata.fields = {"step_stats": "s", "partition_graphs": "p", "other": "o"}
+        return fetches() if callable(fetches) else fetches
+
+    def list_devices(self) -> list[Any]:
+        return [
+            SimpleNamespace(name=f"/device:{kind}:0", device_type=kind)
+            for kind in ("CPU", "XLA_CPU", "GPU")
+        ]
+
+    def make_callable(
+        self, fetches: Any, feed_list: Any = None, accept_options: bool = False
+    ) -> Any:
+        del feed_list, accept_options
+        return lambda: fetches
+
+
+def no_reader(*_: object) -> Any:
+    raise AssertionError("the graph has no queue")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    class Observed(Session):
+        pass
+
+    recorder = Recorder(str(tmp_path), "tensorflow", "2.0", "tf1-session")
+    protos = SimpleNamespace(RunOptions=Options, RunMetadata=Metadata)
+    observer = sessions.SessionObserver(recorder, protos, no_reader)
+    kind: Any = Observed
+    kind.run = sessions._observed_run(Session.run, observer)
+    kind.make_callable = sessions._observed_make_callable(Session.make_callable, observer)
+
+    def close() -> None:
+        observer._log.write()
+        recorder.close()
+
+    kind.close = staticmethod(close)
+    return Observed()
+
+
+def log(session: Any, tmp_path: Path) -> list[dict[str, int]]:
+    session.close()
+    path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def read(tmp_path: Path, name: str) -> list[dict[str, Any]]:
+    lines = (tmp_path / f"process-{os.getpid()}" / name).read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def windows(tmp_path: Path) -> list[dict[str, Any]]:
+    found = sorted((tmp_path / f"process-{os.getpid()}" / "windows").iterdir())
+    return [json.loads((window / "window.json").read_text()) for window in found]
+
+
+def test_every_run_is_logged_and_five_alternate_ones_are_traced(
+    session: Session, tmp_path: Path
+) -> None:
+    assert [session.run("train") for _ in range(30)] == ["train"] * 30
+    steps = log(session, tmp_path)
+    traced = [i for i, step in enumerate(steps) if step["profiled"]]
+    assert len(steps) == 30
+    assert len(traced) == 5
+    assert traced[0] >= 3
+    assert all(later - earlier >= 2 for earlier, later in pairwise(traced))
+    assert [window["step"] for window in windows(tmp_path)] == traced
+    assert windows(tmp_path)[0]["start_ns"] == steps[traced[0]]["start_ns"]
+
+
+def heavy() -> int:
+    return sum(range(20_000))
+
+
+def test_all_runs_of_a_traced_step_are_traced(session: Session, tmp_path: Path) -> None:
+    for _ in range(30):
+        session.run(heavy)
+        session.run("light")
+    steps = log(session, tmp_path)
+    pairs = [
+        (run["profiled"], after["profiled"])
+        for run, after in zip(steps[::2], steps[1::2], strict=True)
+    ]
+    assert pairs.count((1, 1)) == 5
+    assert pairs.count((0, 0)) == 25
+
+
+def alike() -> list[Any]:
+    """Three fetches of one weight, heavy enough that no interruption makes one twice another."""
+    return [lambda: sum(range(60_000)) for _ in range(3)]
+
+
+def test_of_runs_alike_always_the_same_one_begins_a_traced_step(
+    session: Session, tmp_path: Path
+) -> None:
+    fetches = alike()
+    for _ in range(30):
+        for fetch in fetches:
+            session.run(fetch)
+    steps = log(session, tmp_path)
+    opened = [b["signature"] for a, b in pairwise(steps) if b["profiled"] and not a["profiled"]]
+    assert len(opened) == 5
+    assert len(set(opened)) == 1
+
+
+def test_an_evaluation_between_two_steps_is_not_traced_in_full(
+    session: Session, tmp_path: Path
+) -> None:
+    for _ in range(30):
+        session.run(heavy)
+        for i in range(100):
+            session.run(f"metric{i}x")
+    traced = sum(step["profiled"] for step in log(session, tmp_path))
+    assert traced == 40
+
+
+def test_steps_of_many_runs_are_traced_in_full_as_long_as_they_are_few(
+    session: Session, tmp_path: Path
+) -> None:
+    for _ in range(30):
+        session.run(heavy)
+        for i in range(39):
+            session.run(f"part{i}x")
+    steps = log(session, tmp_path)
+    by_step = [{run["profiled"] for run in steps[i : i + 40]} for i in range(0, 1200, 40)]
+    assert by_step.count({1}) == 3
+    assert by_step.count({0}) == 27
+
+
+@pytest.fixture
+def train(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is fetched to let a clock go on by so many ns."""
+    time_ns = [1]
+    monkeypatch.setattr(sessions, "now_ns", lambda: time_ns[0])
+
+    def last(duration_ns: int) -> None:
+        time_ns[0] += duration_ns
+
+    return last
+
+
+def test_a_script_of_five_steps_has_one_traced_in_full(
+    session: Session, tmp_path: Path, train: Any
+) -> None:
+    for step in range(5):
+        session.run(train.__get__(10_000_000 >> step))
+    steps = log(session, tmp_path)
+    assert [step["profiled"] for step in steps] == [0, 0, 0, 1, 0]
+    # The step time had not settled by then, and the log says so.
+    assert steps[3]["early"] == 1
+
+
+def test_some_steps_are_only_timed(session: Session, tmp_path: Path) -> None:
+    for _ in range(100):
+        session.run(heavy)
+        session.run("light")
+    steps = log(session, tmp_path)
+    light = [i // 2 for i, step in enumerate(steps) if step.get("light")]
+    assert light == [
+        i for step in (*range(32, 40), *range(64, 72), *range(96, 100)) for i in [step] * 2
+    ]
+    assert not any("cpu_ns" in steps[2 * i] or "fresh" in steps[2 * i] for i in set(light))
+    # The CPU time of the last step that was watched is known to its end.
+    assert "gap_cpu_ns" in steps[64]
+    assert "gap_cpu_ns" not in steps[66]
+    assert all("gap_cpu_ns" in step and "cpu_ns" in step for step in steps[1:64])
+
+
+def test_runs_of_new_fetches_or_of_a_grown_graph_are_fresh(
+    session: Session, tmp_path: Path
+) -> None:
+    session.graph = Graph()
+    for i in range(10):
+        session.run("train")
+        session.graph.version += i >= 8
+        session.run("metric")
+    fresh = [i for i, step in enumerate(log(session, tmp_path)) if step.get("fresh")]
+    assert fresh == [0, 1, 17, 19]
+
+
+def test_a_graph_that_grows_is_told_of_with_its_line(session: Session, tmp_path: Path) -> None:
+    session.graph = GrowingGraph()
+    for i in range(20):
+        session.run(heavy)
+        session.graph.grow("Mul" if i < 15 else "Add")
+    log(session, tmp_path)
+    events = read(tmp_path, "events.jsonl")
+    assert {(e["kind"], e["name"], e["count"]) for e in events} == {("graph", "graph", 2)}
+    assert len(events) == 16
+    assert [e.get("source") for e in events] == ["b/train.py(41): step"] * 6 + [None] * 10
+    assert events[0]["reason"] == "Const, Mul"
+
+
+def test_a_lasting_change_opens_another_window(
+    session: Session, tmp_path: Path, train: Any
+) -> None:
+    for duration_ns in (10_000_000, 30_000_000, 5_000_000, 50_000_000):
+        for _ in range(600):
+            session.run(train.__get__(duration_ns))
+    steps = log(session, tmp_path)
+    traced = [i for i, step in enumerate(steps) if step["profiled"]]
+    changes = [e for e in read(tmp_path, "events.jsonl") if e["kind"] == "change"]
+    assert [i // 600 for i in traced] == [0] * 5 + [1] * 5 + [2] * 5
+    assert len(changes) == 3
+
+
+def test_windows_of_one_graph_share_its_files(session: Session, tmp_path: Path) -> None:
+    for _ in range(30):
+        session.run("train")
+    graphs = list((tmp_path / f"process-{os.getpid()}").glob("windows/*/graph.pb"))
+    assert len(graphs) == 5
+    assert len({graph.stat().st_ino for graph in graphs}) == 1
+
+
+def test_the_devices_of_the_session_are_named(session: Session, tmp_path: Path) -> None:
+    for _ in range(10):
+        session.run("train")
+    first = tmp_path / f"process-{os.getpid()}" / "windows" / "000" / "sources.json"
+    assert json.loads(first.read_text()) == {
+        "devices": ["/device:CPU:0", "/device:GPU:0"],
+        "ops": {},
+    }
+
+
+def test_the_users_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:
+    own = Options(trace_level=3)
+    for _ in range(30):
+        session.run("train", options=own)
+    assert session.calls == [own] * 30
+    assert {step["profiled"] for step in log(session, tmp_path)} == {0}
+    (message,) = read(tmp_path, "messages.jsonl")
+    assert "own profiler (RunOptions.trace_level) was on at step 4" in message["text"]
+
+
+def test_steps_are_traced_once_the_users_own_tracing_has_ended(
+    session: Session, tmp_path: Path
+) -> None:
+    for step in range(80):
+        session.run("train", options=Options(trace_level=3) if step < 50 else None)
+    traced = [i for i, step in enumerate(log(session, tmp_path)) if step["profiled"]]
+    assert traced == [50, 52, 54, 56, 58]
+
+
+def test_the_users_options_and_metadata_are_kept(session: Session) -> None:
+    own = Options()
+    own.timeout_in_ms = 5
+    seen = []
+    for _ in range(30):
+        metadata = Metadata()
+        session.run("train", options=own, run_metadata=metadata)
+        seen.append(metadata.fields)
+    added = [call for call in session.calls if call is not own]
+    assert [(call.trace_level, call.timeout_in_ms) for call in added] == [(1, 5)] * 5
+    assert own.trace_level == 0
+    # A traced run leaves no trace in the user's hands; the others are as the session left them.
+    assert seen.count({"other": "o"}) == 5
+
+
+def test_a_distributed_session_needs_the_full_level(session: Session) -> None:
+    session._target = b"grpc://127.0.0.1:1"
+    for _ in range(30):
+        session.run("train")
+    assert {call.trace_level for call in session.calls if call is not None} == {3}
+
+
+def test_a_failed_run_is_raised_and_never_repeated(session: Session, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise KeyError("already exists")
+
+    for _ in range(30):
+        with pytest.raises(KeyError, match="already exists"):
+            session.run(fail)
+    assert len(session.calls) == 30
+    lines = log(session, tmp_path)
+    assert [line["failed"] for line in lines] == [1] * 30
+    assert windows(tmp_path) == []
+
+
+def test_a_run_inside_a_run_is_part_of_it(session: Session, tmp_path: Path) -> None:
+    def outer() -> str:
+        return str(session.run("inner"))
+
+    for _ in range(10):
+        assert session.run(outer) == "inner"
+    assert {step["signature"] for step in log(session, tmp_path)} == {0}
+
+
+def test_runs_of_other_threads_are_not_steps(session: Session, tmp_path: Path) -> None:
+    session.run("train")
+    thread = threading.Thread(target=session.run, args=("enqueue",))
+    thread.start()
+    thread.join()
+    assert len(log(session, tmp_path)) == 1
+
+
+def test_a_loop_in_a_thread_is_seen_when_the_main_one_never_runs(
+    session: Session, tmp_path: Path
+) -> None:
+    thread = threading.Thread(target=session.run, args=("train",))
+    thread.start()
+    thread.join()
+    assert len(log(session, tmp_path)) == 1
+
+
+def test_callables_are_observed(session: Session, tmp_path: Path) -> None:
+    train = session.make_callable("train")
+    assert [train() for _ in range(30)] == ["train"] * 30
+    steps = log(session, tmp_path)
+    assert len(steps) == 30
+    assert sum(step["profiled"] for step in steps) == 5
+
+
+def test_a_window_that_cannot_be_written_costs_no_step(session: Session, tmp_path: Path) -> None:
+    session.graph = SimpleNamespace(version=1, get_operations=list)
+    for _ in range(30):
+        session.run("train")
+    assert len(log(session, tmp_path)) == 30
+    messages = (tmp_path / f"process-{os.getpid()}" / "messages.jsonl").read_text()
+    assert [json.loads(line)["slug"] for line in messages.splitlines()] == ["window-lost"]
+
+
+def test_an_internal_failure_does_not_show(session: Session, tmp_path: Path) -> None:
+    (tmp_path / f"process-{os.getpid()}").write_text("in the way")
+    assert [session.run("train") for _ in range(30)] == ["train"] * 30

@@ -1,0 +1,137 @@
+"""What is read of a `tf.data` pipeline, and how often."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.capture.test_loop import Window
+
+from stepwhy.capture.loop import Loop
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.tf2 import pipeline
+from stepwhy.capture.tf2.pipeline import Pipelines, capacity_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+
+
+class Iterator:
+    """Has made so many elements."""
+
+    def __init__(self, elements: int) -> None:
+        self.elements = elements
+
+
+def stages(iterator: Any) -> list[dict[str, Any]]:
+    prefetch = {"id": 2, "name": "Prefetch", "inputs": [], "asynchronous": True, "buffered": 1}
+    prefetch |= {"elements": iterator.elements, "buffer_size": 4}
+    root = {"id": 1, "name": "Root", "inputs": [2], "asynchronous": False}
+    return [root | {"elements": iterator.elements}, prefetch]
+
+
+@pytest.fixture
+def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipelines:
+    monkeypatch.setattr(pipeline, "_model_of", lambda iterator: iterator)
+    monkeypatch.setattr(pipeline, "stages_of", stages)
+    return Pipelines(Loop(Recorder(str(tmp_path), "tensorflow", "2.0", "tf2-function"), Window()))
+
+
+def kept(pipelines: Pipelines, tmp_path: Path, name: str) -> list[dict[str, Any]]:
+    recorder = pipelines._loop.recorder
+    recorder.step("{}")
+    recorder.close()
+    path = tmp_path / f"process-{os.getpid()}" / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_nothing_is_looked_at_before_there_is_an_iterator(pipelines: Pipelines) -> None:
+    assert not pipelines.sample(SECOND)
+
+
+def test_the_levels_of_asynchronous_stages(pipelines: Pipelines, tmp_path: Path) -> None:
+    training = Iterator(10)
+    pipelines.made(training)
+    assert pipelines.sample(SECOND)
+    (level,) = kept(pipelines, tmp_path, "levels.jsonl")
+    assert (level["kind"], level["name"]) == ("tf.data", "Prefetch[2]")
+    assert (level["value"], level["capacity"]) == (1, 4)
+    (whole,) = kept(pipelines, tmp_path, "pipeline.json")
+    assert whole["schema"] == "stepwhy.pipeline/1"
+    assert whole["stages"] == stages(training)
+
+
+def test_the_pipeline_that_the_training_takes_from_is_told(pipelines: Pipelines) -> None:
+    training, evaluation = Iterator(10), Iterator(20)
+    pipelines.made(training)
+    pipelines.made(evaluation)
+    assert pipelines._busiest() == stages(evaluation)
+    training.elements += 5
+    assert pipelines._busiest() == stages(training)
+
+
+def test_iterators_are_not_kept_alive(pipelines: Pipelines) -> None:
+    pipelines.made(Iterator(1))
+    assert pipelines.sample(SECOND)
+    assert pipelines._busiest() == []
+
+
+def test_looks_are_rare(pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch) -> None:
+    time = iter(range(SECOND, SECOND * SECOND, 5_000_000))
+    monkeypatch.setattr(pipeline, "now_ns", lambda: next(time))
+    training = Iterator(10)
+    pipelines.made(training)
+    for _ in range(3):
+        assert pipelines.sample(pipelines._due_ns)
+    # By this clock a look takes 5 to 10 ms.
+    ended = next(time)
+    assert not pipelines.sample(ended + 4 * SECOND)
+    assert pipelines.sample(ended + 20 * SECOND)
+
+
+def test_a_pipeline_without_a_model_is_told_of_once(
+    pipelines: Pipelines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> Any:
+        raise LookupError
+
+    monkeypatch.setattr(pipeline, "_model_of", fail)
+    training = Iterator(10)
+    pipelines.made(training)
+    assert pipelines.sample(SECOND)
+    assert not pipelines.sample(100 * SECOND)
+    (message,) = kept(pipelines, tmp_path, "messages.jsonl")
+    assert message["slug"] == "no-pipeline-model"
+
+
+def test_a_buffer_without_a_known_size_has_none() -> None:
+    assert capacity_of({"parallelism": 2}) == 2
+    assert capacity_of({}) is None
+
+
+@pytest.mark.framework
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
+)
+def test_a_model_of_tensorflow() -> None:
+    import tensorflow as tf
+
+    data = tf.data.Dataset.range(1000).map(lambda x: x * 2, num_parallel_calls=2)
+    iterator = iter(data.shuffle(4).batch(8).prefetch(3))
+    for _ in range(20):
+        next(iterator)
+    found = {stage["name"]: stage for stage in pipeline.stages_of(pipeline._model_of(iterator))}
+    assert list(found)[:2] == ["Root", "Prefetch"]
+    assert found["Prefetch"]["buffer_size"] == 3
+    assert 0 <= found["Prefetch"]["buffered"] <= 3
+    assert found["Root"]["elements"] == 20
+    assert capacity_of(found["ParallelMapV2"]) == 2
+    assert found["ParallelMapV2"]["processing_ns"] > 0
+    assert "buffered" not in found["Range"]
+    assert SimpleNamespace(**found["Range"]).inputs == []

@@ -1,0 +1,58 @@
+"""What is noted about compilations, as dynamo tells of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch.compilations import Compilations, install
+from stepwhy.capture.torch.guard import Aside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MISMATCH = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
+_CODE = {"co_name": "loss", "co_filename": "/home/someone/train.py", "co_firstlineno": 7}
+
+
+def test_a_compilation_is_an_event_with_its_reason(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+    compilations = Compilations(recorder)
+    told: list[tuple[Any, ...]] = []
+    module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(args))
+    install(module, compilations, Aside(recorder, "torch.compile"))
+    again = {"recompile_reason": f"0/0: {_MISMATCH}  # y = x @ w  # /home/someone/train.py:9\nmore"}
+    for metrics in (_CODE, {**_CODE, **again}, {"is_forward": False}):
+        module.record_compilation_metrics(1_000, 5_000, metrics, None, None)
+    assert len(told) == 3
+    assert (compilations.fresh, compilations.take(), compilations.fresh) == (
+        True,
+        ',"compile_ns":12000,"compiled":{"compile loss":8000,"compile backward":4000}',
+        False,
+    )
+    recorder.steps(['{"kind":"step","start_ns":1,"end_ns":2}'])
+    text = (tmp_path / f"process-{os.getpid()}" / "events.jsonl").read_text()
+    assert "someone" not in text
+    events = [json.loads(line) for line in text.splitlines()]
+    assert [(e["kind"], e["name"], e["count"], e.get("reason")) for e in events] == [
+        ("compile", "loss", 1, None),
+        ("compile", "loss", 2, _MISMATCH),
+        ("compile", "compile backward", 1, None),
+    ]
+    assert {e["end_ns"] - e["start_ns"] for e in events} == {4000}
+
+
+def test_a_failure_is_neither_the_compilers_nor_the_steps(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+    told: list[int] = []
+    module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(len(args)))
+    install(module, Compilations(recorder), Aside(recorder, "torch.compile"))
+    for _ in range(2):
+        module.record_compilation_metrics(1, 2, None, None, None)
+    assert told == [5, 5]
+    assert recorder.alive
+    (message,) = (tmp_path / f"process-{os.getpid()}" / "messages.jsonl").read_text().splitlines()
+    assert json.loads(message)["slug"] == "observation-incomplete"

@@ -1,0 +1,190 @@
+"""What is noted about loaders, on loaders without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch import loaders
+from stepwhy.capture.torch.guard import Aside
+from stepwhy.capture.torch.input_wait import InputWait
+from stepwhy.capture.torch.loaders import Loaders, batches_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Images:
+    """A data set."""
+
+
+class Queue:
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def qsize(self) -> int:
+        return self._size
+
+
+class Batches:
+    """As `_BaseDataLoaderIter`: three batches, of which two wait."""
+
+    def __init__(self, workers: int) -> None:
+        self._num_yielded = 0
+        self._num_workers = workers
+        self._prefetch_factor = 2
+        self._task_info = {3: (0,), 4: (1, "batch"), 5: (0,)}
+        self._data_queue = Queue(1)
+
+    def __next__(self) -> int:
+        if self._num_yielded == 3:
+            raise StopIteration
+        self._num_yielded += 1
+        return self._num_yielded
+
+
+class DataLoader:
+    def __init__(self, workers: int, batch_size: int = 16) -> None:
+        self.dataset, self.sampler = Images(), object()
+        self.num_workers, self.batch_size, self.prefetch_factor = workers, batch_size, 2
+        self.persistent_workers, self.pin_memory = False, False
+
+    def _get_iterator(self) -> Batches:
+        return Batches(self.num_workers)
+
+    def __iter__(self) -> Iterator[int]:
+        return self._get_iterator()  # type: ignore[return-value]
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+
+
+@pytest.fixture
+def waits() -> InputWait:
+    return InputWait()
+
+
+@pytest.fixture
+def loader_type(recorder: Recorder, waits: InputWait) -> type[DataLoader]:
+    """The observed class of loaders."""
+
+    class Iterator(Batches):
+        __next__ = Batches.__next__
+
+    class Observed(DataLoader):
+        __iter__ = DataLoader.__iter__
+
+        def _get_iterator(self) -> Batches:
+            return Iterator(self.num_workers)
+
+    module: Any = SimpleNamespace(DataLoader=Observed, _BaseDataLoaderIter=Iterator)
+    loaders.install(module, Aside(recorder, "Loaders"), Loaders(recorder), waits)
+    return Observed
+
+
+def written(recorder: Recorder, tmp_path: Path, name: str) -> list[dict[str, Any]]:
+    recorder.steps(['{"kind":"step","start_ns":1,"end_ns":2}'])
+    path = tmp_path / f"process-{os.getpid()}" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_set_up_is_logged_once_and_each_another_has_a_name_of_its_own(
+    loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
+) -> None:
+    for loader in (loader_type(2), loader_type(2), loader_type(0, batch_size=8)):
+        assert list(loader) == [1, 2, 3]
+    first, second = written(recorder, tmp_path, "loaders")
+    assert first.pop("time_ns") > 0
+    assert first == {
+        "name": "Images",
+        "dataset": "Images",
+        "sampler": "object",
+        "batch_size": 16,
+        "workers": 2,
+        "prefetch_factor": 2,
+        "persistent_workers": False,
+        "pin_memory": False,
+    }
+    assert (second["name"], second["workers"], second["prefetch_factor"]) == ("Images 2", 0, None)
+
+
+def test_epochs_and_starts_of_workers_are_events(
+    loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
+) -> None:
+    loader = loader_type(2)
+    for _ in range(2):
+        list(loader)
+    list(loader_type(0))
+    events = written(recorder, tmp_path, "events")
+    assert [(e["kind"], e["name"], e["count"]) for e in events] == [
+        ("workers", "Images", 2),
+        ("epoch", "Images", 1),
+        ("workers", "Images", 2),
+        ("epoch", "Images", 2),
+        ("epoch", "Images 2", 1),
+    ]
+    workers, epoch, *_ = events
+    assert epoch["start_ns"] <= workers["start_ns"] <= workers["end_ns"] <= epoch["end_ns"]
+
+
+def test_events_are_bounded(
+    loader_type: type[DataLoader],
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loaders, "_MOST_EVENTS", 3)
+    for _ in range(5):
+        list(loader_type(0))
+    assert len(written(recorder, tmp_path, "events")) == 3
+
+
+def test_the_batches_that_wait_are_those_of_the_queue_and_those_that_came_early() -> None:
+    assert batches_ready(Batches(2)) == 2
+
+
+def test_levels_are_sampled_where_there_are_workers(
+    loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
+) -> None:
+    list(loader_type(0))
+    assert written(recorder, tmp_path, "levels") == []
+    list(loader_type(2))
+    (level,) = written(recorder, tmp_path, "levels")
+    assert level.pop("time_ns") > 0
+    assert level == {"kind": "dataloader", "name": "Images 2", "value": 2, "capacity": 4}
+
+
+def test_a_queue_that_cannot_be_counted_is_left_alone(
+    loader_type: type[DataLoader],
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: Queue) -> int:
+        raise NotImplementedError
+
+    monkeypatch.setattr(Queue, "qsize", refuse)
+    assert list(loader_type(2)) == [1, 2, 3]
+    assert recorder.alive
+    assert written(recorder, tmp_path, "levels") == []
+
+
+def test_waits_are_timed_but_not_in_light_steps(
+    loader_type: type[DataLoader], recorder: Recorder, waits: InputWait, tmp_path: Path
+) -> None:
+    assert waits.take() == -1
+    batches = iter(loader_type(2))
+    next(batches)
+    assert waits.take() > 0
+    waits.light = True
+    assert (next(batches), next(batches)) == (2, 3)
+    assert waits.take() == 0
+    assert written(recorder, tmp_path, "levels") == []

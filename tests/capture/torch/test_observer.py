@@ -1,0 +1,272 @@
+"""Steps by the optimizer's clock, with optimizers and a window that do nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stepwhy.capture.pacing import is_light
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch import observer as observing
+from stepwhy.capture.torch.compilations import Compilations
+from stepwhy.capture.torch.input_wait import InputWait
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Optimizer:
+    pass
+
+
+class Window:
+    """Takes note of what it is told; never profiles; done with step 12."""
+
+    touched = False
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, bool]] = []
+        self.abandoned = 0
+        self.more = 0
+        self.busy = True
+
+    def needs(self, _: int) -> bool:
+        return self.busy
+
+    def next_step(self, step: int, *, start: bool, **_: int) -> None:
+        self.told.append((step, start))
+        self.busy = step < 12
+
+    def again(self) -> None:
+        self.more += 1
+
+    def abandon(self) -> None:
+        self.abandoned += 1
+
+
+@pytest.fixture
+def window() -> Window:
+    return Window()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+
+
+@pytest.fixture
+def waits() -> InputWait:
+    return InputWait()
+
+
+@pytest.fixture
+def compilations(recorder: Recorder) -> Compilations:
+    return Compilations(recorder)
+
+
+@pytest.fixture
+def observer(
+    recorder: Recorder, window: Any, waits: InputWait, compilations: Compilations
+) -> observing.StepObserver:
+    return observing.StepObserver(recorder, window, waits, compilations)
+
+
+def log(observer: observing.StepObserver, tmp_path: Path) -> list[dict[str, Any]]:
+    observer._log.write()
+    path = tmp_path / f"process-{os.getpid()}" / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_step_lasts_from_one_optimizer_step_to_the_next(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(4):
+        observer.stepped(optimizer)
+    steps = log(observer, tmp_path)
+    assert len(steps) == 3
+    assert [a["end_ns"] for a in steps[:-1]] == [b["start_ns"] for b in steps[1:]]
+    assert {step["input_wait_ns"] for step in steps} == {None}
+
+
+def test_one_optimizer_is_the_clock(observer: observing.StepObserver, tmp_path: Path) -> None:
+    generator, discriminator = Optimizer(), Optimizer()
+    for _ in range(10):
+        observer.stepped(discriminator)
+        observer.stepped(generator)
+    assert len(log(observer, tmp_path)) == 9
+
+
+def test_another_optimizer_takes_over_when_the_clock_is_gone_or_silent(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    first, second = Optimizer(), Optimizer()
+    for _ in range(40):
+        observer.stepped(first)
+    for _ in range(40):
+        observer.stepped(second)
+    steps = log(observer, tmp_path)
+    assert len(steps) == 39 + 39
+    # Those of before it took over were only timed.
+    assert [step.get("light", 0) for step in steps[39:43]] == [1, 1, 1, 0]
+    assert steps[38]["end_ns"] < steps[39]["start_ns"]
+    assert [a["end_ns"] for a in steps[39:-1]] == [b["start_ns"] for b in steps[40:]]
+    del first, second
+    third = Optimizer()
+    for _ in range(4):
+        observer.stepped(third)
+    assert len(log(observer, tmp_path)) == 78 + 3
+
+
+def test_two_loops_that_take_turns_are_both_seen(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    first, second = Optimizer(), Optimizer()
+    for _ in range(3):
+        for optimizer in (first, second):
+            for _ in range(30):
+                observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 6 * 29
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_critic_that_steps_several_times_for_each_step_of_the_clock_is_inside(
+    observer: observing.StepObserver, tmp_path: Path, times: int
+) -> None:
+    generator, critic = Optimizer(), Optimizer()
+    for _ in range(100):
+        observer.stepped(generator)
+        for _ in range(times):
+            observer.stepped(critic)
+    # Until the generator comes back, nobody knows: four steps of a critic that steps five times.
+    known = 99 if times < observing._SILENT_STEPS else 98 + times - 1
+    assert len(log(observer, tmp_path)) == known
+
+
+def test_the_wait_for_batches_belongs_to_the_step_in_which_it_fell(
+    observer: observing.StepObserver, waits: InputWait, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    observer.stepped(optimizer)
+    waits.add(5)
+    waits.add(6)
+    observer.stepped(optimizer)
+    observer.stepped(optimizer)
+    assert [step["input_wait_ns"] for step in log(observer, tmp_path)] == [11, 0]
+
+
+def test_the_cpu_time_of_the_driving_thread_is_logged(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(3):
+        observer.stepped(optimizer)
+    sum(range(200_000))
+    observer.stepped(optimizer)
+    thread = threading.Thread(target=observer.stepped, args=(optimizer,))
+    thread.start()
+    thread.join()
+    *first, busy, elsewhere = [step["cpu_ns"] for step in log(observer, tmp_path)]
+    assert busy > max(first) >= 0
+    assert elsewhere is None
+
+
+def test_the_window_may_open_only_after_the_warm_up(
+    observer: observing.StepObserver, window: Window
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(20):
+        observer.stepped(optimizer)
+    assert [step for step, _ in window.told] == list(range(13))
+    assert not any(start for step, start in window.told if step < observing._EARLIEST_STEP)
+    assert window.told[-1] == (12, True)
+
+
+def test_the_window_waits_until_nothing_has_been_compiled_for_a_while(
+    observer: observing.StepObserver, window: Window, compilations: Compilations
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(13):
+        observer.stepped(optimizer)
+        if len(window.told) < 11:
+            compilations.add(1, {})
+    assert [start for _, start in window.told[-3:]] == [False, False, True]
+
+
+def test_light_steps_are_timed_and_nothing_else_leaks_over_them(
+    observer: observing.StepObserver, waits: InputWait, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for number in range(65):
+        assert waits.light == (number > 0 and is_light(number - 1) and number > 13)
+        waits.add(7)
+        sum(range(20_000))
+        observer.stepped(optimizer)
+    steps = log(observer, tmp_path)
+    assert [s.get("light", 0) for s in steps] == [int(is_light(n)) for n in range(64)]
+    assert {s["input_wait_ns"] for s in steps if "light" not in s} == {7}
+    assert not any({"input_wait_ns", "cpu_ns"} & s.keys() for s in steps if "light" in s)
+    assert [a["end_ns"] for a in steps[:-1]] == [b["start_ns"] for b in steps[1:]]
+    assert all(s["cpu_ns"] < 2 * (s["end_ns"] - s["start_ns"]) for s in steps if "cpu_ns" in s)
+
+
+def test_many_other_optimizers_that_step_in_turn_never_take_over(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    one_per_parameter = [Optimizer() for _ in range(3 * observing._SILENT_STEPS)]
+    for _ in range(5):
+        for optimizer in one_per_parameter:
+            observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 4
+
+
+def test_compilations_stand_on_the_line_of_their_step(
+    observer: observing.StepObserver, compilations: Compilations, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for number in range(60):
+        if number in (0, 3, 42):  # what comes before the first step's end is in no step
+            compilations.add(5, {"co_name": "loss"})
+            compilations.add(4, {"co_name": "loss"})
+        observer.stepped(optimizer)
+    steps = log(observer, tmp_path)
+    compiled = {n: (s["compile_ns"], s["compiled"]) for n, s in enumerate(steps) if "compiled" in s}
+    assert compiled == {2: (9, {"compile loss": 9}), 41: (9, {"compile loss": 9})}
+
+
+def test_a_lasting_change_is_told_and_asks_for_another_window(
+    observer: observing.StepObserver,
+    window: Window,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [1]
+    monkeypatch.setattr(observing, "now_ns", lambda: clock[0])
+    optimizer = Optimizer()
+    for number in range(400):
+        clock[0] += 50_000_000 if number < 200 else 90_000_000
+        observer.stepped(optimizer)
+    assert window.more == 1
+    steps = log(observer, tmp_path)
+    (event,) = [
+        json.loads(line)
+        for line in (tmp_path / f"process-{os.getpid()}" / "events.jsonl").read_text().splitlines()
+    ]
+    assert (event["kind"], event["name"]) == ("change", "step")
+    assert event["start_ns"] in {step["start_ns"] for step in steps[200:]}
+
+
+def test_an_internal_failure_does_not_show(
+    observer: observing.StepObserver, recorder: Recorder, window: Window, tmp_path: Path
+) -> None:
+    (tmp_path / f"process-{os.getpid()}").write_text("in the way")
+    optimizer = Optimizer()
+    for _ in range(4):
+        observer.stepped(optimizer)
+        observer._log.due_ns = 0
+    assert recorder.alive is False
+    assert window.abandoned > 0

@@ -1,0 +1,47 @@
+"""The trace file of a window."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from stepwhy.capture.torch import window_limits
+from stepwhy.capture.torch.trace_file import TRACE_FILE, write_trace
+from stepwhy.capture.torch.window_limits import WindowTooLargeError
+
+
+class Profiler:
+    def __init__(self, exported: str) -> None:
+        self._exported = exported
+
+    def export_chrome_trace(self, path: str) -> None:
+        Path(path).write_text(self._exported)
+
+
+def test_the_name_of_the_machine_is_cut_out(tmp_path: Path) -> None:
+    events = '"traceEvents": [{"name": "host_name"}]}' + " " * (1 << 17)
+    write_trace(Profiler('{"host_name": "the \\"box\\"", ' + events), tmp_path)
+    assert gzip.decompress((tmp_path / TRACE_FILE).read_bytes()).decode() == (
+        '{"host_name":"", ' + events
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [TRACE_FILE]
+
+
+@pytest.mark.parametrize("between", [0, 1 << 15, 1 << 16, 1 << 17, (1 << 17) + 7, 1 << 18])
+def test_the_path_of_the_file_is_cut_out(tmp_path: Path, between: int) -> None:
+    filling = " " * between
+    write_trace(Profiler('{"a": 1,' + filling + '"traceName": "/home/me/trace.json"}'), tmp_path)
+    assert gzip.decompress((tmp_path / TRACE_FILE).read_bytes()).decode() == (
+        '{"a": 1,' + filling + '"traceName":""}'
+    )
+
+
+def test_a_trace_over_the_bound_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_limits, "_MOST_FILE", 10)
+    with pytest.raises(WindowTooLargeError):
+        write_trace(Profiler("x" * 11), tmp_path)
+    assert list(tmp_path.iterdir()) == []

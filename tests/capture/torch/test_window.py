@@ -1,0 +1,281 @@
+"""Windows and their bounds, under a profiler that only takes notes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.torch import window as windowing
+from stepwhy.capture.torch import window_limits
+from stepwhy.capture.torch.window import ProfilerWindow
+from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
+
+SECOND = 1_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Profile:
+    """Stands for `torch.profiler.profile`."""
+
+    made: list[Profile]
+
+    def __init__(self, activities: list[str], schedule: Any) -> None:
+        self.activities, self.schedule = activities, schedule
+        self.steps, self.stopped, self.exported = 0, 0, 0
+        self.made.append(self)
+
+    def start(self) -> None:
+        pass
+
+    def step(self) -> None:
+        self.steps += 1
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def export_chrome_trace(self, path: str) -> None:
+        self.exported += 1
+        Path(path).write_text("{}")
+
+
+class OwnProfile:
+    """Stands for `torch.autograd.profiler.profile`, as far as the training's own one goes."""
+
+    def _prepare_trace(self) -> None:
+        """Warm up."""
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(windowing, "now_ns", clock)
+    return clock
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
+    """The profilers that were made."""
+    Profile.made = []
+    windowing.profilers.cache_clear()
+    cuda = SimpleNamespace(is_available=lambda: False)
+    action = SimpleNamespace(WARMUP="warm up", RECORD="record")
+    activity = SimpleNamespace(CPU="cpu", CUDA="cuda")
+    autograd = SimpleNamespace(_profiler_enabled=lambda: False)
+    autograd_profiler = SimpleNamespace(profile=type("profile", (OwnProfile,), {}))
+    profiler = SimpleNamespace(ProfilerAction=action, ProfilerActivity=activity, profile=Profile)
+    torch = SimpleNamespace(cuda=cuda, profiler=profiler, autograd=autograd)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.profiler", profiler)
+    monkeypatch.setitem(sys.modules, "torch.autograd.profiler", autograd_profiler)
+    return Profile.made
+
+
+@pytest.fixture
+def window(tmp_path: Path, made: list[Profile]) -> ProfilerWindow:
+    assert made == []
+    return ProfilerWindow(Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer"))
+
+
+def train(window: ProfilerWindow, clock: Clock, steps: range, step_ns: int) -> list[int]:
+    """Take steps of one length; the numbers of those that the profiler has touched."""
+    touched = []
+    for step in steps:
+        clock.now += step_ns
+        if window.touched:
+            touched.append(step - 1)
+        window.next_step(step, start=True, step_ns=step_ns)
+    return touched
+
+
+def windows(tmp_path: Path) -> list[dict[str, Any]]:
+    files = sorted(tmp_path.glob(f"process-{os.getpid()}/windows/*/window.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def messages(tmp_path: Path) -> list[str]:
+    path = tmp_path / f"process-{os.getpid()}" / "messages.jsonl"
+    return [json.loads(line)["slug"] for line in path.read_text().splitlines()]
+
+
+def test_a_window_holds_four_steps_after_one_of_warm_up(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    assert train(window, clock, range(5, 20), 1000) == [5, 6, 7, 8, 9, 10]
+    (profile,) = made
+    assert (profile.steps, profile.stopped, profile.exported) == (4, 1, 1)
+    assert [profile.schedule(n) for n in range(3)] == ["warm up", "record", "record"]
+    (about,) = windows(tmp_path)
+    assert (about["first_step"], about["last_step"]) == (6, 9)
+    assert about["end_ns"] - about["start_ns"] == 4000
+
+
+def test_further_windows_are_opened_when_asked_and_never_more_than_three(
+    window: ProfilerWindow, clock: Clock, tmp_path: Path
+) -> None:
+    for begin in range(0, 100, 20):
+        train(window, clock, range(begin, begin + 20), 1000)
+        assert not window.needs(begin + 20)
+        window.again()
+    assert [about["first_step"] for about in windows(tmp_path)] == [1, 21, 41]
+    assert not window.wanted
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "kept"), [(SECOND, (1, 4)), (4 * SECOND, (0, 1)), (20 * SECOND, (0, 0))]
+)
+def test_long_steps_make_short_windows_without_a_warm_up(
+    window: ProfilerWindow, clock: Clock, tmp_path: Path, step_ns: int, kept: tuple[int, int]
+) -> None:
+    train(window, clock, range(10), step_ns)
+    (about,) = windows(tmp_path)
+    assert (about["first_step"], about["last_step"]) == kept
+
+
+def test_a_loop_with_steps_of_a_minute_is_not_profiled(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    assert train(window, clock, range(10), 60 * SECOND) == [0]
+    assert (made, windows(tmp_path), window.needs(10)) == ([], [], False)
+    assert messages(tmp_path) == ["window-too-large"]
+
+
+def test_a_window_that_takes_too_much_memory_is_dropped(
+    window: ProfilerWindow,
+    clock: Clock,
+    made: list[Profile],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = iter((0, window_limits._MOST_GROWTH + 1))
+    monkeypatch.setattr(window_limits, "resident_bytes", lambda: next(used))
+    train(window, clock, range(10), 1000)
+    assert (made[0].stopped, made[0].exported, windows(tmp_path)) == (1, 0, [])
+    assert messages(tmp_path) == ["window-too-large"]
+
+
+def test_a_window_ends_before_it_takes_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter((0, window_limits._MOST_GROWTH * 2 // 5, window_limits._MOST_GROWTH * 4 // 5))
+    monkeypatch.setattr(window_limits, "resident_bytes", lambda: next(used))
+    budget = Budget(0)
+    assert [budget.spend(1), budget.spend(2)] == [True, False]
+
+
+def test_an_export_over_the_bound_is_dropped_and_told(
+    window: ProfilerWindow, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_limits, "_MOST_FILE", 1)
+    train(window, clock, range(10), 1000)
+    assert windows(tmp_path) == []
+    assert messages(tmp_path) == ["window-too-large"]
+
+
+def test_no_profiler_starts_in_another_thread(
+    window: ProfilerWindow, clock: Clock, made: list[Profile], tmp_path: Path
+) -> None:
+    thread = threading.Thread(target=train, args=(window, clock, range(10), 1000))
+    thread.start()
+    thread.join()
+    assert (made, window.needs(10), messages(tmp_path)) == ([], False, ["loop-in-thread"])
+
+
+def test_no_profiler_starts_or_stops_in_a_backward_pass(
+    window: ProfilerWindow,
+    clock: Clock,
+    made: list[Profile],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train(window, clock, range(3), 1000)
+    (profile,) = made
+    monkeypatch.setattr(windowing, "_graph_task", lambda: 0)
+    before = profile.steps
+    train(window, clock, range(3, 20), 1000)
+    assert (profile.steps, profile.stopped) == (before, 0)
+    other = ProfilerWindow(Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer"))
+    train(other, clock, range(10), 1000)
+    assert (len(made), other.needs(10), messages(tmp_path)) == (1, False, ["step-in-backward"])
+
+
+def test_the_memory_of_this_process_is_known_on_linux() -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only Linux tells it")
+    assert window_limits.resident_bytes() > 1 << 20
+
+
+def test_only_long_steps_need_no_warm_up() -> None:
+    assert [warm_up_steps(ns) for ns in (1000, 5 * SECOND)] == [1, 0]
+    with pytest.raises(WindowTooLargeError):
+        warm_up_steps(60 * SECOND)
+
+
+@pytest.fixture
+def own(window: ProfilerWindow) -> Any:
+    """A profiler of the training's own; it is on once it warms up."""
+    assert window.wanted
+    return sys.modules["torch.autograd.profiler"].profile()
+
+
+def test_a_window_opens_once_the_trainings_own_profiler_has_stopped(
+    window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
+) -> None:
+    own._prepare_trace()
+    assert train(window, clock, range(50), 1000) == []
+    assert window.needs(50)
+    own.__exit__(None, None, None)
+    train(window, clock, range(50, 60), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [51]
+    assert messages(tmp_path) == ["profiler-in-use"]
+
+
+def test_a_window_that_gave_way_is_tried_again_later(
+    window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
+) -> None:
+    train(window, clock, range(3), 1000)
+    own._prepare_trace()
+    train(window, clock, range(3, 6), 1000)
+    own.__exit__(None, None, None)
+    assert not window.needs(17)  # steps in between may be light
+    train(window, clock, range(6, 40), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [19]
+    # It counts as none: two more may follow.
+    for begin in (40, 60, 80):
+        window.again()
+        train(window, clock, range(begin, begin + 20), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [19, 41, 61]
+
+
+def test_a_profiler_that_records_again_and_again_is_given_way_ever_more_rarely(
+    window: ProfilerWindow, clock: Clock, own: Any, made: list[Profile]
+) -> None:
+    for step in range(0, 1000, 4):
+        own._prepare_trace()
+        train(window, clock, range(step, step + 2), 1000)
+        own.__exit__(None, None, None)
+        train(window, clock, range(step + 2, step + 4), 1000)
+    assert 2 < len(made) < 8
+
+
+def test_a_profiler_that_was_dropped_while_it_warmed_up_is_off(
+    window: ProfilerWindow, clock: Clock, tmp_path: Path
+) -> None:
+    sys.modules["torch.autograd.profiler"].profile()._prepare_trace()
+    train(window, clock, range(10), 1000)
+    assert [about["first_step"] for about in windows(tmp_path)] == [1]
