@@ -96,7 +96,7 @@ def test_a_column_grows():
 def test_things_are_numbered_as_they_come():
     codes = Codes()
     assert codes.of("abcab", 5).tolist() == [0, 1, 2, 0, 1]
-    numbers, places = first_seen(np.asarray([3, 1, 3, 0], dtype=np.int32), 5)
+    numbers, places = first_seen(np.asarray([3, 1, 3, 0], dtype=np.int32))
     assert (numbers.tolist(), places.tolist()) == ([3, 1, 0], [0, 1, 3])
 
 

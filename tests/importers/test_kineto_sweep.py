@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.kineto_samples import GENERATIONS, sample
 
 from stepwhy import native
+from stepwhy.columns import interning, strings
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.kineto import lanes, plain, sweep
 from stepwhy.importers.formats.kineto import reader as kineto
@@ -19,7 +20,6 @@ from stepwhy.inputs.source import Source
 from stepwhy.native import tables
 from stepwhy.native.kernels.interning import number_of_pair
 from stepwhy.native.tables import Pairs
-from stepwhy.trace import interning, strings
 from stepwhy.trace.schema import TABLES
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)

@@ -4,8 +4,9 @@ import cProfile
 
 from tests.passes.timeline import MS, Timeline
 
+from stepwhy.columns import chunks
 from stepwhy.engine import assemble
-from stepwhy.passes import devices, ops, selection
+from stepwhy.passes import devices
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, DeviceKind, Kind
 
@@ -35,7 +36,7 @@ def test_totals_are_those_of_all_pieces(monkeypatch):
         line.add(line.stream(), Kind.KERNEL, start, start + 10)
         line.add(line.stream(number=8), Kind.KERNEL, start + 3, start + 5)
     whole = Facts(line.trace()).totals
-    monkeypatch.setattr(selection, "_PIECE", 3)
+    monkeypatch.setattr(chunks, "CHUNK", 3)
     assert Facts(line.trace()).totals == whole
     assert whole[0].busy_ns == (14 + 11 + 10 + 10) * MS
 
@@ -149,7 +150,6 @@ def test_few_and_many_devices_are_found_in_two_ways_with_one_result(monkeypatch)
     trace = cluster(20).trace()
     few = Facts(trace)
     monkeypatch.setattr(devices, "FEW_DEVICES", 0)
-    monkeypatch.setattr(ops, "FEW_DEVICES", 0)
     many = Facts(trace)
     assert [a.name for a in many.activities] == [a.name for a in few.activities]
     assert many.totals == few.totals

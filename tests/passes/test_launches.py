@@ -3,7 +3,7 @@
 import pytest
 from tests.passes.timeline import Timeline
 
-from stepwhy.passes import selection
+from stepwhy.columns import chunks
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import NO_CALL, join_launches
 from stepwhy.trace import Copy, Kind
@@ -88,7 +88,7 @@ def test_calls_are_found_piece_by_piece_and_far_apart(monkeypatch, apart):
     assert whole.call_row.tolist() == [0, 2, 4, NO_CALL, NO_CALL, 10]
     assert whole.blocking_calls.tolist() == [2, 10]
     assert whole.calls_of(whole.device_rows[::-1]).tolist() == whole.call_row[::-1].tolist()
-    monkeypatch.setattr(selection, "_PIECE", 2)
+    monkeypatch.setattr(chunks, "CHUNK", 2)
     pieces = join_launches(trace)
     assert pieces.call_row.tolist() == whole.call_row.tolist()
     assert pieces.blocking_calls.tolist() == whole.blocking_calls.tolist()

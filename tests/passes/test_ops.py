@@ -1,11 +1,7 @@
 """The op table over the steady steps."""
 
-import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.passes import ops
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 
@@ -35,15 +31,13 @@ def test_operations_are_summed_by_name_device_and_kind():
     assert table["gemm", "GPU:1"].total_ns == 5 * MS
 
 
-def test_the_table_is_that_of_all_pieces(monkeypatch):
+def test_sizes_are_summed_where_they_are_recorded():
     line = Timeline().steps(0, 100)
     for i in range(9):
         line.add(line.thread(), Kind.OP, 10 * i, 10 * i + 5, name=f"op {i % 2}")
         line.copy(10 * i, 10 * i + i, size=i)
-    whole = ops_of(line.trace())
-    monkeypatch.setattr(ops, "_PIECE", 2)
-    assert ops_of(line.trace()) == whole
-    assert [row.count for row in whole] == [9, 5, 4]
+    assert sorted((row.count, row.bytes) for row in ops_of(line.trace()) if row.bytes) == [(9, 36)]
+    assert [row.count for row in ops_of(line.trace())] == [9, 5, 4]
 
 
 def test_the_largest_self_time_comes_first():
@@ -75,8 +69,7 @@ def test_of_each_device_the_largest_are_kept():
     ]
 
 
-def test_of_equal_self_times_the_first_names_are_kept(monkeypatch):
-    monkeypatch.setattr(ops, "_PIECE", 2)
+def test_of_equal_self_times_the_first_names_are_kept():
     line = Timeline(unit_ns=1).steps(0, 1000)
     for number, name in enumerate(("e", "b", "longest", "d", "a", "c")):
         end_ns = 100 * number + (9 if name == "longest" else 5)
@@ -123,24 +116,3 @@ def test_annotations_and_markers_are_no_operations():
     line.add(line.thread(), Kind.ANNOTATION, 0, 5)
     assert ops_of(line.trace()) == []
     assert ops_of(Timeline().trace()) == []
-
-
-PARTS = st.lists(st.dictionaries(st.integers(0, 9), st.integers(-5, 50), max_size=6), max_size=5)
-
-
-@settings(derandomize=True, deadline=None, max_examples=150)
-@given(PARTS)
-def test_parts_of_the_table_add_up_one_after_the_other(parts):
-    found, expected = ops._NOTHING, {}
-    for part in parts:
-        for code, number in part.items():
-            expected[code] = expected.get(code, 0) + number
-        codes = np.array(sorted(part), dtype=np.int64)
-        numbers = np.array([part[c] for c in sorted(part)], dtype=np.int64)
-        sums = [numbers, ops._zeros(len(codes)), numbers, numbers, numbers]
-        found = ops._with(found, [ops._Part(codes, sums)])
-    assert found.codes.tolist() == sorted(expected)
-    assert (
-        found.sums[0].tolist() == found.sums[4].tolist() == [expected[c] for c in sorted(expected)]
-    )
-    assert found.sums[1].tolist() == [0] * len(expected)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 from tests.passes.timeline import Timeline
 
-from stepwhy.passes import selection
-from stepwhy.passes.selection import Ranges, between, chosen, collected, mask, of_role, rows_of
+from stepwhy.columns import chunks
+from stepwhy.columns.chunks import rows_within
+from stepwhy.columns.growing import collected
+from stepwhy.passes.selection import chosen, mask, of_role, rows_of
 from stepwhy.trace import Kind, Role
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -24,7 +25,7 @@ def trace():
 
 @pytest.mark.parametrize("piece", [1, 2, 4, 100])
 def test_slices_of_kinds_on_tracks(monkeypatch, piece):
-    monkeypatch.setattr(selection, "_PIECE", piece)
+    monkeypatch.setattr(chunks, "CHUNK", piece)
     kinds, one = (Kind.OP, Kind.KERNEL), trace()
     on_host = of_role(one, Role.HOST_THREAD)
     assert rows_of(one, kinds).tolist() == [0, 1, 3, 4, 6, 7, 9, 10, 12, 13]
@@ -33,24 +34,9 @@ def test_slices_of_kinds_on_tracks(monkeypatch, piece):
     assert np.flatnonzero(mask(one, kinds, on_host)).tolist() == [0, 3, 6, 9, 12]
     rows = collected(chosen(one, (Kind.LAUNCH,)))
     assert (rows.tolist(), rows.dtype) == ([2, 5, 8, 11, 14], np.int32)
-    assert between(rows, slice(5, 9)).tolist() == [5, 8]
+    assert rows_within(rows, slice(5, 9)).tolist() == [5, 8]
 
 
 def test_nothing_is_chosen():
     assert rows_of(trace(), (Kind.STEP,)).tolist() == []
     assert collected(iter(())).tolist() == []
-
-
-edges = st.lists(st.integers(0, 30), max_size=8).map(sorted)
-
-
-@FEW
-@given(edges, st.lists(st.integers(0, 30), max_size=20), st.booleans())
-def test_rows_in_ranges(bounds, rows, in_order):
-    bounds = bounds[: len(bounds) // 2 * 2]
-    ranges = Ranges(np.asarray(bounds, dtype=np.int64))
-    inside = {row for a, b in zip(bounds[::2], bounds[1::2], strict=True) for row in range(a, b)}
-    rows = np.asarray(sorted(rows) if in_order else rows, dtype=np.int32)
-    assert ranges.hold(rows).tolist() == [row in inside for row in rows.tolist()]
-    part = slice(7, 19)
-    assert ranges.within(part).tolist() == [row in inside for row in range(7, 19)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import astuple, replace
 
+from stepwhy.columns.strings import FEW, Strings, strings_from
 from stepwhy.redaction import Redactor
 from stepwhy.trace import Health, Meta, TraceBuilder
 from stepwhy.trace.redacting import redacted
-from stepwhy.trace.strings import FEW, Strings, strings_from
 
 SECRETS = ["password=one", "password=two"]
 

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import distinct, numbered
+from stepwhy.columns.growing import collected
+from stepwhy.columns.sums import LARGEST, total_of
 from stepwhy.diagnoses._look import NOWHERE, names_in, nearest, outermost
 from stepwhy.diagnoses._steady import (
     ops_of_nodes,
@@ -21,9 +24,6 @@ from stepwhy.diagnoses._steady import (
     steady_rows,
     steady_work,
 )
-from stepwhy.passes.grouping import distinct, numbered
-from stepwhy.passes.selection import collected
-from stepwhy.passes.sums import LARGEST, total_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 

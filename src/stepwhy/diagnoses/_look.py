@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.intervals import Intervals
+from stepwhy.columns.nesting import climb, inherit
+from stepwhy.columns.sums import sums_of
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.grouping import numbered
-from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.nesting import climb, inherit
-from stepwhy.passes.selection import parts
-from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _summed(names: NDArray[Any], counts: Times, time_ns: Times) -> tuple[Times, 
 
 def by_name(facts: Facts, rows: Rows) -> list[Group]:
     """Some slices grouped by their name, longest first."""
-    return names_in(facts, (rows[part] for part in parts(len(rows))))
+    return names_in(facts, (rows[part] for part in chunks(len(rows))))
 
 
 def names_in(facts: Facts, pieces: Iterable[Rows]) -> list[Group]:

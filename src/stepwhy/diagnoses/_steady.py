@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.passes.selection import between, chosen, collected, parts
+from stepwhy.columns.chunks import chunks, rows_within
+from stepwhy.columns.growing import collected
+from stepwhy.passes.selection import chosen
 from stepwhy.trace import NULL, among
 
 if TYPE_CHECKING:
@@ -37,10 +39,10 @@ def steady_rows(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
 def steady_work(facts: Facts, *kinds: Kind) -> Iterator[NDArray[np.int64]]:
     """What leading devices do in the steady steps, of some kinds, ascending, piece by piece."""
     slices = facts.trace.slices
-    for part in parts(len(slices)):
+    for part in chunks(len(slices)):
         busy = np.zeros(part.stop - part.start, dtype=bool)
         for activity in facts.leading:
-            busy[between(activity.rows, part) - part.start] = True
+            busy[rows_within(activity.rows, part) - part.start] = True
         if kinds:
             busy &= among(slices.kind[part], kinds)
         yield facts.in_steady(np.flatnonzero(busy) + part.start)

@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import (
     by_name,
     idle,
@@ -57,7 +58,6 @@ from stepwhy.diagnoses._page_faults import find_page_faults
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.diagnoses._steady import steady_pieces, strings_of
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.selection import collected
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
 

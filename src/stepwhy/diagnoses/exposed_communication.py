@@ -33,11 +33,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.intervals import Intervals
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 

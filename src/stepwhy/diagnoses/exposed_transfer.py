@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.devices import known_bytes
-from stepwhy.passes.sums import total_of
 from stepwhy.trace import Copy, Kind
 from stepwhy.units import NS_PER_S
 

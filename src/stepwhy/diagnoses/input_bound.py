@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import (
     Group,
     by_name,
@@ -45,7 +46,6 @@ from stepwhy.diagnoses._look import (
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_pieces, steady_rows
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.selection import collected
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     by_op,
@@ -45,8 +47,6 @@ from stepwhy.diagnoses._placement import (
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.grouping import numbered
-from stepwhy.passes.selection import collected
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 

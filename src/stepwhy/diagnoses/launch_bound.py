@@ -34,13 +34,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.growing import collected
+from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses._look import on_scale, steady
 from stepwhy.diagnoses._median import median_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_work
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.selection import collected, parts
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _most(gaps: NDArray[np.int64], most: int) -> int:
     """The sum of the gaps, of longer ones so much."""
-    return sum(int(np.minimum(gaps[part], most).sum()) for part in parts(len(gaps)))
+    return sum(int(np.minimum(gaps[part], most).sum()) for part in chunks(len(gaps)))
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:
@@ -101,7 +102,7 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
 def _kernels_ns(facts: Facts, rows: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
     """Durations of those of the rows that are kernels, piece by piece."""
     slices = facts.trace.slices
-    for some in (rows[part] for part in parts(len(rows))):
+    for some in (rows[part] for part in chunks(len(rows))):
         yield slices.dur_ns[some[slices.kind[some] == Kind.KERNEL]]
 
 
@@ -118,7 +119,7 @@ def _evidence(
     ]
     if median is not None:
         found.append(Evidence("median duration of a kernel", median, "ns"))
-    gap = median_of(lambda: (gaps[part] for part in parts(len(gaps))))
+    gap = median_of(lambda: (gaps[part] for part in chunks(len(gaps))))
     if gap is not None:
         found.append(Evidence("median gap before a launch", gap, "ns"))
     found.append(Evidence("time of the step in host work while the device is idle", idle, "ns"))

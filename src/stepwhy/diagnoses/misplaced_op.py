@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     by_op,
@@ -47,7 +48,7 @@ from stepwhy.diagnoses._placement import (
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.diagnoses._steady import scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.selection import chosen, collected, of_role
+from stepwhy.passes.selection import chosen, of_role
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:

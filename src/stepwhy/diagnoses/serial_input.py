@@ -34,12 +34,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_work, strings_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.op_costs import reads_of
-from stepwhy.passes.selection import collected, of_role, parts
+from stepwhy.passes.selection import of_role
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
@@ -119,7 +121,7 @@ def _ops(facts: Facts) -> dict[str, str]:
     trace, slices = facts.trace, facts.trace.slices
     on_stream = of_role(trace, Role.STREAM)
     told = np.full((2, len(trace.strings)), NULL, dtype=np.int32)
-    for part in parts(len(slices)):
+    for part in chunks(len(slices)):
         rows = facts.in_steady(np.flatnonzero(slices.scope[part] != NULL) + part.start)
         runs_there = on_stream[slices.track[rows]]
         for names, some in zip(told, (rows[runs_there], rows[~runs_there]), strict=True):

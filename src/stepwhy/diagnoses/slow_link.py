@@ -33,13 +33,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.host_load import host_load
 from stepwhy.passes.selection import rows_of
-from stepwhy.passes.sums import total_of
 from stepwhy.trace import NULL, Copy, Kind, among
 from stepwhy.units import NS_PER_S
 

@@ -40,6 +40,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
+from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
@@ -50,8 +52,6 @@ from stepwhy.diagnoses._steady import (
     strings_of,
 )
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.grouping import distinct
-from stepwhy.passes.selection import collected
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 

@@ -46,11 +46,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.chunks import chunks, rows_within
 from stepwhy.diagnoses._placement import placed_nodes
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import python_lines
-from stepwhy.passes.selection import between, parts
 from stepwhy.passes.session_parts import find_session_parts
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
@@ -223,10 +223,10 @@ def _around(facts: Facts) -> list[Evidence]:
 def _operations(facts: Facts) -> Iterator[NDArray[np.int64]]:
     """What runs in the steady steps on a device or for the program, piece by piece."""
     kinds = facts.trace.slices.kind
-    for part in parts(len(kinds)):
+    for part in chunks(len(kinds)):
         runs = among(kinds[part], (Kind.OP, Kind.WAIT, Kind.INPUT))
         for activity in facts.activities:
-            runs[between(activity.rows, part) - part.start] = True
+            runs[rows_within(activity.rows, part) - part.start] = True
         yield facts.in_steady(np.flatnonzero(runs) + part.start)
 
 

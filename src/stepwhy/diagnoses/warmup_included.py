@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.growing import collected
+from stepwhy.columns.nesting import NO_PARENT
 from stepwhy.diagnoses._look import by_name
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.evidence import FIRST_USE_NS
-from stepwhy.passes.selection import collected
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.passes.verdict import ENOUGH_STEADY
 from stepwhy.trace import Kind

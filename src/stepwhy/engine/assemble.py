@@ -6,10 +6,12 @@ from collections import Counter
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from msgspec.structs import replace
 
 from stepwhy import __version__
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.memory import give_back
+from stepwhy.columns.sums import LARGEST, sums_of
 from stepwhy.diagnoses import run_all
 from stepwhy.engine.host_notes import host_notes
 from stepwhy.engine.placement import bounded, placement_of
@@ -30,27 +32,24 @@ from stepwhy.findings import (
 from stepwhy.passes.devices import MOST_DEVICES, Totals, copies_of, known_bytes
 from stepwhy.passes.events import find_events
 from stepwhy.passes.gpu_load import framework_devices
-from stepwhy.passes.grouping import distinct, numbered
 from stepwhy.passes.host_load import host_load
 from stepwhy.passes.parallel import parallel_use
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
-from stepwhy.passes.selection import between, chosen, of_threads
-from stepwhy.passes.self_time import self_times
-from stepwhy.passes.sums import LARGEST, sums_of, total_of
+from stepwhy.passes.selection import of_threads, rows_of
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
-from stepwhy.trace.memory import give_back
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
+    from stepwhy.columns.intervals import Intervals
     from stepwhy.passes.devices import Activity
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.intervals import Intervals
     from stepwhy.trace import Trace
 
     Rows = NDArray[np.signedinteger[Any]]
@@ -170,26 +169,23 @@ def _breakdown(facts: Facts) -> Breakdown:
 def _phases(facts: Facts) -> dict[str, int]:
     """Compute time per phase; kernels that overlap count in each of their phases."""
     sums: Counter[int] = Counter()
-    for rows, own_ns in _computing(facts):
-        phases = facts.phases[rows]
-        for phase in distinct(phases).tolist():
-            sums[phase] += total_of(own_ns[phases == phase])
+    for activity in facts.leading:
+        rows = _computing(facts, activity)
+        phases, group = numbered(facts.phases[rows])
+        times = sums_of(facts.nesting.self_ns[rows], group, len(phases))
+        sums.update(dict(zip(phases.tolist(), times.tolist(), strict=True)))
     return {
         Phase(phase).name.lower(): facts.mean_ns(min(sums[phase], LARGEST))
         for phase in sorted(sums)
     }
 
 
-def _computing(facts: Facts) -> Iterator[tuple[Rows, Rows]]:
-    """What the leading devices compute in steady steps, piece by piece, and its own time, ns."""
-    slices = facts.trace.slices
-    for part, own_ns in self_times(facts.nesting):
-        for activity in facts.leading:
-            rows = between(activity.rows, part)
-            computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
-            computes |= slices.copy[rows] == Copy.D2D
-            rows = facts.in_steady(rows[computes])
-            yield rows, own_ns[rows - part.start]
+def _computing(facts: Facts, activity: Activity) -> Rows:
+    """What a device computes in steady steps; rows of slices."""
+    slices, rows = facts.trace.slices, facts.in_steady(activity.rows)
+    computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
+    computes |= slices.copy[rows] == Copy.D2D
+    return rows[computes]
 
 
 def _hottest_line(facts: Facts) -> str:
@@ -204,22 +200,14 @@ def _hottest_line(facts: Facts) -> str:
     return trace.string(max(sums, key=lambda line: (sums[line], -line)))
 
 
-def _times_of_lines(facts: Facts) -> Counter[int]:
+def _times_of_lines(facts: Facts) -> dict[int, int]:
     """Self time of user Python on the driving threads in steady steps, by line, ns."""
-    slices, threads = facts.trace.slices, of_threads(facts.trace, facts.threads.all)
-    sums: Counter[int] = Counter()
-    for part, own_ns in self_times(facts.nesting) if _has_lines(facts.trace) else ():
-        lined = among(slices.kind[part], (Kind.PYTHON, Kind.INPUT)) & (slices.source[part] != NULL)
-        rows = np.flatnonzero(lined & threads[slices.track[part]] & facts.steady_rows.within(part))
-        lines, group = numbered(slices.source[part][rows])
-        times = sums_of(own_ns[rows], group, len(lines))
-        sums.update(dict(zip(lines.tolist(), times.tolist(), strict=True)))
-    return sums
-
-
-def _has_lines(trace: Trace) -> bool:
-    pieces = chosen(trace, (Kind.PYTHON, Kind.INPUT))
-    return any((trace.slices.source[rows] != NULL).any() for rows in pieces)
+    trace = facts.trace
+    rows = rows_of(trace, (Kind.PYTHON, Kind.INPUT), of_threads(trace, facts.threads.all))
+    rows = facts.in_steady(rows[trace.slices.source[rows] != NULL])
+    lines, group = numbered(trace.slices.source[rows])
+    times = sums_of(facts.nesting.self_ns[rows], group, len(lines)) if len(rows) else rows
+    return dict(zip(lines.tolist(), times.tolist(), strict=True))
 
 
 def _device(facts: Facts, activity: Activity) -> Device:

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepwhy.columns.memory import give_back
 from stepwhy.errors import InputError, TooLargeError
 from stepwhy.inputs.changing import at_rest
 from stepwhy.inputs.opening import open_input
 from stepwhy.inputs.side_files import read_side_file
-from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
     import re

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.nesting import innermost_at
-from stepwhy.passes.selection import parts
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.nesting import innermost_at
 from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Owners:
         """Phase by the string of a graph node."""
         trace = self._facts.trace
         first = np.full(len(trace.strings) + 1, NULL, dtype=np.int64)  # the null's is the last
-        for part in reversed(list(parts(len(trace.slices)))):
+        for part in reversed(list(chunks(len(trace.slices)))):
             scopes = trace.slices.scope[part][::-1]
             first[scopes] = np.arange(part.stop - 1, part.start - 1, -1)
         nodes = np.flatnonzero(first[:-1] != NULL)
@@ -83,11 +83,11 @@ class Owners:
         track, time_ns = int(table.track[row]), int(table.time_ns[row])
         if track == NULL:
             return _NOBODY
-        trace, nesting = self._facts.trace, self._facts.nesting
+        nesting = self._facts.nesting
         rows, starts = self._of_track(track)
-        found = innermost_at(trace, nesting, rows, starts, time_ns)
+        found = innermost_at(nesting, rows, starts, time_ns)
         # What ends as the block is asked for has asked for it, unless something else is running.
-        return found if found >= 0 else innermost_at(trace, nesting, rows, starts, time_ns - 1)
+        return found if found >= 0 else innermost_at(nesting, rows, starts, time_ns - 1)
 
     def _of_track(self, track: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slices of a thread, ascending, and their starts."""

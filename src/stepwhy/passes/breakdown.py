@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.columns.intervals import Intervals, Measure, first_of
 from stepwhy.findings import CATEGORIES
-from stepwhy.passes.intervals import Intervals, Measure, first_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.passes.sums import LARGEST, total_of
+from stepwhy.columns.sums import LARGEST, total_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

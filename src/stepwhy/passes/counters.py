@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.passes.selection import NO_ROWS, joined, parts
+from stepwhy.columns.chunks import NO_ROWS, chunks, joined
 from stepwhy.trace import NULL, among
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def series(trace: Trace, name: str, device: int = NULL) -> Series:
 
 def _rows(counters: Columns, names: list[int], device: int) -> Iterator[NDArray[np.int64]]:
     """Rows of counters of some names and one device, piece by piece."""
-    for part in parts(len(counters)):
+    for part in chunks(len(counters)):
         ours = among(counters.name[part], names)
         ours &= counters.device[part] == device
         yield np.flatnonzero(ours) + part.start

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.passes.intervals import Intervals, Union
-from stepwhy.passes.nesting import innermost_time, under
-from stepwhy.passes.selection import chosen, collected, joined, mask, of_role, parts
-from stepwhy.passes.sums import LARGEST, total_of
+from stepwhy.columns.chunks import chunks, joined
+from stepwhy.columns.growing import collected
+from stepwhy.columns.intervals import Intervals, Union
+from stepwhy.columns.nesting import innermost_time, inside
+from stepwhy.columns.sums import LARGEST, total_of
+from stepwhy.passes.selection import chosen, mask, of_role
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role, among
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.passes.nesting import Nesting
+    from stepwhy.columns.nesting import Nesting
     from stepwhy.trace import Trace
 
     AnyRows = NDArray[np.signedinteger[Any]]
@@ -69,7 +71,7 @@ def intervals_of(trace: Trace, rows: AnyRows) -> Intervals:
     """The union of some slices."""
     if (rows[1:] < rows[:-1]).any():
         rows = np.sort(rows)
-    return union_of(trace, (rows[part] for part in parts(len(rows))))
+    return union_of(trace, (rows[part] for part in chunks(len(rows))))
 
 
 def union_of(trace: Trace, pieces: Iterable[AnyRows]) -> Intervals:
@@ -149,7 +151,7 @@ def _activity(trace: Trace, index: int, rows: AnyRows) -> Activity:
 def _sets(trace: Trace, work: AnyRows) -> tuple[Intervals, Intervals, Intervals]:
     """When some work computes, communicates and copies."""
     slices, unions = trace.slices, (Union(), Union(), Union())
-    for rows in (work[part] for part in parts(len(work))):
+    for rows in (work[part] for part in chunks(len(work))):
         within = (slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == Copy.D2D)
         kinds = np.where(within, Kind.MEMSET, slices.kind[rows])
         for wanted, union in zip(_WORK, unions, strict=True):
@@ -168,13 +170,13 @@ def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
     itself, beside small operations that it calls.
     """
     host = of_role(trace, Role.HOST_THREAD)
-    computes = under(trace, nesting, Kind.INPUT, Kind.COMPILE, Kind.STORAGE)
+    computes = inside(nesting, mask(trace, (Kind.INPUT, Kind.COMPILE, Kind.STORAGE)))
     np.logical_not(computes, out=computes)
     computes &= mask(trace, (Kind.OP,), host)
-    compute = innermost_time(trace, nesting, computes)
+    compute = innermost_time(nesting, computes)
     communication = union_of(trace, chosen(trace, (Kind.COLLECTIVE,), host))
     computes |= mask(trace, (Kind.COLLECTIVE,), host)
-    busy = (np.flatnonzero(computes[part]) + part.start for part in parts(len(computes)))
+    busy = (np.flatnonzero(computes[part]) + part.start for part in chunks(len(computes)))
     return Activity(
         HOST_DEVICE,
         "CPU",
@@ -208,7 +210,7 @@ def total(trace: Trace, activity: Activity) -> Totals:
     """Totals of one device over the whole file."""
     slices, rows = trace.slices, activity.rows
     count = kernel_ns = 0
-    for part in parts(len(rows)):
+    for part in chunks(len(rows)):
         kernels = rows[part][among(slices.kind[rows[part]], (Kind.KERNEL, Kind.COLLECTIVE))]
         count += len(kernels)
         kernel_ns += total_of(slices.dur_ns[kernels])
@@ -232,7 +234,7 @@ def copies_of(trace: Trace, rows: AnyRows, direction: Copy) -> AnyRows:
     """Those of the rows that are copies in one direction."""
     slices = trace.slices
 
-    pieces = (rows[part] for part in parts(len(rows)))
+    pieces = (rows[part] for part in chunks(len(rows)))
     copies = (some[slices.kind[some] == Kind.MEMCPY] for some in pieces)
     return joined((some[slices.copy[some] == direction] for some in copies), rows[:0])
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.intervals import Intervals
 from stepwhy.findings import EventGroup
-from stepwhy.passes.intervals import Intervals
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -6,20 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.chunks import NO_ROWS, chunks, joined
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.intervals import Intervals, gaps_between
+from stepwhy.columns.nesting import innermost_time
 from stepwhy.passes.devices import intervals_of, times_of, union_of
-from stepwhy.passes.grouping import numbered
-from stepwhy.passes.intervals import Intervals, gaps_between
-from stepwhy.passes.nesting import innermost_time
-from stepwhy.passes.selection import (
-    NO_ROWS,
-    chosen,
-    joined,
-    mask,
-    of_role,
-    of_threads,
-    parts,
-    rows_of,
-)
+from stepwhy.passes.selection import chosen, mask, of_role, of_threads, rows_of
 from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
@@ -27,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.columns.nesting import Nesting
     from stepwhy.passes.launches import Launches
-    from stepwhy.passes.nesting import Nesting
     from stepwhy.passes.steps import StepTable
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
@@ -151,7 +143,7 @@ def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> N
 
 def _innermost(trace: Trace, tracks: tuple[int, ...], nesting: Nesting, *kinds: Kind) -> Intervals:
     """When the innermost slice on some threads is of some kinds."""
-    return innermost_time(trace, nesting, mask(trace, kinds, of_threads(trace, tracks)))
+    return innermost_time(nesting, mask(trace, kinds, of_threads(trace, tracks)))
 
 
 def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
@@ -183,7 +175,7 @@ def _graph_runs(trace: Trace) -> Intervals:
 def _graph_ops(trace: Trace) -> Iterator[NDArray[np.int64]]:
     """Rows of operations of a graph, ascending, piece by piece."""
     scope = trace.slices.scope
-    pieces = (np.flatnonzero(scope[part] != NULL) + part.start for part in parts(len(scope)))
+    pieces = (np.flatnonzero(scope[part] != NULL) + part.start for part in chunks(len(scope)))
     return (rows for rows in pieces if len(rows))
 
 

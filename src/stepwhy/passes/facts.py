@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns import nesting
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.groups import distinct
+from stepwhy.columns.intervals import Intervals, Measure
+from stepwhy.columns.nesting import NO_PARENT
+from stepwhy.columns.sums import LARGEST
 from stepwhy.findings import CATEGORIES
-from stepwhy.passes import nesting as nesting_pass
 from stepwhy.passes.breakdown import IdleTime, Partition, mean_exact, partition, unexplained
-from stepwhy.passes.call_tree import NO_PARENT
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
-from stepwhy.passes.grouping import distinct
-from stepwhy.passes.intervals import Intervals, Measure
 from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.memory import memory_uses
@@ -23,9 +25,8 @@ from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
-from stepwhy.passes.selection import Ranges, mask, of_role, parts, rows_of
+from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.passes.steps import StepTable, find_steps
-from stepwhy.passes.sums import LARGEST
 from stepwhy.passes.threads import Threads, find_threads
 from stepwhy.trace import DeviceKind, Kind, Role
 
@@ -48,9 +49,9 @@ class Facts:
         self._nearest: dict[tuple[Kind, ...], NDArray[np.int32]] = {}
 
     @cached_property
-    def nesting(self) -> nesting_pass.Nesting:
+    def nesting(self) -> nesting.Nesting:
         """The call trees."""
-        return nesting_pass.nest(self.trace)
+        return nesting.nest(self.trace.slices, self.trace.tracks.role != Role.STREAM)
 
     @cached_property
     def launches(self) -> Launches:
@@ -90,7 +91,7 @@ class Facts:
     @cached_property
     def in_input(self) -> NDArray[np.bool_]:
         """Whether each slice lies in the input region; (slices,)."""
-        return nesting_pass.under(self.trace, self.nesting, Kind.INPUT)
+        return nesting.inside(self.nesting, mask(self.trace, (Kind.INPUT,)))
 
     def nearest(self, kinds: tuple[Kind, ...]) -> NDArray[np.int32]:
         """Every slice's row, or that of the nearest slice around it of some kinds; (slices,).
@@ -104,7 +105,7 @@ class Facts:
     def _find_nearest(self, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
         if not wanted.any():
             return np.broadcast_to(np.int32(NO_PARENT), len(wanted))  # one value in memory
-        return nesting_pass.nearest(self.nesting, wanted)
+        return nesting.nearest(self.nesting, wanted)
 
     @cached_property
     def activities(self) -> list[Activity]:
@@ -161,7 +162,7 @@ class Facts:
     def names_nodes(self) -> bool:
         """Whether any slice is known to be of a node of a graph."""
         scope = self.trace.slices.scope
-        return any((scope[part] >= 0).any() for part in parts(len(scope)))
+        return any((scope[part] >= 0).any() for part in chunks(len(scope)))
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -290,7 +291,7 @@ class Facts:
     @cached_property
     def ops(self) -> OpTable:
         """Operations over the steady steps."""
-        return op_table(self.trace, self.nesting, self.phases, self.steady_rows)
+        return op_table(self.trace, self.nesting, self.phases, self.is_steady)
 
     @cached_property
     def memory(self) -> tuple[MemoryUse, ...]:
@@ -308,12 +309,13 @@ class Facts:
 
     def in_steady(self, rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
         """Those of the rows whose slice starts inside a steady step."""
-        return rows[self.steady_rows.hold(rows)]
+        steady: NDArray[np.signedinteger[Any]] = rows[self.is_steady[rows]]
+        return steady
 
     @cached_property
-    def steady_rows(self) -> Ranges:
-        """The slices that start inside a steady step."""
-        return self.steps.steady_rows(self.trace.slices.start_ns)
+    def is_steady(self) -> NDArray[np.bool_]:
+        """Whether each slice starts inside a steady step; (slices,)."""
+        return self.steps.in_steady(self.trace.slices.start_ns)
 
 
 __all__ = ["CATEGORIES", "Facts"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.columns.groups import distinct
 from stepwhy.findings import GpuLoad
 from stepwhy.passes.counters import series
-from stepwhy.passes.grouping import distinct
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.passes.grouping import distinct, numbered
-from stepwhy.passes.selection import NO_ROWS, chosen, collected, flags, joined, of_role, parts
+from stepwhy.columns.chunks import NO_ROWS, chunks, joined, take
+from stepwhy.columns.groups import distinct, numbered
+from stepwhy.columns.growing import collected
+from stepwhy.columns.memory import empty, falses
+from stepwhy.passes.selection import chosen, of_role
 from stepwhy.trace import NULL, Kind, Role
-from stepwhy.trace.memory import empty
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +53,7 @@ class Launches(msgspec.Struct, frozen=True):
 
     def joined(self) -> Iterator[tuple[Rows, Rows]]:
         """Device slices of which the call is known, and their calls, piece by piece."""
-        for part in parts(len(self.device_rows)):
+        for part in chunks(len(self.device_rows)):
             rows, calls = self.device_rows[part], self.call_row[part]
             known = np.flatnonzero(calls != NO_CALL)
             if len(known):
@@ -61,7 +62,7 @@ class Launches(msgspec.Struct, frozen=True):
     def calls_of(self, rows: Rows) -> Rows:
         """The host call that caused each of some slices, NO_CALL where none is known; (rows,)."""
         found = np.full(len(rows), NO_CALL, dtype=np.int32)
-        for part in parts(len(rows) if len(self.device_rows) else 0):
+        for part in chunks(len(rows) if len(self.device_rows) else 0):
             place = np.searchsorted(self.device_rows, rows[part].astype(np.int32))
             place[place == len(self.device_rows)] = 0
             is_one = self.device_rows[place] == rows[part]
@@ -112,20 +113,20 @@ def _shared(ids: Ids, calls: Rows) -> NDArray[np.int64]:
         return NO_ROWS
     codes = _codes(ids, calls)
     one_of = empty(int(codes.max()) + 1, np.int32)
-    for part in parts(len(codes)):
+    for part in chunks(len(codes)):
         one_of[codes[part]] = np.arange(part.start, part.stop)
-    is_shared = flags(len(one_of))
-    for part in parts(len(codes)):
+    is_shared = falses(len(one_of))
+    for part in chunks(len(codes)):
         others = one_of[codes[part]] != np.arange(part.start, part.stop)
         is_shared[codes[part][others]] = True
-    places = (np.flatnonzero(is_shared[codes[p]]) + p.start for p in parts(len(codes)))
+    places = (np.flatnonzero(is_shared[codes[p]]) + p.start for p in chunks(len(codes)))
     return joined(places, NO_ROWS)
 
 
 def _ascend(ids: Ids, calls: Rows) -> bool:
     """Whether every call has a higher id than the one before it."""
     return all(
-        (np.diff(ids[calls[part.start : part.stop + 1]]) > 0).all() for part in parts(len(calls))
+        (np.diff(ids[calls[part.start : part.stop + 1]]) > 0).all() for part in chunks(len(calls))
     )
 
 
@@ -133,9 +134,9 @@ def _codes(ids: Ids, calls: Rows) -> NDArray[np.int32]:
     """Numbers from 0 on that are the same for calls with the same id; (calls,)."""
     low = _low_of_table(ids, calls)
     if low is None:
-        return numbered(taken(ids, calls))[1].astype(np.int32)
+        return numbered(take(ids, calls))[1].astype(np.int32)
     codes = empty(len(calls), np.int32)
-    for part in parts(len(calls)):
+    for part in chunks(len(calls)):
         codes[part] = ids[calls[part]] - low
     return codes
 
@@ -143,7 +144,7 @@ def _codes(ids: Ids, calls: Rows) -> NDArray[np.int32]:
 def _low_of_table(ids: Ids, calls: Rows) -> int | None:
     """The lowest id of some calls if a table from there to the highest is small, else None."""
     bounds = [
-        (int(some.min()), int(some.max())) for some in (ids[calls[p]] for p in parts(len(calls)))
+        (int(some.min()), int(some.max())) for some in (ids[calls[p]] for p in chunks(len(calls)))
     ]
     low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
     return low if high - low <= max(_TABLE, 4 * len(calls)) else None
@@ -186,7 +187,7 @@ def _lookup(ids: Ids, calls: Rows, device_rows: Rows) -> Rows:
         return result
     low = _low_of_table(ids, calls)
     find = _searched(ids, calls) if low is None else _from_table(ids, calls, low)
-    for part in parts(len(device_rows)):
+    for part in chunks(len(device_rows)):
         wanted = ids[device_rows[part]]
         result[part] = np.where(wanted == NULL, NO_CALL, find(wanted))
     return result
@@ -194,10 +195,10 @@ def _lookup(ids: Ids, calls: Rows, device_rows: Rows) -> Rows:
 
 def _from_table(ids: Ids, calls: Rows, low: int) -> Callable[[Ids], Rows]:
     """Finds calls by their ids where a table of all ids is small."""
-    most = max(int(ids[calls[part]].max()) for part in parts(len(calls))) - low
+    most = max(int(ids[calls[part]].max()) for part in chunks(len(calls))) - low
     table = empty(most + 2, np.int32)
     table[:] = NO_CALL
-    for part in reversed([*parts(len(calls))]):
+    for part in reversed([*chunks(len(calls))]):
         # Of the calls under one id the first one counts.
         backwards = calls[part][::-1]
         table[ids[backwards] - low] = backwards
@@ -212,7 +213,7 @@ def _from_table(ids: Ids, calls: Rows, low: int) -> Callable[[Ids], Rows]:
 
 def _searched(ids: Ids, calls: Rows) -> Callable[[Ids], Rows]:
     """As `_from_table`, where ids are far apart."""
-    keys = taken(ids, calls)
+    keys = take(ids, calls)
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], calls[order]
 
@@ -234,7 +235,7 @@ def _blocking(trace: Trace, launches: Launches) -> NDArray[np.int64]:
     if not len(waited):
         return waited
     # A graph launch returns while its later nodes run, whatever its first copy did.
-    returned_early = flags(len(trace.slices))
+    returned_early = falses(len(trace.slices))
     for rows, called in launches.joined():
         returned_early[called[trace.ends(rows) > trace.ends(called)]] = True
     return waited[~returned_early[waited]]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.groups import distinct
 from stepwhy.findings import BatchRoom, MemoryHolder, MemoryUse
 from stepwhy.passes.block_owners import Owners
 from stepwhy.passes.counters import series
-from stepwhy.passes.grouping import distinct
 from stepwhy.passes.sampled_memory import sampled_memory
-from stepwhy.passes.selection import parts
 from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class _Pool:
             least: Levels below it count as this one.
         """
         at, top = 0, least
-        for part in parts(len(rows)):
+        for part in chunks(len(rows)):
             levels = np.cumsum(_taken(self._table.change, rows[part]))
             levels += level
             level = int(levels[-1])
@@ -190,7 +190,7 @@ class _Pool:
     def _base(self, rows: Rows) -> int | None:
         """What was handed out before some rows; None where the allocator does not tell."""
         level = 0
-        for part in parts(len(rows)):
+        for part in chunks(len(rows)):
             totals = _taken(self._table.total, rows[part])
             levels = level + np.cumsum(_taken(self._table.change, rows[part]))
             # The first one: later ones also hold what allocators take for blocks that are not told.
@@ -220,7 +220,7 @@ class _Pool:
 
     def _changed(self, rows: Rows) -> Iterator[tuple[int, int, int]]:
         """Rows, their blocks, and by how much these change what is handed out."""
-        for part in parts(len(rows)):
+        for part in chunks(len(rows)):
             columns = (_taken(c, rows[part]) for c in (self._table.block, self._table.change))
             some = rows[part]
             numbers = some if isinstance(some, range) else some.tolist()
@@ -278,7 +278,7 @@ def _rows_of(pools: NDArray[np.int32], pool: int) -> Rows:
 
 def _found(pools: NDArray[np.int32], pool: int) -> Iterator[NDArray[np.int64]]:
     """The rows of one of the pools, ascending, piece by piece, none of which is empty."""
-    for part in parts(len(pools)):
+    for part in chunks(len(pools)):
         rows = np.flatnonzero(pools[part] == pool) + part.start
         if len(rows):
             yield rows

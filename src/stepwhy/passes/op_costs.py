@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.passes.call_tree import NO_PARENT
-from stepwhy.passes.grouping import by_code, numbered
+from stepwhy.columns.groups import by_code, numbered
+from stepwhy.columns.nesting import NO_PARENT, inherit, nearest
+from stepwhy.columns.sums import sums_of
 from stepwhy.passes.launches import NO_CALL
-from stepwhy.passes.nesting import inherit, nearest
 from stepwhy.passes.op_paths import Paths
-from stepwhy.passes.sums import sums_of
 from stepwhy.trace import NULL, FlowKind, Kind, Role, among
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepwhy.passes.call_tree import NO_PARENT
-from stepwhy.passes.grouping import numbered
-from stepwhy.passes.nesting import nearest
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.nesting import NO_PARENT, nearest
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.passes.nesting import Nesting
+    from stepwhy.columns.nesting import Nesting
     from stepwhy.trace import Trace
 
 MOST_PATHS = 1 << 16

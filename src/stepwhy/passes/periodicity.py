@@ -15,14 +15,16 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.passes.nesting import outermost
-from stepwhy.passes.selection import chosen, collected, joined, of_role, parts
+from stepwhy.columns.chunks import chunks, joined
+from stepwhy.columns.growing import collected
+from stepwhy.columns.nesting import outermost
+from stepwhy.passes.selection import chosen, of_role
 from stepwhy.trace import NULL, Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.passes.nesting import Nesting
+    from stepwhy.columns.nesting import Nesting
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
@@ -82,13 +84,13 @@ def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | No
 def _on_track(trace: Trace, track: int) -> Rows:
     """The slices of a track, ascending."""
     tracks = trace.slices.track
-    pieces = (np.flatnonzero(tracks[part] == track) + part.start for part in parts(len(tracks)))
+    pieces = (np.flatnonzero(tracks[part] == track) + part.start for part in chunks(len(tracks)))
     return collected(pieces)
 
 
 def _of_kinds(trace: Trace, rows: Rows, *kinds: Kind) -> Rows:
     """Those of some slices that are of some kinds."""
-    pieces = (rows[part] for part in parts(len(rows)))
+    pieces = (rows[part] for part in chunks(len(rows)))
     return joined((some[among(trace.slices.kind[some], kinds)] for some in pieces), rows[:0])
 
 
@@ -193,7 +195,7 @@ def _names(trace: Trace, rows: Rows) -> tuple[Rows, Rows, Rows]:
     """
     count = np.zeros(len(trace.strings), dtype=np.int64)
     first = np.empty(len(count), dtype=np.int64)
-    for part in reversed([*parts(len(rows))]):
+    for part in reversed([*chunks(len(rows))]):
         names = trace.slices.name[rows[part]]
         count += np.bincount(names, minlength=len(count))
         first[names[::-1]] = np.arange(part.start, part.stop)[::-1]
@@ -221,7 +223,7 @@ def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
         return None
     candidates = np.flatnonzero(counts == agreed)
     anchor_name = names[candidates[first[candidates].argmin()]]
-    pieces = (top[part] for part in parts(len(top)))
+    pieces = (top[part] for part in chunks(len(top)))
     anchor = joined((some[slices.name[some] == anchor_name] for some in pieces), top[:0])
     note = f"Steps are told by what repeats: {agreed} times '{_short(trace, int(anchor_name))}'."
     period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
@@ -243,6 +245,6 @@ def _from_starts(
     note: str,
 ) -> Period:
     starts = trace.slices.start_ns[anchor]
-    end = max(int(trace.ends(rows[part]).max()) for part in parts(len(rows)))
+    end = max(int(trace.ends(rows[part]).max()) for part in chunks(len(rows)))
     ends = np.append(starts[1:], end)
     return Period(starts, ends, confidence, note)

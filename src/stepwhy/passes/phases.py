@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.passes.nesting import inherit
-from stepwhy.passes.selection import chosen, of_role, of_threads, parts
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.nesting import inherit
+from stepwhy.passes.selection import chosen, of_role, of_threads
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from stepwhy.columns.nesting import Nesting
     from stepwhy.passes.launches import Launches
-    from stepwhy.passes.nesting import Nesting
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
@@ -41,7 +42,7 @@ def _marked(trace: Trace, threads: Threads) -> NDArray[np.int8]:
     """The phases that names tell, and backward on the autograd threads; (slices,)."""
     slices, autograd = trace.slices, of_threads(trace, threads.autograd)
     phase: NDArray[np.int8] = slices.phase.copy()
-    for part in parts(len(phase) if autograd.any() else 0):
+    for part in chunks(len(phase) if autograd.any() else 0):
         phase[part][autograd[slices.track[part]] & (phase[part] == Phase.UNKNOWN)] = Phase.BACKWARD
     return phase
 
@@ -53,7 +54,7 @@ def _rest_of_host(trace: Trace, phase: NDArray[np.int8]) -> None:
     everything forward would claim more than is known, so it stays unknown.
     """
     host, track = of_role(trace, Role.HOST_THREAD), trace.slices.track
-    pieces = parts(len(phase))
+    pieces = chunks(len(phase))
     if not any(host[track[p][phase[p] == Phase.BACKWARD]].any() for p in pieces):
         return
     for rows in chosen(trace, (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC), host):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import distinct
+from stepwhy.columns.intervals import Intervals
 from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.grouping import distinct
-from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.observed import handed_over, ratio_of_medians
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role, among

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.intervals import Intervals
+from stepwhy.columns.memory import falses
 from stepwhy.passes.devices import union_of
 from stepwhy.passes.evidence import FIRST_USE_NS
-from stepwhy.passes.intervals import Intervals
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.passes.selection import Ranges, chosen, flags, of_role, of_threads, parts, rows_of
+from stepwhy.passes.selection import chosen, of_role, of_threads, rows_of
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepwhy.columns.nesting import Nesting
     from stepwhy.passes.launches import Launches
-    from stepwhy.passes.nesting import Nesting
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
@@ -96,18 +98,6 @@ class StepTable(msgspec.Struct, frozen=True):
         step = np.searchsorted(starts, times_ns, side="right") - 1
         inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
         return inside
-
-    def steady_rows(self, times_ns: NDArray[np.int64]) -> Ranges:
-        """Which rows of a table are in steady steps.
-
-        Args:
-            times_ns: Their times, ascending, ns; (rows,).
-        """
-        starts, ends = self.starts[self.steady], self.ends[self.steady]
-        first = np.searchsorted(times_ns, starts)
-        past = np.maximum(np.searchsorted(times_ns, ends), first)
-        past[:-1] = np.minimum(past[:-1], first[1:])
-        return Ranges(np.stack([first, past], axis=1).reshape(-1))
 
 
 def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launches) -> StepTable:
@@ -257,7 +247,7 @@ def _without_their_work(
     CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
     says so.
     """
-    ran = flags(len(trace.slices))
+    ran = falses(len(trace.slices))
     for _, calls in launches.joined():
         ran[calls] = True
     made, kept = np.zeros((2, len(starts)), dtype=np.int64)
@@ -335,7 +325,7 @@ def _steps_at(
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
     """When the device has done what was launched before the first step, or that step's start."""
     starts, backlog_end = trace.slices.start_ns, int(start)
-    for part in parts(len(launches.device_rows)):
+    for part in chunks(len(launches.device_rows)):
         rows, calls = launches.device_rows[part], launches.call_row[part]
         own = np.flatnonzero((calls != NO_CALL) & (starts[calls] >= start))
         if len(own):

@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import take
+from stepwhy.columns.interning import Interner
+from stepwhy.columns.memory import give_back
+from stepwhy.columns.narrow import narrowed
+from stepwhy.columns.order import parents_first
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
-from stepwhy.trace.interning import Interner
-from stepwhy.trace.memory import give_back
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
-from stepwhy.trace.narrow import CODES, narrowed
-from stepwhy.trace.order import order_others, parents_first, taken
-from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
+from stepwhy.trace.ordering import order_others
+from stepwhy.trace.schema import NARROW_COLUMNS, NULL, TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from stepwhy.columns.order import Order
     from stepwhy.trace.kinds import DeviceKind, Kind, Role
-    from stepwhy.trace.order import Order
 
     Block = NDArray[Any]
 
@@ -238,8 +240,8 @@ class TraceBuilder:
             values = columns.pop(column.name, None)
             values = self._column("slices", column.name) if values is None else values
             if order is not None and values.strides != (0,):  # else all rows are alike
-                values = taken(values, order)
-            columns[column.name] = narrowed(values) if column.name in CODES else values
+                values = take(values, order)
+            columns[column.name] = narrowed(values) if column.name in NARROW_COLUMNS else values
             del values  # not held while the next one is joined
         return Columns(**columns), order
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.interning import Interner
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
-from stepwhy.trace.interning import Interner
 from stepwhy.trace.model import Columns, Meta, Trace
-from stepwhy.trace.order import order_all
+from stepwhy.trace.ordering import order_all
 from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NewType
 import msgspec
 import numpy as np
 
+from stepwhy.columns.strings import Strings
 from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
-from stepwhy.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

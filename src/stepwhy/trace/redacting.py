@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepwhy.columns.strings import pieces_of, strings_from
 from stepwhy.redaction.prefilter import Prefilter
 from stepwhy.redaction.redactor import users_in
 from stepwhy.trace.health import Health
-from stepwhy.trace.strings import pieces_of, strings_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -43,7 +43,7 @@ class Column(msgspec.Struct, frozen=True):
     Args:
         table: The table.
         name: The column's name.
-        dtype: NumPy dtype of its array; those of `narrow.CODES` may be narrower.
+        dtype: NumPy dtype of its array; those of `NARROW_COLUMNS` may be narrower.
         unit: 'ns', 'bytes', 'string' (index into `Trace.strings`), 'Kind', '' ...
         null: What stands for 'not recorded', in words; '' when the column is never null.
         help: One sentence.
@@ -424,3 +424,15 @@ TABLES: tuple[Table, ...] = (
 def columns_of(table: Table) -> tuple[Column, ...]:
     """The columns of one table, in order."""
     return tuple(c for c in COLUMNS if c.table == table)
+
+
+def _may_be_narrow(column: Column) -> bool:
+    # Times and sizes stay wide, as they are added up.
+    is_index = column.unit == "string" or column.unit.startswith("row of ")
+    return is_index or column.name in {"correlation", "sequence"}
+
+
+NARROW_COLUMNS: frozenset[str] = frozenset(
+    c.name for c in columns_of("slices") if _may_be_narrow(c)
+)
+"""Columns of slices that may be narrower than the schema says."""

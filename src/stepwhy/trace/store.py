@@ -19,15 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.memory import empty, give_back
+from stepwhy.columns.narrow import narrowed
+from stepwhy.columns.strings import strings_from
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
 from stepwhy.optional import needs_extra
 from stepwhy.trace.header import header_of, health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
-from stepwhy.trace.memory import empty, give_back
 from stepwhy.trace.model import Columns, Trace, empty_columns
-from stepwhy.trace.narrow import CODES, narrowed
-from stepwhy.trace.schema import NULL, SCHEMA_VERSION, TABLES, Column, Table, columns_of
-from stepwhy.trace.strings import strings_from
+from stepwhy.trace.schema import (
+    NARROW_COLUMNS,
+    NULL,
+    SCHEMA_VERSION,
+    TABLES,
+    Column,
+    Table,
+    columns_of,
+)
 from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
@@ -308,7 +316,7 @@ def _column(column: Column, stored: Any) -> NDArray[Any]:
     held: NDArray[Any] = np.broadcast_to(null, rows)
     if column.null and column.name not in stored.schema_arrow.names:
         return held
-    is_code = column.table == "slices" and column.name in CODES
+    is_code = column.table == "slices" and column.name in NARROW_COLUMNS
     for part in _parts(stored, column.name):
         values = _values(column, part)
         values = narrowed(values) if is_code else values

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers.shared.tensorflow import distinct as groups_of
-from stepwhy.importers.shared.tensorflow.column import Column
-from stepwhy.importers.shared.tensorflow.distinct import grouped, put
+from stepwhy.columns.chunks import put
+from stepwhy.columns.groups import rows_by_group
+from stepwhy.columns.growing import NarrowColumn
 
 FEW = settings(derandomize=True, max_examples=60, deadline=None)
 WIDTHS = st.sampled_from([7, 15, 31, 63])
@@ -19,7 +19,7 @@ VALUES = WIDTHS.flatmap(lambda bits: st.integers(-(1 << bits), (1 << bits) - 1))
 @FEW
 @given(st.lists(st.lists(VALUES, max_size=4), max_size=4))
 def test_it_holds_what_it_was_given(parts):
-    column = Column()
+    column = NarrowColumn()
     for part in parts:
         column.append(np.asarray(part, dtype=np.int64))
     assert column.values().tolist() == [value for part in parts for value in part]
@@ -37,24 +37,20 @@ def test_it_holds_what_it_was_given(parts):
     ],
 )
 def test_it_has_the_bits_that_the_widest_value_needs(values, dtype):
-    column = Column()
+    column = NarrowColumn()
     for value in values:
         column.append(np.array([value]))
     assert column.values().dtype == dtype
 
 
 def test_its_type_can_be_given():
-    assert Column(np.int64).values().dtype == np.int64
+    assert NarrowColumn(np.int64).values().dtype == np.int64
 
 
 @FEW
-@given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 7))
-def test_rows_of_a_group_stand_together_in_their_order(codes, size):
-    whole, groups_of._PIECE = groups_of._PIECE, size
-    try:
-        order, parts = grouped(np.asarray(codes, dtype=np.int8), 5)
-    finally:
-        groups_of._PIECE = whole
+@given(st.lists(st.integers(0, 3), max_size=20))
+def test_rows_of_a_group_stand_together_in_their_order(codes):
+    order, parts = rows_by_group(np.asarray(codes, dtype=np.int8), 5)
     expected = [[row for row, code in enumerate(codes) if code == group] for group in range(5)]
     assert [part.tolist() for part in parts] == expected
     assert order.tolist() == list(chain(*expected))

@@ -7,12 +7,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers.shared.tensorflow import distinct as groups_of
+from stepwhy.columns.groups import distinct_rows, group_rows
+from stepwhy.columns.lanes import assign_lanes
 from stepwhy.importers.shared.tensorflow.activity import emit
 from stepwhy.importers.shared.tensorflow.dataflow import Dataflow
-from stepwhy.importers.shared.tensorflow.distinct import distinct, groups
 from stepwhy.importers.shared.tensorflow.entries import Activity, Entries, Execution
-from stepwhy.importers.shared.tensorflow.lanes import assign_lanes
 from stepwhy.importers.shared.tensorflow.rows import parse_row
 from stepwhy.trace import NULL, Kind, Meta, Role, TraceBuilder
 
@@ -37,17 +36,13 @@ def test_an_entry_takes_the_first_lane_that_is_free(times):
 
 
 @FEW
-@given(st.lists(st.tuples(SMALL, SMALL), min_size=1), st.integers(1, 7))
-def test_rows_are_numbered_as_they_come(rows, size):
+@given(st.lists(st.tuples(SMALL, SMALL), min_size=1))
+def test_rows_are_numbered_as_they_come(rows):
     columns = [ints(column) for column in zip(*rows, strict=True)]
-    whole, groups_of._PIECE = groups_of._PIECE, size
-    try:
-        found, which = distinct(*columns)
-    finally:
-        groups_of._PIECE = whole
+    found, which = distinct_rows(*columns)
     assert found == list(dict.fromkeys(rows))
     assert [found[i] for i in which] == rows
-    number = groups(*columns)
+    number = group_rows(*columns)[1]
     assert len(set(number.tolist())) == len(found)
     assert all((a == b) == (m == n) for (a, m), (b, n) in pairwise(zip(rows, number, strict=True)))
 

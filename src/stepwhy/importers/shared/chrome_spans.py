@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
 from stepwhy.importers.shared.chrome_json import SLICE, A, Codes, Collector, Event, count_untimed
 from stepwhy.importers.shared.chrome_pairs import pair
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
 from stepwhy.trace.model import among
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -142,7 +142,7 @@ def spans_of(table: Table, health: Health) -> Spans:
         first, last = np.concatenate([timed, first]), np.concatenate([timed, last])
     else:
         first = last = timed
-    start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
+    start_ns, dur_ns = take(table.start_ns, first), take(table.start_ns, last)
     dur_ns -= start_ns
     dur_ns[: len(timed)] = table.dur_ns[is_timed]
     return Spans(start_ns, dur_ns, first, last)
@@ -165,7 +165,7 @@ def async_spans_of(table: Table, health: Health) -> Spans:
         dropped=True,
     )
     first, last = _pair(table, known, _numbered(family, number), health)
-    start_ns, dur_ns = taken(table.start_ns, first), taken(table.start_ns, last)
+    start_ns, dur_ns = take(table.start_ns, first), take(table.start_ns, last)
     dur_ns -= start_ns
     return Spans(start_ns, dur_ns, first, last)
 
@@ -235,8 +235,8 @@ def _pair(
     health.events_kept += 2 * len(first)
     _count_unmatched(health, sum(p.open for p in parts), sum(p.homeless for p in parts))
     del parts
-    order = np.lexsort((last, taken(table.start_ns, last)))
-    return taken(first, order), taken(last, order)
+    order = np.lexsort((last, take(table.start_ns, last)))
+    return take(first, order), take(last, order)
 
 
 def _by_key(wanted: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDArray[np.bool_]]:

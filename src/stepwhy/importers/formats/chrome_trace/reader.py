@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.columns.memory import give_back
 from stepwhy.importers.formats.chrome_trace.counters import add_counters
 from stepwhy.importers.formats.chrome_trace.meta import meta_of
 from stepwhy.importers.formats.chrome_trace.records import METADATA, collect
@@ -27,7 +28,6 @@ from stepwhy.importers.shared.chrome_spans import ASYNC, ON_THREAD, async_spans_
 from stepwhy.patterns import regex
 from stepwhy.trace import TraceBuilder
 from stepwhy.trace.builder import count_names_unread, count_tracks_together
-from stepwhy.trace.memory import give_back
 
 if TYPE_CHECKING:
     from collections import Counter

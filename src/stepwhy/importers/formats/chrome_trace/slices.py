@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from stepwhy.columns.chunks import take
+from stepwhy.columns.growing import Growing
+from stepwhy.columns.strings import texts_at
 from stepwhy.importers.formats.chrome_trace.names import (
     Meaning,
     is_api_call,
@@ -18,9 +21,6 @@ from stepwhy.importers.formats.chrome_trace.names import (
 from stepwhy.importers.formats.chrome_trace.uses import LONGEST
 from stepwhy.importers.shared.nvtx import find_steps, is_step_name, without_homes
 from stepwhy.trace import NULL, Kind
-from stepwhy.trace.growing import Growing
-from stepwhy.trace.order import taken
-from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
@@ -75,7 +75,7 @@ def add_slices(
     steps = _steps(times, uses, rows)
     looks = _looks(builder, tracks, uses, rows)
     uses.forget_names()
-    columns = {"name": taken(looks.name, uses.of)}
+    columns = {"name": take(looks.name, uses.of)}
     del looks.name
     columns |= {name: looks.column(name, uses.of) for name in _OTHERS}
     columns["kind"] = columns["kind"].copy()
@@ -94,7 +94,7 @@ def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
     of_known = [rows[use.place] for use in uses.known]
     on_device = np.asarray([bool(row.device) for row in of_known], dtype=bool)
     repeats = np.asarray([row.repeats for row in of_known], dtype=bool)
-    return _Kinds(*(taken(taken(c, uses.like), uses.of) for c in (on_device, repeats)))
+    return _Kinds(*(take(take(c, uses.like), uses.of) for c in (on_device, repeats)))
 
 
 class _Looks:
@@ -116,7 +116,7 @@ class _Looks:
         values = self._others[column].values()
         if (values == values[0]).all():  # takes no memory
             return np.broadcast_to(values[0], len(of))
-        return taken(taken(values, self.other), of)
+        return take(take(values, self.other), of)
 
     def add(self, track: int, source: int, meaning: Meaning) -> int:
         """The number of all but a name."""
@@ -239,8 +239,8 @@ def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
 def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
     """Which ranges are steps, by their names."""
     said = [not rows[u.place].device and is_step_name(loop_name(u.name)) for u in uses.known]
-    may_be = taken(np.asarray(said, dtype=bool), uses.like)
-    chosen = np.flatnonzero(taken(may_be, uses.of))
+    may_be = take(np.asarray(said, dtype=bool), uses.like)
+    chosen = np.flatnonzero(take(may_be, uses.of))
     numbers = uses.of[chosen]
     names = [loop_name(uses.name(n)) for n in numbers.tolist()]
     threads = uses.places(chosen).astype(np.int64)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
+from stepwhy.columns.narrow import narrowed
+from stepwhy.columns.strings import texts_at
 from stepwhy.importers.formats.chrome_trace.rows import sharing_key
 from stepwhy.importers.shared.chrome_json import Codes, first_seen
 from stepwhy.importers.shared.ranges import ANY_NUMBER, LONG_NUMBER
 from stepwhy.trace.builder import MOST_TRACKS
-from stepwhy.trace.narrow import narrowed
-from stepwhy.trace.order import taken
-from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -116,8 +116,8 @@ def uses_of(table: Table, spans: Spans, titles: Titles) -> Uses:
         titles: What the file calls its rows.
     """
     label = table.name_of_use
-    of = taken(table.use, spans.first)
-    shown, _ = first_seen(of, len(label))
+    of = take(table.use, spans.first)
+    shown, _ = first_seen(of)
     like = np.zeros(len(label), dtype=np.int32)
     uses = Uses([], like, shown, of, label, table.names)
     places = _numbered_places(table, titles)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
 from stepwhy.importers.shared.chrome_json import SLICE, Codes, first_seen
 from stepwhy.importers.shared.chrome_spans import outermost_first, spans_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,10 +82,10 @@ class Pieces(msgspec.Struct):
 
     def sizes_of(self, which: NDArray[np.int32]) -> NDArray[np.int64]:
         """Bytes of the tensors that some ranges are about, NULL where not known; (which,)."""
-        parent = taken(self.parent, which)
+        parent = take(self.parent, which)
         exchange = np.where(parent == NULL, which, parent)
-        found = taken(self.sizes, np.searchsorted(self.of(Role.EXCHANGE), exchange))
-        found[taken(self.role, exchange) != Role.EXCHANGE] = NULL
+        found = take(self.sizes, np.searchsorted(self.of(Role.EXCHANGE), exchange))
+        found[take(self.role, exchange) != Role.EXCHANGE] = NULL
         return found
 
 
@@ -99,20 +99,20 @@ def pieces_of(found: Found, health: Health) -> Pieces:
     table = found.ranges.finish()
     spans = spans_of(table, health)
     last, start_ns, end_ns = spans.last, spans.start_ns, spans.dur_ns
-    use, is_slice = taken(table.use, spans.first), taken(table.phase, spans.first) == SLICE
+    use, is_slice = take(table.use, spans.first), take(table.phase, spans.first) == SLICE
     names, of_use = list(table.names), table.name_of_use
     places, place_of_use = table.places, table.place_of_use
     del table, spans  # What follows needs the memory.
     order = outermost_first(start_ns, end_ns)
-    use, is_slice, last = taken(use, order), taken(is_slice, order), taken(last, order)
-    start_ns, end_ns = taken(start_ns, order), taken(end_ns, order)
+    use, is_slice, last = take(use, order), take(is_slice, order), take(last, order)
+    start_ns, end_ns = take(start_ns, order), take(end_ns, order)
     end_ns += start_ns
     del order
     row, tensors = _rows(found.tensors, places, place_of_use, use)
-    name = taken(of_use, use)
+    name = take(of_use, use)
     del use
     ranks = np.asarray([_rank(text) for text in names], dtype=np.int32)
-    role = _roles(names, name, (taken(ranks, name) != _NO_RANK) & is_slice)
+    role = _roles(names, name, (take(ranks, name) != _NO_RANK) & is_slice)
     _tell_exchanges(role, row, start_ns, end_ns)
     sizes = found.sizes.of(last[role == Role.EXCHANGE])
     del last
@@ -130,12 +130,12 @@ def _rows(
     processes = Codes()
     of_place = processes.of((pid for pid, _ in places), len(places))
     of_use = of_place[place_of_use]
-    shown, _ = first_seen(taken(of_use, use), len(processes))
+    shown, _ = first_seen(take(of_use, use))
     numbers = np.empty(len(processes), dtype=np.int32)
     numbers[shown] = np.arange(len(shown))
     pids = list(processes)
     tensors = [told.get(pids[i], f"tensor {pids[i]}") for i in shown.tolist()]
-    return taken(numbers[of_use], use), tensors
+    return take(numbers[of_use], use), tensors
 
 
 def _rank(name: str) -> int:
@@ -149,7 +149,7 @@ def _roles(
     of_name = np.full(len(names), Role.EXCHANGE, dtype=np.int8)
     of_name[_among(names, _is_activity)] = Role.ACTIVITY
     of_name[_among(names, lambda text: text.startswith(NEGOTIATION))] = Role.NEGOTIATION
-    role = taken(of_name, name)
+    role = take(of_name, name)
     role[is_tick] = Role.TICK
     return role
 
@@ -190,15 +190,15 @@ def _parents(
 ) -> NDArray[np.int32]:
     """The exchange around every activity, NULL where the file stops inside of it; (ranges,)."""
     some = np.flatnonzero((role == Role.EXCHANGE) | (role == Role.ACTIVITY)).astype(np.int32)
-    some = taken(some, np.argsort(taken(row, some), kind="stable"))
-    is_exchange = taken(role, some) == Role.EXCHANGE
+    some = take(some, np.argsort(take(row, some), kind="stable"))
+    is_exchange = take(role, some) == Role.EXCHANGE
     last = np.where(is_exchange, np.arange(len(some), dtype=np.int32), np.int32(0))
     np.maximum.accumulate(last, out=last)
-    around = taken(some, last)
+    around = take(some, last)
     del last
-    is_inside = ~is_exchange & (taken(role, around) == Role.EXCHANGE)
-    is_inside &= taken(row, around) == taken(row, some)
-    is_inside &= taken(start_ns, some) < taken(end_ns, around)
+    is_inside = ~is_exchange & (take(role, around) == Role.EXCHANGE)
+    is_inside &= take(row, around) == take(row, some)
+    is_inside &= take(start_ns, some) < take(end_ns, around)
     parents = np.full(len(role), NULL, dtype=np.int32)
     parents[some[is_inside]] = around[is_inside]
     return parents

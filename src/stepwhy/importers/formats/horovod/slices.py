@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import take
 from stepwhy.importers.formats.horovod.exchanges import COPY, EXCHANGE, NEGOTIATION, WAIT
 from stepwhy.importers.formats.horovod.exchanges import Role as Of
 from stepwhy.importers.formats.horovod.records import LARGEST_BYTES
@@ -13,7 +14,6 @@ from stepwhy.importers.shared.chrome_json import first_seen
 from stepwhy.importers.shared.chrome_pairs import whole_groups
 from stepwhy.importers.shared.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Kind, Phase, Role
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,27 +52,27 @@ class Rows:
         pieces, order = self._pieces, _in_order(self._pieces)
         count = len(order)
         size = np.full(count, NULL, dtype=np.int64)
-        size[taken(pieces.role, order) == Of.EXCHANGE] = pieces.sizes_of(
-            order[taken(pieces.role, order) == Of.EXCHANGE]
+        size[take(pieces.role, order) == Of.EXCHANGE] = pieces.sizes_of(
+            order[take(pieces.role, order) == Of.EXCHANGE]
         )
-        label = taken(_labels(pieces), order)
+        label = take(_labels(pieces), order)
         del pieces.parent, pieces.role, pieces.name
-        row = taken(pieces.row, order)
+        row = take(pieces.row, order)
         del pieces.row
-        start_ns = taken(pieces.start_ns, order)
+        start_ns = take(pieces.start_ns, order)
         del pieces.start_ns
-        dur_ns = taken(pieces.end_ns, order)
+        dur_ns = take(pieces.end_ns, order)
         del pieces.end_ns, order
         dur_ns -= start_ns
         dur_ns[label >= len(pieces.names)] = 0
         self._builder.slices_from(
             {
-                "track": taken(self._tracks, row),
+                "track": take(self._tracks, row),
                 "kind": _all(int(Kind.ANNOTATION), count),
-                "name": taken(self._strings, label),
+                "name": take(self._strings, label),
                 "start_ns": start_ns,
                 "dur_ns": dur_ns,
-                "scope": taken(self._scopes, row),
+                "scope": take(self._scopes, row),
                 "bytes": size,
                 "phase": _all(int(Phase.COMMUNICATION), count),
             }
@@ -136,7 +136,7 @@ def _intern_in_order(
         The string of every name, NULL of those that no row shows; (names,).
     """
     rows = np.searchsorted(row, np.arange(len(tensors)))
-    shown, places = first_seen(label, len(names))
+    shown, places = first_seen(label)
     texts = tensors + [names[i] for i in shown.tolist()]
     # A row is named before what it begins with: the sort is stable.
     order = np.argsort(np.concatenate([rows, places]), kind="stable").tolist()
@@ -158,10 +158,10 @@ def batches_of(builder: TraceBuilder, pieces: Pieces) -> SliceColumns:
     ranked = sorted(range(len(pieces.names)), key=lambda n: pieces.names[n])
     places = np.empty(len(ranked), dtype=np.int32)
     places[ranked] = np.arange(len(ranked))
-    place = taken(places, taken(pieces.name, rows))
+    place = take(places, take(pieces.name, rows))
     # The ranges are in the order of time, the longest first.
-    rows = taken(rows, np.argsort(place, kind="stable"))
-    name = taken(pieces.name, rows)
+    rows = take(rows, np.argsort(place, kind="stable"))
+    name = take(pieces.name, rows)
     cuts = np.flatnonzero(name[1:] != name[:-1]) + 1
     batches = SliceColumns()
     for mine in np.split(rows, cuts):
@@ -184,8 +184,8 @@ def _together(
     """
     track = builder.track(Role.HOST_THREAD, f"all tensors: {title}")
     kind = _kind(title)
-    reached = np.maximum.accumulate(taken(pieces.end_ns, rows))
-    starts = taken(pieces.start_ns, rows)
+    reached = np.maximum.accumulate(take(pieces.end_ns, rows))
+    starts = take(pieces.start_ns, rows)
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = starts[1:] >= reached[:-1]
     first = np.flatnonzero(is_first)

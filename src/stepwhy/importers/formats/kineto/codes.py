@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.memory import empty
 from stepwhy.importers.shared.chrome_json import Codes
 from stepwhy.trace import NULL
-from stepwhy.trace.memory import empty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

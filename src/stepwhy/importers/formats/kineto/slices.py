@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.columns.narrow import narrowed
 from stepwhy.importers.formats.kineto.arguments import NO_ARGS, KinetoArgs, args_of, column, sizes
 from stepwhy.importers.formats.kineto.codes import Codes, first_of, first_sights, longer
 from stepwhy.importers.formats.kineto.names import (
@@ -33,7 +34,7 @@ from stepwhy.importers.shared.chrome_json import Event, Growing
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind, Phase
 from stepwhy.trace.builder import count_tracks_together
-from stepwhy.trace.narrow import CODES, narrowed
+from stepwhy.trace.schema import NARROW_COLUMNS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -362,7 +363,7 @@ def _lean(name: str, values: NDArray[Any]) -> NDArray[Any]:
     ends = values[[0, len(values) // 2, -1]]
     if (ends == ends[0]).all() and (values == ends[0]).all():
         return np.broadcast_to(ends[0], len(values))
-    return narrowed(values) if name in CODES else values
+    return narrowed(values) if name in NARROW_COLUMNS else values
 
 
 def _said(raw_category: str, raw_name: str) -> _Said:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepwhy.columns.interning import Interner
 from stepwhy.importers.formats.kineto.codes import Codes, first_sights
 from stepwhy.importers.shared.chrome_json import KeyCodes
-from stepwhy.trace.interning import Interner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

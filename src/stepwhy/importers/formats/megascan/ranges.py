@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
+from stepwhy.columns.strings import texts_at
 from stepwhy.importers.formats.megascan.nesting import nest
 from stepwhy.importers.shared.chrome_json import first_seen
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role
-from stepwhy.trace.order import taken
-from stepwhy.trace.strings import texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,7 +124,7 @@ def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Ids]]:
     keys = (-ranges.end_ns, ranges.start_ns, ranges.lane, ranges.rank)
     order: Ids = np.lexsort(keys).astype(np.int32)
     del keys
-    rank, lane = taken(ranges.rank, order), taken(ranges.lane, order)
+    rank, lane = take(ranges.rank, order), take(ranges.lane, order)
     cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (lane[1:] != lane[:-1])) + 1
     del rank, lane
     for mine in np.split(order, cuts):
@@ -134,9 +134,9 @@ def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Ids]]:
 
 def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> None:
     """Add ranges that nest, parents first: whole, then the parts in which they are innermost."""
-    start_ns, end_ns = taken(ranges.start_ns, rows), taken(ranges.end_ns, rows)
-    nested = nest(start_ns, end_ns, taken(ranges.phases(), rows))
-    name = _strings(builder, ranges.names, taken(ranges.name, rows))
+    start_ns, end_ns = take(ranges.start_ns, rows), take(ranges.end_ns, rows)
+    nested = nest(start_ns, end_ns, take(ranges.phases(), rows))
+    name = _strings(builder, ranges.names, take(ranges.name, rows))
     kind = np.asarray([_kind(phase) for phase in Phase], dtype=np.int8)[nested.phase]
     end_ns -= start_ns
     builder.slices_from(
@@ -154,11 +154,11 @@ def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> N
     builder.slices_from(
         {
             "track": np.broadcast_to(np.int32(track), len(owner)),
-            "kind": taken(kind, owner),
-            "name": taken(name, owner),
+            "kind": take(kind, owner),
+            "name": take(name, owner),
             "start_ns": start_ns,
             "dur_ns": dur_ns,
-            "phase": taken(nested.phase, owner),
+            "phase": take(nested.phase, owner),
         }
     )
 
@@ -166,14 +166,14 @@ def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> N
 def _claimed(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]:
     """The parts of ranges that tell what the device does: whose, starts and durations."""
     parts = nested.owner, nested.start_ns, nested.dur_ns
-    tells = taken(kind, nested.owner) != Kind.DEVICE_ANNOTATION
+    tells = take(kind, nested.owner) != Kind.DEVICE_ANNOTATION
     return parts if tells.all() else (parts[0][tells], parts[1][tells], parts[2][tells])
 
 
 def _strings(builder: TraceBuilder, names: Sequence[str], name: Ids) -> Ids:
     """The string of every range's name; (ranges,)."""
     strings = np.full(len(names), NULL, dtype=np.int32)
-    shown, _ = first_seen(name, len(names))
+    shown, _ = first_seen(name)
     strings[shown] = builder.intern_all(texts_at(names, shown))
     found: Ids = strings[name]
     return found

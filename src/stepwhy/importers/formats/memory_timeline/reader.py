@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
+from stepwhy.columns.narrow import narrowed
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.shared.chrome_json import Growing
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Meta, TraceBuilder
-from stepwhy.trace.narrow import narrowed
-from stepwhy.trace.order import taken
 from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
@@ -386,4 +386,4 @@ class _Blocks:
 
 def _of(strings: Sequence[int], categories: Growing) -> NDArray[np.signedinteger[Any]]:
     """The string of each category; (categories,)."""
-    return taken(narrowed(np.asarray(strings, dtype=np.int32)), categories.values())
+    return take(narrowed(np.asarray(strings, dtype=np.int32)), categories.values())

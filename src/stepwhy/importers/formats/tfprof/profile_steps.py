@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.distinct import grouped
+from stepwhy.columns.chunks import take
+from stepwhy.columns.groups import rows_by_group
 from stepwhy.importers.shared.tensorflow.rows import RowKind
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -43,12 +43,12 @@ def step_spans(
         steps: Which of the numbers is that of its step; (entries,).
         numbers: The numbers of the steps.
     """
-    parts = grouped(steps, len(numbers))[1]
+    parts = rows_by_group(steps, len(numbers))[1]
     is_op = entries.is_kind(RowKind.OPS)
     spans = sorted(
         span
         for step, members in zip(numbers, parts, strict=True)
-        for span in _spans(step, entries, members, taken(is_op, members))
+        for span in _spans(step, entries, members, take(is_op, members))
     )
     overlap = any(later.start_ns < earlier.end_ns for earlier, later in pairwise(spans))
     return [] if overlap else spans
@@ -61,9 +61,9 @@ def _spans(
 
     Within one run only what is in a loop runs more than once, and what ends the run never is.
     """
-    start_ns = taken(entries["start_ns"], members)
-    end_ns = start_ns + taken(entries["dur_ns"], members)
-    begins = _begins(taken(entries["node"], members[is_op]), start_ns[is_op])
+    start_ns = take(entries["start_ns"], members)
+    end_ns = start_ns + take(entries["dur_ns"], members)
+    begins = _begins(take(entries["node"], members[is_op]), start_ns[is_op])
     part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
     # Damaged times may be equal, so that nothing is left for the first of two.
     order = np.argsort(part, kind="stable")

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.growing import NarrowColumn
 from stepwhy.errors import CorruptInputError, EmptyInputError
 from stepwhy.importers.formats.tfprof.profile_pieces import ProfilePieces
 from stepwhy.importers.formats.tfprof.profile_runs import ProfileRuns
 from stepwhy.importers.formats.tfprof.profile_steps import step_spans
 from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
 from stepwhy.importers.shared.tensorflow.allocations import Allocations
-from stepwhy.importers.shared.tensorflow.column import Column
 from stepwhy.importers.shared.tensorflow.entries import Entries
 from stepwhy.importers.shared.tensorflow.graphs import text
 from stepwhy.importers.shared.tensorflow.ops import normalise_op
@@ -151,7 +151,7 @@ class _Nodes:
         self._knows_memory = False
         self._observed = Observed()
         self._lines: dict[str, str] = {}
-        self._steps = Column()
+        self._steps = NarrowColumn()
         self._numbers: dict[int, int] = {}
         self.entries = Entries()
 
@@ -198,7 +198,7 @@ class _Nodes:
 
     def _spans(self) -> list[Span]:
         """The traced runs of the graph; which of them each op is of is no longer held."""
-        steps, self._steps = self._steps.values(), Column()
+        steps, self._steps = self._steps.values(), NarrowColumn()
         return step_spans(self.entries, steps, self._numbers)
 
     def _ran_at(self) -> Iterator[tuple[str, str]]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
 from stepwhy.importers.formats.xplane.groups import MISSING, alike
 from stepwhy.trace import NULL
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -146,12 +146,12 @@ class Events(msgspec.Struct, eq=False):
     @property
     def line(self) -> Ints:
         """Of every event."""
-        return taken(self.labels.line, self.label)
+        return take(self.labels.line, self.label)
 
     @property
     def name(self) -> Ints:
         """Of every event."""
-        return taken(self.labels.name, self.label)
+        return take(self.labels.name, self.label)
 
     def id(self, stat: str) -> Ints:
         """A statistic of `IDS`."""
@@ -175,16 +175,16 @@ class Events(msgspec.Struct, eq=False):
         """Leave out all but those with some labels."""
         if chosen.all():
             return
-        self.reorder(np.flatnonzero(taken(chosen, self.label)))
+        self.reorder(np.flatnonzero(take(chosen, self.label)))
         self.labels = self.labels.take(chosen)
-        self.label = taken(np.cumsum(chosen, dtype=np.int32) - np.int32(1), self.label)
+        self.label = take(np.cumsum(chosen, dtype=np.int32) - np.int32(1), self.label)
 
     def reorder(self, rows: Ints) -> None:
         """Put events into another order, or leave some out; no column but one is held twice."""
         for name in ("label", "start_ns", "dur_ns"):
-            setattr(self, name, taken(getattr(self, name), rows))
+            setattr(self, name, take(getattr(self, name), rows))
         for stat, column in self.ids.items():
-            self.ids[stat] = taken(column, rows)
+            self.ids[stat] = take(column, rows)
 
     def number_labels(self) -> None:
         """Put labels into the order of their first events, however those were read."""
@@ -198,7 +198,7 @@ class Events(msgspec.Struct, eq=False):
         order = np.argsort(first)
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
-        self.labels, self.label = self.labels.take(order), taken(place, self.label)
+        self.labels, self.label = self.labels.take(order), take(place, self.label)
 
     def tell_apart(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
         """Give events of one label several labels where they differ in other columns.

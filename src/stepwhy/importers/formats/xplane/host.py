@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import take
 from stepwhy.importers.formats.xplane.annotations import Guess, Seen, guess, guess_of_worker
 from stepwhy.importers.formats.xplane.events import CORRELATION, Events
 from stepwhy.importers.formats.xplane.groups import MISSING, alike
@@ -26,7 +27,6 @@ from stepwhy.importers.formats.xplane.names import (
 from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
 from stepwhy.importers.formats.xplane.table import Look
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,7 @@ class HostReader:
         events, texts = self._events, self._texts
         feeds = self._around(outer, self._runs_pipeline()) >= 0
         ops = self._by_name(lambda name: texts.code(eager_op(name)))
-        around = self._around(outer, taken(ops > 0, events.label))
+        around = self._around(outer, take(ops > 0, events.label))
         is_kernel = self._named(EAGER_KERNEL.fullmatch)
         if not is_kernel.any() or not ops.any():
             return feeds, np.zeros(len(events), dtype=np.int32)
@@ -280,8 +280,8 @@ def _owned(guesses: list[Guess], label: Ints, outer: Ints) -> Bools:
         label: Of every event.
         outer: What encloses it.
     """
-    of_caller = taken(np.array([g.of_caller for g in guesses], dtype=np.bool_), label)
-    owners = taken(np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_), label)
+    of_caller = take(np.array([g.of_caller for g in guesses], dtype=np.bool_), label)
+    owners = take(np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_), label)
     around = nearest(outer, ~of_caller)
     owned: Bools = of_caller & (around >= 0) & owners[around]
     return owned

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import take
+from stepwhy.columns.narrow import narrowed
+from stepwhy.columns.order import parents_first
 from stepwhy.importers.formats.xplane.events import CORRELATION, missing_id
 from stepwhy.importers.shared.cuda import blit_copy
 from stepwhy.trace import NULL, Copy, Kind, Phase
-from stepwhy.trace.narrow import CODES, narrowed
-from stepwhy.trace.order import parents_first, taken
-from stepwhy.trace.schema import columns_of
+from stepwhy.trace.schema import NARROW_COLUMNS, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +82,7 @@ class _Part(msgspec.Struct, eq=False):
         values = self.looks[name]
         if (values == values[0]).all():
             return np.broadcast_to(values[0], len(self.group))
-        return taken(narrowed(values) if name in CODES else values, self.group)
+        return take(narrowed(values) if name in NARROW_COLUMNS else values, self.group)
 
     def put_in_order(self) -> None:
         """Put the slices into the order that a trace promises."""
@@ -89,8 +90,8 @@ class _Part(msgspec.Struct, eq=False):
         if order is None:
             return
         for name in (*_EACH, "group"):
-            setattr(self, name, taken(getattr(self, name), order))
-        self.changed = {name: taken(column, order) for name, column in self.changed.items()}
+            setattr(self, name, take(getattr(self, name), order))
+        self.changed = {name: take(column, order) for name, column in self.changed.items()}
 
     def rows(self, looks: NDArray[np.bool_]) -> NDArray[np.intp]:
         """The slices of some looks."""

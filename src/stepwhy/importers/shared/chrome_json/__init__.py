@@ -10,7 +10,9 @@ salvages a torn file.
 Source: the "Trace Event Format" document of the Chromium project (JSON array and object formats).
 """
 
-from stepwhy.importers.shared.chrome_json.codes import Codes, KeyCodes, first_seen
+from stepwhy.columns.growing import Growing
+from stepwhy.columns.interning import Codes, KeyCodes
+from stepwhy.importers.shared.chrome_json.codes import first_seen
 from stepwhy.importers.shared.chrome_json.document import Document
 from stepwhy.importers.shared.chrome_json.events import (
     SLICE,
@@ -23,7 +25,6 @@ from stepwhy.importers.shared.chrome_json.events import (
 )
 from stepwhy.importers.shared.chrome_json.table import Collector, Place, Table, Title
 from stepwhy.importers.shared.chrome_json.times import LARGEST_NS, usable
-from stepwhy.trace.growing import Growing
 
 __all__ = [
     "LARGEST_NS",

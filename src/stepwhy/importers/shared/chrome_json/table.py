@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.importers.shared.chrome_json.codes import Codes, KeyCodes
+from stepwhy.columns.chunks import take
+from stepwhy.columns.growing import Growing
+from stepwhy.columns.interning import Codes, Interner, KeyCodes
 from stepwhy.importers.shared.chrome_json.events import SLICE
-from stepwhy.trace.growing import Growing
-from stepwhy.trace.interning import Interner
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,12 +63,12 @@ class Table(msgspec.Struct):
     @property
     def place(self) -> NDArray[np.int32]:
         """Number of every record's place; (records,)."""
-        return taken(self.place_of_use, self.use)
+        return take(self.place_of_use, self.use)
 
     @property
     def place_of_use(self) -> NDArray[np.int32]:
         """Number of every use's place; (uses,)."""
-        return taken(self.contexts[:, 0], self.context_of_use)
+        return take(self.contexts[:, 0], self.context_of_use)
 
     def title_of(self, use: int) -> Title:
         """Name and category of a use."""

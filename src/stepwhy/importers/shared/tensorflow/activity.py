@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.column import Column
+from stepwhy.columns.chunks import chunks, put, take
+from stepwhy.columns.groups import distinct_rows
+from stepwhy.columns.growing import NarrowColumn
 from stepwhy.importers.shared.tensorflow.dataflow import Dataflow
-from stepwhy.importers.shared.tensorflow.distinct import distinct, pieces, put
 from stepwhy.importers.shared.tensorflow.entries import Activity, Entries, Execution
 from stepwhy.importers.shared.tensorflow.labels import edge_node
 from stepwhy.importers.shared.tensorflow.ops import (
@@ -24,7 +25,6 @@ from stepwhy.importers.shared.tensorflow.repeats import DEVICE_TIME, repeats_of
 from stepwhy.importers.shared.tensorflow.rows import Row, RowKind
 from stepwhy.inputs.source import give_back
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Meta, Phase, Role
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -98,7 +98,7 @@ def emit(
     _add_flows(builder, entries, kept)
     give_back()
     slices = _Slices(builder, entries, kept, has_streams=has_streams)
-    for piece in pieces(len(kept)):
+    for piece in chunks(len(kept)):
         slices.add(piece, lanes, copies)
     del lanes, copies
     slices.hand_over()
@@ -142,7 +142,7 @@ def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, In
     order, lanes = entries.by_lanes() if in_lanes else (everything, entries.lanes())
     repeats, copies = repeats_of(entries, order)
     health.count("repeated-row", "info", _REPEATS, count=int(repeats.sum()), dropped=True)
-    return order[~taken(repeats, order)] if repeats.any() else order, lanes, copies
+    return order[~take(repeats, order)] if repeats.any() else order, lanes, copies
 
 
 class _Slices:
@@ -166,7 +166,7 @@ class _Slices:
         self._in_lanes = np.asarray(in_lanes, dtype=bool)
         self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._tracks: dict[tuple[int, ...], int] = {}
-        self._columns = {name: Column() for name in _LOOK_COLUMNS}
+        self._columns = {name: NarrowColumn() for name in _LOOK_COLUMNS}
 
     def add(self, piece: slice, lanes: Ints, copies: Flags) -> None:
         """Take some entries.
@@ -178,7 +178,7 @@ class _Slices:
         """
         entries, which = self._entries, self._kept[piece]
         row, op = entries["row"][which], entries["op"][which]
-        alike, look = distinct(row, op, entries["node"][which], copies[which])
+        alike, look = distinct_rows(row, op, entries["node"][which], copies[which])
         known = zip(*(self._look(*key) for key in alike), strict=True)
         names = (*_Look._fields, "scope", "is_transfer")
         columns = {
@@ -187,7 +187,7 @@ class _Slices:
         }
         role, is_transfer = columns.pop("role"), columns.pop("is_transfer")
         lane = np.where(self._in_lanes[row], lanes[which], 0)
-        alike, track = distinct(role, row, is_transfer, lane)
+        alike, track = distinct_rows(role, row, is_transfer, lane)
         tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
         for name, values in (*columns.items(), ("track", tracks[track])):
             self._columns[name].append(values)
@@ -199,7 +199,7 @@ class _Slices:
         self._columns = {}
         if len(self._kept):
             for name in _ENTRY_COLUMNS:
-                values = taken(self._entries.take(name), self._kept)
+                values = take(self._entries.take(name), self._kept)
                 columns[name] = values.astype(np.int64, copy=False)
             self._builder.slices_from(columns)
 
@@ -300,20 +300,20 @@ def _track_name(row: Row, role: Role, lane: int) -> str:
 
 def _runs(entries: Entries, kept: Ints) -> tuple[Ints, Ints]:
     """The slices that are runs of operations, and the entries behind them; (runs,) each."""
-    slices = np.flatnonzero(taken(entries.is_kind(RowKind.OPS), kept)).astype(np.int32)
-    return slices, taken(kept, slices)
+    slices = np.flatnonzero(take(entries.is_kind(RowKind.OPS), kept)).astype(np.int32)
+    return slices, take(kept, slices)
 
 
 def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
     """Append which runs of operations read what others made; the entries forget it."""
     slices, runs = _runs(entries, kept)
-    lists = taken(entries.take("reads"), runs)
+    lists = take(entries.take("reads"), runs)
     if lists.any():
         inputs, begins, counts = entries.inputs()
-        start_ns, nodes = (taken(entries[name], runs) for name in ("start_ns", "node"))
+        start_ns, nodes = (take(entries[name], runs) for name in ("start_ns", "node"))
         flow = Dataflow(slices, nodes, start_ns, entries.names)
         del start_ns, nodes
-        flow.emit(builder, slices, inputs, taken(begins, lists), taken(counts, lists))
+        flow.emit(builder, slices, inputs, take(begins, lists), take(counts, lists))
 
 
 def _written(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.int32]:
@@ -336,13 +336,13 @@ def _written(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.i
 def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
     """Append what the executor recorded of runs, where it did; the entries forget it."""
     slices, runs = _runs(entries, kept)
-    ops = taken(entries.take("op"), runs)
-    op = taken(_written(builder, entries, ops), ops)
+    ops = take(entries.take("op"), runs)
+    op = take(_written(builder, entries, ops), ops)
     del ops
     number = np.full(len(entries), NULL, dtype=np.int32)
     recorded = entries.take("recorded")
     put(number, recorded, np.arange(len(recorded), dtype=np.int32))
-    number = taken(number, runs)
+    number = take(number, runs)
     told = (op != NULL) | (number != NULL)
     columns = {"slice": slices[told], "written": op[told]}
     number = number[told]
@@ -357,23 +357,23 @@ def _known(values: Ints, number: Ints) -> Ints:
     """Values by their numbers, NULL where there is none; (numbers,)."""
     if not len(values):
         return np.full(len(number), NULL, dtype=values.dtype)
-    found = taken(values, number).astype(np.int64, copy=False)
+    found = take(values, number).astype(np.int64, copy=False)
     found[number == NULL] = NULL
     return found
 
 
 def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:
     """What could be seen; an accelerator without any device time was not looked at."""
-    scheduled = taken(entries.is_kind(RowKind.OPS), kept)
-    elsewhere = taken(entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU), kept)
+    scheduled = take(entries.is_kind(RowKind.OPS), kept)
+    elsewhere = take(entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU), kept)
     on_accelerator = int((scheduled & elsewhere).sum())
-    on_streams = bool(taken(entries.is_kind(*DEVICE_TIME), kept).any())
+    on_streams = bool(take(entries.is_kind(*DEVICE_TIME), kept).any())
     guessed = 0 if has_streams else on_accelerator
     health.count("guessed-device-time", "warning", _GUESSED, count=guessed, dropped=False)
     found = {
         "host-ops": bool(scheduled.any()),
         "device-activity": on_streams or not (has_streams or on_accelerator),
-        "copies": on_streams or bool(taken(entries.is_transfer(), kept).any()),
+        "copies": on_streams or bool(take(entries.is_transfer(), kept).any()),
         "sync-calls": bool(entries.is_kind(RowKind.SYNC)[kept].any()),
     }
     return frozenset(name for name, seen in found.items() if seen and len(kept))

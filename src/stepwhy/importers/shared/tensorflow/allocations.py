@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.column import Column
+from stepwhy.columns.growing import NarrowColumn
 from stepwhy.importers.shared.tensorflow.graphs import text
 from stepwhy.trace import NULL
 
@@ -46,7 +46,7 @@ class Allocations:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        self._columns = {name: Column() for name in _COLUMNS}
+        self._columns = {name: NarrowColumn() for name in _COLUMNS}
         # What is not in them yet.
         self._new = [array("q") for _ in _COLUMNS]
         self._first_us = _LARGEST

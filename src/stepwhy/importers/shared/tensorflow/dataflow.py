@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.distinct import pieces, put
+from stepwhy.columns.chunks import chunks, put, take
+from stepwhy.columns.order import stable_order
 from stepwhy.trace import FlowKind
-from stepwhy.trace.order import taken
-from stepwhy.trace.sorting import stable_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,7 +40,7 @@ class Dataflow:
         key *= self._ranks
         key += self._rank
         order = stable_order(key)  # of equal ones, the later slice is the last
-        self._keys, self._slices = taken(key, order), taken(slices, order)
+        self._keys, self._slices = take(key, order), take(slices, order)
         self._producers = _producers(names, nodes)
 
     def emit(
@@ -56,7 +55,7 @@ class Dataflow:
             begins: Where in them each run's begin; (runs,).
             counts: How many they are; (runs,).
         """
-        for piece in pieces(len(slices)):
+        for piece in chunks(len(slices)):
             count = counts[piece]
             reader = np.repeat(np.arange(piece.start, piece.stop), count)
             behind = np.cumsum(count)
@@ -76,7 +75,7 @@ class Dataflow:
 def _ranks(times: Ints) -> NDArray[np.int32]:
     """How many different times are before each; (times,)."""
     order = stable_order(times)
-    ordered = taken(times, order)
+    ordered = take(times, order)
     ranks = np.zeros(len(order), dtype=np.int32)
     np.cumsum(ordered[1:] != ordered[:-1], dtype=np.int32, out=ranks[1:])
     del ordered

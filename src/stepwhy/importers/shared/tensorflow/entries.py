@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.column import Column
-from stepwhy.importers.shared.tensorflow.distinct import distinct, grouped, put
-from stepwhy.importers.shared.tensorflow.lanes import assign_lanes
+from stepwhy.columns.chunks import put, take
+from stepwhy.columns.groups import distinct_rows, rows_by_group
+from stepwhy.columns.growing import NarrowColumn
+from stepwhy.columns.lanes import assign_lanes
 from stepwhy.importers.shared.tensorflow.ops import TRANSFERS
 from stepwhy.importers.shared.tensorflow.rows import Row, RowKind
 from stepwhy.trace import NULL
 from stepwhy.trace.model import among
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -193,12 +193,12 @@ class Entries:
         Args:
             values: One for each of `rows`.
         """
-        return taken(np.fromiter(values, dtype=np.int32, count=len(self.rows)), self["row"])
+        return take(np.fromiter(values, dtype=np.int32, count=len(self.rows)), self["row"])
 
     def is_on(self, chosen: Callable[[Row], bool]) -> NDArray[np.bool_]:
         """Whether every entry is on one of the rows of which that holds; (entries,)."""
         flags = np.fromiter(map(chosen, self.rows), dtype=bool, count=len(self.rows))
-        return taken(flags, self["row"])
+        return take(flags, self["row"])
 
     def is_kind(self, *kinds: RowKind) -> NDArray[np.bool_]:
         """Whether the row of every entry is of one of the kinds; (entries,)."""
@@ -217,19 +217,19 @@ class Entries:
         Returns:
             The order, and the lane of every entry; (entries,) each.
         """
-        found, group = distinct(self["row"], self.is_transfer())
-        order, parts = grouped(group, len(found))
+        found, group = distinct_rows(self["row"], self.is_transfer())
+        order, parts = rows_by_group(group, len(found))
         del group
         lanes, rows = self.lanes(), list(self.rows)
         for (row, _), members in zip(found, parts, strict=True):
             if rows[row].kind is not RowKind.SYNC:
-                times = (taken(self[name], members) for name in ("start_ns", "dur_ns"))
+                times = (take(self[name], members) for name in ("start_ns", "dur_ns"))
                 put(lanes, members, assign_lanes(*times))
         return order, lanes
 
 
-def _column(name: str) -> Column:
-    return Column(np.int64 if name == "start_ns" else np.int8)
+def _column(name: str) -> NarrowColumn:
+    return NarrowColumn(np.int64 if name == "start_ns" else np.int8)
 
 
 __all__ = ["Activity", "Entries", "Execution"]

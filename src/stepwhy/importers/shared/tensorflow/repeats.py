@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.distinct import groups, put
+from stepwhy.columns.chunks import put, take
+from stepwhy.columns.groups import group_rows
 from stepwhy.importers.shared.tensorflow.rows import RowKind
-from stepwhy.trace.order import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,9 +29,9 @@ def repeats_of(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
     only the summary rows still have is kept.
     """
     repeats, copies = np.zeros((2, len(entries)), dtype=bool)
-    on_device = order[taken(entries.is_kind(*DEVICE_TIME), order)]
-    on_device = on_device[taken(_may_repeat(entries), taken(entries["node"], on_device))]
-    once_more = taken(entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES), on_device)
+    on_device = order[take(entries.is_kind(*DEVICE_TIME), order)]
+    on_device = on_device[take(_may_repeat(entries), take(entries["node"], on_device))]
+    once_more = take(entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES), on_device)
     if once_more.any():
         group = _alike(entries, on_device)
         streams = np.bincount(group[~once_more], minlength=len(on_device))
@@ -58,7 +58,7 @@ def _alike(entries: Entries, which: Ints) -> Ints:
     devices: dict[str, int] = {}
     device = entries.of_rows(devices.setdefault(r.device, len(devices)) for r in entries.rows)
     columns = (device, *(entries[c] for c in ("node", "op", "start_ns", "dur_ns")))
-    return groups(*(taken(column, which) for column in columns))
+    return group_rows(*(take(column, which) for column in columns))[1]
 
 
 def _occurrence(values: Ints) -> Ints:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from tests.passes.timeline import Timeline
 
+from stepwhy.columns.sums import sums_of, total_of
 from stepwhy.engine.assemble import assemble
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.sums import sums_of, total_of
 from stepwhy.trace import Kind
 
 

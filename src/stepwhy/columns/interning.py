@@ -1,20 +1,20 @@
-"""Numbers for texts in the order of their first sight, however many there are."""
+"""Numbers that stand for strings, integers and other objects, in the order of their first use."""
 
 from __future__ import annotations
 
 from functools import partial
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stepwhy.trace.growing import Growing
-from stepwhy.trace.packing import Packing, Parts, parts_of
-from stepwhy.trace.slots import Slots
-from stepwhy.trace.strings import FEW, Strings
+from stepwhy.columns._packing import Packing, Parts, parts_of
+from stepwhy.columns._slots import Slots
+from stepwhy.columns.growing import Growing
+from stepwhy.columns.strings import FEW, Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _LOT: Final = 1 << 12
 _UNKNOWN: Final = -1
 _HASH: Final = (1 << 32) - 1
+# 2**64 divided by the golden ratio: neighbours get slots far from each other.
+_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Interner:
@@ -182,4 +184,50 @@ class _Others:
         return same
 
 
-__all__ = ["Interner"]
+class Codes(dict[Any, int]):
+    """Numbers objects in the order in which they are first looked up."""
+
+    def __missing__(self, key: Hashable) -> int:
+        """The next number."""
+        code = self[key] = len(self)
+        return code
+
+    def of(self, keys: Iterable[Hashable], count: int) -> NDArray[np.int32]:
+        """Numbers of many objects; (count,)."""
+        return np.fromiter(map(self.__getitem__, keys), dtype=np.int32, count=count)
+
+
+class KeyCodes:
+    """Numbers integers in the order in which they are first looked up, without Python objects."""
+
+    def __init__(self) -> None:
+        self._slots, self._keys = Slots(), Growing(np.int64)
+
+    def __len__(self) -> int:
+        """Number of distinct keys."""
+        return len(self._keys)
+
+    def keys(self) -> NDArray[np.int64]:
+        """All keys by number; none can be added while the array is alive."""
+        return self._keys.values()
+
+    def of(self, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Numbers of distinct keys; (keys,)."""
+        numbers, places = self._slots.find(
+            _hashes(keys), lambda found, at: self.keys()[found] == keys[at]
+        )
+        new = np.flatnonzero(numbers < 0)
+        numbers[new] = np.arange(len(self), len(self) + len(new), dtype=np.int32)
+        self._keys.append(keys[new])
+        if not self._slots.grow(len(self), lambda some: _hashes(self.keys()[some])):
+            self._slots.put(numbers[new], places[new])
+        return numbers
+
+
+def _hashes(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
+    mixed = keys.view(np.uint64) * _FACTOR
+    mixed >>= np.uint64(32)
+    return mixed.astype(np.uint32)
+
+
+__all__ = ["Codes", "Interner", "KeyCodes"]

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy import native
-from stepwhy.trace import order
-from stepwhy.trace.order import parents_first
+from stepwhy.columns import chunks, order
+from stepwhy.columns.order import parents_first
 
 FEW = settings(max_examples=100, deadline=None, derandomize=True)
 
@@ -53,8 +53,7 @@ def test_rows_in_many_runs_are_sorted(monkeypatch):
     assert found.tolist() == [*range(1, len(starts), 2), *range(0, len(starts), 2)]
 
 
-def test_rows_are_looked_up_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(order, "_PIECE", 3)
+def test_rows_are_looked_up_in_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK", 3)
     values, rows = np.arange(10, 20), np.array([7, 1, 9, 0, 2, 3, 8], dtype=np.int32)
-    found = order.taken(values, rows)
-    assert found.tolist() == [17, 11, 19, 10, 12, 13, 18]
+    assert chunks.take(values, rows).tolist() == [17, 11, 19, 10, 12, 13, 18]

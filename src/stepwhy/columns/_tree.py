@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from stepwhy.passes.grouping import by_code
+from stepwhy.columns.groups import by_code
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,25 +1,22 @@
-"""Which slice encloses which on a host thread, and who is innermost when.
+"""Which slice encloses which on a track, and which one is innermost at what time.
 
-`call_tree` says how the slices of one thread become a tree.
+`_tree` builds the call tree of one track.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from stepwhy import native
-from stepwhy.passes.call_tree import NO_PARENT, hang
-from stepwhy.passes.grouping import by_code
-from stepwhy.passes.intervals import Intervals
-from stepwhy.passes.selection import flags, joined, mask, parts
-from stepwhy.passes.self_time import self_times
-from stepwhy.trace import Kind, Role
-from stepwhy.trace.memory import empty
-from stepwhy.trace.order import taken
+from stepwhy.columns._tree import NO_PARENT, hang
+from stepwhy.columns.chunks import chunks, joined, take
+from stepwhy.columns.groups import by_code
+from stepwhy.columns.intervals import Intervals
+from stepwhy.columns.memory import empty, falses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.native import Kernel
-    from stepwhy.trace import Trace
-    from stepwhy.trace.model import Columns
 
     Rows = NDArray[np.int64]
     AnyRows = NDArray[np.signedinteger[Any]]
@@ -50,17 +45,26 @@ _CHOSEN_AT_ONCE = 4
 _FEW_CUT = 1 << 12
 
 
+class Spans(Protocol):
+    """Slices as columns: start and duration in ns, and the track they are on."""
+
+    start_ns: NDArray[Any]
+    dur_ns: NDArray[Any]
+    track: NDArray[Any]
+
+
 class Nesting(msgspec.Struct, frozen=True, dict=True):
-    """The call tree of every host thread and executor lane.
+    """The call trees of the slices of several tracks.
 
     Args:
         slices: What is nested.
-        parent: Row of the enclosing slice, NO_PARENT at the top and on device streams; (slices,).
+        parent: Row of the enclosing slice, NO_PARENT at the top and on tracks without call trees;
+            (slices,).
         cut: Slices that reach beyond their parents, ascending; (cut,).
-        cut_end_ns: Ends of these, as they were cut, ns; (cut,).
+        cut_end_ns: Ends at which these are cut, ns; (cut,).
     """
 
-    slices: Columns
+    slices: Spans
     parent: NDArray[np.int32]
     cut: Rows
     cut_end_ns: Times
@@ -68,14 +72,15 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def self_ns(self) -> Times:
         """Duration not covered by children, ns; (slices,)."""
-        own = np.empty(len(self.slices), dtype=np.int64)
-        for part, times in self_times(self):
-            own[part] = times
+        own = self.slices.dur_ns.astype(np.int64)
+        own[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
+        inner = np.flatnonzero(self.parent != NO_PARENT)
+        np.subtract.at(own, self.parent[inner], own[inner])
         return own
 
-    def ends(self, trace: Trace, rows: Rows) -> Times:
-        """Ends of some slices, of those that were cut as they were cut, ns; (rows,)."""
-        ends = trace.ends(rows)
+    def ends(self, rows: Rows) -> Times:
+        """Ends of some slices, those of cut slices as they were cut, ns; (rows,)."""
+        ends = _ends(self.slices, rows)
         if len(self.cut):
             place = np.minimum(np.searchsorted(self.cut, rows), len(self.cut) - 1)
             was_cut = self.cut[place] == rows
@@ -83,28 +88,33 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
         return ends
 
 
-def nest(trace: Trace) -> Nesting:
-    """Nest the slices of every track on which slices call each other."""
-    kernel = native.kernel("hang_slices") if len(trace.slices) >= _MANY else None
-    return _nest(trace) if kernel is None else _nest_by(kernel, trace)
+def nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
+    """Nest the slices of every track on which slices call each other.
+
+    Args:
+        slices: Ordered by start, then longest first.
+        has_calls: Whether the slices of each track nest; (tracks,).
+    """
+    kernel = native.kernel("hang_slices") if len(slices.start_ns) >= _MANY else None
+    if kernel is None:
+        return _nest(slices, has_calls)
+    return _nest_by(kernel, slices, has_calls)
 
 
-def _nest_by(kernel: Kernel, trace: Trace) -> Nesting:
-    """As `nest`, by the kernel `hang_slices`."""
-    slices, roles = trace.slices, trace.tracks.role
+def _nest_by(kernel: Kernel, slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
+    """Run `nest` with the kernel `hang_slices`."""
     starts, durations, tracks = (
         np.ascontiguousarray(c) for c in (slices.start_ns, slices.dur_ns, slices.track)
     )
-    is_called = roles != Role.STREAM
-    last = np.full(len(roles), NO_PARENT, dtype=np.int32)
-    parent = np.empty(len(slices), dtype=np.int32)
+    last = np.full(len(has_calls), NO_PARENT, dtype=np.int32)
+    parent = np.empty(len(starts), dtype=np.int32)
     cuts = np.empty((_FEW_CUT, 2), dtype=np.int64)
     while True:
-        is_cut = np.zeros(len(slices), dtype=np.bool_)  # no memory, where nothing is cut
-        columns = (starts, durations, tracks, is_called, last, parent, is_cut, cuts)
+        is_cut = np.zeros(len(starts), dtype=np.bool_)  # no memory, where nothing is cut
+        columns = (starts, durations, tracks, has_calls, last, parent, is_cut, cuts)
         addresses = [column.ctypes.data for column in columns]
         # The fields of the kernel, in its order.
-        fields = [len(slices), *addresses[:3], tracks.itemsize, *addresses[3:], len(cuts)]
+        fields = [len(starts), *addresses[:3], tracks.itemsize, *addresses[3:], len(cuts)]
         control = np.array(fields, dtype=np.int64)  # must outlive the call
         count = kernel(control.ctypes.data)
         if count >= 0:
@@ -113,35 +123,34 @@ def _nest_by(kernel: Kernel, trace: Trace) -> Nesting:
         cuts = np.empty((8 * len(cuts), 2), dtype=np.int64)
 
 
-def _nest(trace: Trace) -> Nesting:
-    """As `nest`, many slices at a time."""
-    slices, roles = trace.slices, trace.tracks.role
-    parent = np.full(len(slices), NO_PARENT, dtype=np.int32)
+def _nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
+    """Run `nest` with NumPy, many slices at a time."""
+    parent = np.full(len(slices.track), NO_PARENT, dtype=np.int32)
     cuts = [(_NO_ROWS, _NO_ROWS)]
-    called = np.flatnonzero((roles != Role.STREAM)[slices.track]) if len(slices) else _NO_ROWS
-    for rows, starts, ends in _pieces(trace, called):
+    called = np.flatnonzero(has_calls[slices.track]) if len(slices.track) else _NO_ROWS
+    for rows, starts, ends in _pieces(slices, called):
         tree = hang(starts, ends)
         hung = np.flatnonzero(tree.parent != NO_PARENT)
         parent[rows[hung]] = rows[tree.parent[hung]]
         if tree.ends is not ends:
             was_cut = np.flatnonzero(tree.ends != ends)
-            shift = trace.slices.start_ns[rows[was_cut]] - starts[was_cut]
+            shift = slices.start_ns[rows[was_cut]] - starts[was_cut]
             cuts.append((rows[was_cut], tree.ends[was_cut] + shift))
     cut, cut_end_ns = (np.concatenate(column) for column in zip(*cuts, strict=True))
     order = np.argsort(cut)
     return Nesting(slices, parent, cut[order], cut_end_ns[order])
 
 
-def _pieces(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
+def _pieces(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
     """Slices track by track, with starts and ends on clocks on which no two tracks overlap.
 
     A piece ends where no slice is running, so that each can be nested by itself.
 
     Args:
-        trace: The trace.
-        rows: The slices, ascending; (rows,).
+        slices: All slices.
+        rows: Those that nest, ascending; (rows,).
     """
-    for block, starts, ends in _sequences(trace, rows):
+    for block, starts, ends in _sequences(slices, rows):
         reach = np.maximum.accumulate(ends)
         tops = np.flatnonzero(starts[1:] >= reach[:-1]) + 1
         del reach
@@ -153,13 +162,13 @@ def _pieces(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
             begin = end
 
 
-def _sequences(trace: Trace, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
+def _sequences(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
     """As `_pieces`, but all tracks one behind another, or, where that leaves int64, each alone."""
     if not len(rows):
         return
-    order, first = by_code(trace.slices.track[rows])
+    order, first = by_code(slices.track[rows])
     rows = rows[order]
-    starts, ends = trace.slices.start_ns[rows], trace.ends(rows)
+    starts, ends = slices.start_ns[rows], _ends(slices, rows)
     begins, reach = starts[first], np.maximum.reduceat(ends, first)
     if sum(reach.tolist()) - sum(begins.tolist()) < _LONGEST_NS:
         after = np.cumsum(reach - begins + 1)
@@ -179,27 +188,26 @@ def _bounds(first: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
     return list(zip(begins, [*begins[1:], count], strict=True))
 
 
-def innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
+def innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
     """When, on any track, the innermost slice is one of the chosen.
 
     Args:
-        trace: The trace.
-        nesting: Its call trees.
-        chosen: Whether each slice is chosen; those on device streams are not; (slices,).
+        nesting: The call trees.
+        chosen: Whether each slice is chosen, none on tracks without call trees; (slices,).
     """
     if not chosen.any():
         return Intervals.empty()
     kernel = native.kernel("innermost_time") if len(chosen) >= _MANY else None
     if kernel is None:
-        return _innermost_time(trace, nesting, chosen)
-    return Intervals.of(*_innermost_by(kernel, trace, nesting, chosen))
+        return _innermost_time(nesting, chosen)
+    return Intervals.of(*_innermost_by(kernel, nesting, chosen))
 
 
 def _innermost_by(
-    kernel: Kernel, trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]
+    kernel: Kernel, nesting: Nesting, chosen: NDArray[np.bool_]
 ) -> tuple[Times, Times]:
-    """As `innermost_time`, starts and ends of each track, by the kernel of the same name."""
-    slices, tracks = trace.slices, len(trace.tracks)
+    """Run `innermost_time` with the kernel of that name: starts and ends on each track."""
+    slices, tracks = nesting.slices, int(nesting.slices.track.max(initial=-1)) + 1
     given = (slices.start_ns, slices.dur_ns, slices.track, nesting.parent, chosen)
     columns = [np.ascontiguousarray(column) for column in given]
     cuts = nesting.cut, nesting.cut_end_ns
@@ -218,34 +226,33 @@ def _innermost_by(
     return found[0][:count], found[1][:count]
 
 
-def _innermost_time(trace: Trace, nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
+def _innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
     """As `innermost_time`, all slices at a time.
 
     Only where a slice is chosen and the one around it is not, or the other way round, something
     begins or ends.
     """
-    around = taken(chosen, nesting.parent) & (nesting.parent != NO_PARENT)
+    around = take(chosen, nesting.parent) & (nesting.parent != NO_PARENT)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
-    starts = trace.slices.start_ns
-    inside, outside = nesting.ends(trace, entered), nesting.ends(trace, left)
+    starts = nesting.slices.start_ns
+    inside, outside = nesting.ends(entered), nesting.ends(left)
     return Intervals.covered(
         np.concatenate([starts[entered], outside]), np.concatenate([inside, starts[left]])
     )
 
 
-def innermost_at(trace: Trace, nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:
+def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:
     """The innermost slice of one track at a time, NO_PARENT where none is running.
 
     Args:
-        trace: The trace.
-        nesting: Its call trees.
+        nesting: The call trees.
         rows: All slices of the track, ascending; (rows,).
         starts: Their starts, ns; (rows,).
         time_ns: The time.
     """
     place = int(np.searchsorted(starts, time_ns, side="right")) - 1
     row = int(rows[place]) if place >= 0 else NO_PARENT
-    while row != NO_PARENT and int(nesting.ends(trace, np.asarray([row]))[0]) <= time_ns:
+    while row != NO_PARENT and int(nesting.ends(np.asarray([row]))[0]) <= time_ns:
         row = int(nesting.parent[row])
     return row
 
@@ -303,7 +310,7 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
     """
     own: NDArray[np.int32] = empty(len(wanted), np.int32)
     own[:] = NO_PARENT
-    for part in parts(len(wanted)):
+    for part in chunks(len(wanted)):
         rows = np.flatnonzero(wanted[part]) + part.start
         own[rows] = rows
     return inherit(nesting, own, NO_PARENT)
@@ -311,8 +318,8 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
     """Those of some slices that lie in no other of them; (outermost,)."""
-    chosen = flags(len(nesting.parent))
-    for part in parts(len(rows)):
+    chosen = falses(len(nesting.parent))
+    for part in chunks(len(rows)):
         chosen[rows[part]] = True
     if len(rows) * _SPARSE <= len(chosen):
         around = nesting.parent[rows]
@@ -320,9 +327,9 @@ def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
         around[hung] = climb(nesting, around[hung], chosen)
         few: AnyRows = rows[around == NO_PARENT]
         return few
-    inside = inherit(nesting, chosen.view(np.int8)).view(np.bool_)
-    pieces = ((some, nesting.parent[some]) for some in (rows[part] for part in parts(len(rows))))
-    found = (some[(above == NO_PARENT) | ~inside[above]] for some, above in pieces)
+    is_inside = inherit(nesting, chosen.view(np.int8)).view(np.bool_)
+    pieces = ((some, nesting.parent[some]) for some in (rows[part] for part in chunks(len(rows))))
+    found = (some[(above == NO_PARENT) | ~is_inside[above]] for some, above in pieces)
     return joined(found, rows[:0])
 
 
@@ -347,9 +354,35 @@ def climb(nesting: Nesting, rows: AnyRows, wanted: NDArray[np.bool_]) -> Rows:
     return found
 
 
-def under(trace: Trace, nesting: Nesting, *kinds: Kind) -> NDArray[np.bool_]:
-    """Whether each slice is of one of the kinds, or lies inside such a slice; (slices,)."""
-    wanted = mask(trace, kinds)
-    if not wanted.any():
-        return wanted
-    return inherit(nesting, wanted.view(np.int8)).view(np.bool_)
+def inside(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether each slice is one of the chosen or lies inside one; (slices,).
+
+    Args:
+        nesting: The call tree.
+        chosen: Whether each slice is chosen; overwritten; (slices,).
+    """
+    if not chosen.any():
+        return chosen
+    return inherit(nesting, chosen.view(np.int8)).view(np.bool_)
+
+
+def _ends(slices: Spans, rows: Rows) -> Times:
+    """Ends as recorded, ns; (rows,)."""
+    ends: Times = slices.start_ns[rows]
+    ends += slices.dur_ns[rows]
+    return ends
+
+
+__all__ = [
+    "NO_PARENT",
+    "Nesting",
+    "Spans",
+    "climb",
+    "inherit",
+    "innermost_at",
+    "innermost_time",
+    "inside",
+    "nearest",
+    "nest",
+    "outermost",
+]

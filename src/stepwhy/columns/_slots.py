@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.trace.memory import empty
+from stepwhy.columns.memory import empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

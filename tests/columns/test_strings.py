@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.trace import Kind, Meta, Role, TraceBuilder, interning, packing, strings
-from stepwhy.trace.interning import Interner
-from stepwhy.trace.packing import Packing, parts_of
-from stepwhy.trace.slots import Slots
-from stepwhy.trace.strings import Strings, strings_from
+from stepwhy.columns import _packing as packing
+from stepwhy.columns import interning, strings
+from stepwhy.columns._packing import Packing, parts_of
+from stepwhy.columns._slots import Slots
+from stepwhy.columns.interning import Interner
+from stepwhy.columns.strings import Strings, strings_from
+from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 # Of several lengths in bytes, halves of surrogate pairs among them; none of them is special.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepwhy.passes.grouping import by_code, distinct, numbered
+from stepwhy.columns.groups import by_code, distinct, numbered
 
 
 @pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 
-from stepwhy.trace.packing import CODE, Packing, Parts, cut, parts_between, parts_of
+from stepwhy.columns._packing import CODE, Packing, Parts, cut, parts_between, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from stepwhy.trace.packing import Bounds, Data
+    from stepwhy.columns._packing import Bounds, Data
 
 FEW: Final = 1 << 16
 """How many texts may be objects."""

@@ -6,18 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import Timeline
 
-from stepwhy.passes import nesting as nesting_pass
-from stepwhy.passes.nesting import (
+from stepwhy.columns import nesting as nesting_pass
+from stepwhy.columns.nesting import (
     NO_PARENT,
     inherit,
     innermost_at,
     innermost_time,
+    inside,
     nearest,
-    nest,
     outermost,
-    under,
 )
-from stepwhy.trace import Kind
+from stepwhy.trace import Kind, Role
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
 
@@ -27,6 +26,10 @@ def drawn(*spans, kinds=None):
     for i, span in enumerate(spans):
         line.add(line.thread(), kinds[i] if kinds else Kind.OP, *span)
     return line.trace()
+
+
+def nest(trace):
+    return nesting_pass.nest(trace.slices, trace.tracks.role != Role.STREAM)
 
 
 def depths(nesting):
@@ -102,12 +105,12 @@ def test_at_every_nanosecond_the_deepest_slice_is_the_innermost(chosen_spans):
     kinds = [Kind.OP if chosen else Kind.PYTHON for _, chosen in chosen_spans]
     trace = drawn(*(span for span, _ in chosen_spans), kinds=kinds)
     nesting, rows = nest(trace), np.arange(len(chosen_spans))
-    starts, ends = trace.slices.start_ns, nesting.ends(trace, rows)
-    time = innermost_time(trace, nesting, trace.is_kind(Kind.OP))
+    starts, ends = trace.slices.start_ns, nesting.ends(rows)
+    time = innermost_time(nesting, trace.is_kind(Kind.OP))
     for t in range(-11, 60):
         around = [row for row in rows if starts[row] <= t < ends[row]]
         deepest = max(around, key=depths(nesting).__getitem__, default=NO_PARENT)
-        assert innermost_at(trace, nesting, rows, starts, t) == deepest
+        assert innermost_at(nesting, rows, starts, t) == deepest
         is_op = deepest != NO_PARENT and trace.slices.kind[deepest] == Kind.OP
         assert time.within(np.asarray([t]), np.asarray([t + 1])).tolist() == [is_op]
 
@@ -127,7 +130,7 @@ def test_the_innermost_is_a_matter_of_each_thread():
     line.add(line.thread(), Kind.PYTHON, 5, 10)
     line.add(line.thread(name="other"), Kind.OP, 8, 30)
     trace = line.trace()
-    time = innermost_time(trace, nest(trace), trace.is_kind(Kind.OP))
+    time = innermost_time(nest(trace), trace.is_kind(Kind.OP))
     assert list(zip(time.starts.tolist(), time.ends.tolist(), strict=True)) == [(0, 5), (8, 30)]
 
 
@@ -141,7 +144,7 @@ def test_inherit_gives_the_value_of_the_nearest_ancestor():
 def test_under():
     kinds = [Kind.INPUT, Kind.OP, Kind.OP, Kind.OP]
     trace = drawn((0, 50), (10, 40), (20, 30), (60, 70), kinds=kinds)
-    assert under(trace, nest(trace), Kind.INPUT).tolist() == [True, True, True, False]
+    assert inside(nest(trace), trace.is_kind(Kind.INPUT)).tolist() == [True, True, True, False]
 
 
 def test_nearest_and_outermost():
@@ -164,8 +167,8 @@ def test_a_deep_tree_passes_its_value_down_every_level():
         kind = Kind.INPUT if level == 1 else Kind.OP
         line.add(line.thread(), kind, level, 2 * depth - level)
     trace = line.trace()
-    inside = under(trace, nest(trace), Kind.INPUT)
-    assert inside.tolist() == [False] + [True] * (depth - 1)
+    is_inside = inside(nest(trace), trace.is_kind(Kind.INPUT))
+    assert is_inside.tolist() == [False] + [True] * (depth - 1)
 
 
 trees = st.lists(st.tuples(spans, st.sampled_from(["a", "b", "stream"])), max_size=25)
@@ -198,12 +201,12 @@ def test_kernels_nest_as_the_slower_way_does(rows):
 def test_kernels_take_tracks_of_any_width(monkeypatch, dtype):
     trace = traced([((0, 9), "a"), ((1, 12), "b"), ((2, 5), "a"), ((3, 15), "b"), ((4, 7), "b")])
     slowly = nest(trace)
-    slow_time = innermost_time(trace, slowly, trace.is_kind(Kind.OP))
+    slow_time = innermost_time(slowly, trace.is_kind(Kind.OP))
     trace.slices.track = trace.slices.track.astype(dtype)
     monkeypatch.setattr(nesting_pass, "_MANY", 0)
     assert_equal(nest(trace), slowly)
     assert slowly.cut_end_ns.tolist() == [12]
-    time = innermost_time(trace, slowly, trace.is_kind(Kind.OP))
+    time = innermost_time(slowly, trace.is_kind(Kind.OP))
     assert (time.starts.tolist(), time.ends.tolist()) == (
         slow_time.starts.tolist(),
         slow_time.ends.tolist(),
@@ -240,10 +243,10 @@ def test_kernels_find_the_innermost_time_as_the_slower_way_does(rows, tracks, da
     trace = traced(rows)
     nesting = nest(trace)
     asked = [data.draw(st.booleans()) and trace_name(trace, i) in tracks for i in range(len(rows))]
-    slowly = innermost_time(trace, nesting, np.array(asked, dtype=bool))
+    slowly = innermost_time(nesting, np.array(asked, dtype=bool))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nesting_pass, "_MANY", 0)
-        found = innermost_time(trace, nesting, np.array(asked, dtype=bool))
+        found = innermost_time(nesting, np.array(asked, dtype=bool))
     assert found.starts.tolist() == slowly.starts.tolist()
     assert found.ends.tolist() == slowly.ends.tolist()
 

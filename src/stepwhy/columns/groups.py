@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.passes.selection import parts
+from stepwhy.columns.chunks import chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Ints = NDArray[np.integer[Any]] | NDArray[np.bool_]
     Rows = NDArray[np.int64]
 
 # NumPy sorts integers of this many bits by their digits: ten times as fast as by comparing them.
@@ -59,7 +60,7 @@ def numbered(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     if is_dense(codes):
         low, seen = _seen(codes)
         number, place = np.cumsum(seen) - 1, np.empty(len(codes), dtype=np.int64)
-        for part in parts(len(codes)):
+        for part in chunks(len(codes)):
             place[part] = number[codes[part].astype(np.int64) - low]
         return np.flatnonzero(seen) + low, place
     order = np.argsort(codes, kind="stable")
@@ -92,9 +93,64 @@ def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
     """The lowest code, and of each from there whether it occurs; (codes,)."""
     low = int(codes.min())
     seen = np.zeros(int(codes.max()) - low + 1, dtype=bool)
-    for part in parts(len(codes)):
+    for part in chunks(len(codes)):
         seen[codes[part].astype(np.int64) - low] = True
     return low, seen
 
 
-__all__ = ["by_code", "distinct", "is_dense", "numbered"]
+def group_rows(*columns: Ints) -> tuple[Rows, Rows]:
+    """Group rows that are equal in all columns; groups are in the order of their first rows.
+
+    Args:
+        columns: Equally long; (rows,) each.
+
+    Returns:
+        The first row of each group; (groups,). The group of each row; (rows,).
+    """
+    group = numbered(columns[0])[1]
+    for column in columns[1:]:
+        values, place = numbered(column)
+        if len(values) > 1:
+            group = numbered(group * len(values) + place)[1]
+    first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    first[group[::-1]] = np.arange(len(group))[::-1]  # the last value written stays
+    order = np.argsort(first)
+    new_group = np.empty(len(first), dtype=np.int64)
+    new_group[order] = np.arange(len(first))
+    return first[order], new_group[group]
+
+
+def distinct_rows(*columns: Ints) -> tuple[list[tuple[int, ...]], NDArray[np.int32]]:
+    """Distinct rows in the order in which they first occur, and which of them each row is.
+
+    Args:
+        columns: Equally long; (rows,) each. Few rows differ: each is returned as an object.
+    """
+    first, group = group_rows(*columns)
+    rows = zip(*(column[first].tolist() for column in columns), strict=True)
+    return list(rows), group.astype(np.int32)
+
+
+def rows_by_group(
+    groups: NDArray[np.signedinteger[Any]], count: int
+) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
+    """Rows sorted by group, ascending within a group: all of them, and split by group.
+
+    Args:
+        groups: The group of each row, from 0 on; (rows,).
+        count: Number of groups.
+    """
+    order = by_code(groups)[0].astype(np.int32)
+    ends = np.cumsum(np.bincount(groups, minlength=count))
+    return order, np.split(order, ends[:-1])
+
+
+__all__ = [
+    "by_code",
+    "distinct",
+    "distinct_rows",
+    "group_rows",
+    "is_dense",
+    "numbered",
+    "rows_by_group",
+]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.shared.tensorflow.distinct import pieces
-from stepwhy.trace.sorting import stable_order
+from stepwhy.columns.chunks import chunks
+from stepwhy.columns.order import stable_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ def assign_lanes(
     order = stable_order(start_ns)
     lanes = np.empty(len(order), dtype=np.int32)
     free = _Free()
-    for piece in pieces(len(order)):
+    for piece in chunks(len(order)):
         rows = order[piece]
         times = zip(start_ns[rows].tolist(), dur_ns[rows].tolist(), strict=True)
         lanes[rows] = [free.take(start, start + duration) for start, duration in times]

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwhy.columns.narrow import narrowed
 from stepwhy.trace import Kind, Meta, Role, TraceBuilder
 from stepwhy.trace.integrity import check
-from stepwhy.trace.narrow import CODES, narrowed
+from stepwhy.trace.schema import NARROW_COLUMNS
 
 WIDE = np.int64
 
@@ -43,7 +44,7 @@ def built(**columns):
 
 
 def test_only_what_is_looked_up_becomes_narrow():
-    assert {"track", "name", "scope", "source", "correlation", "sequence"} == CODES
+    assert {"track", "name", "scope", "source", "correlation", "sequence"} == NARROW_COLUMNS
     slices = built(correlation=[7, 2**33], sequence=[1, 2], scope=[0, -1], bytes=[3, 4]).slices
     widths = {name: column.itemsize for name, column in vars(slices).items()}
     assert (widths["correlation"], widths["sequence"], widths["scope"]) == (8, 1, 1)

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.passes import intervals as module
-from stepwhy.passes.intervals import Intervals, Union, first_of, gaps_between
+from stepwhy.columns import intervals as module
+from stepwhy.columns.intervals import Intervals, Union, first_of, gaps_between
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
 SPAN = 40

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.passes import call_tree
-from stepwhy.passes.call_tree import NO_PARENT, hang
+from stepwhy.columns import _tree as call_tree
+from stepwhy.columns._tree import NO_PARENT, hang
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
 

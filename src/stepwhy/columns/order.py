@@ -1,0 +1,89 @@
+"""Orders of rows, as 32-bit row numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from stepwhy import native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.native import Kernel
+
+    Block = NDArray[Any]
+    Order = NDArray[np.signedinteger[Any]]
+
+# Slices from which on kernels are worth it even where loading them takes 40 ms: without a linker.
+_MANY = 1 << 19
+# Rows that are ordered by 32 bits, and runs of them that are merged two at a time.
+_MOST_ROWS: Final = 1 << 31
+_MOST_RUNS: Final = 1 << 9
+
+
+def stable_order(values: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:
+    """Return `np.argsort(values, kind="stable")` as 32-bit rows; (rows,).
+
+    Args:
+        values: Fewer than 2**31; (rows,).
+    """
+    return np.argsort(values, kind="stable").astype(np.int32)
+
+
+def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
+    """Return the order by start, then longest first, then row; None if rows are in it already.
+
+    Files consist of one run in that order per thread, or a few more.
+
+    Args:
+        start_ns: Starts; (rows,).
+        dur_ns: Durations; (rows,).
+    """
+    same = start_ns[1:] == start_ns[:-1]
+    behind = start_ns[1:] < start_ns[:-1]
+    behind |= same & (dur_ns[1:] > dur_ns[:-1])
+    breaks = np.flatnonzero(behind) + 1
+    if not len(breaks):
+        return None
+    few = len(breaks) < _MOST_RUNS and _MANY <= len(start_ns) < _MOST_ROWS
+    merge = native.kernel("merge_rows") if few else None
+    if merge is not None:
+        return _merged(merge, start_ns, dur_ns, [0, *breaks.tolist(), len(start_ns)])
+    return _sorted(start_ns, dur_ns)
+
+
+def _sorted(start_ns: Block, dur_ns: Block) -> Order:
+    """Sort by start; then only rows that start together by duration, as they are few."""
+    order = stable_order(start_ns)
+    starts = start_ns[order]
+    same = starts[1:] == starts[:-1]
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((-dur_ns[rows], starts[tied]))]
+    return order
+
+
+def _merged(merge: Kernel, start_ns: Block, dur_ns: Block, bounds: list[int]) -> Order:
+    """As `parents_first`, of rows in few runs: the two neighbours that are shortest, and so on.
+
+    Args:
+        merge: The kernel `merge_rows`.
+        start_ns: Starts; (rows,).
+        dur_ns: Durations; (rows,).
+        bounds: Where each run begins, and the number of rows.
+    """
+    starts, durations = np.ascontiguousarray(start_ns), np.ascontiguousarray(dur_ns)
+    order = np.arange(len(starts), dtype=np.int32)
+    spare = np.empty(len(starts) // 2, dtype=np.int32)
+    addresses = [array.ctypes.data for array in (starts, durations, order, spare)]
+    while len(bounds) > 2:
+        place = min(range(len(bounds) - 2), key=lambda p: bounds[p + 2] - bounds[p])
+        fields = np.array([*addresses, *bounds[place : place + 3]], dtype=np.int64)
+        merge(fields.ctypes.data)
+        del bounds[place + 1]
+    return order
+
+
+__all__ = ["parents_first", "stable_order"]

@@ -1,0 +1,84 @@
+"""Puts the rows of tables into the order that the schema requires."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.columns.chunks import take
+from stepwhy.columns.narrow import is_constant
+from stepwhy.columns.order import parents_first, stable_order
+from stepwhy.trace.schema import COLUMNS, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepwhy.columns.order import Order
+    from stepwhy.trace.model import Columns
+
+_TIME_COLUMNS: dict[Table, str] = {
+    "counters": "time_ns",
+    "marks": "start_ns",
+    "events": "start_ns",
+    "levels": "time_ns",
+    "allocations": "time_ns",
+}
+_SLICE_COLUMNS = tuple((c.table, c.name) for c in COLUMNS if c.unit == "row of slices")
+
+
+def order_all(tables: Mapping[Table, Columns]) -> None:
+    """Sort every table that has an order, in place.
+
+    Raises:
+        ValueError: A table refers to a slice that does not exist.
+    """
+    slices = tables["slices"]
+    order = parents_first(slices.start_ns, slices.dur_ns)
+    if order is not None:
+        reorder(slices, order)
+    order_others(tables, order)
+
+
+def order_others(tables: Mapping[Table, Columns], order: Order | None) -> None:
+    """Sort all tables but the slices, and update their references to slices, in place.
+
+    Args:
+        tables: The tables; the slices are sorted already.
+        order: Former row of every slice, None where none moved.
+
+    Raises:
+        ValueError: A table refers to a slice that does not exist.
+    """
+    count = len(tables["slices"])
+    new_rows = None if order is None else _inverse(order)
+    for table, name in _SLICE_COLUMNS:
+        rows = getattr(tables[table], name)
+        if ((rows < 0) | (rows >= count)).any():
+            # NumPy would read -1 as the last slice.
+            raise ValueError(f"{table}.{name}: a row outside [0, {count})")
+        if new_rows is not None and len(rows):
+            setattr(tables[table], name, take(new_rows, rows))
+    for table, column in _TIME_COLUMNS.items():
+        times = getattr(tables[table], column)
+        if (times[1:] < times[:-1]).any():
+            reorder(tables[table], stable_order(times))
+
+
+def reorder(columns: Columns, order: Order) -> None:
+    """Put the rows of a table into another order, in place."""
+    for name, values in vars(columns).items():
+        if not is_constant(values):
+            setattr(columns, name, take(values, order))
+
+
+def _inverse(order: Order) -> NDArray[np.int32]:
+    """New row of every row; (rows,)."""
+    new_rows = np.empty(len(order), dtype=np.int32)
+    new_rows[order] = np.arange(len(order), dtype=np.int32)
+    return new_rows
+
+
+__all__ = ["order_all", "order_others", "reorder"]
