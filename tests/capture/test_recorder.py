@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepwhy.capture.recorder import Recorder
+from stepwhy.regular_files import open_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,10 +124,16 @@ def test_what_waits_is_bounded_once_the_recorder_has_stepped_aside(tmp_path: Pat
     assert recorder._events == recorder._levels == []
 
 
-def test_a_failure_of_the_disk_is_named(recorder: Recorder, tmp_path: Path) -> None:
+def test_a_failure_of_the_disk_is_named(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder.step(LINE)
-    (process_dir(tmp_path) / "steps.jsonl").unlink()
-    (process_dir(tmp_path) / "steps.jsonl").symlink_to("/dev/full")
+
+    def full_for_steps(path: Path, *how: int) -> int:
+        return open_regular("/dev/full" if path.name == "steps.jsonl" else path, *how)
+
+    monkeypatch.setattr("stepwhy.regular_files._check", lambda _: None)
+    monkeypatch.setattr("stepwhy.capture.process.folder.open_regular", full_for_steps)
     recorder.step(LINE)
     recorder.close()
     assert recorder.alive is False

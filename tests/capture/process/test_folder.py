@@ -86,8 +86,9 @@ def test_a_foreign_name_is_no_process(tmp_path: Path) -> None:
         process_id(tmp_path / "process-of-mine")
 
 
-def test_a_disk_without_space_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "steps.jsonl").symlink_to("/dev/full")
+def test_a_disk_without_space_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr("stepwhy.capture.process.folder.open_regular", lambda *_: full)
     with pytest.raises(OSError, match="No space left"):
         append_bytes(tmp_path / "steps.jsonl", b"x")
 

@@ -71,14 +71,21 @@ def test_a_process_signs_in_without_waiting(tmp_path):
     assert b"No such device or address" in done.stderr  # which the bootstrap catches
 
 
-def test_a_log_that_is_a_pipe_is_an_error_at_once(tmp_path):
-    os.mkfifo(tmp_path / "steps.jsonl")
-    with pytest.raises(OSError, match="No such device or address"):
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_a_log_that_is_no_file_is_an_error_at_once(tmp_path, kind):
+    KINDS[kind](tmp_path / "steps.jsonl")
+    with pytest.raises(OSError, match="Not a regular file"):
         append_bytes(tmp_path / "steps.jsonl", b"1\n")
-    reader = os.open(tmp_path / "steps.jsonl", os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(BlockingIOError):  # it never reads
-        append_bytes(tmp_path / "steps.jsonl", bytes(1 << 22))
-    os.close(reader)
+
+
+def test_a_link_for_a_log_is_not_followed(tmp_path, private):
+    for target in (private, tmp_path / "new"):
+        log = tmp_path / f"{target.name}.jsonl"
+        log.symlink_to(target)
+        with pytest.raises(OSError, match="Not a regular file"):
+            append_bytes(log, b"1\n")
+    assert private.read_text() == "mine\n"
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("kind", NO_FILES)

@@ -93,12 +93,14 @@ def append_lines(path: Path, lines: list[str]) -> None:
 def append_bytes(path: Path, data: bytes) -> None:
     """Append bytes to a file, all of them.
 
+    A pipe in its place does not stop the job, and a link is not followed.
+
     Raises:
         OSError: Not all could be written (a full disk); the file may end in the middle of a line.
+            Or it is a link, pipe or device.
     """
-    # A pipe that somebody put in its place must not stop the job.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    _write(_above_streams(os.open(path, flags, 0o644)), data)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    _write(_above_streams(open_regular(path, flags, 0o644)), data)
 
 
 def _write(handle: int, data: bytes) -> None:
