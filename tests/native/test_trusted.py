@@ -1,8 +1,10 @@
 """Code is loaded only from where no other user can have written it."""
 
 import ctypes
+import json
 import os
 import stat
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -157,13 +159,13 @@ def test_links_in_a_circle_are_refused(tmp_path):
 
 def test_a_link_in_place_of_the_file_is_not_followed(file):
     name = link(file, file.with_name("link.so"))
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(UntrustedError, match=r"link\.so is a symbolic link"):
         read(name)
 
 
 def test_a_pipe_in_place_of_the_file_does_not_block(folder):
     os.mkfifo(folder / "pipe.so", 0o600)
-    with pytest.raises(OSError, match="is not a file"):
+    with pytest.raises(UntrustedError, match=r"pipe\.so is not a regular file"):
         read(folder / "pipe.so")
 
 
@@ -257,6 +259,7 @@ def test_a_link_to_a_library_is_not_loaded(planted, tmp_path):
     planted.rename(tmp_path / "elsewhere.so")
     link(tmp_path / "elsewhere.so", planted)
     assert not is_loaded(planted)
+    assert "is a symbolic link" in library.refusal()
 
 
 @needs_root
@@ -316,8 +319,6 @@ def test_nothing_is_compiled_where_others_may_write(cache, monkeypatch):
 
 
 def test_the_compiler_says_where_it_does_not_write(cache):
-    import subprocess
-
     cache.chmod(0o777)
     build = [sys.executable, "-m", "stepwhy.native.build"]
     done = subprocess.run(build, check=False, capture_output=True, text=True)
@@ -345,6 +346,48 @@ def test_drafts_are_for_this_user_alone(cache):
     assert (draft.read_bytes(), stat.S_IMODE(draft.stat().st_mode)) == (b"code", 0o600)
     store.publish(draft.name, "kernels.so")
     assert [path.name for path in cache.iterdir()] == ["kernels.so"]
+
+
+def turn_into_link(file):
+    file.rename(f"{file}.x")
+    link(f"{file}.x", file)
+
+
+def turn_into_pipe(file):
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+PLANTS = {
+    "link": (turn_into_link, "is a symbolic link"),
+    "pipe": (turn_into_pipe, "is not a regular file"),
+    "writable": (lambda file: file.chmod(0o666), "other users may write to"),
+    "writable-folder": (lambda file: file.parent.chmod(0o777), "other users may write to"),
+    "own": (lambda _: None, ""),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_explain_does_not_run_a_planted_library_and_says_so(planted, tmp_path, plant):
+    """As a user runs it, with a trace that is large enough for compiled code."""
+    (planted.parent / "compiling").touch()  # so that no compiler is started
+    change, reason = PLANTS[plant]
+    change(planted)
+    args = {"device": 0, "stream": 7}
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "dur": 1, "args": args}
+    events = [{**event, "ts": 2 * n} for n in range(50_000)]
+    document = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps(document, separators=(",", ":")))
+    command = [sys.executable, "-m", "stepwhy", "explain", str(trace), "--json"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, json.loads(done.stdout)["inputs"][0]["events_kept"]) == (0, 50_000)
+    if plant == "own":
+        assert (tmp_path / "ran").exists()
+    else:
+        assert not (tmp_path / "ran").exists()
+        assert done.stderr.count("compiled code was not used") == 1
+        assert reason in done.stderr
 
 
 @pytest.mark.skipif(code.linker() is None, reason="needs a linker")

@@ -10,6 +10,7 @@ write shows in the group's bits (acl(5)).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ _MOST_LINKS = 40  # as in the kernel, path_resolution(7)
 
 
 class UntrustedError(OSError):
-    """A folder or file to which other users may write.
+    """A folder or file that other users may have written, or made point elsewhere.
 
     The message says which, and why.
     """
@@ -68,18 +69,30 @@ def opened_file(path: Path, folder: int) -> Iterator[int]:
         folder: Its folder, from `opened_folder`.
 
     Raises:
-        UntrustedError: Other users may write to it.
+        UntrustedError: Other users may write to it, or it is a link, pipe, device or socket.
         OSError: It is not there, or cannot be opened.
     """
-    file = os.open(path.name, _FILE_FLAGS | _NO_LINK, dir_fd=folder)
+    file = _opened(path, folder)
     try:
         status = os.fstat(file)
         _check_own(status, path)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"{path} is not a file")
+            raise UntrustedError(f"{path} is not a regular file")
         yield file
     finally:
         os.close(file)
+
+
+def _opened(path: Path, folder: int) -> int:
+    """Open a file of a folder without following a link."""
+    try:
+        return os.open(path.name, _FILE_FLAGS | _NO_LINK, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UntrustedError(f"{path} is a symbolic link") from None
+        if error.errno == errno.ENXIO:
+            raise UntrustedError(f"{path} is not a regular file") from None
+        raise
 
 
 def _walk(path: Path, *, create: bool) -> int:
