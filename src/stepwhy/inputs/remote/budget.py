@@ -54,10 +54,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     reserve: int = 1 << 30
     redirects: int = 10
     files: int = 1_000_000
-    folders: int = 100_000
+    folders: int = 2_000
     depth: int = 8
     listing_bytes: int = 1 << 28
-    listing_seconds: int = 600
+    listing_seconds: int = 120
 
 
 # How each limit is exceeded, and how to print it.
@@ -176,7 +176,7 @@ class Budget:
         if passed < self.limits.window:
             return
         if not self._window_bytes:
-            _silent(self.place, self.done)
+            _silent(self.place, self.done, self.limits.window)
         if self._window_bytes < self.limits.rate * passed:
             name = f"{PREFIX}RATE"
             raise RemoteLimitError(
@@ -256,8 +256,9 @@ class Budget:
         )
 
 
-def _silent(place: str, done: int) -> NoReturn:
-    what = f"breaks off after {format_bytes(done)}" if done else "does not answer"
+def _silent(place: str, done: int, window: int) -> NoReturn:
+    # Whether headers arrived, one byte at a time, is not known here.
+    what = f"breaks off after {format_bytes(done)}" if done else f"sent no content for {window} s"
     raise UnreachableError(
         f"{place} {what}",
         "Check address and network and try again, or download it and pass the local file",
