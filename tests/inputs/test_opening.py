@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from stepwhy import output
 from stepwhy.errors import EmptyInputError, NotAFileError, NotFoundError, TooLargeError
 from stepwhy.inputs import memory, pipes, spool
 from stepwhy.inputs.opening import open_input
@@ -174,6 +175,42 @@ def test_an_empty_pipe(pipe):
 def test_a_pipe_that_no_program_writes_to(pipe):
     with pytest.raises(NotFoundError, match="no program opened it for writing within 0 s"):
         read_pipe(pipe, wait_s=0)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_long_wait_for_a_pipe_is_announced_once(pipe, monkeypatch, is_open):
+    """For a program that opens it, and for one that has opened it and writes nothing."""
+    lines, announced = [], threading.Event()
+
+    def line(text):
+        lines.append(text)
+        announced.set()
+
+    monkeypatch.setattr(pipes, "_UNNOTICED_WAIT_S", 0)
+    monkeypatch.setattr(output, "line", line)
+    opened = os.open(pipe, os.O_RDWR) if is_open else None
+
+    def write():
+        announced.wait(SECONDS)
+        with pipe.open("wb", buffering=0) as file:
+            for begin in range(0, 30, 10):
+                file.write(TRACE[begin : begin + 10])
+        if opened is not None:
+            os.close(opened)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert read_pipe(pipe).read() == TRACE[:30]
+    thread.join()
+    assert lines == ["stepwhy: waiting for a program to write a trace to pipe"]
+
+
+def test_a_trace_that_arrives_at_once_is_not_waited_for(pipe, capfd, monkeypatch):
+    monkeypatch.setattr(pipes, "_UNNOTICED_WAIT_S", SECONDS)
+    writer = write_through(pipe, TRACE)
+    content = read_pipe(pipe).read()
+    writer.join()
+    assert (content, capfd.readouterr().err) == (TRACE, "")
 
 
 def test_a_writer_may_take_its_time(pipe, monkeypatch):

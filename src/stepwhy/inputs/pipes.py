@@ -6,10 +6,12 @@ there is no writer, and EAGAIN that there is one with nothing to say.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 from typing import TYPE_CHECKING, BinaryIO
 
+from stepwhy import output
 from stepwhy.errors import NotFoundError, TooLargeError
 from stepwhy.inputs.memory import ANY_SIZE, MAPPED_TIMES
 from stepwhy.inputs.spool import Spool
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 # A program that was started to write into a named pipe has opened it by then. Once it has, it may
 # take as long as it likes: it may fetch the trace from far away.
 _WRITER_WAIT_S = 60
+# A person starts to wonder.
+_UNNOTICED_WAIT_S = 3.0
 # Of a pipe that never ends, this much is on the disk for a moment; traces have a hundredth of it.
 _MOST_BYTES = 1 << 33
 _PIECE = 1 << 16  # bytes; what a pipe holds on Linux by default
@@ -29,6 +33,8 @@ _PIECE = 1 << 16  # bytes; what a pipe holds on Linux by default
 
 def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
     """What a pipe delivers until its writers close it.
+
+    A line on standard error says so when nothing arrives for a few seconds.
 
     Args:
         path: The pipe.
@@ -67,21 +73,41 @@ def _check_size(size: int, name: str) -> None:
 
 def _pieces(handle: int, name: str, wait_s: float) -> Iterator[bytes]:
     """What comes through a pipe, as it comes."""
-    waiting = select.poll()
-    waiting.register(handle, select.POLLIN)
+    wait = _Wait(handle, name)
     piece = None
     # Nothing happens on a pipe before it has a writer.
-    if not waiting.poll(wait_s * 1000) and (piece := _read(handle)) == b"":
+    if not wait.until_ready(wait_s) and (piece := _read(handle)) == b"":
         raise NotFoundError(
             f"{name} is a pipe, and no program opened it for writing within {wait_s:g} s",
             "Start the program that writes the trace first, or give a trace file",
         )
     while piece != b"":
         if piece is None:
-            waiting.poll()
+            wait.until_ready()
         else:
             yield piece
         piece = _read(handle)
+
+
+class _Wait:
+    """Waits for a pipe, and says so once if it takes long."""
+
+    def __init__(self, handle: int, name: str) -> None:
+        self._poll = select.poll()
+        self._poll.register(handle, select.POLLIN)
+        self._name = name
+        self._is_announced = False
+
+    def until_ready(self, most_s: float = math.inf) -> bool:
+        """Whether something happens on the pipe within so many seconds."""
+        first_s = math.inf if self._is_announced else _UNNOTICED_WAIT_S
+        if first_s < most_s:
+            if self._poll.poll(first_s * 1000):
+                return True
+            output.line(f"stepwhy: waiting for a program to write a trace to {self._name}")
+            self._is_announced = True
+            most_s -= first_s
+        return bool(self._poll.poll(None if most_s == math.inf else most_s * 1000))
 
 
 def _read(handle: int) -> bytes | None:
