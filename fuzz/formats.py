@@ -33,12 +33,16 @@ class Format:
             and contents of valid files, or whole `Files`.
         recorded: Which files below `STEPWHY_TRACES` are of this format, as glob patterns.
         suffix: End of the name that tells `mutate` how these are built.
+        extremes: Table of extreme inputs, as 'module:name': what there is much of, and a function
+            from a size in bytes to a file of about that size. Those of `fuzz.extremes.cases` need
+            none.
     """
 
     name: str
     generator: str
     recorded: tuple[str, ...] = ()
     suffix: str = ""
+    extremes: str = ""
 
 
 TABLE: tuple[Format, ...] = (

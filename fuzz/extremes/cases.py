@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fuzz.extremes import (
@@ -13,9 +14,10 @@ from fuzz.extremes import (
     protobuf_of_sums,
     stored,
 )
+from fuzz.formats import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fuzz.formats import Files
 
@@ -69,8 +71,20 @@ _SUFFIXES = {
     "store": ".stepwhy",
 }
 
-CASES = tuple(
-    Case(format_name, name, build, _SUFFIXES.get(format_name, ".json"))
-    for format_name, table in _TABLES.items()
-    for name, build in table.items()
+
+def _declared() -> Iterator[Case]:
+    """The cases of formats that name a table of their own."""
+    for one in TABLE:
+        module, _, name = one.extremes.partition(":")
+        table = getattr(import_module(module), name) if module else {}
+        yield from (Case(one.name, what, build, one.suffix) for what, build in table.items())
+
+
+CASES = (
+    *(
+        Case(format_name, name, build, _SUFFIXES.get(format_name, ".json"))
+        for format_name, table in _TABLES.items()
+        for name, build in table.items()
+    ),
+    *_declared(),
 )

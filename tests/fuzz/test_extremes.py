@@ -37,7 +37,7 @@ WATCHED = {
     "store": {"threads"},
     "exported": {"threads"},
 }
-CHOSEN = [case for case in CASES if case.name in WATCHED[case.format]]
+CHOSEN = [case for case in CASES if case.name in WATCHED.get(case.format, ())]
 
 
 def explained(path):

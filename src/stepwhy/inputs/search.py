@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ANY_DEPTH = "**"
 # Endings of the files that run directories and profilers write.
-_USUAL_ENDING = regex(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp)(\.(gz|zst|xz|bz2|zip))?$")
+_USUAL_ENDING = regex(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp|parquet)(\.(gz|zst|xz|bz2|zip))?$")
 
 P = TypeVar("P", str, Path)
 
