@@ -60,6 +60,12 @@ TABLE: tuple[Format, ...] = (
     Format("tfprof", "tests.importers.tfprof_samples:seeds", ("generated_cpu/tfprof*",), ".pb"),
     Format("horovod", "fuzz.seeds:horovod"),
     Format("memory_timeline", "tests.importers.memory_timeline_samples:seeds"),
+    Format(
+        "operation_table",
+        "tests.importers.operation_table_samples:seeds",
+        suffix=".parquet",
+        extremes="tests.importers.operation_table_samples:EXTREMES",
+    ),
     Format("chrome_trace", "fuzz.seeds:chrome_trace", ("other/ibm*.json",), ".json"),
 )
 """All formats of files."""
