@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepwhy.errors import CorruptInputError, TooLargeError
-from stepwhy.importers.shared.parquet import has_columns, read_table
+from stepwhy.importers.shared.parquet import has_columns, parse_table
 from stepwhy.inputs.source import Source
 
 
@@ -29,7 +29,7 @@ def test_a_table_is_recognised_by_its_column_names():
 
 
 def test_missing_values_are_null():
-    table = read_table(TABLE, ("rank", "name", "time"))
+    table = parse_table(TABLE, ("rank", "name", "time"))
     assert len(table) == 3
     assert table.integers("rank").tolist() == [1, -1, 3]
     codes, names = table.texts("name")
@@ -40,16 +40,16 @@ def test_missing_values_are_null():
 
 def test_damage_is_a_typed_error():
     with pytest.raises(CorruptInputError, match="no int64 values"):
-        read_table(TABLE, ("name",)).integers("name")
+        parse_table(TABLE, ("name",)).integers("name")
     with pytest.raises(CorruptInputError, match="holds no string"):
-        read_table(TABLE, ("name",)).texts("stage")
+        parse_table(TABLE, ("name",)).texts("stage")
     data = bytearray(TABLE.data)
     data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)
     with pytest.raises(CorruptInputError, match="damaged Parquet table"):
-        read_table(Source(bytes(data), "table.parquet"), ("name",))
+        parse_table(Source(bytes(data), "table.parquet"), ("name",))
 
 
 def test_more_rows_than_bytes_are_refused():
     same = source(rank=np.zeros(1_000_000, dtype=np.int64))
     with pytest.raises(TooLargeError, match="1,000,000 rows"):
-        read_table(same, ("rank",))
+        parse_table(same, ("rank",))

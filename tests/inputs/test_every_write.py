@@ -42,7 +42,6 @@ REASONS = {
     "capture/checks/interpreter.py tempfile.TemporaryDirectory": PRIVATE,
     "capture/checks/storage.py tempfile.TemporaryFile": PRIVATE,
     "capture/process/folder.py open_regular": "the first block of a file, without following links",
-    "capture/process/folder.py os.open": LOG,
     "capture/process/folder.py self._path.rename": OWN,
     "capture/torch/trace_file.py gzip.open": OWN,
     "capture/torch/trace_file.py profiler.export_chrome_trace": OWN,

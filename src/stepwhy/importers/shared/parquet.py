@@ -99,7 +99,7 @@ def has_columns(source: Source, names: Sequence[str]) -> bool:
     return all(name.encode() in footer for name in names)
 
 
-def read_table(source: Source, names: Sequence[str]) -> ParquetTable:
+def parse_table(source: Source, names: Sequence[str]) -> ParquetTable:
     """Read some columns of a Parquet table.
 
     Args:
@@ -138,4 +138,4 @@ def _check_size(metadata: Any, source: Source) -> None:
     check_fits(sum(max(group.total_byte_size, 0) for group in groups), source.origin)
 
 
-__all__ = ["MAGIC", "ParquetTable", "has_columns", "read_table"]
+__all__ = ["MAGIC", "ParquetTable", "has_columns", "parse_table"]

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.errors import EmptyInputError, TooLargeError
-from stepwhy.importers.shared.parquet import has_columns, read_table
+from stepwhy.importers.shared.parquet import has_columns, parse_table
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
 from stepwhy.units import format_fraction, format_ns
@@ -90,7 +90,7 @@ def read(source: Source) -> Trace:
         MissingPackageError: pyarrow is not installed.
     """
     builder = TraceBuilder()
-    operations = _operations(read_table(source, _COLUMNS), builder)
+    operations = _operations(parse_table(source, _COLUMNS), builder)
     _check(operations, source.origin)
     _add_steps(builder, operations)
     _add_operations(builder, operations)
