@@ -66,6 +66,12 @@ TABLE: tuple[Format, ...] = (
         suffix=".parquet",
         extremes="tests.importers.operation_table_samples:EXTREMES",
     ),
+    Format(
+        "pipeline_schedule",
+        "tests.importers.pipeline_schedule_samples:seeds",
+        suffix=".json",
+        extremes="tests.importers.pipeline_schedule_samples:EXTREMES",
+    ),
     Format("chrome_trace", "fuzz.seeds:chrome_trace", ("other/ibm*.json",), ".json"),
 )
 """All formats of files."""

@@ -1,0 +1,11 @@
+"""Pipeline schedules of Primus (`pp_rank_<rank>.json`): the passes of one pipeline rank."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=("passes",),
+    magic=b'"fwd_start"',
+    most_unpacked=48 << 20,
+)
+
+__all__ = ["FORMAT"]

@@ -1,0 +1,205 @@
+"""Pipeline schedules of Primus: when each pass of each micro-batch ran, one file per rank.
+
+Times are milliseconds since the start of the iteration on this rank. What runs between iterations
+is not recorded, so the iterations are laid end to end. Between its passes, a rank does nothing but
+exchange activations and gradients with its neighbours.
+
+Source: AMD-AGI/Primus, `tools/visualization/pp_vis/vis.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.errors import CorruptInputError, EmptyInputError, InputError
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepwhy.inputs.source import Source
+    from stepwhy.trace import Trace
+
+    Ints = NDArray[np.int64]
+
+FORMAT = "pipeline-schedule"
+
+_FIRST = regex(rb'(?:\xef\xbb\xbf)?\s*\{\s*"\d{1,18}"\s*:\s*\{\s*"')
+_RANK = regex(r"pp_rank_(\d{1,9})\b")
+_LONGEST_MS = 1e7  # a step of hours is damage
+_GAP = "wait for other stages"
+_NOTES = (
+    "Whole passes were timed; kernels and idle time inside are not recorded.",
+    "The time between the passes of a rank counts as communication with the other stages.",
+    "What runs between two iterations is not recorded: they are shown end to end.",
+)
+
+
+class _Iteration(msgspec.Struct):
+    """An iteration of one rank, ms. Schedules that split the backward pass have `wgrad`."""
+
+    total: float = 0.0
+    fwd_start: list[float] = []
+    fwd_end: list[float] = []
+    bwd_start: list[float] = []
+    bwd_end: list[float] = []
+    wgrad_start: list[float] = []
+    wgrad_end: list[float] = []
+
+
+class _Config(msgspec.Struct):
+    """The file `config.json` in the folder of the ranks."""
+
+    pp_size: int = NULL
+
+
+class _Writer:
+    """Adds iterations to a trace, one after the other.
+
+    Args:
+        builder: Takes the slices.
+        rank: Rank of the pipeline, NULL if it is unknown.
+    """
+
+    def __init__(self, builder: TraceBuilder, rank: int) -> None:
+        name = f"rank {rank}" if rank != NULL else "rank"
+        device = builder.device(f"{name} GPU", DeviceKind.GPU)
+        process = max(rank, 0)
+        self._builder = builder
+        self._host = builder.track(Role.HOST_THREAD, name, process=process, thread=0)
+        self._compute = builder.track(
+            Role.STREAM, "compute", process=process, thread=1, device=device
+        )
+        self._waits = builder.track(
+            Role.EXECUTOR, "pipeline", process=process, thread=2, device=device
+        )
+        self._now_ns = 0
+        self.passes = 0
+
+    def add(self, number: str, iteration: _Iteration) -> None:
+        """Add the usable passes of an iteration; none if its length is not usable."""
+        passes = list(_passes(iteration))
+        usable = [one for one in passes if _is_usable(*one[:2])]
+        health = self._builder.health
+        health.events_read += len(passes)
+        dropped = len(passes) - len(usable)
+        if not 0 < iteration.total < _LONGEST_MS:
+            usable, dropped = [], len(passes)
+        health.events_kept += len(usable)
+        health.count(
+            "unusable-pass",
+            "warning",
+            "Passes without a usable time were left out.",
+            count=dropped,
+            dropped=True,
+        )
+        if usable:
+            self._add(number, round(iteration.total * 1e6), sorted(usable))
+
+    def _add(self, number: str, total_ns: int, passes: list[tuple[float, float, Phase]]) -> None:
+        start_ns, end_ns = np.rint(np.asarray([p[:2] for p in passes]).T * 1e6).astype(np.int64)
+        step_ns = max(total_ns, int(end_ns.max()))
+        self._builder.slice(self._host, Kind.STEP, f"step {number}", self._now_ns, step_ns)
+        for start, end, (_, _, phase) in zip(
+            start_ns.tolist(), end_ns.tolist(), passes, strict=True
+        ):
+            self._builder.slice(
+                self._compute,
+                Kind.KERNEL,
+                phase.name.lower(),
+                self._now_ns + start,
+                end - start,
+                phase=int(phase),
+            )
+        for start, length in _gaps(start_ns, end_ns):
+            self._builder.slice(self._waits, Kind.WAIT, _GAP, self._now_ns + start, length)
+        self._now_ns += step_ns
+        self.passes += len(passes)
+
+
+def recognise(source: Source) -> bool:
+    """Whether the file is an object of numbered iterations with forward and backward passes."""
+    head = source.head
+    return _FIRST.match(head) is not None and b'"fwd_start"' in head
+
+
+def read(source: Source) -> Trace | None:
+    """Read the iterations of one rank; None for other JSON.
+
+    Raises:
+        CorruptInputError: The file is cut off or damaged.
+        EmptyInputError: It holds no usable pass.
+    """
+    try:
+        iterations = msgspec.json.decode(
+            source.data.removeprefix(b"\xef\xbb\xbf"), type=dict[str, _Iteration]
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptInputError(
+            f"{source.origin} is a damaged pipeline schedule", "Copy the file again"
+        ) from error
+    rank, builder = _rank_of(source), TraceBuilder()
+    writer = _Writer(builder, rank)
+    for number, iteration in iterations.items():
+        writer.add(number, iteration)
+    if not writer.passes:
+        raise EmptyInputError(
+            f"{source.origin} holds no pass with a usable time", "Record some iterations"
+        )
+    return builder.finish(
+        Meta(
+            FORMAT,
+            "pytorch",
+            rank=rank,
+            world_size=_ranks_of(source),
+            signals=frozenset({"passes"}),
+            device_expected=True,
+            notes=_NOTES,
+        )
+    )
+
+
+def _passes(iteration: _Iteration) -> Iterator[tuple[float, float, Phase]]:
+    """Start, end and phase of each pass, ms."""
+    for starts, ends, phase in (
+        (iteration.fwd_start, iteration.fwd_end, Phase.FORWARD),
+        (iteration.bwd_start, iteration.bwd_end, Phase.BACKWARD),
+        (iteration.wgrad_start, iteration.wgrad_end, Phase.BACKWARD),
+    ):
+        for start, end in zip(starts, ends, strict=False):
+            yield start, end, phase
+
+
+def _is_usable(start_ms: float, end_ms: float) -> bool:
+    return 0 <= start_ms <= end_ms < _LONGEST_MS
+
+
+def _gaps(start_ns: Ints, end_ns: Ints) -> Iterator[tuple[int, int]]:
+    """Start and length of the times before and between passes, which are sorted by start."""
+    reached = np.maximum.accumulate(np.append(0, end_ns[:-1]))
+    idle = start_ns > reached
+    yield from zip(reached[idle].tolist(), (start_ns - reached)[idle].tolist(), strict=True)
+
+
+def _rank_of(source: Source) -> int:
+    """The rank in the name of the file; NULL if it has another name."""
+    found = _RANK.search(source.path.name) if source.path is not None else None
+    return int(found[1]) if found else NULL
+
+
+def _ranks_of(source: Source) -> int:
+    """Number of pipeline ranks, as `config.json` beside the file says; NULL without it."""
+    try:
+        config = msgspec.json.decode(source.beside("config.json") or b"{}", type=_Config)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InputError):
+        return NULL
+    return config.pp_size if 0 < config.pp_size < 1 << 31 else NULL
+
+
+__all__ = ["read", "recognise"]
