@@ -72,6 +72,12 @@ TABLE: tuple[Format, ...] = (
         suffix=".json",
         extremes="tests.importers.pipeline_schedule_samples:EXTREMES",
     ),
+    Format(
+        "nsys_recipe",
+        "tests.importers.nsys_recipe_samples:seeds",
+        suffix=".parquet",
+        extremes="tests.importers.nsys_recipe_samples:EXTREMES",
+    ),
     Format("chrome_trace", "fuzz.seeds:chrome_trace", ("other/ibm*.json",), ".json"),
 )
 """All formats of files."""

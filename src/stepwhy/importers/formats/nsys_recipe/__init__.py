@@ -1,0 +1,11 @@
+"""Tables that the Nsight Systems recipe `nvtx_gpu_proj_trace` writes, as Parquet files."""
+
+from stepwhy.importers.format import Format
+
+FORMAT = Format(
+    signals=("device-activity", "ranks"),
+    magic=b"PAR1",
+    most_unpacked=48 << 20,
+)
+
+__all__ = ["FORMAT"]
