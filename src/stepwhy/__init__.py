@@ -1,4 +1,4 @@
-"""stepwhy: why is my training step slow, what would each fix gain, and did it?
+"""stepwhy: find out why your training step is slow, what fixing it would gain, and prove it.
 
 Importing this package imports nothing else: it is loaded inside training jobs.
 """

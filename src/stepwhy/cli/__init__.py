@@ -85,7 +85,7 @@ def _visible_usage_errors() -> Iterator[None]:
 @click.group(cls=_Cli, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="stepwhy")
 def cli() -> None:
-    """Why is my training step slow, what would each fix gain, and did it?
+    """Find out why your training step is slow, what fixing it would gain, and prove it.
 
     \b
     stepwhy check train.py     say what can be observed here, before a long run
