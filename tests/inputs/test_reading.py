@@ -17,10 +17,8 @@ import zlib
 
 import pyarrow as pa
 import pytest
-from fuzz.extremes.protobuf_of_sums import TENSORBOARD
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from stepwhy.errors import (
     CorruptInputError,
@@ -30,7 +28,6 @@ from stepwhy.errors import (
     UnsupportedFormatError,
 )
 from stepwhy.importers.formats.store import reader as store
-from stepwhy.importers.registry import all_formats, read_trace
 from stepwhy.inputs import memory, spool
 from stepwhy.inputs.reading import read_source
 from stepwhy.trace import Meta, TraceBuilder
@@ -273,31 +270,6 @@ def test_what_expands_as_the_densest_traces_do_is_read(tmp_path):
     data = gzip.compress(text)
     assert 50 < len(text) / len(data) < 60
     assert read(tmp_path, data).size == len(text) > 1 << 26
-
-
-@pytest.fixture
-def event_file(monkeypatch):
-    """An event file of which an archive may hold a kilobyte."""
-    bounded = replace(all_formats()["tensorboard"], most_unpacked=1000)
-    monkeypatch.setitem(all_formats(), "tensorboard", bounded)
-    return TENSORBOARD["levels"](2000)
-
-
-def test_a_small_archive_of_much_that_takes_long_is_refused(tmp_path, event_file):
-    message = r"archive of [\d.]+ \w+ that expands to [\d.]+ KiB; .* to 1000 B"
-    with pytest.raises(TooLargeError, match=message):
-        read_trace(read(tmp_path, gzip.compress(event_file)))
-
-
-@pytest.mark.parametrize("pack", [bytes, bz2.compress], ids=["plain", "large"])
-def test_a_plain_file_or_a_large_archive_may_hold_as_much(tmp_path, monkeypatch, event_file, pack):
-    monkeypatch.setattr(memory, "SMALL_ARCHIVE", 10)
-    assert len(read_trace(read(tmp_path, pack(event_file)))[0].levels) > 10
-
-
-def test_a_small_archive_is_read_if_the_user_insists(tmp_path, monkeypatch, event_file):
-    monkeypatch.setenv("STEPWHY_ANY_SIZE", "1")
-    assert len(read_trace(read(tmp_path, gzip.compress(event_file)))[0].levels) > 10
 
 
 def test_a_bomb_is_read_if_the_user_insists(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import click
 
 from stepwhy import output
 from stepwhy.cli.privacy import redact_option
+from stepwhy.cli.small_inputs import bounded
 
 
 @click.command()
@@ -23,6 +24,7 @@ from stepwhy.cli.privacy import redact_option
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every diagnosis, operation and device.")
 @redact_option
+@bounded
 def explain(
     paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_all: bool, redact: bool
 ) -> None:

@@ -8,6 +8,7 @@ import click
 
 from stepwhy import output
 from stepwhy.cli.privacy import redact_option
+from stepwhy.cli.small_inputs import bounded
 from stepwhy.patterns import regex
 
 _FORMATS = ("chrome-trace", "perfetto", "parquet", "stepwhy")
@@ -31,6 +32,7 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
     help="Where to write; by default named after PATH, in this folder. A '.gz' is compressed.",
 )
 @redact_option
+@bounded
 def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
     """Write a trace for other programs: a timeline to look at, or tables to query.
 

@@ -9,6 +9,7 @@ import click
 from stepwhy import output
 from stepwhy.cli.bench import json_option
 from stepwhy.cli.privacy import redact_option
+from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
     from stepwhy.findings.profile import View
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @redact_option
+@bounded
 def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bool) -> None:
     """List what operations cost: time and memory per step, in four views.
 

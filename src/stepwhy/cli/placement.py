@@ -9,6 +9,7 @@ import click
 from stepwhy import output
 from stepwhy.cli.bench import json_option
 from stepwhy.cli.privacy import redact_option
+from stepwhy.cli.small_inputs import bounded
 
 if TYPE_CHECKING:
     from stepwhy.findings import PlacementResult
@@ -28,6 +29,7 @@ _RUNS = 2
 @click.option("--moved", is_flag=True, help="Only operations that ran elsewhere than asked for.")
 @json_option
 @redact_option
+@bounded
 def placement(
     paths: tuple[str, ...], scope: str, device: str, *, moved: bool, as_json: bool, redact: bool
 ) -> None:

@@ -27,8 +27,6 @@ class Format(msgspec.Struct, frozen=True):
         memory_factor: Peak memory of `stepwhy explain` as a multiple of the decompressed size:
             the smallest value measured on files of 18 to 900 MB. Larger files than memory allows
             are refused. None if no file has to be refused for it.
-        most_unpacked: Bytes that an archive below 10 MB may expand to, so that none takes more than
-            20 s and 1 GB; the slowest content per byte decides. None if no content is that slow.
     """
 
     signals: tuple[str, ...] | None
@@ -37,7 +35,6 @@ class Format(msgspec.Struct, frozen=True):
     is_fallback: bool = False
     is_folder: bool = False
     memory_factor: float | None = None
-    most_unpacked: int | None = None
 
     def may_be(self, head: bytes) -> bool:
         """Whether a file that starts with `head` can have this format."""

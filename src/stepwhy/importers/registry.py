@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from stepwhy.errors import UnknownFormatError
 from stepwhy.importers import formats as packages
 from stepwhy.importers.format import Format, declared
-from stepwhy.inputs.memory import check_fits, check_small_archive
+from stepwhy.inputs.memory import check_fits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,10 +110,7 @@ def read_folder(path: Path) -> list[Recording]:
 
 
 def _check_fits(source: Source, declaration: Format) -> None:
-    """Refuse a file that would take more memory than is left, or too long for a small archive."""
-    most = declaration.most_unpacked
-    if source.packed is not None and most is not None:
-        check_small_archive(source.size, source.packed, source.origin, most)
+    """Refuse a file that would take more memory than is left."""
     if declaration.memory_factor is not None:
         held = source.size if isinstance(source.mapped, bytes) else 0
         check_fits(source.size, source.origin, declaration.memory_factor, held=held)

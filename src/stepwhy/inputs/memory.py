@@ -26,9 +26,6 @@ MAPPED_TIMES = 0.25
 """Memory by the size of a plain file for the most frugal importers (0.3), which map it. An archive
 takes more, but its own size is all that is known at first."""
 
-SMALL_ARCHIVE = 10_000_000
-"""Archives of fewer bytes are read within 20 s of CPU time and 1 GB, or refused."""
-
 _ROOT = Path("/")
 
 
@@ -51,29 +48,6 @@ def check_fits(size: int, name: str, times: float = _LEAST_TIMES, held: int = 0)
         f"{name} holds {format_bytes(size)} or more; explaining it takes at least {times:g} times "
         f"as much memory, and {format_bytes(left + held)} are left",
         f"Explain it on a larger machine, record fewer steps, or set {ANY_SIZE}=1 to try",
-    )
-
-
-def check_small_archive(size: int, packed: int, name: str, most: int) -> None:
-    """Refuse a small archive that holds so much that explaining it could take minutes.
-
-    Args:
-        size: Bytes of what it holds.
-        packed: Its own bytes.
-        name: For messages.
-        most: Bytes that such an archive may expand to.
-
-    Raises:
-        TooLargeError: It holds more.
-    """
-    is_allowed = packed >= SMALL_ARCHIVE or os.environ.get(ANY_SIZE) == "1"
-    if size <= most or is_allowed:
-        return
-    raise TooLargeError(
-        f"{name} is an archive of {format_bytes(packed)} that expands to {format_bytes(size)}; "
-        f"of this format, archives this small may expand to {format_bytes(most)}, so that none "
-        "takes minutes",
-        f"Unpack it and give the file inside, or set {ANY_SIZE}=1 to read it as it is",
     )
 
 
@@ -146,5 +120,4 @@ __all__ = [
     "MAPPED_TIMES",
     "available_bytes",
     "check_fits",
-    "check_small_archive",
 ]

@@ -65,7 +65,7 @@ def _read(file: BinaryIO, path: Path, within: Path | None) -> Source:
         packed = file.seek(0, io.SEEK_END)
         content, is_torn = _unpack(file, packed, path.name)
         fits = partial(check_fits, name=path.name) if isinstance(content, mmap) else None
-        return Source(content, path.name, path, is_torn, within=within, fits=fits, packed=packed)
+        return Source(content, path.name, path, is_torn, within=within, fits=fits)
     if is_spooled(file):
         return Source(content_of(file), path.name, path)
     # A sparse file of a terabyte takes no space, but hours to look through.

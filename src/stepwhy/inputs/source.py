@@ -38,7 +38,6 @@ class Source:
             are read; by default its own.
         fits: Raises TooLargeError where so many bytes cannot be held in memory; asked before what
             is mapped is read.
-        packed: Bytes of the archive around it, None of a plain file.
     """
 
     def __init__(
@@ -51,10 +50,8 @@ class Source:
         *,
         within: Path | None = None,
         fits: Callable[[int], None] | None = None,
-        packed: int | None = None,
     ) -> None:
         self.origin = origin
-        self.packed = packed
         self.path = path
         self.truncated = truncated
         self._content = data

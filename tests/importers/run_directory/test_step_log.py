@@ -207,3 +207,9 @@ def test_a_call_that_raised_is_no_step():
 def test_calls_beside_the_steps_of_a_fit_are_none():
     log = [step(at, at + 100) for at in range(0, 500, 100)]
     assert untimed(*log, *(call(0, at, at + 60) for at in range(500, 900, 100))) == 0
+
+
+def test_a_step_of_years_is_left_out():
+    long = {"kind": "step", "start_ns": 0, "end_ns": 1 << 62}
+    usual = {"kind": "step", "start_ns": 0, "end_ns": 10_000_000}
+    assert marks(long, usual).dur_ns.tolist() == [10_000_000]

@@ -5,7 +5,6 @@ from stepwhy.importers.format import Format
 FORMAT = Format(
     signals=("device-activity", "host-ops", "input", "python-stacks", "ranges", "runtime-calls"),
     is_fallback=True,
-    most_unpacked=128 << 20,
 )
 
 __all__ = ["FORMAT"]

@@ -6,7 +6,6 @@ FORMAT = Format(
     signals=("copy-bytes", "device-activity", "host-ops", "input", "runtime-calls", "ranges"),
     magic=b"SQLite format 3\x00",
     memory_factor=1.1,
-    most_unpacked=24 << 20,
 )
 
 __all__ = ["FORMAT"]

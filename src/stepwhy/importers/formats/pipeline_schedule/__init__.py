@@ -5,7 +5,6 @@ from stepwhy.importers.format import Format
 FORMAT = Format(
     signals=("passes",),
     magic=b'"fwd_start"',
-    most_unpacked=48 << 20,
 )
 
 __all__ = ["FORMAT"]

@@ -6,7 +6,6 @@ FORMAT = Format(
     signals=("copy-bytes", "device-activity", "host-ops", "input", "runtime-calls"),
     magic=b'"rocprofiler-sdk-tool"',
     after=("exported",),
-    most_unpacked=48 << 20,
 )
 
 __all__ = ["FORMAT"]

@@ -25,6 +25,8 @@ _LEAST_SHARE = 0.05
 # One that is rarer than this, relative to the most frequent kind, is not part of every step,
 # however long it takes (a checkpoint every tenth step).
 _LEAST_FREQUENCY = 0.5
+# A longer step is a damaged record: the sum of 100,000 steps of a day still fits into 64 bits.
+_LONGEST_STEP_NS = 24 * 3600 * 10**9
 _GAP = "gap"
 _TOLD = "told"
 _OPTIMIZER = "torch-optimizer"
@@ -77,7 +79,7 @@ class _Mark(msgspec.Struct, gc=False):
 
 
 def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
-    """Add the steps of a log to `marks`.
+    """Add the steps of a log to `marks`, without those of impossible length.
 
     Args:
         records: The records of the log.
@@ -88,6 +90,7 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
     else:
         marks = _noted_or_called(records)
         marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
+    marks = [mark for mark in marks if mark.dur_ns <= _LONGEST_STEP_NS]
     names = _Mark.__struct_fields__
     builder.rows_from("marks", {name: [getattr(m, name) for m in marks] for name in names})
 

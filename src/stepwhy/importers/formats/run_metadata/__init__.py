@@ -13,7 +13,6 @@ FORMAT = Format(
         "placement",
     ),
     after=("tensorboard", "tfprof", "xplane"),
-    most_unpacked=12 << 20,
 )
 
 __all__ = ["FORMAT"]

@@ -5,7 +5,6 @@ from stepwhy.importers.format import Format
 FORMAT = Format(
     signals=("copies", "device-activity", "host-ops", "memory", "sync-calls", "whole-step"),
     after=("kineto",),
-    most_unpacked=40 << 20,
 )
 
 __all__ = ["FORMAT"]

@@ -14,7 +14,6 @@ FORMAT = Format(
     ),
     after=("tensorboard", "xplane"),
     memory_factor=1.2,
-    most_unpacked=12 << 20,
 )
 
 __all__ = ["FORMAT"]

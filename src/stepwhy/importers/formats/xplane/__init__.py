@@ -13,7 +13,6 @@ FORMAT = Format(
     ),
     after=("kineto",),
     memory_factor=2.5,
-    most_unpacked=24 << 20,
 )
 
 __all__ = ["FORMAT"]
