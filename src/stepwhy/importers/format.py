@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
+
+    ReadTrace: TypeAlias = Callable[[Source], tuple[Trace, str]]
+    """Reads a file of any format: its trace and the name of its format."""
 
 
 class Format(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from stepwhy.inputs.memory import check_fits
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepwhy.importers.format import Recording
+    from stepwhy.importers.format import ReadTrace, Recording
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Trace
 
@@ -40,8 +40,13 @@ class FolderReader(Protocol):
     def recognise(self, path: Path) -> bool:
         """Whether the folder has this format."""
 
-    def read(self, path: Path) -> list[Recording]:
-        """The traces of the observed processes."""
+    def read(self, path: Path, read_trace: ReadTrace) -> list[Recording]:
+        """The traces of the observed processes.
+
+        Args:
+            path: The folder.
+            read_trace: Reads a file in it, of any format.
+        """
 
 
 @cache
@@ -105,7 +110,7 @@ def read_folder(path: Path) -> list[Recording]:
         if declaration.is_folder:
             reader = cast("FolderReader", reader_of(name))
             if reader.recognise(path):
-                return reader.read(path)
+                return reader.read(path, read_trace)
     raise UnknownFormatError(f"{path.name} is not a run directory", "Check the path")
 
 

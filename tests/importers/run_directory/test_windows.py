@@ -8,6 +8,7 @@ import pytest
 from tests.engine.test_explain import kineto
 
 from stepwhy.importers.formats.run_directory.windows import read_windows
+from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.folders import RunFolder
 
 SECOND = 1_000_000_000
@@ -23,7 +24,7 @@ def window(folder, number, **about):
 def test_a_clock_that_was_set_does_not_part_the_window_from_the_log(tmp_path):
     window(tmp_path, 0)
     window(tmp_path, 1, clock_set_ns=3600 * SECOND)
-    found = read_windows(RunFolder(tmp_path))
+    found = read_windows(RunFolder(tmp_path), read_trace)
     before, after = (trace.slices.start_ns for trace in found.traces)
     assert set((before - after).tolist()) == {3600 * SECOND}
     (note,) = found.notes
@@ -33,7 +34,7 @@ def test_a_clock_that_was_set_does_not_part_the_window_from_the_log(tmp_path):
 def test_an_empty_window_is_none(tmp_path):
     window(tmp_path, 0)
     (tmp_path / "windows" / "002").mkdir()
-    found = read_windows(RunFolder(tmp_path))
+    found = read_windows(RunFolder(tmp_path), read_trace)
     assert (len(found.traces), found.notes) == (1, [])
 
 
@@ -43,7 +44,7 @@ def test_a_window_that_was_not_finished_is_noted_once_and_ignored(tmp_path, draf
     for draft in drafts:
         (tmp_path / "windows" / draft).mkdir()
         (tmp_path / "windows" / draft / "trace.json").write_text(kineto())
-    found = read_windows(RunFolder(tmp_path))
+    found = read_windows(RunFolder(tmp_path), read_trace)
     assert (len(found.traces), found.unfinished) == (1, True)
     (note,) = found.notes
     assert note.startswith("A traced window was left unfinished and is ignored")
@@ -52,13 +53,13 @@ def test_a_window_that_was_not_finished_is_noted_once_and_ignored(tmp_path, draf
 def test_a_draft_of_a_finished_window_is_not_noted(tmp_path):
     window(tmp_path, 0)
     (tmp_path / "windows" / ".000.profile").mkdir()
-    found = read_windows(RunFolder(tmp_path))
+    found = read_windows(RunFolder(tmp_path), read_trace)
     assert (len(found.traces), found.unfinished, found.notes) == (1, False, [])
 
 
 def test_a_damaged_window_is_noted(tmp_path):
     window(tmp_path, 0)
     (tmp_path / "windows" / "000" / "trace.json").write_text("{")
-    found = read_windows(RunFolder(tmp_path))
+    found = read_windows(RunFolder(tmp_path), read_trace)
     assert (found.traces, found.format) == ([], "")
     assert found.notes[0].startswith("A traced window could not be read")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepwhy.importers.formats.chrome_trace.rows import Row
-    from stepwhy.importers.formats.chrome_trace.uses import Uses
+    from stepwhy.importers.formats.chrome_trace.used_names import Uses
     from stepwhy.importers.shared.chrome_json import Place
 
 _SIGNALS = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from stepwhy.importers.formats.chrome_trace.records import Titles
-    from stepwhy.importers.formats.chrome_trace.uses import Use, Uses
+    from stepwhy.importers.formats.chrome_trace.used_names import Use, Uses
     from stepwhy.importers.shared.chrome_json import Place
 
 # A device and what may follow its name; a thread that only serves it ('cuda:0 launcher') is none.

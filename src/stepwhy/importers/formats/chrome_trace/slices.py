@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.chrome_trace.rows import Row
     from stepwhy.importers.formats.chrome_trace.tracks import Tracks
-    from stepwhy.importers.formats.chrome_trace.uses import Use, Uses
+    from stepwhy.importers.formats.chrome_trace.used_names import Use, Uses
     from stepwhy.importers.shared.chrome_json import Place, Table
     from stepwhy.importers.shared.chrome_spans import Spans, Times
     from stepwhy.trace import TraceBuilder

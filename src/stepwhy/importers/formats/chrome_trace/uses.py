@@ -10,31 +10,28 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import take
 from stepwhy.columns.narrow import narrowed
-from stepwhy.columns.strings import texts_at
 from stepwhy.importers.formats.chrome_trace.rows import sharing_key
+from stepwhy.importers.formats.chrome_trace.used_names import Use, Uses
 from stepwhy.importers.shared.chrome_json import Codes, first_seen
 from stepwhy.importers.shared.ranges import ANY_NUMBER, LONG_NUMBER
 from stepwhy.trace.builder import MOST_TRACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.chrome_trace.records import Titles
-    from stepwhy.importers.shared.chrome_json import Place, Table
+    from stepwhy.importers.shared.chrome_json import Table
     from stepwhy.importers.shared.chrome_spans import Spans
 
 LONGEST = 200
 """Longer names may be cut, so that each of them is looked at."""
 
-# Names that are Python's objects at a time.
-_CHUNK = 1 << 14
 # Places with a track of their own; the others share tracks.
 _SINGLE = MOST_TRACKS - 1
 # Names on rows whose meaning is looked up, those that differ only in long numbers counted once.
@@ -43,68 +40,6 @@ _MOST_NAMES = 1 << 17
 _OTHER_NAME = -1
 # Processes whose further threads share a track with each other alone.
 _MOST_PROCESSES = 1 << 12
-_NOTHING = np.empty(0, dtype=np.int32)
-
-
-class Use(msgspec.Struct, frozen=True):
-    """A name on a row.
-
-    Args:
-        name: The name.
-        category: Its category.
-        place: Process and thread.
-        number: Number of the place.
-    """
-
-    name: str
-    category: str
-    place: Place
-    number: int
-
-
-class Uses(msgspec.Struct):
-    """The names on rows that ranges have.
-
-    Args:
-        known: One of those that differ in nothing but long numbers, in the order in which ranges
-            show them.
-        like: Which of these stands for each; 0 of those that no range has; (uses,).
-        shown: Those that ranges have, in the order in which they show them.
-        of: Number of every range's; (ranges,).
-        label: Number of the name of each; (uses,).
-        names: All names.
-        shared: Places that stand for further ones, see `_shared_places`.
-        unread: How many names were not looked up, as they are beyond `_MOST_NAMES`.
-    """
-
-    known: list[Use]
-    like: NDArray[np.signedinteger[Any]]
-    shown: NDArray[np.int32]
-    of: NDArray[np.int32]
-    label: NDArray[np.int32]
-    names: Sequence[str]
-    shared: frozenset[Place] = frozenset()
-    unread: int = 0
-
-    def places(self, ranges: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Numbers of the places of some ranges; (ranges,)."""
-        of_known = np.asarray([use.number for use in self.known], dtype=np.int32)
-        places: NDArray[np.int32] = of_known[self.like[self.of[ranges]]]
-        return places
-
-    def forget_names(self) -> None:
-        """Let names go that nobody needs any more."""
-        self.shown, self.label, self.names = _NOTHING, _NOTHING, ()
-
-    def name(self, number: int) -> str:
-        """The name of one."""
-        return self.names[int(self.label[number])]
-
-    def chunks(self) -> Iterator[tuple[NDArray[np.int32], list[str]]]:
-        """Those that ranges have, some at a time, and their names."""
-        for begin in range(0, len(self.shown), _CHUNK):
-            some = self.shown[begin : begin + _CHUNK]
-            yield some, texts_at(self.names, self.label[some])
 
 
 def uses_of(table: Table, spans: Spans, titles: Titles) -> Uses:
@@ -214,4 +149,4 @@ def _shapes(names: list[str]) -> list[str]:
     return [n if len(n) > LONGEST else s for n, s in zip(names, shapes, strict=True)]
 
 
-__all__ = ["LONGEST", "Use", "Uses", "places_beyond", "uses_of"]
+__all__ = ["LONGEST", "places_beyond", "uses_of"]

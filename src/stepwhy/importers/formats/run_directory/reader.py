@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from stepwhy.importers.format import ReadTrace
     from stepwhy.importers.formats.run_directory.ending import Ending, Untraced
     from stepwhy.importers.formats.run_directory.step_log import Line
 
@@ -69,8 +70,12 @@ def recognise(path: Path) -> bool:
     return is_file(path / "run.json") or is_file(path / "process.json")
 
 
-def read(path: Path) -> list[Recording]:
-    """The observed processes of a run; of one process when that one's folder is given.
+def read(path: Path, read_trace: ReadTrace) -> list[Recording]:
+    """The observed processes of a run; only one process if `path` is the folder of that process.
+
+    Args:
+        path: The run directory, or the folder of a process in it.
+        read_trace: Reads the trace in a window.
 
     Raises:
         CorruptInputError: `run.json` is damaged.
@@ -89,7 +94,7 @@ def read(path: Path) -> list[Recording]:
         # Each with a list of its own of what was refused.
         found = top.folders("process-*")
         folders = [RunFolder(folder.path, path, [*top.refused]) for folder in found]
-    recordings = [_read_process(folder, run) for folder in folders]
+    recordings = [_read_process(folder, run, read_trace) for folder in folders]
     recordings = [r for r in recordings if len(r.trace.slices) or len(r.trace.marks)]
     if not recordings:
         raise _nothing_observed(top, folders, run)
@@ -142,9 +147,9 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {noun} of {rest}" if rest else f"{count} {noun}"
 
 
-def _read_process(folder: RunFolder, run: RunFile) -> Recording:
+def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Recording:
     process = read_record(folder, "process.json", ProcessFile) or ProcessFile()
-    windows = read_windows(folder)
+    windows = read_windows(folder, read_trace)
     lines = read_log(folder, "steps")
     steps = read_steps(lines)
     log = _log(folder, steps.records)

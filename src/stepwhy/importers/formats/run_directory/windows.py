@@ -10,12 +10,12 @@ import numpy as np
 from stepwhy.errors import InputError
 from stepwhy.importers.formats.run_directory.files import WindowFile, read_record
 from stepwhy.importers.formats.run_directory.session_windows import RunWindow
-from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.trace import Kind
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
+    from stepwhy.importers.format import ReadTrace
     from stepwhy.inputs.folders import RunFolder
     from stepwhy.trace import Trace
 
@@ -47,11 +47,12 @@ class Windows(msgspec.Struct):
     unfinished: bool = False
 
 
-def read_windows(folder: RunFolder) -> Windows:
+def read_windows(folder: RunFolder, read_trace: ReadTrace) -> Windows:
     """Read the windows of a process; one that cannot be read is noted, not fatal.
 
     Args:
         folder: The folder of the process.
+        read_trace: Reads the trace in a window.
     """
     windows = Windows()
     inside = folder.inside("windows")
@@ -60,7 +61,7 @@ def read_windows(folder: RunFolder) -> Windows:
         windows.notes.append(_UNFINISHED)
     for window in inside.folders("[0-9]*"):
         try:
-            _add(windows, window)
+            _add(windows, window, read_trace)
         except InputError as error:
             windows.notes.append(f"A traced window could not be read: {error}")
     return windows
@@ -72,7 +73,7 @@ def _has_drafts(folder: RunFolder) -> bool:
     return not drafts <= set(folder.names("[0-9]*"))
 
 
-def _add(windows: Windows, folder: RunFolder) -> None:
+def _add(windows: Windows, folder: RunFolder, read_trace: ReadTrace) -> None:
     """Read one window; a folder without a trace is none."""
     file = next((f for name in _TRACE_NAMES for f in folder.names(name)), None)
     if file is None:
