@@ -201,7 +201,7 @@ def test_a_child_gets_what_it_needs_and_nothing_else(environment):
         "GCC_EXEC_PREFIX": "./",
         "LD_AUDIT": "./here.so",
         "STEPWHY_RUN_DIR": "/run",
-        "STEPWHY_LOOKER": "1",
+        "STEPWHY_SAMPLER": "1",
     }
     found = environment(**needed, **others)
     found.pop("PYTHONPATH", None)

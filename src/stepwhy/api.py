@@ -14,7 +14,7 @@ from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Self
 
 from stepwhy import children, output
-from stepwhy.capture.launcher.watch import Block
+from stepwhy.capture.launcher.watch import WatchedBlock
 from stepwhy.regular_files import read_regular
 from stepwhy.text import visible
 
@@ -38,7 +38,7 @@ class Watch:
     """
 
     def __init__(self, out: str | os.PathLike[str] | None, *, quiet: bool) -> None:
-        self._block = Block(Path(out) if out is not None else None)
+        self._block = WatchedBlock(Path(out) if out is not None else None)
         self._quiet = quiet
         self._explained = b""
         self._result: Result | None = None

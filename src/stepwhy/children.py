@@ -33,7 +33,7 @@ _PLAIN = frozenset(
 )
 _PREFIXES = ("LC_", "STEPWHY_")
 # These would make a child of ours part of the observed training.
-_OF_TRAINING = frozenset(("STEPWHY_RUN_DIR", "STEPWHY_LOOKER"))
+_OF_TRAINING = frozenset(("STEPWHY_RUN_DIR", "STEPWHY_SAMPLER"))
 _FOLDERS = frozenset(
     (
         *("HOME", "TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME"),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from stepwhy.capture import explicit_drivers, explicit_steps
+from stepwhy.capture import explicit_drivers, explicit_steps, step_marks
 from stepwhy.capture.process import lifetime
 
 
@@ -19,20 +19,20 @@ class Recorder:
     def step(self, line):
         self.lines.append(json.loads(line))
 
-    def step_aside(self, _):
+    def stop(self, _):
         self.alive = False
 
 
 class Driver:
     def __init__(self):
         self.recorder = Recorder()
-        self.heard = []
+        self.calls = []
 
     def begin(self):
-        self.heard.append("begin")
+        self.calls.append("begin")
 
     def boundary(self):
-        self.heard.append("boundary")
+        self.calls.append("boundary")
 
     def touched(self):
         return False
@@ -49,7 +49,7 @@ def driver(monkeypatch):
     monkeypatch.setattr(lifetime.atexit, "register", lambda _: None)
     monkeypatch.setattr(lifetime.os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(explicit_steps, "_steps", None)
-    monkeypatch.setattr(explicit_steps, "_is_watched", False)
+    monkeypatch.setattr(explicit_steps, "_is_observed", False)
     driver = Driver()
     monkeypatch.setattr(explicit_drivers, "choose", lambda: driver)
     explicit_steps.begin()
@@ -66,17 +66,16 @@ def test_calls_are_boundaries(driver):
         explicit_steps.step()
     # The first step is logged here: only after it the driver is known.
     assert kinds(driver) == ["told", "step"]
-    assert driver.heard == ["begin", "boundary", "boundary"]
+    assert driver.calls == ["begin", "boundary", "boundary"]
 
 
 @pytest.mark.usefixtures("driver")
 def test_a_loop_that_has_told_nothing_leaves_the_others_alone():
-    assert not explicit_steps.telling()
+    assert not step_marks.marker()
     explicit_steps.step()
-    assert explicit_steps.telling()
-    assert explicit_steps.teller() is not None
+    assert step_marks.marker()
     explicit_steps.end()
-    assert explicit_steps.teller() is None
+    assert step_marks.marker() is None
 
 
 def test_the_last_step_ends_with_its_work(driver):
@@ -85,7 +84,7 @@ def test_the_last_step_ends_with_its_work(driver):
             pass
     explicit_steps.end()
     assert kinds(driver) == ["told", "step", "step"]
-    assert driver.heard == ["begin", "boundary"]
+    assert driver.calls == ["begin", "boundary"]
 
 
 def test_a_plain_call_leaves_no_last_step(driver):
@@ -101,17 +100,17 @@ def test_a_step_that_breaks_off_is_none(driver):
             pass
     with pytest.raises(LookupError), explicit_steps.step():
         raise LookupError
-    assert driver.heard == ["begin", "boundary"]
+    assert driver.calls == ["begin", "boundary"]
     with explicit_steps.step():
         pass
-    assert driver.heard == ["begin", "boundary", "begin"]
+    assert driver.calls == ["begin", "boundary", "begin"]
 
 
 def test_a_step_within_a_step_is_part_of_it(driver):
     for _ in range(3):
         with explicit_steps.step(), explicit_steps.step():
             explicit_steps.step()
-    assert driver.heard == ["begin", "boundary"]
+    assert driver.calls == ["begin", "boundary"]
 
 
 def test_only_the_thread_that_began_is_heard(driver):
@@ -120,7 +119,7 @@ def test_only_the_thread_that_began_is_heard(driver):
     other.start()
     other.join()
     explicit_steps.step()
-    assert driver.heard == ["begin"]
+    assert driver.calls == ["begin"]
 
 
 def test_a_driver_that_fails_is_no_matter_of_the_training(driver, monkeypatch):
@@ -139,4 +138,4 @@ def test_where_nobody_observes_nothing_happens(driver):
     explicit_steps.end()
     with explicit_steps.step():
         explicit_steps.step()
-    assert driver.recorder.lines == driver.heard == []
+    assert driver.recorder.lines == driver.calls == []

@@ -6,7 +6,7 @@ import functools
 import gc
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.capture.function_kinds import _NAMED, Kinds, code_of, unwrap
+from stepwhy.capture.function_kinds import _NAMED, FunctionKinds, code_of, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,12 +37,12 @@ def compiled_step(step: Callable[[], None]) -> Compiled:
     return Compiled(call)
 
 
-def kinds() -> Kinds:
+def kinds() -> FunctionKinds:
     numbers: dict[object, int] = {}
-    return Kinds(lambda kind: numbers.setdefault(kind, len(numbers)))
+    return FunctionKinds(lambda kind: numbers.setdefault(kind, len(numbers)))
 
 
-def number(found: Kinds, compiled: Compiled) -> int:
+def number(found: FunctionKinds, compiled: Compiled) -> int:
     return found.of(compiled, compiled._python_function)
 
 

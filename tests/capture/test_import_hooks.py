@@ -24,7 +24,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "observed_pkg" / "broken.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield "observed_pkg"
-    import_hooks._wanted.clear()
+    import_hooks._pending.clear()
     sys.meta_path[:] = [f for f in sys.meta_path if f is not import_hooks._finder]
     for name in [n for n in sys.modules if n.startswith("observed_pkg")]:
         del sys.modules[name]

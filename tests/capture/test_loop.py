@@ -136,7 +136,7 @@ def test_a_loop_in_a_thread_is_seen_until_the_main_one_calls(calls: CallLog) -> 
 
 def test_calls_of_told_steps_are_not_logged(calls: CallLog, loop: Loop) -> None:
     calls.number("train")
-    loop.told = lambda: "fit"
+    loop.marker = lambda: "fit"
     assert not call(calls, 0)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.redaction.markers import ENVIRONMENT, HARMLESS, HOST, MARKERS
 
 from stepwhy.capture import masking
-from stepwhy.capture.masking import blank, masked
+from stepwhy.capture.masking import mask_file, masked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_paths_keep_their_end_and_files_their_length(
 ) -> None:
     path = tmp_path / "trace.pb"
     path.write_bytes(written)
-    blank(path)
+    mask_file(path)
     assert path.read_bytes() == kept
     assert len(kept) == len(written)
 
@@ -53,7 +53,7 @@ def test_pieces_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, be
     path = tmp_path / "trace.pb"
     text = b"." * before + b"/mnt/people/someone/x /tmp/of_someone/y /home/me/z" + b"." * 100
     path.write_bytes(text)
-    blank(path)
+    mask_file(path)
     left = path.read_bytes()
     assert len(left) == len(text)
     assert [word for word in (b"someone", b"people", b"home", b"me/") if word in left] == []
@@ -107,7 +107,7 @@ def test_messages_keep_their_fields_and_lose_their_secrets(
     ]
     path = tmp_path / "trace.pb"
     path.write_bytes(b"".join(field(*one) + field(tag, b"after") for one in texts))
-    blank(path)
+    mask_file(path)
     kept = fields(path.read_bytes())
     assert [(t, len(x)) for t, x in kept[::2]] == [(t, len(x)) for t, x in texts]
     assert kept[1::2] == [(tag, b"after")] * len(texts)
@@ -122,7 +122,7 @@ def test_json_files_stay_json_and_lose_their_secrets(tmp_path: Path, marker: str
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(document, indent=1))
     size = path.stat().st_size
-    blank(path)
+    mask_file(path)
     kept = json.loads(path.read_bytes())
     assert (path.stat().st_size, kept["n"], kept["last"]) == (size, 1.5, "é")
     assert secret not in path.read_text()
@@ -133,7 +133,7 @@ def test_names_of_traces_stay_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "trace.pb"
     path.write_bytes(b"".join(field(0x0A, text.encode()) for text in HARMLESS))
     before = path.read_bytes()
-    blank(path)
+    mask_file(path)
     assert path.read_bytes() == before
 
 
@@ -144,7 +144,7 @@ def test_logs_have_the_names_that_files_have(tmp_path: Path, marker: str) -> Non
     name = f"scope/{text}/é"
     path = tmp_path / "graph.pb"
     path.write_bytes(field(0x0A, name.encode()))
-    blank(path)
+    mask_file(path)
     log = masked({name: [name], "n": 1})
     assert fields(path.read_bytes()) == [(0x0A, next(iter(log)).encode())]
     assert log == {next(iter(log)): [next(iter(log))], "n": 1}

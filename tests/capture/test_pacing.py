@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.capture.pacing import Change, Ration, is_light
+from stepwhy.capture.pacing import ChangeDetector, SamplingPace, is_light
 
 MS = 1_000_000
 
@@ -19,11 +19,11 @@ def test_light_steps_come_in_blocks_that_alternate_with_observed_ones():
 
 
 def test_samples_thin_out_with_the_length_of_the_run():
-    ration = Ration()
-    taken = [t for t in range(0, 100_000 * MS, 10 * MS) if ration.due(t)]
+    pace = SamplingPace()
+    taken = [t for t in range(0, 100_000 * MS, 10 * MS) if pace.due(t)]
     assert taken[1] - taken[0] == 20 * MS
     assert taken[-1] - taken[-2] >= 40 * MS
-    hour = Ration()
+    hour = SamplingPace()
     count = sum(hour.due(t) for t in range(1, 3_600_000 * MS, 100 * MS))
     assert count < 9000  # of 36,000 that would have been possible
 
@@ -33,11 +33,11 @@ def feed(change, duration_ns, count):
 
 
 def test_a_steady_run_never_changes():
-    assert feed(Change(), 10 * MS, 5000) == []
+    assert feed(ChangeDetector(), 10 * MS, 5000) == []
 
 
 def test_a_pause_and_a_slow_block_are_no_change():
-    change = Change()
+    change = ChangeDetector()
     assert feed(change, 10 * MS, 200) == []
     assert feed(change, 5000 * MS, 1) == []
     assert feed(change, 10 * MS, 200) == []
@@ -47,18 +47,18 @@ def test_a_pause_and_a_slow_block_are_no_change():
 
 @pytest.mark.parametrize("later", [6 * MS, 14 * MS, 100 * MS])
 def test_a_lasting_change_is_noticed_once(later):
-    change = Change()
+    change = ChangeDetector()
     feed(change, 10 * MS, 400)
     assert len(feed(change, later, 2000)) == 1
 
 
 def test_a_change_of_a_fifth_may_be_noise():
-    change = Change()
+    change = ChangeDetector()
     feed(change, 10 * MS, 400)
     assert feed(change, 12 * MS, 2000) == []
 
 
 def test_each_change_is_noticed():
-    change = Change()
+    change = ChangeDetector()
     found = [len(feed(change, d * MS, 1000)) for d in (10, 20, 10, 20)]
     assert found == [0, 1, 1, 1]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from stepwhy.capture.run_times import Rhythm, leading
+from stepwhy.capture.run_times import RunTimes, leading
 
 
-def after(*durations_ns: int) -> Rhythm:
-    rhythm = Rhythm()
+def after(*durations_ns: int) -> RunTimes:
+    times = RunTimes()
     for duration_ns in durations_ns:
-        rhythm.add(duration_ns)
-    return rhythm
+        times.add(duration_ns)
+    return times
 
 
 def test_the_first_run_is_counted_but_not_weighed() -> None:
-    rhythm = after(1000, 10, 12)
-    assert (rhythm.count, rhythm.total_ns) == (3, 22)
+    times = after(1000, 10, 12)
+    assert (times.count, times.total_ns) == (3, 22)
 
 
 @pytest.mark.parametrize(

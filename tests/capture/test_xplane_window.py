@@ -27,16 +27,16 @@ class Profiler:
         self.events: list[str] = []
         self.used = False
         self.conflict = False
-        self.give_way: Callable[[], None] = lambda: None
+        self.on_conflict: Callable[[], None] = lambda: None
 
     def busy(self) -> bool:
         return self.used
 
-    def start(self, give_way: Callable[[], None]) -> None:
+    def start(self, on_conflict: Callable[[], None]) -> None:
         if self.conflict:
             raise ProfilerInUseError
         self.events.append("start")
-        self.give_way = give_way
+        self.on_conflict = on_conflict
 
     def stop(self) -> bytes:
         self.events.append("stop")
@@ -134,7 +134,7 @@ def test_a_conflict_is_said_once(window: XPlaneWindow, profiler: Profiler, tmp_p
 
 def test_the_window_gives_way(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
     run(window, range(3))
-    profiler.give_way()
+    profiler.on_conflict()
     assert profiler.events[-1] == "discard"
     run(window, range(3, 9))
     assert kept(tmp_path) == []

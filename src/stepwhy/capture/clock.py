@@ -1,7 +1,7 @@
-"""One clock for everything that is written: a monotonic one, in nanoseconds since the epoch.
+"""The clock of everything that capture records: monotonic, in nanoseconds since the epoch.
 
-Frameworks stamp their traces with the epoch clock, which can be set back; durations must not. So
-the distance between the two is read once per process and added to the monotonic clock.
+Frameworks stamp traces with the epoch clock, which can be set back; durations must never be
+negative. So the offset between both clocks is read once per process and added to the monotonic one.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ def now_ns() -> int:
 
 
 def clock_set_ns() -> int:
-    """How far the machine's clock was set since the process started: forward, or back (< 0)."""
+    """How far the machine's clock was set since the process started, in ns; negative if back."""
     return time.time_ns() - now_ns()

@@ -1,7 +1,7 @@
-"""What logs told steps and opens the windows for them: the framework that computes.
+"""Log marked steps, and open windows for them, with the framework that computes.
 
-Of several imported frameworks it is the one that has been seen to compute; of those that have not,
-the first of PyTorch, JAX, TensorFlow. Without any there are steps and no windows.
+Of several imported frameworks this is the one that has been seen to compute; if none has, the first
+of PyTorch, JAX, TensorFlow. Without a framework, steps are logged and there are no windows.
 """
 
 from __future__ import annotations
@@ -9,42 +9,43 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Protocol
 
-from stepwhy.capture import attach, explicit_steps
-from stepwhy.capture.keras.fit import NoWindow
+from stepwhy.capture import attach, step_marks
 from stepwhy.capture.loop import Loop, StepLog
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.step_window import NoWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 OBSERVER = "stepwhy-step"
 
 
 class Driver(Protocol):
-    """What logs the steps of one framework and opens its windows."""
+    """Logs the steps of one framework and opens its windows."""
 
     recorder: Recorder
 
     def begin(self) -> None:
-        """The first step begins here."""
+        """Begin the first step."""
 
     def boundary(self) -> None:
-        """A step ends here, and the next one begins."""
+        """End a step, and begin the next one."""
 
     def touched(self) -> bool:
-        """Whether a profiler watches the step under way."""
+        """Whether a profiler runs in the current step."""
 
     def computes(self) -> bool:
-        """Whether the framework has been seen at work."""
+        """Whether the framework has been seen to compute."""
 
 
 class LoopDriver:
-    """Told steps of a `Loop`.
+    """Marked steps of a `Loop`.
 
     Args:
-        loop: What is shared with the other observers of the framework.
+        loop: The loop shared with the other observers of the framework.
 
     Attributes:
-        recorder: The loop's.
+        recorder: That of the loop.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -53,18 +54,18 @@ class LoopDriver:
         self._steps = StepLog(loop)
 
     def begin(self) -> None:
-        """The first step begins here; calls of compiled functions are parts of steps."""
-        self._loop.told = explicit_steps.teller
+        """Begin the first step; calls of compiled functions are parts of steps."""
+        self._loop.marker = step_marks.marker
         self._steps.begin()
         self._steps.begin_work()
 
     def boundary(self) -> None:
-        """A step ends here, and the next one begins."""
+        """End a step, and begin the next one."""
         self._steps.end_step(self._loop.input_wait.take())
         self._steps.begin_work()
 
     def touched(self) -> bool:
-        """Whether a profiler watches the step under way."""
+        """Whether a profiler runs in the current step."""
         return self._loop.window.touched
 
     def computes(self) -> bool:
@@ -73,92 +74,88 @@ class LoopDriver:
 
 
 @functools.cache
-def _jax(key: str) -> LoopDriver:
-    from stepwhy.capture.jax import functions
+def _jax(run_dir: str) -> LoopDriver:
+    from stepwhy.capture.jax.loop import loop_of
 
-    return LoopDriver(functions.loop_of(key))
+    return LoopDriver(loop_of(run_dir))
 
 
-def _tensorflow(key: str) -> LoopDriver:
+def _tensorflow(run_dir: str) -> LoopDriver:
     from tensorflow.python.eager import context
 
-    return _eager(key) if context.executing_eagerly() else _sessions(key)
+    return _eager(run_dir) if context.executing_eagerly() else _sessions(run_dir)
 
 
 @functools.cache
-def _eager(key: str) -> LoopDriver:
-    from stepwhy.capture.tf2 import functions
+def _eager(run_dir: str) -> LoopDriver:
+    from stepwhy.capture.tf2.loop import loop_of
 
-    return LoopDriver(functions.loop_of(key))
+    return LoopDriver(loop_of(run_dir))
 
 
 @functools.cache
-def _sessions(key: str) -> LoopDriver:
-    """Sessions trace runs of their own, so that there is no window here."""
+def _sessions(run_dir: str) -> LoopDriver:
+    """Marked steps of a session loop, whose traced runs need no window."""
     from tensorflow.python.framework.versions import VERSION
 
-    recorder = Recorder(key, "tensorflow", str(VERSION), OBSERVER)
+    recorder = Recorder(run_dir, "tensorflow", str(VERSION), OBSERVER)
     return LoopDriver(Loop(recorder, NoWindow()))
 
 
 @functools.cache
-def _plain(key: str) -> LoopDriver:
-    """No framework that can be profiled."""
-    return LoopDriver(Loop(Recorder(key, "", "", OBSERVER), NoWindow()))
+def _no_framework(run_dir: str) -> LoopDriver:
+    """Marked steps of a program without a framework that can be profiled."""
+    return LoopDriver(Loop(Recorder(run_dir, "", "", OBSERVER), NoWindow()))
 
 
 class _Clock:
-    """Stands for the optimizer whose steps are the loop's."""
+    """The clock of a PyTorch loop with marked steps, in place of an optimizer."""
 
 
 class TorchDriver:
-    """Told steps of a PyTorch loop: a clock of its own in the place of an optimizer.
+    """Marked steps of a PyTorch loop.
 
     Args:
-        key: The run directory that the observers of this process share.
+        run_dir: The run directory that the observers of this process share.
 
     Attributes:
         recorder: That of the observer.
     """
 
-    def __init__(self, key: str) -> None:
-        from stepwhy.capture.torch import observer
+    def __init__(self, run_dir: str) -> None:
+        from stepwhy.capture.torch.observer import observer_of
 
-        observation = observer._observation(key)
-        self.recorder = observation.recorder
-        self._observation = observation
+        self._observer = observer_of(run_dir)
+        self.recorder = self._observer.recorder
         self._clock = _Clock()
 
     def begin(self) -> None:
-        """The first step begins here."""
-        self._observation.steps.begin(self._clock)
+        """Begin the first step."""
+        self._observer.steps.begin(self._clock)
 
     def boundary(self) -> None:
-        """A step ends here, and the next one begins."""
-        self._observation.steps.stepped(self._clock)
+        """End a step, and begin the next one."""
+        self._observer.steps.stepped(self._clock)
 
     def touched(self) -> bool:
-        """Whether a profiler watches the step under way."""
-        return self._observation.window.touched
+        """Whether a profiler runs in the current step."""
+        return self._observer.window.touched
 
     def computes(self) -> bool:
         """Whether an optimizer has stepped."""
-        return self._observation.steps.calls > 0
+        return self._observer.steps.calls > 0
 
 
-_torch = functools.cache(TorchDriver)
-
-
-# In this order where none has been seen at work; by the modules that tell that one is there.
+# Instrumented module -> driver, in order of preference.
 _FRAMEWORKS: dict[str, Callable[[str], Driver]] = {
-    "torch.optim.optimizer": _torch,
+    "torch.optim.optimizer": functools.cache(TorchDriver),
     "jax._src.api": _jax,
     "tensorflow.python.client.session": _tensorflow,
 }
 
 
 def choose() -> Driver:
-    """What drives the loop that is being told of."""
-    key = attach.run_dir()
-    found = [make(key) for module, make in _FRAMEWORKS.items() if attach.is_hooked(module)]
-    return next((d for d in found if d.computes()), found[0] if found else _plain(key))
+    """The driver for the framework that computes."""
+    run_dir = attach.run_dir()
+    found = [make(run_dir) for name, make in _FRAMEWORKS.items() if attach.is_instrumented(name)]
+    return next((d for d in found if d.computes()), found[0] if found else _no_framework(run_dir))

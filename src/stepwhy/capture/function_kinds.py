@@ -1,4 +1,4 @@
-"""Which calls are of one kind: those of one function, however often it is wrapped anew."""
+"""Group calls by function, however often a program wraps the same function again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-# `fit` keeps the step in the third closure; deeper ones hold user code that says nothing new.
+# `fit` has its step function in the third closure; deeper ones hold user code of no interest.
 _DEPTH = 4
-# Functions made anew in the loop, over objects made anew, would each be a kind of its own. From
-# this many kinds on, the code alone tells them apart.
+# A loop that makes new functions over new objects would make a kind of each. From this many kinds
+# on, only the code distinguishes functions.
 _NAMED = 64
-# Of one closure; what tells functions apart comes first or not at all.
+# Functions of one closure that are compared; what distinguishes two closures comes first.
 _WIDTH = 8
 
 
-class Kinds:
-    """Remembers the number of each object's kind as long as the object lives.
+class FunctionKinds:
+    """Numbers of kinds, remembered per object while the object is alive.
 
     Args:
-        number: Gives a kind, which is hashable, its number.
+        number: Returns the number of a kind, which is hashable.
     """
 
     def __init__(self, number: Callable[[object], int]) -> None:
@@ -32,11 +32,11 @@ class Kinds:
         self._seen = 0
 
     def of(self, owner: Any, function: Any) -> int:
-        """The number of a compiled function; functions made from the same code share it.
+        """The number of a compiled function; functions with the same code share one.
 
         Args:
             owner: The compiled function.
-            function: The Python function that it was made from.
+            function: The Python function that was compiled.
         """
         known = self._known.get(id(owner))
         if known is not None:
@@ -45,13 +45,13 @@ class Kinds:
         return self.remembered(owner, lambda: code_of(function, depth))
 
     def of_object(self, owner: Any) -> int:
-        """The number of an object that is not made from code: one per object, or per class."""
+        """The number of an object without code: one per object, or one per class beyond a limit."""
         kind = type(owner)
         named = self._seen < _NAMED
         return self.remembered(owner, lambda: (kind, self._seen) if named else kind)
 
     def known(self, owner: Any) -> int | None:
-        """The number of an owner's kind, when it was seen before."""
+        """The number of an owner's kind; None if it was not seen before."""
         known = self._known.get(id(owner))
         return None if known is None else known[1]
 
@@ -60,7 +60,7 @@ class Kinds:
 
         Args:
             owner: Any object.
-            kind: Finds its kind; called once as long as the owner lives.
+            kind: Returns its kind; called once while the owner is alive.
         """
         key = id(owner)
         known = self._known.get(key)
@@ -71,18 +71,18 @@ class Kinds:
         try:
             gone = weakref.ref(owner, functools.partial(_forget, self._known, key))
         except TypeError:
-            return number  # nothing would tell when its id is free again
+            return number  # its id could be reused unnoticed
         self._known[key] = (gone, number)
         return number
 
 
 def _forget(known: dict[int, Any], key: int, _: object) -> None:
-    """The object is gone, and its id is free for another one."""
+    """Remove an object that was deleted, so that its id may be reused."""
     known.pop(key, None)
 
 
 def unwrap(function: Any) -> Any:
-    """The function that wrappers, partial applications and callable objects lead to."""
+    """The function inside wrappers, partial applications and callable objects."""
     for _ in range(16):
         inner = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
         if inner is None or not callable(inner):
@@ -94,11 +94,11 @@ def unwrap(function: Any) -> Any:
 
 
 def code_of(function: Any, depth: int = _DEPTH) -> object:
-    """What tells a function from others: its code, its object, and the functions it encloses.
+    """Key of a function: its code, its object, and the functions in its closure.
 
     Args:
         function: A function, bound method, partial application or callable object.
-        depth: How many closures deep to look; below 0 the code alone counts.
+        depth: How many levels of closures count; if negative, only the code counts.
     """
     owner = getattr(function, "__self__", None)
     plain = unwrap(function)
@@ -118,7 +118,7 @@ def _enclosed(function: Any) -> list[Any]:
 
 
 def enclosed(function: Any) -> Iterator[Any]:
-    """What a function's closure holds."""
+    """The values in a function's closure."""
     for cell in getattr(function, "__closure__", None) or ():
         try:
             yield cell.cell_contents

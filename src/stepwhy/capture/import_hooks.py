@@ -1,7 +1,7 @@
-"""Calling back right after a module has been imported, without importing it.
+"""Call a function right after a module has been imported, without importing it.
 
-A finder in front of `sys.meta_path` lets the others find a wanted module and replaces its
-loader's `exec_module` for that one call, so that the loader stays of its own type.
+A finder at the front of `sys.meta_path` lets the other finders find the module, and replaces
+`exec_module` of its loader for that one call. The loader keeps its type.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
 
     Hook = Callable[[ModuleType], None]
 
-_wanted: dict[str, Hook] = {}
+_pending: dict[str, Hook] = {}
 
 
 def _call(hook: Hook, module: ModuleType) -> None:
-    """Run a hook; a job must not notice that it failed."""
+    """Run a hook; the job must not notice if it fails."""
     try:
         hook(module)
     except Exception:
         return
 
 
-def _arm(spec: ModuleSpec, hook: Hook) -> None:
-    """Have the spec's loader call `hook` once, after it has executed the module."""
+def _wrap_loader(spec: ModuleSpec, hook: Hook) -> None:
+    """Let the loader call `hook` once, after it has executed the module."""
     loader = spec.loader
     if loader is None:
         return
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
-        del loader.exec_module  # uncovers the method of the class
+        del loader.exec_module  # restores the method of the class
         execute(module)
         _call(hook, module)
 
     try:
         loader.exec_module = exec_module  # type: ignore[method-assign]
     except AttributeError:
-        return  # a loader without instance attributes stays as it is
+        return  # a loader without instance attributes cannot be wrapped
 
 
 class _Finder:
-    """Lets the finders behind it find a wanted module and arms its loader."""
+    """Finder that lets the others find a module, and wraps its loader."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        hook = _wanted.pop(name, None)
+        hook = _pending.pop(name, None)
         if hook is None:
             return None
         for finder in sys.meta_path:
@@ -59,7 +59,7 @@ class _Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                _arm(spec, hook)
+                _wrap_loader(spec, hook)
                 return spec
         return None
 
@@ -68,8 +68,8 @@ _finder = _Finder()
 
 
 def awaited() -> frozenset[str]:
-    """Full names of the modules that are waited for."""
-    return frozenset(_wanted)
+    """Full names of the modules that hooks wait for."""
+    return frozenset(_pending)
 
 
 def after_import(name: str, hook: Hook) -> None:
@@ -77,12 +77,12 @@ def after_import(name: str, hook: Hook) -> None:
 
     Args:
         name: Full name of the module; nothing is imported here.
-        hook: Called once, with the module; what it raises is dropped.
+        hook: Called once with the module; its exceptions are ignored.
     """
     module = sys.modules.get(name)
     if module is not None:
         _call(hook, module)
         return
-    _wanted[name] = hook
+    _pending[name] = hook
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

@@ -1,8 +1,8 @@
-"""What the observers of one framework share: the log, the profiler's window, compile time.
+"""The training loop as the observers of one framework share it: log, profiler window, meters.
 
-TensorFlow 2 and JAX have no run call and no optimizer that every program goes through. Either
-somebody tells where steps end (`StepLog`: Keras' `fit`), or the calls of compiled functions are
-logged and the reader finds the steps in them (`call_log`).
+TensorFlow 2 and JAX have no run call and no optimizer that every program goes through. Either the
+steps have known ends (`StepLog`: Keras' `fit`, `stepwhy.step()`), or the calls of compiled
+functions are logged and the importer finds the steps in them (`call_log`).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.meters import CompileTime, InputWait, ThreadTime
-from stepwhy.capture.pacing import Change, is_light
+from stepwhy.capture.pacing import ChangeDetector, is_light
 from stepwhy.capture.process import lifetime
-from stepwhy.capture.run_times import Rhythm
+from stepwhy.capture.run_times import RunTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepwhy.capture.recorder import Recorder
-    from stepwhy.capture.xplane_window import StepWindow
+    from stepwhy.capture.step_window import StepWindow
 
 T = TypeVar("T")
 
-# Steps to leave alone, as for the other frameworks: the first ones pay for compilation.
+# No window opens earlier: the first steps include compilation.
 EARLIEST_STEP = 4
-# By then a window has been open, if there is to be one.
+# By then a window has been open, if one opens at all.
 _SAMPLED_STEP = 16
 
 
@@ -34,37 +34,37 @@ class Loop:
     """The log and the window of one process.
 
     Args:
-        recorder: Where lines go.
-        window: The profiler's window.
+        recorder: Writes the lines.
+        window: The profiler window.
 
     Attributes:
-        change: Notices when the step time has changed for good.
-        compile_time: Of the step under way.
-        input_wait: Of the step under way.
-        thread_time: Of the step under way.
-        light: Whether the step under way is only timed.
-        lines: How many lines were logged.
-        noted: How many of them are steps whose ends were told: calls outside of them make none.
-        told: Whether somebody tells where steps end, so that calls are parts of steps.
-        sample: Looks at something now and then; given the time.
+        change: Detects when the step time has changed for good.
+        compile_time: Meter of the current step.
+        input_wait: Meter of the current step.
+        thread_time: Meter of the current step.
+        light: Whether the current step is only timed.
+        lines: Number of lines logged.
+        known_steps: How many of them are steps with known ends; calls outside of them mark none.
+        marker: Returns what marks the ends of steps, in which calls are then parts; None for none.
+        sample: Takes further samples, if due; receives the time.
     """
 
     def __init__(self, recorder: Recorder, window: StepWindow) -> None:
         self.recorder = recorder
         self.window = window
-        self.told: Callable[[], object] = nobody
-        self.sample: Callable[[int], object] = nothing
+        self.marker: Callable[[], object] = no_marker
+        self.sample: Callable[[int], object] = no_sample
         self.forget()
         lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
-        """Begin as in a process that has seen no step (after a fork)."""
-        self.change = Change()
+        """Start over, as in a process that has seen no step (after a fork)."""
+        self.change = ChangeDetector()
         self.compile_time = CompileTime()
         self.input_wait = InputWait()
         self.thread_time = ThreadTime()
         self.light = False
-        self.lines = self.noted = 0
+        self.lines = self.known_steps = 0
         self.window.forget()
         self._main = threading.main_thread().ident
         self._driver: int | None = None
@@ -72,8 +72,8 @@ class Loop:
     def drives(self) -> bool:
         """Whether the calling thread drives the loop, given that it calls compiled functions.
 
-        The main one does; the first other one to call does as long as the main one never has.
-        Input pipelines and servers call compiled functions too, in threads of their own.
+        The main thread does. Until it first calls one, the first other thread to do so does.
+        Input pipelines and servers call compiled functions too, in their own threads.
         """
         current = threading.get_ident()
         if current == self._main or self._driver is None:
@@ -89,10 +89,10 @@ class Loop:
         return threading.get_ident() == (self._driver or self._main)
 
     def pace(self, number: int) -> None:
-        """A step begins: is it only timed?
+        """A step begins: decide whether it is only timed.
 
         Args:
-            number: Of the step, in its process.
+            number: Number of the step in this process.
         """
         was_light, self.light = self.light, is_light(number) and not self.window.running
         if was_light and not self.light:
@@ -100,21 +100,21 @@ class Loop:
             self.thread_time.take()
 
     def next_step(self, number: int, time_ns: int, *, ready: bool) -> None:
-        """A step begins: the profiler takes its turn, then what is sampled now and then.
+        """A step begins: pass it to the window, then take samples that are due.
 
         Args:
-            number: Of the step, in its process.
-            time_ns: When.
+            number: Number of the step in this process.
+            time_ns: Start of the step.
             ready: Whether the loop has warmed up.
         """
         window = self.window
         window.next_step(self.lines, start=ready and not self.light)
-        # The step in which a window closes is lost already; without a window, one that is warm.
+        # Sample in the step that closes a window, as its time is lost already; else in a warm one.
         if not window.running if window.touched else number >= _SAMPLED_STEP and not self.light:
             self.sample(time_ns)
 
-    def weigh(self, start_ns: int, end_ns: int) -> None:
-        """A step has ended: the step time may have changed for good.
+    def compare(self, start_ns: int, end_ns: int) -> None:
+        """A step has ended: open another window if the step time has changed for good.
 
         Args:
             start_ns: When it began.
@@ -124,23 +124,23 @@ class Loop:
             self.recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
             self.window.reopen()
 
-    def seen(self, wait_ns: int | None) -> str:
-        """Members of a line: the input wait, and the driving thread's CPU time since the last.
+    def measured(self, wait_ns: int | None) -> str:
+        """Members of a log line: the input wait, and the thread's CPU time since the last line.
 
         Args:
-            wait_ns: The wait; None where it cannot be seen.
+            wait_ns: The wait; None if unknown.
         """
         cpu_ns = self.thread_time.take()
-        return f'{waited(wait_ns)},"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
+        return f'{input_wait_member(wait_ns)},"cpu_ns":{"null" if cpu_ns is None else cpu_ns}'
 
     def line(self, kind: str, start_ns: int, end_ns: int, more: str) -> str:
-        """One line of the log, which takes the compile time.
+        """Format one line of the log; resets the compile time.
 
         Args:
             kind: Its kind as a JSON string, with members that follow it.
             start_ns: When it began.
             end_ns: When it ended.
-            more: Further members, each after a comma.
+            more: Further members, each preceded by a comma.
         """
         self.lines += 1
         return (
@@ -149,43 +149,43 @@ class Loop:
         )
 
     def guard(self, work: Callable[[], T]) -> T | None:
-        """Do a piece of the observer's work; when it fails, step aside for good.
+        """Run part of the observer's work; if it fails, stop observing for good.
 
         Returns:
-            What the work returns; None when it failed, or did not begin.
+            The result of the work; None if it failed or the observation has ended.
         """
         if not self.recorder.alive:
             return None
         try:
             return work()
         except Exception as error:
-            self.step_aside(error)
+            self.stop(error)
             return None
 
-    def step_aside(self, error: BaseException) -> None:
-        """The observer's work has failed: observe no more."""
+    def stop(self, error: BaseException) -> None:
+        """Stop observing for good: the observer's work has failed."""
         self.window.abandon()
-        self.recorder.step_aside(error)
+        self.recorder.stop(error)
 
 
-def nobody() -> None:
-    """The `told` of a loop that nobody tells where its steps end."""
+def no_marker() -> None:
+    """The `marker` of a loop without marked steps."""
 
 
-def nothing(_: int) -> None:
-    """The `sample` of a loop in which nothing is looked at."""
+def no_sample(_: int) -> None:
+    """The `sample` of a loop without further samples."""
 
 
-def waited(wait_ns: int | None) -> str:
-    """The member of a line about the input wait; None where it cannot be seen."""
+def input_wait_member(wait_ns: int | None) -> str:
+    """Member of a log line for the input wait; None if unknown."""
     return ',"input_wait_ns":null' if wait_ns is None else f',"input_wait_ns":{wait_ns}'
 
 
 class StepLog:
-    """Logs steps whose ends are known.
+    """Log steps with known ends.
 
     Args:
-        loop: What is shared.
+        loop: The loop of this process.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -194,52 +194,52 @@ class StepLog:
         lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
-        """Begin as in a process that has seen no step (after a fork)."""
-        self._rhythm = Rhythm()
+        """Start over, as in a process that has seen no step (after a fork)."""
+        self._run_times = RunTimes()
         self._start_ns = 0
         self._steps = 0
 
     def begin(self) -> None:
-        """A run of steps begins: the first one starts here."""
+        """Begin a sequence of steps; the first one starts here."""
         if self._start_ns:
-            self.end()  # the run before broke off: its last step has no end
+            self.end()  # the sequence before was aborted: its last step has no end
             self._loop.window.finish()
-        # What was waited for and compiled between two runs belongs to no step.
+        # Waits and compilations between two sequences belong to no step.
         self._loop.input_wait.take()
         self._loop.compile_time.take()
         self._loop.thread_time.take()
         self._start_ns = now_ns()
 
     def begin_work(self) -> None:
-        """The work of a step begins; its start may lie before that."""
+        """The work of a step begins; the step itself may have begun earlier."""
         self._loop.window.begin_step()
 
     def end_step(self, wait_ns: int | None, batches: int = 1) -> None:
-        """A step ends here and the next one begins.
+        """End a step here, and begin the next one.
 
         Args:
-            wait_ns: How long it waited for input; None where that cannot be seen.
-            batches: How many batches it trained on.
+            wait_ns: Its wait for input; None if unknown.
+            batches: Number of batches that it trained on.
         """
         if not self._start_ns:
             return
         loop, start_ns, end_ns = self._loop, self._start_ns, now_ns()
-        more = ',"light":1' if loop.light else loop.seen(wait_ns)
+        more = ',"light":1' if loop.light else loop.measured(wait_ns)
         if batches > 1:
             more += f',"batches":{batches}'
-        loop.noted += 1
+        loop.known_steps += 1
         loop.recorder.step(loop.line('"step"', start_ns, end_ns, more))
         if not loop.window.touched:
-            self._rhythm.add(end_ns - start_ns)
-        loop.weigh(start_ns, end_ns)
+            self._run_times.add(end_ns - start_ns)
+        loop.compare(start_ns, end_ns)
         self._steps += 1
         self._start_ns = end_ns
         loop.pace(self._steps)
-        ready = self._steps >= EARLIEST_STEP and self._rhythm.settled()
+        ready = self._steps >= EARLIEST_STEP and self._run_times.settled()
         loop.next_step(self._steps, end_ns, ready=ready)
 
     def end(self) -> None:
-        """The run of steps is over: what follows belongs to none."""
+        """End the sequence of steps: what follows belongs to none."""
         self._start_ns = 0
         self._loop.light = False
         self._loop.window.check_age()

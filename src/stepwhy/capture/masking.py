@@ -1,8 +1,8 @@
-"""Masking what is secret or private in what the observer keeps: texts, and profilers' own files.
+"""Mask secrets and private names in what the observer keeps: texts, and files of profilers.
 
-A mask is as long as what it hides, in bytes. So files of profilers are overwritten in place and
-keep their structure whatever their format is, and a name is the same in the logs and in the files,
-which `explain` joins by name.
+A mask has as many bytes as the text it hides. Profiler files are therefore overwritten in place and
+keep their structure, whatever their format. A name has the same mask in logs and in files, so that
+`explain` can join the two by name.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-# One character per byte: expressions see a file as it is, and places are those of bytes.
+# One character per byte, so that positions in the decoded text are positions in the file.
 _BYTES = "latin-1"
 _CHUNK_BYTES = 1 << 20
-# Of what goes beyond the end of a chunk, so much is looked at; a private key is longer than that.
+# How far to read beyond the end of a chunk; only private keys are longer.
 _OVERLAP_BYTES = 1 << 14
 _MOST_TEXTS = 4096
 _FRESH_S = 1.0
-# Of a field of text with a number below 16, in one byte.
+# Highest one-byte tag of a text field (field numbers below 16).
 _LAST_TAG = 0x7A
-# So many in a row are no coincidence.
+# Fields in a row that cannot be a coincidence.
 _FIELDS = 3
-# Those that can be taken for a part of the text before them.
+# Tags that look like part of the text before them.
 _PRINTED_TAGS = frozenset('"*2')
-# What of the environment tells of the user.
-_FACTS = frozenset({"HOME", "USER", "LOGNAME", "USERNAME"})
+# Variables that identify the user.
+_IDENTITY = frozenset({"HOME", "USER", "LOGNAME", "USERNAME"})
 
 _WORDS = {
     "secret": "redacted",
@@ -51,10 +51,10 @@ def _is_secret(name: str) -> bool:
 
 
 class Masker:
-    """Masks texts and data of this process.
+    """Masks texts and binary data of this process.
 
     Args:
-        environ: The environment that it knows users, homes and secrets from.
+        environ: Variables that hold user names, home folders and secrets.
     """
 
     def __init__(self, environ: dict[str, str]) -> None:
@@ -64,7 +64,7 @@ class Masker:
         self._texts: dict[str, str] = {}
 
     def text(self, text: str) -> str:
-        """A text without what is secret or private in it; remembered."""
+        """A text with secrets and private names masked; cached."""
         known = self._texts.get(text)
         if known is None:
             if len(self._texts) >= _MOST_TEXTS:
@@ -84,9 +84,9 @@ class Masker:
         return masked.encode(_BYTES).decode("utf-8", "surrogatepass")
 
     def mask(self, kind: str, secret: str) -> str:
-        """What stands in place of a secret: as long, and another for another secret."""
+        """The mask of a secret: of equal length, and different for different secrets."""
         length = len(secret)
-        if kind == "home":  # so that a path still ends as it did
+        if kind == "home":  # so that the rest of the path stays readable
             return "~" + "/" * (length - 1)
         number = self._redactor.number(kind, secret)
         begin = f"[{_WORDS[kind]}" + (f"-{number}" if number > 1 else "")
@@ -95,11 +95,11 @@ class Masker:
     def places(
         self, data: bytes, hints: Collection[str] | None, *, is_message: bool
     ) -> list[tuple[int, bytes]]:
-        """Where data is to be overwritten, and with what.
+        """Find secrets in data: position and mask of each.
 
         Args:
-            data: A part of a file.
-            hints: Those that occur in it; None where that is not known.
+            data: Part of a file.
+            hints: Redaction hints that occur in it; None if unknown.
             is_message: Whether the file is a protobuf message; otherwise it is JSON.
         """
         characters = data.decode(_BYTES)
@@ -112,7 +112,7 @@ class Masker:
         return found
 
     def finder(self) -> Callable[[bytes], Collection[str] | None]:
-        """What finds hints in data fast; without numpy, the redactor finds them itself."""
+        """A fast search for redaction hints; without NumPy the redactor searches itself."""
         try:
             from stepwhy.redaction.prefilter import Prefilter
         except ImportError:
@@ -126,7 +126,7 @@ def _as_characters(text: str) -> str:
 
 
 def _bounds_in_json(text: str, start: int, end: int) -> tuple[int, int]:
-    """Start and end of a secret without halves of escaped characters."""
+    """Start and end of a secret, without cutting escape sequences in half."""
     before = text[max(start - 2, 0) : start]
     after = text[start:end]
     ends_in_escape = (len(after) - len(after.rstrip("\\"))) % 2
@@ -134,22 +134,22 @@ def _bounds_in_json(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _bounds_in_message(text: str, start: int, end: int) -> tuple[int, int]:
-    """Start and end of a secret within the text field that it lies in.
+    """Start and end of a secret, limited to the text field that contains it.
 
-    What follows a text there is the tag and the length of the next field, which may be letters.
+    A text is followed by the tag and length of the next field, which may look like letters.
     """
     begin = start
     while begin > 0 and start - begin < _OVERLAP_BYTES and text[begin - 1] >= " ":
         begin -= 1
-    # The control character before is the length of the field, or of one before it, or a tag.
+    # The control character before it is the field's length, an earlier field's, or a tag.
     tags = range(max(begin - 3, 0), begin + 2)
     ends = {last for tag in tags if start < (last := _field_around(text, tag, start)) < end}
-    # A wrong guess would show the rest of the secret: fields have to follow there.
+    # A wrong guess would reveal the rest of the secret, so require that more fields follow.
     return start, max((last for last in ends if _fields_follow(text, last)), default=end)
 
 
 def _field_around(text: str, tag: int, place: int) -> int:
-    """The end of the text field around a place, 0 if no fields follow each other from a tag on.
+    """The end of the text field around a position; 0 if `tag` starts no sequence of fields.
 
     Source: "Encoding" of the Protocol Buffers documentation, length-delimited records.
     """
@@ -162,7 +162,7 @@ def _field_around(text: str, tag: int, place: int) -> int:
 
 
 def _text_of_field(text: str, tag: int) -> tuple[int, int] | None:
-    """Start and end of the text of a field whose tag stands at a place; None if none does."""
+    """Start and end of the text of the field whose tag is at a position; None if there is none."""
     if tag + 2 > len(text) or ord(text[tag]) & 7 != 2 or ord(text[tag]) > _LAST_TAG:
         return None
     length, begin = ord(text[tag + 1]), tag + 2
@@ -172,7 +172,7 @@ def _text_of_field(text: str, tag: int) -> tuple[int, int] | None:
 
 
 def _fields_follow(text: str, place: int) -> bool:
-    """Whether some fields follow each other from a place on, up to the end of the data or not."""
+    """Whether a sequence of fields starts at a position; it may run beyond the data."""
     if text[place : place + 1] not in _PRINTED_TAGS:
         return False
     for _ in range(_FIELDS):
@@ -184,35 +184,35 @@ def _fields_follow(text: str, place: int) -> bool:
 
 
 class _Current:
-    """The masker of this process, as of the last time that its environment was looked at."""
+    """The masker of this process, as of the last check of the environment."""
 
     environ: dict[str, str] | None = None
     masker: Masker
-    looked_s = 0.0
+    checked_s = 0.0
 
 
 def masker(*, fresh: bool = True) -> Masker:
-    """The masker of this process; a new one when its secrets have changed.
+    """The masker of this process; a new one if its secrets have changed.
 
     Args:
-        fresh: Look at the environment now; otherwise once in a second is enough.
+        fresh: Check the environment now; otherwise at most once per second.
     """
     now_s = time.monotonic()
-    if _Current.environ is None or fresh or now_s - _Current.looked_s > _FRESH_S:
-        _Current.looked_s = now_s
-        environ = {n: v for n, v in os.environ.items() if n in _FACTS or _is_secret(n)}
+    if _Current.environ is None or fresh or now_s - _Current.checked_s > _FRESH_S:
+        _Current.checked_s = now_s
+        environ = {n: v for n, v in os.environ.items() if n in _IDENTITY or _is_secret(n)}
         if environ != _Current.environ:
             _Current.environ, _Current.masker = environ, Masker(environ)
     return _Current.masker
 
 
 def masked(value: Any) -> Any:
-    """A value that is going to be JSON, with all its texts masked, keys included; never raises."""
+    """A JSON-like value with all its texts masked, including keys; never raises."""
     return _masked(value, _clean)
 
 
 def _clean(text: str) -> str:
-    """A text without what is secret or private; nothing of it where that cannot be found."""
+    """Mask a text; if that fails, hide all of it."""
     try:
         return masker(fresh=False).text(text)
     except Exception:
@@ -229,11 +229,11 @@ def _masked(value: Any, clean: Callable[[str], str]) -> Any:
     return value
 
 
-def blank(path: Path) -> None:
-    """Mask what is secret or private in a file, in place.
+def mask_file(path: Path) -> None:
+    """Mask secrets and private names in a file, in place.
 
-    Read and written in chunks, not mapped into memory: a mapped file on a disk that becomes full
-    ends the process.
+    The file is read and written in chunks. Mapping it into memory would end the process when the
+    disk becomes full.
 
     Args:
         path: The file.
@@ -248,7 +248,7 @@ def blank(path: Path) -> None:
     try:
         offset, before = 0, b""
         while data := os.pread(handle, _CHUNK_BYTES + _OVERLAP_BYTES, offset):
-            # What stands before a chunk decides about what begins in it.
+            # The text before a chunk decides about secrets that begin in it.
             known = before + data
             places = mask.places(known, find(known), is_message=is_message)
             for start, masked_bytes in places:
@@ -260,4 +260,4 @@ def blank(path: Path) -> None:
         os.close(handle)
 
 
-__all__ = ["Masker", "blank", "masked", "masker"]
+__all__ = ["Masker", "mask_file", "masked", "masker"]

@@ -1,52 +1,64 @@
-"""What is measured of a step while it goes on, until the log takes it."""
+"""Meters of the current step; the step log reads and resets them."""
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 if the system does not report it."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class CompileTime:
-    """Time spent tracing and compiling since it was last taken.
+    """Time spent tracing and compiling since the last reading.
 
-    Nested pieces count once: pieces arrive when they end, so a later one that began earlier
-    contains them.
+    Nested intervals count once: intervals arrive when they end, so one that arrives later but began
+    earlier contains those before it.
     """
 
     def __init__(self) -> None:
-        self._pieces: list[tuple[int, int, str]] = []
+        self._intervals: list[tuple[int, int, str]] = []
 
     def add(self, event: str, start_ns: int, end_ns: int) -> None:
-        """Add a piece that ends now.
+        """Add an interval that ends now.
 
         Args:
-            event: What was done, in the framework's words.
+            event: The framework's name for the work.
             start_ns: When it began.
             end_ns: When it ended.
         """
-        while self._pieces and self._pieces[-1][0] >= start_ns:
-            self._pieces.pop()
-        self._pieces.append((start_ns, end_ns, event))
+        while self._intervals and self._intervals[-1][0] >= start_ns:
+            self._intervals.pop()
+        self._intervals.append((start_ns, end_ns, event))
 
     def began_ns(self) -> int | None:
-        """When the first piece began; None without any."""
-        return self._pieces[0][0] if self._pieces else None
+        """Start of the first interval; None if there is none."""
+        return self._intervals[0][0] if self._intervals else None
 
     def take(self) -> str:
-        """What the log says about it: the end of a JSON object's members, '' without any."""
-        if not self._pieces:
+        """Read and reset: the members of a JSON object that go into the log, or ''."""
+        if not self._intervals:
             return ""
         by_event: dict[str, int] = {}
-        for start_ns, end_ns, event in self._pieces:
+        for start_ns, end_ns, event in self._intervals:
             by_event[event] = by_event.get(event, 0) + end_ns - start_ns
-        self._pieces = []
+        self._intervals = []
         total_ns = sum(by_event.values())
         return f',"compile_ns":{total_ns},"compiled":{json.dumps(by_event, separators=(",", ":"))}'
 
 
 class InputWait:
-    """Time in which the driving thread waited for batches since it was last taken."""
+    """Time that the driving thread waited for batches since the last reading."""
 
     __slots__ = ("_waited_ns",)
 
@@ -58,13 +70,13 @@ class InputWait:
         self._waited_ns += duration_ns
 
     def take(self) -> int | None:
-        """The wait in ns; None where none was seen, which is not to say that there was none."""
+        """Read and reset: the wait in ns; None if none was seen, as some waits are invisible."""
         waited_ns, self._waited_ns = self._waited_ns, 0
         return waited_ns or None
 
 
 class ThreadTime:
-    """CPU time of the driving thread: what it does not use, it waits."""
+    """CPU time of the driving thread; the rest of the wall time it waits."""
 
     __slots__ = ("_last_ns", "_thread")
 
@@ -72,11 +84,11 @@ class ThreadTime:
         self.forget()
 
     def forget(self) -> None:
-        """What is taken next has no known beginning."""
+        """Start over: the next reading has no known start."""
         self._thread = self._last_ns = 0
 
     def take(self) -> int | None:
-        """CPU time of the calling thread since it last called, ns; None where it did not."""
+        """CPU time of this thread since the last reading, ns; None if another thread read it."""
         used_ns, thread = time.thread_time_ns(), threading.get_ident()
         since_ns = used_ns - self._last_ns if thread == self._thread else None
         self._last_ns, self._thread = used_ns, thread

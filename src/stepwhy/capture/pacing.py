@@ -1,30 +1,30 @@
-"""When to look, and when to look away: what paces the observer over a run of any length."""
+"""Pace the observation over a run of any length: light steps, sampling intervals, changes."""
 
 from __future__ import annotations
 
-# Of every period this many steps are light: only their start and end are noted. The difference to
-# the other steps is what the observation costs; a quarter is enough to resolve microseconds in a
-# few thousand steps, and loses little of what the other steps tell.
+# In every period, this many steps are light: only their start and end are noted. The difference to
+# the other steps is the cost of the observation. A quarter resolves microseconds within a few
+# thousand steps, and still leaves most steps fully observed.
 _PERIOD = 32
 _LIGHT = 8
-# The first steps pay for compilation and decide about windows: all of them are noted in full.
+# The first steps include compilation and decide about windows, so all of them are fully observed.
 _FIRST_LIGHT = 16
 
 _SHORTEST_NS = 20_000_000
-# The interval grows with the run, so that what is sampled grows with its logarithm.
+# The interval grows with the run, so that the number of samples grows with its logarithm.
 _SHARE_OF_RUN = 1 / 2000
 
 _BLOCK_STEPS = 8
 _BLOCK_NS = 200_000_000
 # A step time that differs by less may be noise of a shared machine.
 _LASTING_CHANGE = 0.25
-# So many blocks in a row, all to the same side: a pause or a checkpoint is no lasting change.
+# Blocks in a row, all slower or all faster: a pause or a checkpoint is no lasting change.
 _LASTING_BLOCKS = 8
 _REFERENCE_BLOCKS = 4
 
 
 def is_light(step: int) -> bool:
-    """Whether a step is only timed, so that it can be compared with those that are observed.
+    """Whether a step is only timed, as a reference for the fully observed ones.
 
     Args:
         step: Number of the step in its process, from 0.
@@ -32,8 +32,8 @@ def is_light(step: int) -> bool:
     return step >= _FIRST_LIGHT and step % _PERIOD < _LIGHT
 
 
-class Ration:
-    """Says when the next sample of something is due: often at first, then ever more rarely."""
+class SamplingPace:
+    """Decide when the next sample is due, at intervals that grow with the run."""
 
     __slots__ = ("_due_ns", "_started_ns")
 
@@ -41,7 +41,7 @@ class Ration:
         self._started_ns = self._due_ns = 0
 
     def due(self, time_ns: int) -> bool:
-        """Whether a sample is due; taking it is assumed.
+        """Whether a sample is due; if so, the caller takes it.
 
         Args:
             time_ns: The time, on the clock of `now_ns`.
@@ -54,10 +54,10 @@ class Ration:
         return True
 
 
-class Change:
-    """Notices when the step time has changed for good.
+class ChangeDetector:
+    """Detect when the step time has changed for good.
 
-    Steps are taken together in blocks of at least 8 steps and 0.2 s. After `restart`, the median
+    Steps are grouped into blocks of at least 8 steps and 0.2 s. After `restart`, the median
     block of the first four is the reference; eight blocks in a row that are all slower, or all
     faster, than it by a quarter are a lasting change.
     """
@@ -68,20 +68,20 @@ class Change:
         self.restart()
 
     def restart(self) -> None:
-        """What comes next is the new normal."""
+        """Forget the reference; the next blocks make a new one."""
         self._blocks: list[float] = []
         self._reference_ns = 0.0
         self._count = self._total_ns = 0
         self._side = self._streak = 0
 
     def add(self, duration_ns: int) -> bool:
-        """Take an unprofiled step into account.
+        """Add an unprofiled step.
 
         Args:
             duration_ns: Its wall time.
 
         Returns:
-            Whether the change has lasted; the reference begins anew then.
+            Whether the step time has changed for good; the reference is then reset.
         """
         self._count += 1
         self._total_ns += duration_ns
@@ -89,9 +89,9 @@ class Change:
             return False
         mean_ns = self._total_ns / self._count
         self._count = self._total_ns = 0
-        return self._judge(mean_ns)
+        return self._compare(mean_ns)
 
-    def _judge(self, mean_ns: float) -> bool:
+    def _compare(self, mean_ns: float) -> bool:
         """Compare a block with the reference."""
         if not self._reference_ns:
             self._blocks.append(mean_ns)
@@ -108,4 +108,4 @@ class Change:
         return True
 
 
-__all__ = ["Change", "Ration", "is_light"]
+__all__ = ["ChangeDetector", "SamplingPace", "is_light"]

@@ -1,8 +1,8 @@
-"""Giving way to the training's own profiler: two cannot run at the same time.
+"""Conflicts with the training's own profiler: two profilers cannot run at the same time.
 
-While it runs, no window is opened. A window that is open when it starts is dropped, and another one
-is tried later: twice as many steps later each time, as a profiler that records a few steps again
-and again leaves no room for a window between them.
+No window opens while the training profiles itself. If its profiler starts during a window, the
+window is dropped and tried again later. The wait doubles each time, since a profiler that records a
+few steps again and again leaves no room for a window in between.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
 SLUG = "profiler-in-use"
-_FIRST_WAIT = 16
+_FIRST_WAIT_STEPS = 16
 
 
-class GiveWay:
-    """Knows since when the training's own profiler stands in the way of a window.
+class ProfilerConflict:
+    """Decide when a window may be tried again after a conflict.
 
     Args:
-        recorder: Where the message goes; readers drop it when a window was kept after all.
+        recorder: Receives the message; readers drop it if a window was kept after all.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -27,29 +27,29 @@ class GiveWay:
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process without a window (after a fork)."""
-        self._wait = _FIRST_WAIT
+        """Start over, as in a process without a window (after a fork)."""
+        self._wait_steps = _FIRST_WAIT_STEPS
         self._not_before = 0
-        self._said = False
+        self._reported = False
 
     def may_open(self, step: int) -> bool:
-        """Whether a window may be tried again.
+        """Whether a window may be tried.
 
         Args:
             step: Number of the step that begins, from 0.
         """
         return step >= self._not_before
 
-    def note(self, profiler: str, step: int) -> None:
-        """The training's own profiler runs when a window is wanted; it is said once.
+    def report(self, profiler: str, step: int) -> None:
+        """Report, once, that the training's own profiler runs when a window is due.
 
         Args:
-            profiler: Its name.
+            profiler: Name of that profiler.
             step: Number of the step that begins, from 0.
         """
-        if self._said:
+        if self._reported:
             return
-        self._said = True
+        self._reported = True
         self._recorder.message(
             "warning",
             SLUG,
@@ -57,13 +57,13 @@ class GiveWay:
             "at once, and it did not leave enough steps to trace once it had stopped",
         )
 
-    def gave_way(self, profiler: str, step: int) -> None:
-        """A window was dropped, or could not start, because the training's own profiler did.
+    def postpone(self, profiler: str, step: int) -> None:
+        """Wait longer: a window was dropped, or could not start, due to the other profiler.
 
         Args:
-            profiler: Its name.
-            step: Number of the step under way, from 0.
+            profiler: Name of that profiler.
+            step: Number of the current step, from 0.
         """
-        self.note(profiler, step)
-        self._not_before = step + self._wait
-        self._wait *= 2
+        self.report(profiler, step)
+        self._not_before = step + self._wait_steps
+        self._wait_steps *= 2

@@ -1,4 +1,4 @@
-"""Writing what was seen: the run directory, version 1.
+"""Write what was observed in a process; the format of a run directory, version 1.
 
 ::
 
@@ -6,16 +6,16 @@
     DIR/process-<pid>/           one per process in which a training loop was seen
         process.json             stepwhy.process/1: framework, version, rank, observer
         steps.jsonl              one JSON object per step, appended in small batches
-        events.jsonl             rare things and why: a trace, a compilation, a graph change
+        events.jsonl             rare events with reasons: a trace, a compilation, a graph change
         levels.jsonl             fill levels of queues and buffers
-        loaders.jsonl            how the loaders of batches are set up
+        loaders.jsonl            configuration of data loaders
         stacks.json              where the driving thread, its workers and other threads were
-        messages.jsonl           what the observer has to say: level, slug, text
-        windows/<nnn>/           one traced stretch: window.json and the framework's own files
+        messages.jsonl           messages for the user: level, slug, text
+        windows/<nnn>/           one traced window: window.json and the framework's own files
 
-Files appear complete (written under another name, then renamed), except the logs, which grow
-by whole lines: what was flushed survives a kill. The recorder never raises: at the first failure
-it says so once, if it still can, and steps aside for good. It keeps no file open.
+Files appear complete (written under another name, then renamed), except for logs, which grow by
+whole lines, so that flushed lines survive a kill. The recorder never raises: at the first failure
+it leaves one message, if it can, and stops for good. It keeps no file open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 
 from stepwhy.capture.clock import clock_set_ns, now_ns
-from stepwhy.capture.masking import blank, masked
+from stepwhy.capture.masking import mask_file, masked
 from stepwhy.capture.process import lifetime, registry
 from stepwhy.capture.process.folder import (
     append_lines,
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 WINDOW_SCHEMA = "stepwhy.window/1"
 STOPPED = "the observer stopped"
 
-# A kill loses at most the steps of this time, and at most so many.
+# A kill loses the steps of at most this time, and at most this many.
 _BATCH_S = 0.5
 _BATCH_LINES = 512
-# A program that traces anew in every step says the same thing again and again.
+# A program that traces a function in every step repeats the same events and messages.
 _MOST_EVENTS = 2000
 _MOST_OF_A_KIND = 3
 _MOST_MESSAGES = 100
@@ -57,12 +57,12 @@ _LONGEST_NAME = 200
 _LONGEST_REASON = 400
 # Two clocks that are read one after the other differ by less.
 _CLOCK_SET_NS = 1_000_000
-# A window takes megabytes; a log that breaks off for it would cost more than it gives.
+# A window takes megabytes; the log is worth more than another window.
 _LEAST_SPACE = 64 << 20
 
 
 def _integer(name: str) -> int | None:
-    """An integer from the environment, as launchers of ranks set them."""
+    """An integer from the environment, as launchers of ranks set it; None without one."""
     try:
         return int(os.environ[name])
     except (KeyError, ValueError):
@@ -70,16 +70,16 @@ def _integer(name: str) -> int | None:
 
 
 class Recorder:
-    """The process directory of this process; it appears with the first step.
+    """Writes the process directory of this process, which appears with the first step.
 
     Args:
         run_dir: The run directory, absolute.
-        framework: 'tensorflow' or 'pytorch'.
+        framework: 'tensorflow', 'pytorch', ...
         framework_version: Its version.
-        observer: What sees the steps: 'tf1-session' or 'torch-optimizer'.
+        observer: Source of the steps: 'tf1-session', 'torch-optimizer', ...
 
     Attributes:
-        alive: False once a failure has made the recorder step aside, or the observation has ended.
+        alive: False after a failure, or after the end of the observation.
     """
 
     def __init__(self, run_dir: str, framework: str, framework_version: str, observer: str) -> None:
@@ -93,59 +93,62 @@ class Recorder:
             "python": platform.python_version(),
         }
         self._start_over()
-        lifetime.on_end(self._fall_asleep)
+        lifetime.on_end(self._suspend)
         lifetime.on_flush(self.close)
         lifetime.on_begin(self._start_over)
 
     def _start_over(self) -> None:
-        """Begin as a process that has seen nothing: a fork inherits its parent's lines."""
-        self.alive = lifetime.awake()
+        """Drop all pending lines: a fork inherits those of its parent."""
+        self.alive = lifetime.is_active()
         self._run_dir = lifetime.run_dir(self._run_dir)
         self._lines: list[str] = []
         self._events: list[str] = []
         self._levels: list[str] = []
         self._loaders: list[str] = []
-        self._told_events = 0
-        self._told: dict[str, int] = {}
+        self._event_count = 0
+        self._message_counts: dict[str, int] = {}
         self._flushed_s = 0.0
         self._has_end = False
         self._logged = 0
         self._folder = folder_of(self._run_dir)
 
     def guard(self, work: Callable[[], None]) -> None:
-        """Do a piece of the observer's work; when it fails, step aside."""
+        """Run part of the observer's work; if it fails, stop observing for good."""
         if not self.alive:
             return
         try:
             work()
         except Exception as error:
-            self.step_aside(error)
+            self.stop(error)
 
-    def step_aside(self, error: BaseException) -> None:
-        """Stop observing for good and leave one message about the reason."""
+    def stop(self, error: BaseException) -> None:
+        """Stop observing for good, and leave one message with the reason."""
         self.alive = False
         with contextlib.suppress(OSError):
             self._flush()
         with contextlib.suppress(OSError):
-            self._say("warning", "observer-stopped", _why_stopped(error))
+            self._write_message("warning", "observer-stopped", _why_stopped(error))
         # On a full disk this may be all that can be written.
-        registry.leave_word(str(self._run_dir), stopped=_reason(error), steps=self._logged)
+        registry.report(str(self._run_dir), stopped=_reason(error), steps=self._logged)
 
-    def _say(self, level: str, slug: str, text: str) -> None:
-        """Append one message, unless its kind was told often enough."""
-        self._told[slug] = self._told.get(slug, 0) + 1
-        if self._told[slug] > _MOST_OF_A_KIND or len(self._told) > _MOST_MESSAGES:
+    def _write_message(self, level: str, slug: str, text: str) -> None:
+        """Append one message, unless enough of its kind were written."""
+        self._message_counts[slug] = self._message_counts.get(slug, 0) + 1
+        if (
+            self._message_counts[slug] > _MOST_OF_A_KIND
+            or len(self._message_counts) > _MOST_MESSAGES
+        ):
             return
         self._folder.open(self._about)
         line = encode({"level": level, "slug": slug, "text": text})
         append_lines(self._folder.path / "messages.jsonl", [line])
 
     def message(self, level: str, slug: str, text: str) -> None:
-        """Leave a message for the person; level 'info' or 'warning'.
+        """Leave a message for the user; level 'info' or 'warning'.
 
-        Of one slug, the first three are kept.
+        At most three messages per slug are kept.
         """
-        self.guard(lambda: self._say(level, slug, text))
+        self.guard(lambda: self._write_message(level, slug, text))
 
     def window_failed(self, error: BaseException) -> None:
         """Leave a message about a window that could not be traced or written; steps go on."""
@@ -156,7 +159,7 @@ class Recorder:
         )
 
     def step(self, line: str) -> None:
-        """Log one step, given as a line of JSON; it is written with the next batch."""
+        """Log one step, a line of JSON; it is written with the next batch."""
         lines = self._lines
         lines.append(line)
         self._logged += 1
@@ -166,7 +169,7 @@ class Recorder:
                 lines.clear()
 
     def steps(self, lines: list[str]) -> None:
-        """Log a batch of steps, lines of JSON, and write all that waits."""
+        """Log a batch of steps, lines of JSON, and write everything pending."""
         self._lines += lines
         self._logged += len(lines)
         self.guard(self._flush)
@@ -174,10 +177,10 @@ class Recorder:
             self._lines.clear()
 
     def loader(self, about: Mapping[str, Any]) -> None:
-        """Log how a loader of batches is set up; written with the next steps.
+        """Log the configuration of a data loader; written with the next steps.
 
         Args:
-            about: What `loaders.jsonl` says.
+            about: Members of its line.
         """
         if self.alive and len(self._loaders) < _BATCH_LINES:
             self._loaders.append(encode(about))
@@ -193,30 +196,30 @@ class Recorder:
         source: str = "",
         count: int | None = None,
     ) -> None:
-        """Log something rare that costs time, with its reason; written with the next steps.
+        """Log a rare event that costs time, with its reason; written with the next steps.
 
         Args:
             kind: 'trace' (a function was traced), 'compile' (something was compiled), 'graph' (a
                 session's graph has grown), 'change' (the step time has changed for good),
                 'workers' (a loader started its worker processes) or 'epoch' (a loader was asked
                 for its first batch of an epoch).
-            name: What was traced or compiled, in the framework's words; the loader's name.
+            name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
-            reason: Why, in the framework's words; '' where it does not say.
-            source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
+            reason: Why; '' if unknown.
+            source: Line of the program that caused it, 'train.py(41): step'; '' if unknown.
             count: How many: traces of this function so far, ops added to the graph, workers
                 started, epochs begun.
         """
-        self._told_events += 1
-        if self._told_events > _MOST_EVENTS or not self.alive:
+        self._event_count += 1
+        if self._event_count > _MOST_EVENTS or not self.alive:
             return
-        said = {
+        optional = {
             "reason": masked(reason)[:_LONGEST_REASON],
             "source": masked(source)[:_LONGEST_NAME],
             "count": count,
         }
-        about = {k: v for k, v in said.items() if v not in ("", None)}
+        about = {k: v for k, v in optional.items() if v not in ("", None)}
         named = {"name": masked(name)[:_LONGEST_NAME], **about}
         event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
         self._events.append(encode(event))
@@ -224,14 +227,14 @@ class Recorder:
     def level(
         self, kind: str, name: str, value: int, capacity: int | None = None, reserve: int = 0
     ) -> None:
-        """Log how full a queue or buffer is; written with the next steps.
+        """Log the fill level of a queue or buffer; written with the next steps.
 
         Args:
             kind: 'tf1-queue', 'tf.data' or 'dataloader'.
-            name: Of the queue or buffer.
-            value: Elements in it.
-            capacity: How many it holds; None when it has no bound, or none that is known.
-            reserve: How many of them cannot be taken out (`min_after_dequeue`).
+            name: Name of the queue or buffer.
+            value: Number of elements in it.
+            capacity: Maximum number of elements; None if unbounded or unknown.
+            reserve: Elements that must remain in it (`min_after_dequeue`).
         """
         if not self.alive or len(self._levels) >= _BATCH_LINES:
             return
@@ -243,11 +246,11 @@ class Recorder:
         )
 
     def keep(self, name: str, value: Mapping[str, Any]) -> None:
-        """Write a JSON file into the folder of the process, in place of an earlier one.
+        """Write a JSON file into the process directory, replacing an earlier one.
 
         Args:
-            name: The file's.
-            value: What it holds.
+            name: Name of the file.
+            value: Its content.
         """
 
         def write() -> None:
@@ -257,32 +260,32 @@ class Recorder:
         self.guard(write)
 
     def _flush(self) -> None:
-        """Write what waits."""
+        """Write everything pending."""
         self._flushed_s = time.monotonic()
-        waiting = {
+        pending = {
             "steps": self._lines,
             "events": self._events,
             "levels": self._levels,
             "loaders": self._loaders,
         }
         self._lines, self._events, self._levels, self._loaders = [], [], [], []
-        for name, lines in waiting.items():
+        for name, lines in pending.items():
             if lines:
                 self._has_end = False
                 self._folder.open(self._about)
                 self._folder.append(name, lines)
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write everything pending."""
         self.guard(self._end)
 
-    def _fall_asleep(self) -> None:
-        """The observation ends: write what waits, and take nothing more."""
+    def _suspend(self) -> None:
+        """End the observation: write everything pending, and accept nothing more."""
         self.close()
         self.alive = False
 
     def _end(self) -> None:
-        """Write what waits, and that nothing is missing."""
+        """Write everything pending, and record that nothing is missing."""
         if self._lines or self._folder.opened:
             self._flush()
             if not self._has_end:
@@ -290,7 +293,7 @@ class Recorder:
                 self._has_end = True
 
     def scratch(self) -> Path:
-        """A folder for what a profiler writes while it runs; cleared when the run ends.
+        """A folder for the files of a running profiler; removed when the run ends.
 
         Raises:
             OSError: It cannot be made.
@@ -301,17 +304,17 @@ class Recorder:
         return folder
 
     def window(self, about: Mapping[str, Any], fill: Callable[[Path], None]) -> Path:
-        """Add a traced window; it appears once `fill` has put its files into the given folder.
+        """Add a traced window, which appears once `fill` has written its files.
 
         Args:
-            about: What `window.json` says beside its schema.
-            fill: Writes the framework's own files.
+            about: Members of `window.json` beside its schema.
+            fill: Writes the framework's own files into the given folder.
 
         Returns:
             The window's directory.
 
         Raises:
-            OSError: When it cannot be written. What `fill` raises passes through, too.
+            OSError: It cannot be written. Exceptions from `fill` pass through, too.
         """
         self._flush()
         self._folder.open(self._about)
@@ -323,7 +326,7 @@ class Recorder:
             fill(draft)
             for file in draft.iterdir():
                 if file.suffix != ".gz":
-                    blank(file)
+                    mask_file(file)
             write_json(draft / "window.json", {"schema": WINDOW_SCHEMA, **about, **_clock()})
             draft.rename(final)
         except BaseException:
@@ -334,13 +337,13 @@ class Recorder:
 
 
 def _clock() -> dict[str, int]:
-    """How far the machine's clock was set, by which profilers stamp; nothing if it was not."""
+    """How far the machine's clock was set, as profilers use it; empty if it was not."""
     set_ns = clock_set_ns()
     return {"clock_set_ns": set_ns} if abs(set_ns) > _CLOCK_SET_NS else {}
 
 
 def _check_space(folder: Path) -> None:
-    """Leave the last of the disk to the training, and to the log.
+    """Leave the rest of a nearly full disk to the training and the log.
 
     Raises:
         OSError: Too little is free.
@@ -351,19 +354,19 @@ def _check_space(folder: Path) -> None:
 
 
 def _why_stopped(error: BaseException) -> str:
-    """What ended the observation, for the person."""
+    """Message about the end of the observation."""
     return f"{STOPPED}: {_reason(error)}. The training went on"
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, without a path."""
+    """Reason of a failure, without paths."""
     if isinstance(error, OSError) and error.strerror:
         return f"the run directory could not be written ({error.strerror})"
     return f"an internal failure, {type(error).__name__} in {_last_function(error)}"
 
 
 def _last_function(error: BaseException) -> str:
-    """Where the failure happened, without a path: 'module.function'."""
+    """Location of a failure, without paths: 'module.function'."""
     trace, place = error.__traceback__, "unknown"
     while trace is not None:
         code = trace.tb_frame.f_code

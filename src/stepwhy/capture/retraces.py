@@ -1,7 +1,7 @@
-"""Why a function is traced or compiled again: what differs from the nearest earlier time.
+"""Explain why a function is traced or compiled again, by comparison with the nearest earlier trace.
 
-Functions are known by their code, so that one that is made anew in the loop is recognised. Of
-values only numbers, booleans and None are told; of tensors their type.
+Functions are identified by their code, so that a function recreated in the loop is recognised.
+Explanations contain the values of numbers, booleans and None only, and the types of tensors.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What came before is remembered for so many functions, and so many of each one's traces.
+# Limits of what is remembered: functions, and traces of each.
 _MOST_FUNCTIONS = 512
 _MOST_TRACES = 16
 _MOST_DIFFERENCES = 3
 
 
 class Argument(NamedTuple):
-    """What a function was traced for, of one argument or one leaf of it.
+    """One argument that a function was traced for, or one leaf of it.
 
     Args:
-        what: 'tensor', a number as written in Python, or the class of another object.
-        dtype: Of a tensor.
-        shape: Of a tensor, as text.
-        placement: Of a tensor, where that is part of what is compiled.
-        identity: Tells objects of one class apart.
+        what: 'tensor', a number as Python prints it, or the class of another object.
+        dtype: Type of a tensor's elements.
+        shape: Shape of a tensor, as text.
+        placement: Device or sharding of a tensor, if compiled in.
+        identity: Distinguishes objects of one class.
     """
 
     what: str
@@ -37,12 +37,12 @@ class Argument(NamedTuple):
     identity: int = 0
 
     def __str__(self) -> str:
-        """What a person reads."""
+        """The argument as reports show it."""
         return f"{self.dtype} {self.shape}" if self.dtype else self.what
 
 
 def of_value(value: Any) -> Argument:
-    """The argument for a value that is no tensor: traced for itself, not for its type."""
+    """The argument for a value that is no tensor: traced by value, not by type."""
     if value is None or isinstance(value, (bool, int, float, complex)):
         return Argument(repr(value))
     try:
@@ -53,12 +53,12 @@ def of_value(value: Any) -> Argument:
 
 
 class _Known:
-    """What is remembered of a function.
+    """The history of one function.
 
     Attributes:
-        count: How often it was traced.
-        owner: The last compiled object that was made of it.
-        traces: What it was traced for, the latest last.
+        count: Number of traces.
+        owner: The last compiled object made of it.
+        traces: Arguments of its traces, latest last.
     """
 
     __slots__ = ("count", "owner", "traces")
@@ -70,30 +70,30 @@ class _Known:
 
 
 class Retraces:
-    """Remembers what functions were traced for.
+    """Remember the arguments that functions were traced for.
 
     Args:
-        anew: What to say when a new object of the same code is traced for the same arguments.
-        unchanged: What to say when the same object is.
+        new_object: Reason if a new object of the same code is traced for the same arguments.
+        unchanged: Reason if the same object is.
     """
 
-    def __init__(self, anew: str, unchanged: str) -> None:
-        self._anew = anew
+    def __init__(self, new_object: str, unchanged: str) -> None:
+        self._new_object = new_object
         self._unchanged = unchanged
         self._known: dict[object, _Known] = {}
 
     def add(
         self, code: object, owner: Any, arguments: Mapping[str, Argument] | None
     ) -> tuple[str, int]:
-        """A function is traced.
+        """Add a trace of a function.
 
         Args:
-            code: What functions of the same code have in common; hashable.
+            code: Key that functions with the same code share; hashable.
             owner: The object that is traced; a weak reference is kept.
-            arguments: By name, for what; None when that is not known.
+            arguments: Its arguments by name; None if unknown.
 
         Returns:
-            Why, '' for the first time, and how often it was traced.
+            The reason, '' for the first trace, and the number of traces so far.
         """
         known = self._known.get(code)
         if known is None:
@@ -112,13 +112,13 @@ class Retraces:
 
     def _reason(self, known: _Known, arguments: Mapping[str, Argument], *, same: bool) -> str:
         if arguments in known.traces:
-            return self._unchanged if same else self._anew
+            return self._unchanged if same else self._new_object
         nearest = min(reversed(known.traces), key=lambda earlier: _distance(earlier, arguments))
         return explain(nearest, arguments)
 
 
 def _reference(owner: Any) -> weakref.ref[Any] | None:
-    """A weak reference; None where an object takes none, which is then always another one."""
+    """A weak reference; None if the object supports none, and then never equals another."""
     try:
         return weakref.ref(owner)
     except TypeError:
@@ -126,12 +126,12 @@ def _reference(owner: Any) -> weakref.ref[Any] | None:
 
 
 def _distance(one: Mapping[str, Argument], other: Mapping[str, Argument]) -> int:
-    """In how many arguments two traces differ."""
+    """Number of arguments in which two traces differ."""
     return sum(one.get(name) != other.get(name) for name in one.keys() | other.keys())
 
 
 def explain(earlier: Mapping[str, Argument], later: Mapping[str, Argument]) -> str:
-    """What differs, in words: 'batch: shape (16, 8) -> (12, 8)'."""
+    """The differences in words: 'batch: shape (16, 8) -> (12, 8)'."""
     names = [*later, *(name for name in earlier if name not in later)]
     found = [
         f"{name}: {_difference(earlier.get(name), later.get(name))}"

@@ -1,17 +1,17 @@
-"""When a repeating piece of work is warm enough to be traced."""
+"""Run times of repeated work: whether it has warmed up, and which kind of work makes the loop."""
 
 from __future__ import annotations
 
-# First runs pay for initialisation, memory and kernel selection; frameworks need two or three.
+# The first two or three runs include initialisation, memory allocation and kernel selection.
 _EARLIEST = 3
-# A job whose steps never settle is traced all the same, or it could not be explained at all.
+# A job whose steps never settle is traced all the same; otherwise it could not be explained.
 _PATIENCE = 8
-# Two steps in a row this close to each other count as settled: noise of a shared machine is less.
+# Two runs in a row that differ by less count as settled; noise of a shared machine is smaller.
 _TOLERANCE = 0.25
-# Work with a smaller share of the time (polling a queue) drives no loop, however often it runs.
+# Work with a smaller share of the time, such as polling a queue, drives no loop.
 _LEAST_SHARE = 0.05
-# Work that runs less often than this, relative to the most frequent, does not run in every step,
-# however long it takes (a checkpoint every tenth step).
+# Work that runs less often than this, relative to the most frequent, is not part of every step (a
+# checkpoint every tenth step).
 _LEAST_FREQUENCY = 0.5
 
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Rhythm:
-    """How often a piece of work has run and how long it takes.
+class RunTimes:
+    """Number and duration of the runs of one kind of work.
 
     Attributes:
-        count: Runs seen, the first included.
-        total_ns: Their time without the first run's.
-        traced: How many of them a profiler watched.
+        count: Number of runs, including the first.
+        total_ns: Total time, without the first run.
+        traced: Number of runs under a profiler.
     """
 
     __slots__ = ("_last_ns", "_previous_ns", "count", "total_ns", "traced")
@@ -46,21 +46,21 @@ class Rhythm:
         self._previous_ns, self._last_ns = self._last_ns, duration_ns
 
     def settled(self) -> bool:
-        """Whether the warm-up is over: two runs of equal length, or patience is."""
+        """Whether warm-up is over: two runs of similar length, or enough runs."""
         if self.count >= _PATIENCE:
             return True
         difference = abs(self._last_ns - self._previous_ns)
         return self.count >= _EARLIEST and difference <= _TOLERANCE * self._last_ns
 
 
-def leading(rhythms: Sequence[Rhythm]) -> Rhythm | None:
-    """The kind of work that makes the loop: of those that run in every step, the longest.
+def leading(kinds: Sequence[RunTimes]) -> RunTimes | None:
+    """The kind of work that makes the loop: the longest of those that run in every step.
 
     Args:
-        rhythms: All kinds of work of one process.
+        kinds: All kinds of work of one process.
     """
-    whole_ns = sum(rhythm.total_ns for rhythm in rhythms)
-    heavy = [r for r in rhythms if r.count > 1 and r.total_ns >= _LEAST_SHARE * whole_ns]
+    whole_ns = sum(kind.total_ns for kind in kinds)
+    heavy = [r for r in kinds if r.count > 1 and r.total_ns >= _LEAST_SHARE * whole_ns]
     most = max((r.count for r in heavy), default=0)
     steady = (r for r in heavy if r.count >= _LEAST_FREQUENCY * most)
     return max(steady, key=lambda r: r.total_ns, default=None)

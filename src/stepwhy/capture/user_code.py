@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-# Code that is not the user's: the interpreter's own, and whatever was installed as a package.
+# Library code: the standard library, and everything installed as a package.
 _LIBRARIES = tuple(
     {
         os.path.realpath(path) + os.sep
@@ -24,7 +24,7 @@ _LIBRARIES = tuple(
     }
 )
 _PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-# The observer itself, wherever it is installed.
+# stepwhy itself, wherever it is installed.
 _OBSERVER = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir)) + os.sep  # noqa: PTH118, PTH120
 # The standard library of another interpreter than this one.
 _STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3\.\d+[/\\]")
@@ -34,16 +34,16 @@ _KEPT_COMPONENTS = 2
 
 
 def script_dir() -> str:
-    """The folder of the script that runs; the current one without a script."""
+    """The folder of the running script; the current folder without a script."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.realpath(main)) if main else os.getcwd()  # noqa: PTH109, PTH120
 
 
 def shorten(path: str, root: str) -> str:
-    """A path relative to the script's folder, or its last two components: never a home.
+    """Shorten a path: relative to the script's folder, else its last two components.
 
     Args:
-        path: As the interpreter or the framework knows it.
+        path: As given by the interpreter or the framework.
         root: The script's folder.
     """
     if not os.path.isabs(path):  # noqa: PTH117
@@ -54,10 +54,10 @@ def shorten(path: str, root: str) -> str:
 
 
 class UserFiles:
-    """Answers per file name, remembered: a graph asks for the same few files over and over.
+    """Tell the user's files from others, with a cache: a graph repeats the same few files.
 
     Args:
-        root: The script's folder; that of the script that runs here by default.
+        root: The script's folder; by default that of the running script.
     """
 
     def __init__(self, root: str | None = None) -> None:
@@ -65,18 +65,18 @@ class UserFiles:
         self._short: dict[str, str | None] = {}
 
     def user_name(self, path: str) -> str | None:
-        """The short name of a file of the user's, None for a library's."""
+        """The short name of a user's file; None for a library's."""
         if path not in self._short:
-            self._short[path] = self._judge(path)
+            self._short[path] = self._classify(path)
         return self._short[path]
 
-    def _judge(self, path: str) -> str | None:
+    def _classify(self, path: str) -> str | None:
         real = os.path.realpath(path)
-        # A script that lives in an installed package is the user's with all that lies beside it;
-        # an environment that lies beside the script is not.
+        # A script inside an installed package is the user's, as are the files beside it. A virtual
+        # environment beside the script is not.
         beside = _is_library(self._root + os.sep) and real.startswith(self._root + os.sep)
-        made = path.startswith("<") or _REWRITTEN in path
-        if made or (_is_library(real) and not beside):
+        generated = path.startswith("<") or _REWRITTEN in path
+        if generated or (_is_library(real) and not beside):
             return None
         return shorten(real, self._root)
 
@@ -89,11 +89,11 @@ def _is_library(path: str) -> bool:
 
 
 def source_of(traceback: Iterable[Any], files: UserFiles) -> str | None:
-    """The innermost frame of the user's code: 'train.py(41): tower'; None without any.
+    """The innermost frame of the user's code: 'train.py(41): tower'; None if there is none.
 
     Args:
         traceback: Frames of file name, line number and function, outermost first.
-        files: Tells the user's files from others.
+        files: Identifies the user's files.
     """
     for frame in reversed(list(traceback)):
         name = files.user_name(frame[0])
@@ -104,15 +104,15 @@ def source_of(traceback: Iterable[Any], files: UserFiles) -> str | None:
 
 @functools.cache
 def _files() -> UserFiles:
-    """The answers of this process; the script is known once its first line runs."""
+    """The cache of this process; made late, as the script is unknown until it runs."""
     return UserFiles()
 
 
 def user_line(frame: FrameType | None = None) -> str:
-    """The innermost frame of the user's code: 'train.py(41): step'; '' without any.
+    """The innermost frame of the user's code: 'train.py(41): step'; '' if there is none.
 
     Args:
-        frame: Where to begin; the caller by default.
+        frame: Innermost frame to consider; the caller by default.
     """
     at: FrameType | None = frame or sys._getframe(1)
     while at is not None:

@@ -6,27 +6,27 @@ Source of the file's layout: tsl/profiler/protobuf/xplane.proto, `XSpace`.
 from __future__ import annotations
 
 import functools
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.meters import resident_bytes
 from stepwhy.capture.process import lifetime
-from stepwhy.capture.profiler_conflicts import GiveWay
+from stepwhy.capture.profiler_conflicts import ProfilerConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from stepwhy.capture.recorder import Recorder
 
 TRACE_FILE = "trace.xplane.pb"
-# The first step pays for the profiler's start (on a GPU, half a second) and is not marked.
+# The profiler's start falls into the first step (half a second on a GPU), which is not marked.
 _WARMUP_STEPS = 1
 # Enough to see repetition.
 _ACTIVE_STEPS = 4
-# Long steps fill the profiler's buffers; what it drops then is not the oldest.
+# Long steps fill the profiler's buffers, and it does not drop the oldest records first.
 _LONGEST_NS = 20_000_000_000
-# The profiler keeps what it sees in memory until it stops: it must not push the training out.
+# The profiler keeps its records in memory until it stops, at the training's expense.
 _MOST_GROWTH_BYTES = 1 << 30
 # Larger ones take minutes to read.
 _MOST_FILE_BYTES = 256 << 20
@@ -39,44 +39,11 @@ class ProfilerInUseError(Exception):
     """Another profiler runs; two cannot."""
 
 
-class StepWindow(Protocol):
-    """What a loop does with its window, whichever profiler it is."""
-
-    @property
-    def touched(self) -> bool:
-        """Whether the profiler was at work in the step under way."""
-
-    @property
-    def running(self) -> bool:
-        """Whether the profiler runs."""
-
-    def forget(self) -> None:
-        """Begin as in a process without a window (after a fork)."""
-
-    def next_step(self, step: int, *, start: bool) -> None:
-        """A step begins: open the window, go on, or close it."""
-
-    def begin_step(self) -> None:
-        """The work of the step begins."""
-
-    def check_age(self) -> None:
-        """No step may come for a while: close a window that has been open for long."""
-
-    def finish(self) -> None:
-        """No step comes: close the window."""
-
-    def reopen(self) -> None:
-        """The step time has changed for good: one more window may open."""
-
-    def abandon(self) -> None:
-        """Stop the profiler and keep nothing."""
-
-
 class Profiler(Protocol):
     """A framework's profiler.
 
     Attributes:
-        name: What its users call it.
+        name: Its public name.
     """
 
     name: str
@@ -84,8 +51,8 @@ class Profiler(Protocol):
     def busy(self) -> bool:
         """Whether the training runs a profiler of its own."""
 
-    def start(self, give_way: Callable[[], None]) -> None:
-        """Start, and call `give_way` when the training is about to start one of its own.
+    def start(self, on_conflict: Callable[[], None]) -> None:
+        """Start, and call `on_conflict` before the training starts a profiler of its own.
 
         Raises:
             ProfilerInUseError: Another profiler runs.
@@ -98,52 +65,52 @@ class Profiler(Protocol):
         """Stop and keep nothing."""
 
     def mark(self, step: int) -> Callable[[], None]:
-        """Begin the mark of a step in the trace; what is returned ends it."""
+        """Begin the mark of a step in the trace; the returned function ends it."""
 
 
 class XPlaneWindow:
-    """A profiled stretch of steps; it opens when it is told to, and again after `reopen`.
+    """A profiled sequence of steps; opens on request, and again after `reopen`.
 
     Args:
-        recorder: Where the window goes.
+        recorder: Writes the window.
         profiler: The framework's profiler.
 
     Attributes:
-        touched: Whether the profiler was started, running or stopped in the step under way: its
+        touched: Whether the profiler started, ran or stopped in the current step, so that its
             time is not the training's own.
     """
 
     def __init__(self, recorder: Recorder, profiler: Profiler) -> None:
         self._recorder = recorder
         self._profiler = profiler
-        self._others = GiveWay(recorder)
+        self._conflict = ProfilerConflict(recorder)
         self.forget()
         lifetime.on_end(self.finish)
 
     def forget(self) -> None:
-        """Begin as in a process without a window (after a fork)."""
+        """Start over, as in a process without a window (after a fork)."""
         self.touched = False
         self._open = False
         self._done = False
         self._windows_left = _MOST_WINDOWS
         self._step = 0
-        self._others.forget()
-        self._begin_anew()
+        self._conflict.forget()
+        self._reset_window()
 
-    def _begin_anew(self) -> None:
-        """Nothing of the next window has been seen yet."""
+    def _reset_window(self) -> None:
+        """Clear what is known of the last window."""
         self._end_mark: Callable[[], None] | None = None
         self._steps_left = 0
         self._opened_ns = 0
-        self._opened_bytes: int | None = None
+        self._opened_bytes = 0
         self._first_step = self._last_step = -1
         self._start_ns = self._end_ns = 0
 
     def next_step(self, step: int, *, start: bool) -> None:
-        """A step begins: open the window, go on, or close it; never raises.
+        """A step begins: open, continue or close the window; never raises.
 
         Args:
-            step: Number of the step that begins: the line that it will have in the log, from 0.
+            step: Number of the step that begins: its line in the log, from 0.
             start: Whether the loop is ready for a window.
         """
         self.touched = self._open
@@ -151,21 +118,21 @@ class XPlaneWindow:
         try:
             if self._open:
                 self._advance()
-            elif start and not self._done and self._others.may_open(step):
+            elif start and not self._done and self._conflict.may_open(step):
                 self._try_to_start()
         except Exception as error:
             self._fail(error)
 
     def _try_to_start(self) -> None:
-        """Start, unless the training's own profiler runs."""
+        """Start, unless the training profiles itself."""
         if self._profiler.busy():
-            self._others.note(self._profiler.name, self._step)
+            self._conflict.report(self._profiler.name, self._step)
             return
         self.touched = True
         try:
             self._start()
         except ProfilerInUseError:
-            self._others.gave_way(self._profiler.name, self._step)
+            self._conflict.postpone(self._profiler.name, self._step)
 
     def _start(self) -> None:
         """Start the profiler; the step that begins is its warm-up.
@@ -173,8 +140,8 @@ class XPlaneWindow:
         Raises:
             ProfilerInUseError: Another one runs.
         """
-        self._begin_anew()
-        self._profiler.start(self.give_way)
+        self._reset_window()
+        self._profiler.start(self.yield_profiler)
         self._open = True
         self._windows_left -= 1
         self._opened_ns = now_ns()
@@ -182,7 +149,7 @@ class XPlaneWindow:
         self._steps_left = _WARMUP_STEPS + _ACTIVE_STEPS
 
     def _advance(self) -> None:
-        """A step of the window has ended; after the last one, close."""
+        """End a step of the window; after the last one, close."""
         self._steps_left -= 1
         end_mark, self._end_mark = self._end_mark, None
         if end_mark is not None:
@@ -192,7 +159,7 @@ class XPlaneWindow:
             self._close()
 
     def begin_step(self) -> None:
-        """The work of the step begins: mark it, unless it is the warm-up; never raises."""
+        """The work of the step begins: mark it unless it is the warm-up; never raises."""
         if not self._open or self._steps_left > _ACTIVE_STEPS or self._end_mark is not None:
             return
         try:
@@ -208,26 +175,25 @@ class XPlaneWindow:
         return self._open
 
     def check_age(self) -> None:
-        """No step may come for a while: close a window that has been open for long."""
+        """Close a window that has been open for long; the next step may be far away."""
         if self._open and self._overdue():
             self.finish()
 
     def _overdue(self) -> bool:
-        """Whether the window has been open for as long as it may."""
+        """Whether the window has been open for the longest permitted time."""
         return now_ns() - self._opened_ns > _LONGEST_NS
 
     def _outgrown(self) -> bool:
-        """Whether the process has grown by as much as it may since the window opened."""
-        before, after = self._opened_bytes, resident_bytes()
-        return before is not None and after is not None and after - before > _MOST_GROWTH_BYTES
+        """Whether the process has grown by more than permitted since the window opened."""
+        return resident_bytes() - self._opened_bytes > _MOST_GROWTH_BYTES
 
     def reopen(self) -> None:
-        """The step time has changed for good: one more window may open, if few have."""
+        """Allow one more window, within a limit: the step time has changed for good."""
         if self._windows_left > 0:
             self._done = False
 
     def finish(self) -> None:
-        """No step comes: keep the window when it holds a complete one; never raises."""
+        """No further step comes: keep the window if it holds a complete step; never raises."""
         if not self._open:
             return
         try:
@@ -236,17 +202,17 @@ class XPlaneWindow:
             self._fail(error)
 
     def _close(self) -> None:
-        """Stop the profiler and write what it saw, if that is a complete step."""
+        """Stop the profiler, and write its trace if that holds a complete step."""
         self._open, self._done = False, True
         if not self._end_ns:
             self._profiler.discard()
             self.reopen()
             return
         data = without_host_names(self._profiler.stop())
-        # A mark that ends after the profiler leaves nothing in the trace: its step is not complete.
+        # A mark that ends after the profiler is missing from the trace: its step is incomplete.
         self._end_mark = None
         if len(data) > _MOST_FILE_BYTES:
-            self._say_too_large(len(data))
+            self._report_too_large(len(data))
             return
         about = {
             "kind": "xplane",
@@ -274,21 +240,21 @@ class XPlaneWindow:
             self._end_mark = None
 
     def _fail(self, error: BaseException) -> None:
-        """The window is lost, and no other is tried; the steps go on."""
+        """Drop the window, and try no other; steps are still logged."""
         self.abandon()
         self._windows_left = 0
         self._recorder.window_failed(error)
 
-    def give_way(self) -> None:
-        """Another profiler is about to start: two cannot run, so an open window ends here."""
+    def yield_profiler(self) -> None:
+        """End an open window here: another profiler is about to start."""
         if self._open:
             self.abandon()
             self._windows_left += 1
             self._done = False
-            self._others.gave_way(self._profiler.name, self._step)
+            self._conflict.postpone(self._profiler.name, self._step)
 
-    def _say_too_large(self, size: int) -> None:
-        """Say why there is no window."""
+    def _report_too_large(self, size: int) -> None:
+        """Report why there is no window."""
         self._recorder.message(
             "warning",
             "window-too-large",
@@ -297,31 +263,24 @@ class XPlaneWindow:
         )
 
 
-def resident_bytes() -> int | None:
-    """Resident memory of this process; None where the system does not tell."""
-    try:
-        pages = Path("/proc/self/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def announce(module: Any, name: str, give_way: Callable[[], None]) -> Callable[[], None]:
-    """Have `give_way` called before a class is instantiated through its module.
+def call_before_instances(
+    module: Any, name: str, callback: Callable[[], None]
+) -> Callable[[], None]:
+    """Call a function before each instantiation of a class through its module.
 
     Args:
-        module: Where the class is looked up.
-        name: Its name there.
-        give_way: Called before each instance is made.
+        module: The module that code looks the class up in.
+        name: Name of the class.
+        callback: Called before each instance is made.
 
     Returns:
-        What puts the class back.
+        A function that restores the class.
     """
     original = getattr(module, name)
 
     @functools.wraps(original, updated=())
     def make(*args: Any, **kwargs: Any) -> Any:
-        give_way()
+        callback()
         return original(*args, **kwargs)
 
     setattr(module, name, make)
@@ -329,10 +288,10 @@ def announce(module: Any, name: str, give_way: Callable[[], None]) -> Callable[[
 
 
 def without_host_names(data: bytes) -> bytes:
-    """A serialised `XSpace` without the names of the machines it was recorded on.
+    """Remove the names of the recording machines from a serialised `XSpace`.
 
     Args:
-        data: Its fields, each a length-delimited one; anything else is left as it is.
+        data: The message; returned unchanged if any field is not length-delimited.
     """
     kept, position = [], 0
     while position < len(data):

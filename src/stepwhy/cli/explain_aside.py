@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture import Launch
-    from stepwhy.capture.launcher.proxy import StandIn
+    from stepwhy.capture.launcher.proxy import CommandProxy
     from stepwhy.capture.launcher.signals import Received
 
 REPORT_FILE = "report.txt"
@@ -39,7 +39,7 @@ _MOST_EXPENDABLE = "1000"
 _SILENT = "--silent-without-traces"
 
 
-def explain_aside(launched: Launch, place: StandIn) -> None:
+def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
     """Print the report of a run that has ended, and write its page; never raises.
 
     It ends at once when this process is asked to end, after two minutes, and five seconds after a
@@ -47,7 +47,7 @@ def explain_aside(launched: Launch, place: StandIn) -> None:
 
     Args:
         launched: The run.
-        place: The place of its command.
+        proxy: The proxy of its command.
     """
     started_s = time.monotonic()
     deadline_s = started_s + _LONGEST_S
@@ -56,14 +56,14 @@ def explain_aside(launched: Launch, place: StandIn) -> None:
     why = "there is no time left for the report"
     try:
         if deadline_s > started_s:
-            why = _explain(launched, place, deadline_s)
+            why = _explain(launched, proxy, deadline_s)
     except Exception as error:  # noqa: BLE001 - the training has ended as it has
         why = f"the report could not be made: {type(error).__name__}: {error}"
     if why:
-        place.say(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
+        proxy.print_error(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
 
 
-def _explain(launched: Launch, place: StandIn, deadline_s: float) -> str:
+def _explain(launched: Launch, proxy: CommandProxy, deadline_s: float) -> str:
     """Explain in another process; why there is no report, '' if there is one."""
     asked: list[int] = []
 
@@ -75,7 +75,7 @@ def _explain(launched: Launch, place: StandIn, deadline_s: float) -> str:
             child.receive(received)
 
     silent = [_SILENT] * bool(launched.messages)
-    with _stderr(launched, place) as streams:
+    with _stderr(launched, proxy) as streams:
         process = children.start(
             children.module_command(_MODULE, str(launched.run_dir), *silent),
             stdin=subprocess.DEVNULL,
@@ -83,7 +83,7 @@ def _explain(launched: Launch, place: StandIn, deadline_s: float) -> str:
             **streams,
         )
     child = Child(process)
-    code = wait_for(child, place.signals, receive, deadline_s)
+    code = wait_for(child, proxy.signals, receive, deadline_s)
     if code is None:
         process.kill()
         process.wait()
@@ -94,9 +94,9 @@ def _explain(launched: Launch, place: StandIn, deadline_s: float) -> str:
 
 
 @contextlib.contextmanager
-def _stderr(launched: Launch, place: StandIn) -> Iterator[dict[str, Any]]:
+def _stderr(launched: Launch, proxy: CommandProxy) -> Iterator[dict[str, Any]]:
     """Where the report goes: into the run directory where there is no standard error."""
-    if place.has_stderr:
+    if proxy.has_stderr:
         yield {}
         return
     with create(launched.run_dir / REPORT_FILE) as file:

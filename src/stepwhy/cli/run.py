@@ -34,14 +34,14 @@ def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str
     goes to standard error.
     """
     from stepwhy.capture import default_run_dir, launch
-    from stepwhy.capture.launcher.proxy import StandIn
+    from stepwhy.capture.launcher.proxy import CommandProxy
 
     words = words_to_run(ctx, command)
     run_dir = out or default_run_dir(words, datetime.now().astimezone())
-    with StandIn() as place:
-        launched = launch(words, run_dir, show_status=not quiet, place=place)
+    with CommandProxy() as proxy:
+        launched = launch(words, run_dir, show_status=not quiet, proxy=proxy)
         for message in launched.messages:
-            place.say(f"stepwhy: {message}")
+            proxy.print_error(f"stepwhy: {message}")
         if not quiet:
-            explain_aside(launched, place)
-        place.end_as(launched.code)
+            explain_aside(launched, proxy)
+        proxy.exit_like(launched.code)

@@ -18,6 +18,7 @@ from stepwhy.capture import Launch, launch
 from stepwhy.capture.keras import fit
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.step_window import NoWindow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -237,28 +238,28 @@ class CallbackList:
 
 @pytest.fixture
 def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loop:
-    made = Loop(Recorder(str(tmp_path), "pytorch", "2.0", "keras-fit"), fit.NoWindow())
-    monkeypatch.setattr(fit, "_loop_of", lambda _: made)
+    made = Loop(Recorder(str(tmp_path), "pytorch", "2.0", "keras-fit"), NoWindow())
+    monkeypatch.setattr(fit, "loop_of", lambda _: made)
     monkeypatch.setattr(fit, "backend", lambda: "torch")
     return made
 
 
 def observed_list(tmp_path: Path) -> Any:
     kind = type("CallbackList", (CallbackList,), {})
-    fit.install(SimpleNamespace(CallbackList=kind), str(tmp_path))  # type: ignore[arg-type]
+    fit.observe_fit(SimpleNamespace(CallbackList=kind), str(tmp_path))  # type: ignore[arg-type]
     return kind()
 
 
 def test_events_pass_through_however_they_are_called(loop: Loop, tmp_path: Path) -> None:
     callbacks = observed_list(tmp_path)
     callbacks.on_epoch_begin(epoch=0)
-    assert loop.told() is callbacks
+    assert loop.marker() is callbacks
     for batch in range(4):
         callbacks.on_train_batch_begin(batch)
         assert callbacks.on_train_batch_end(batch=batch, logs=7) == "result"
     callbacks.on_epoch_end(0)
     callbacks.on_train_end()
-    assert loop.told() is None
+    assert loop.marker() is None
     assert callbacks.events[-1] == ("end", 7)
     loop.recorder.close()
     log = (tmp_path / f"process-{os.getpid()}" / "steps.jsonl").read_text().splitlines()
@@ -274,7 +275,7 @@ def test_a_fit_that_raises_lets_go_of_the_loop(loop: Loop, tmp_path: Path) -> No
     with pytest.raises(KeyError):
         callbacks.on_train_batch_end(0, "fail")
     del callbacks
-    assert loop.told() is None
+    assert loop.marker() is None
 
 
 def test_a_failure_of_the_observer_does_not_show(
@@ -283,7 +284,7 @@ def test_a_failure_of_the_observer_does_not_show(
     def fail(_: str) -> Loop:
         raise ImportError
 
-    monkeypatch.setattr(fit, "_loop_of", fail)
+    monkeypatch.setattr(fit, "loop_of", fail)
     callbacks = observed_list(tmp_path)
     callbacks.on_epoch_begin(0)
     callbacks.on_train_batch_begin(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.launcher.oom_kills import MemoryKills
+from stepwhy.capture.launcher.oom_kills import OomKills
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 def test_kills_are_counted_from_the_start(tmp_path: Path) -> None:
     counters = tmp_path / "vmstat"
     counters.write_text("nr_free_pages 7\noom_kill 3\noom_kill_other 9\n")
-    kills = MemoryKills(counters)
+    kills = OomKills(counters)
     assert kills.count() == 0
     counters.write_text("nr_free_pages 7\noom_kill 5\n")
     assert kills.count() == 2
 
 
 def test_a_kernel_that_does_not_tell_is_not_zero(tmp_path: Path) -> None:
-    assert MemoryKills(tmp_path / "none").count() is None
+    assert OomKills(tmp_path / "none").count() is None
     (tmp_path / "vmstat").write_text("nr_free_pages 7\n")
-    assert MemoryKills(tmp_path / "vmstat").count() is None
+    assert OomKills(tmp_path / "vmstat").count() is None

@@ -109,7 +109,7 @@ def test_the_environment_gains_what_the_observer_needs_and_nothing_else(tmp_path
     alone, observed = alone_and_observed(tmp_path, ["env"], env=own)
     added = set(observed.stdout.splitlines()) - set(alone.stdout.splitlines())
     names = {line.partition("=")[0] for line in added}
-    assert names - {"STEPWHY_LOOKER"} == {"PYTHONPATH", "STEPWHY_RUN_DIR"}
+    assert names - {"STEPWHY_SAMPLER"} == {"PYTHONPATH", "STEPWHY_RUN_DIR"}
 
 
 def test_the_locale_that_python_sets_for_itself_is_not_passed_on(

@@ -334,7 +334,7 @@ def test_the_helper_goes_with_a_program_that_is_killed(tmp_path):
         + """
     with stepwhy.watch("out", quiet=True) as run:
         loop(5)
-        print(run._block._outside._helper.pid, flush=True)
+        print(run._block._helper._process.pid, flush=True)
         sys.stdin.read()
     """,
     )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stepwhy.capture.launcher.run_directory import said
+from stepwhy.capture.launcher.run_directory import messages_of
 from stepwhy.capture.process.folder import (
-    GrowingLog,
+    BoundedLog,
     ProcessFolder,
     append_bytes,
     append_lines,
@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_full_log_goes_on_in_a_fresh_file(tmp_path: Path) -> None:
-    log = GrowingLog(tmp_path, "steps", file_bytes=30, kept_files=2)
+    log = BoundedLog(tmp_path, "steps", file_bytes=30, kept_files=2)
     for n in range(3):
         log.append([f"line {3 * n}", f"line {3 * n + 1}", f"line {3 * n + 2}"])
     assert names(tmp_path) == [
@@ -45,7 +45,7 @@ def test_a_full_log_goes_on_in_a_fresh_file(tmp_path: Path) -> None:
 
 
 def test_the_first_and_the_newest_files_stay(tmp_path: Path) -> None:
-    log = GrowingLog(tmp_path, "steps", file_bytes=1000, kept_files=3)
+    log = BoundedLog(tmp_path, "steps", file_bytes=1000, kept_files=3)
     for n in range(5000):
         log.append([f"line {n:05d}"])
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 4 * 1000
@@ -59,7 +59,7 @@ def test_the_first_and_the_newest_files_stay(tmp_path: Path) -> None:
 
 
 def test_a_batch_larger_than_a_file_is_written_whole(tmp_path: Path) -> None:
-    log = GrowingLog(tmp_path, "steps", file_bytes=10, kept_files=2)
+    log = BoundedLog(tmp_path, "steps", file_bytes=10, kept_files=2)
     log.append(["x" * 50])
     log.append(["y" * 50])
     assert names(tmp_path) == ["steps-000000000000.jsonl", "steps.jsonl"]
@@ -140,4 +140,4 @@ def test_a_message_with_a_line_separator_is_read(tmp_path: Path) -> None:
     (tmp_path / "process-7").mkdir()
     lines = [json.dumps({"text": "a\u2028b\x85c"}, ensure_ascii=False)]
     append_lines(tmp_path / "process-7" / "messages.jsonl", lines)
-    assert said(tmp_path) == ["a\u2028b\x85c"]
+    assert messages_of(tmp_path) == ["a\u2028b\x85c"]

@@ -16,31 +16,31 @@ _CAPTURE = Path(lifetime.__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch):
-    for name, value in {"_begins": [], "_ends": [], "_block": None, "_asleep": False}.items():
+    for name, value in {"_begins": [], "_ends": [], "_block": None, "_inactive": False}.items():
         monkeypatch.setattr(lifetime, name, value)
     monkeypatch.setattr(lifetime.atexit, "register", lambda _: None)
     monkeypatch.setattr(lifetime.os, "register_at_fork", lambda **_: None)
 
 
 def test_a_block_begins_in_order_and_ends_in_reverse(tmp_path):
-    told = []
-    lifetime.on_begin(lambda: told.append("first begins"))
-    lifetime.on_begin(lambda: told.append("second begins"))
-    lifetime.on_end(lambda: told.append("first ends"))
-    lifetime.on_end(lambda: told.append("second ends"))
+    called = []
+    lifetime.on_begin(lambda: called.append("first begins"))
+    lifetime.on_begin(lambda: called.append("second begins"))
+    lifetime.on_end(lambda: called.append("first ends"))
+    lifetime.on_end(lambda: called.append("second ends"))
     lifetime.begin(tmp_path)
     lifetime.end()
-    assert told == ["first begins", "second begins", "second ends", "first ends"]
+    assert called == ["first begins", "second begins", "second ends", "first ends"]
 
 
 def test_one_failure_keeps_no_other_from_ending(tmp_path):
-    told = []
-    lifetime.on_end(lambda: told.append("ended"))
+    called = []
+    lifetime.on_end(lambda: called.append("ended"))
     lifetime.on_end(lambda: 1 // 0)
     lifetime.begin(tmp_path)
     lifetime.end()
-    assert told == ["ended"]
-    assert not lifetime.awake()
+    assert called == ["ended"]
+    assert not lifetime.is_active()
 
 
 def test_a_recorder_goes_from_block_to_block(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.inputs.hostile import KINDS, child
 
-from stepwhy.capture.launcher.run_directory import Run, said
+from stepwhy.capture.launcher.run_directory import Run, messages_of
 from stepwhy.capture.launcher.status import summary
 from stepwhy.capture.process.folder import append_bytes
 from stepwhy.capture.process.registry import ATTACHED_FILE
@@ -94,7 +94,7 @@ def test_what_the_launcher_reads_is_read_from_files_alone(tmp_path, kind):
     process.mkdir()
     for name in ("messages.jsonl", "steps.jsonl", "steps-000000000000.jsonl", "process.json"):
         KINDS[kind](process / name)
-    assert said(tmp_path) == []
+    assert messages_of(tmp_path) == []
     assert summary(tmp_path) == ""
     assert stacks._may_be_traced(process)
 
@@ -105,7 +105,7 @@ def test_what_the_launcher_reads_is_bounded(tmp_path):
     for name in ("messages.jsonl", "steps.jsonl", "process.json"):
         with (process / name).open("wb") as file:
             file.truncate(1 << 42)
-    assert said(tmp_path) == []
+    assert messages_of(tmp_path) == []
     assert summary(tmp_path) == ""
     assert stacks._may_be_traced(process)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stepwhy.capture.process import registry
-from stepwhy.capture.process.registry import ATTACHED_FILE, leave_word, sign_out, words
+from stepwhy.capture.process.registry import ATTACHED_FILE, report, report_exit, reports
 
 
 class SecretError(Exception):
@@ -16,10 +16,10 @@ def test_words_of_a_process_are_put_together(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_counts", {"optimizer_steps": lambda: 5, "calls": lambda: 0})
     monkeypatch.setattr("sys.last_type", SecretError, raising=False)
     (tmp_path / ATTACHED_FILE).touch()
-    registry.sign_in(str(tmp_path))
-    leave_word(str(tmp_path), stopped="No space left on device", steps=3)
-    sign_out(str(tmp_path))
-    assert words(tmp_path) == {
+    registry.register(str(tmp_path))
+    report(str(tmp_path), stopped="No space left on device", steps=3)
+    report_exit(str(tmp_path))
+    assert reports(tmp_path) == {
         str(os.getpid()): {
             "stopped": "No space left on device",
             "steps": 3,
@@ -33,19 +33,19 @@ def test_a_process_that_ends_well_and_trained_nothing_says_nothing(tmp_path, mon
     monkeypatch.setattr(registry, "_counts", {"calls": lambda: 0})
     monkeypatch.delattr("sys.last_type", raising=False)
     (tmp_path / ATTACHED_FILE).touch()
-    sign_out(str(tmp_path))
+    report_exit(str(tmp_path))
     assert (tmp_path / ATTACHED_FILE).read_bytes() == b""
 
 
 def test_signing_out_never_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_counts", {"calls": lambda: 1 // 0})
-    sign_out(str(tmp_path))
+    report_exit(str(tmp_path))
     monkeypatch.setattr(registry, "_counts", {"calls": lambda: 1})
-    sign_out(str(tmp_path))  # there is no file to write to
-    assert words(tmp_path) == {}
+    report_exit(str(tmp_path))  # there is no file to write to
+    assert reports(tmp_path) == {}
 
 
 def test_torn_and_foreign_lines_are_left_out(tmp_path):
     lines = b'12\n{"pid":12,"calls":1}\n[]\n{"pid":\n\xff\n{"calls":4}\n'
     (tmp_path / ATTACHED_FILE).write_bytes(lines)
-    assert words(tmp_path) == {"12": {"calls": 1}}
+    assert reports(tmp_path) == {"12": {"calls": 1}}

@@ -150,7 +150,7 @@ def test_results_of_threads_write_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     flushed: list[int] = []
     monkeypatch.setattr(lifetime, "_flushes", [lambda: flushed.append(1)])
     monkeypatch.setattr(pool, "worker", pool.worker)
-    workers.install_pool(pool)
+    workers.observe_pools(pool, "")
     with pool.ThreadPool(1) as threads:
         assert threads.map(abs, [-1, -2]) == [1, 2]
     assert flushed == []

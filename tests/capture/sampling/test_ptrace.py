@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepwhy.capture.attach import LOOKER_VARIABLE
+from stepwhy.capture.environment import SAMPLER_VARIABLE
 from stepwhy.capture.launcher import run_directory
 from stepwhy.capture.sampling import ptrace
 from stepwhy.capture.sampling.stacks import find_py_spy
@@ -42,24 +42,24 @@ def test_what_the_kernel_says(tmp_path, text, scope):
 
 
 def test_the_sampler_of_the_run_is_named(named, monkeypatch):
-    monkeypatch.setenv(LOOKER_VARIABLE, "4242")
-    ptrace.permit()
+    monkeypatch.setenv(SAMPLER_VARIABLE, "4242")
+    ptrace.allow_sampler()
     assert named == [4242]
 
 
 @pytest.mark.parametrize("value", [None, "", "nobody"])
 def test_without_a_sampler_nobody_is_named(named, monkeypatch, value):
-    monkeypatch.delenv(LOOKER_VARIABLE, raising=False)
+    monkeypatch.delenv(SAMPLER_VARIABLE, raising=False)
     if value is not None:
-        monkeypatch.setenv(LOOKER_VARIABLE, value)
-    ptrace.permit()
+        monkeypatch.setenv(SAMPLER_VARIABLE, value)
+    ptrace.allow_sampler()
     assert named == []
 
 
 def test_a_system_without_such_a_call_is_no_error(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace())
     ptrace._prctl.cache_clear()
-    ptrace.let_look(1)
+    ptrace.allow_reading(1)
     assert ptrace._prctl() is None
     ptrace._prctl.cache_clear()
 
@@ -68,11 +68,11 @@ def test_a_system_without_such_a_call_is_no_error(monkeypatch):
 def test_the_environment_names_somebody_only_where_that_helps(
     tmp_path, monkeypatch, scope, is_named
 ):
-    monkeypatch.delenv(LOOKER_VARIABLE, raising=False)
+    monkeypatch.delenv(SAMPLER_VARIABLE, raising=False)
     monkeypatch.setattr(ptrace, "scope", lambda: scope)
     environment = run_directory.environment(tmp_path, 4242)
-    assert (environment.get(LOOKER_VARIABLE) == "4242") == is_named
-    assert LOOKER_VARIABLE not in run_directory.environment(tmp_path)
+    assert (environment.get(SAMPLER_VARIABLE) == "4242") == is_named
+    assert SAMPLER_VARIABLE not in run_directory.environment(tmp_path)
 
 
 FORKS = """
@@ -80,7 +80,7 @@ import ctypes, json, os, types
 named = []
 ctypes.CDLL = lambda _: types.SimpleNamespace(prctl=lambda _, pid, *rest: named.append(pid.value))
 from stepwhy.capture.sampling import ptrace
-ptrace.permit(), ptrace.permit()
+ptrace.allow_sampler(), ptrace.allow_sampler()
 named.clear()
 ctypes.CDLL = None  # nothing is loaded in a fork
 read, write = os.pipe()
@@ -95,7 +95,7 @@ print(os.read(read, 99).decode())
 def test_a_fork_names_it_again_once():
     done = subprocess.run(
         [sys.executable, "-c", FORKS],
-        env={**os.environ, LOOKER_VARIABLE: "4242"},
+        env={**os.environ, SAMPLER_VARIABLE: "4242"},
         capture_output=True,
         check=True,
     )
@@ -104,7 +104,7 @@ def test_a_fork_names_it_again_once():
 
 OBSERVED = """
 from stepwhy.capture.sampling import ptrace
-ptrace.permit()
+ptrace.allow_sampler()
 print("ready", flush=True)
 input()
 """
@@ -118,7 +118,7 @@ input()
 def test_the_kernel_lets_look_whom_the_process_names(looker):
     with subprocess.Popen(
         [sys.executable, "-c", OBSERVED],
-        env={**os.environ, LOOKER_VARIABLE: str(looker)},
+        env={**os.environ, SAMPLER_VARIABLE: str(looker)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as child:

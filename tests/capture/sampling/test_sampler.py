@@ -218,7 +218,7 @@ class Counting:
         self.looks = self.finished = 0
         self.looked = threading.Event()
 
-    def look(self):
+    def tick(self):
         self.looks += 1
         self.looked.set()
 

@@ -81,9 +81,9 @@ class Clock:
 
 def begin(samplers, clock):
     """Let a sampler begin: the windows have been over for a while."""
-    samplers.look()
+    samplers.tick()
     clock.now_s += 1
-    samplers.look()
+    samplers.tick()
 
 
 def test_shares_of_python_and_sleep_are_unbiased(tmp_path):
@@ -254,13 +254,13 @@ def wait(samplers):
     for target in samplers._targets.values():
         if target.running is not None:
             target.running.sampler.wait()
-    samplers.look()
+    samplers.tick()
 
 
 def run_for(samplers, clock, seconds):
     for _ in range(seconds):
         clock.now_s += 1
-        samplers.look()
+        samplers.tick()
         wait(samplers)
 
 
@@ -280,13 +280,13 @@ def test_whole_paths_are_in_no_file_that_a_kill_would_leave(spy, folder, clock, 
 
 def test_a_stretch_begins_when_the_windows_are_over(samplers, spy, folder, clock):
     for number in range(1, 5):
-        samplers.look()
+        samplers.tick()
         (folder / "windows" / f"{number:03d}").mkdir()
         clock.now_s += 0.1
-    samplers.look()
+    samplers.tick()
     assert samplers._started == 0  # a window was added less than 0.3 s ago
     clock.now_s += 0.4
-    samplers.look()
+    samplers.tick()
     wait(samplers)
     assert len(spy.calls) == 1
 
@@ -385,7 +385,7 @@ def test_many_ranks_are_sampled_two_at_a_time(tmp_path, spy, clock, monkeypatch)
     monkeypatch.setattr(stacks.Processes, "start_ticks", lambda *_: 1)
     samplers = StackSamplers(run, ["x.py"], clock=clock)
     begin(samplers, clock)
-    samplers.look()
+    samplers.tick()
     assert samplers._started == 2
     for _ in range(3):
         wait(samplers)

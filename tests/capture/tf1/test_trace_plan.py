@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwhy.capture.tf1.trace_plan import Plan
+from stepwhy.capture.tf1.trace_plan import TracePlan
 
 _MS = 1_000_000
 
@@ -10,7 +10,7 @@ _MS = 1_000_000
 class Loop:
     """A loop of equal steps of one run under a plan."""
 
-    def __init__(self, plan: Plan, *, size: int = 0, duration_ns: int = _MS) -> None:
+    def __init__(self, plan: TracePlan, *, size: int = 0, duration_ns: int = _MS) -> None:
         self.plan, self.size, self.duration_ns = plan, size, duration_ns
         self.time_ns = 1
         self.traced: list[int] = []
@@ -18,33 +18,33 @@ class Loop:
     def run(self, steps: int, signature: int = 0) -> list[int]:
         """The numbers of the steps that are traced."""
         for _ in range(steps):
-            rhythm = self.plan.rhythm(signature)
-            if self.plan.leads(rhythm):
-                self.plan.open(rhythm, self.time_ns)
+            kind = self.plan.run_times(signature)
+            if self.plan.leads(kind):
+                self.plan.open(kind, self.time_ns)
             else:
                 self.plan.follow()
             if self.plan.traces_run():
-                self.traced.append(rhythm.count)
+                self.traced.append(kind.count)
                 self.plan.traced(self.duration_ns, self.size)
-            rhythm.add(self.duration_ns)
+            kind.add(self.duration_ns)
             self.time_ns += self.duration_ns
         return self.traced
 
 
 def test_every_other_step_is_traced_until_there_are_five() -> None:
-    assert Loop(Plan()).run(100) == [3, 5, 7, 9, 11]
+    assert Loop(TracePlan()).run(100) == [3, 5, 7, 9, 11]
 
 
 def test_a_window_is_bounded_in_bytes() -> None:
-    assert Loop(Plan(), size=30 << 20).run(100) == [3, 5, 7]
+    assert Loop(TracePlan(), size=30 << 20).run(100) == [3, 5, 7]
 
 
 def test_a_window_is_bounded_in_time() -> None:
-    assert Loop(Plan(), duration_ns=15_000 * _MS).run(20) == [3, 5]
+    assert Loop(TracePlan(), duration_ns=15_000 * _MS).run(20) == [3, 5]
 
 
 def test_a_traced_step_is_never_only_timed() -> None:
-    plan = Plan()
+    plan = TracePlan()
     loop = Loop(plan)
     loop.run(12)
     for _ in range(200):
@@ -53,7 +53,7 @@ def test_a_traced_step_is_never_only_timed() -> None:
 
 
 def test_nothing_is_traced_once_a_window_could_not_be_written() -> None:
-    plan = Plan()
+    plan = TracePlan()
     loop = Loop(plan)
     loop.run(4)
     plan.stop()
@@ -61,7 +61,7 @@ def test_nothing_is_traced_once_a_window_could_not_be_written() -> None:
 
 
 def test_three_windows_are_the_most() -> None:
-    loop = Loop(Plan())
+    loop = Loop(TracePlan())
     for factor in (1, 4, 1, 4, 1):
         loop.duration_ns = factor * _MS
         loop.run(4000)
@@ -69,7 +69,7 @@ def test_three_windows_are_the_most() -> None:
 
 
 def test_a_loop_that_follows_another_is_not_only_timed_for_ever() -> None:
-    plan = Plan()
+    plan = TracePlan()
     loop = Loop(plan)
     loop.run(34)
     assert plan.light
@@ -81,7 +81,7 @@ def test_a_loop_that_follows_another_is_not_only_timed_for_ever() -> None:
 
 
 def test_a_heavier_kind_of_run_begins_the_steps_from_there_on() -> None:
-    plan = Plan()
+    plan = TracePlan()
     loop = Loop(plan)
     loop.run(100)
     loop.duration_ns = 10 * _MS

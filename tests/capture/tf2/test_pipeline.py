@@ -57,7 +57,7 @@ def test_nothing_is_looked_at_before_there_is_an_iterator(pipelines: Pipelines) 
 
 def test_the_levels_of_asynchronous_stages(pipelines: Pipelines, tmp_path: Path) -> None:
     training = Iterator(10)
-    pipelines.made(training)
+    pipelines.add(training)
     assert pipelines.sample(SECOND)
     (level,) = kept(pipelines, tmp_path, "levels.jsonl")
     assert (level["kind"], level["name"]) == ("tf.data", "Prefetch[2]")
@@ -69,15 +69,15 @@ def test_the_levels_of_asynchronous_stages(pipelines: Pipelines, tmp_path: Path)
 
 def test_the_pipeline_that_the_training_takes_from_is_told(pipelines: Pipelines) -> None:
     training, evaluation = Iterator(10), Iterator(20)
-    pipelines.made(training)
-    pipelines.made(evaluation)
+    pipelines.add(training)
+    pipelines.add(evaluation)
     assert pipelines._busiest() == stages(evaluation)
     training.elements += 5
     assert pipelines._busiest() == stages(training)
 
 
 def test_iterators_are_not_kept_alive(pipelines: Pipelines) -> None:
-    pipelines.made(Iterator(1))
+    pipelines.add(Iterator(1))
     assert pipelines.sample(SECOND)
     assert pipelines._busiest() == []
 
@@ -86,7 +86,7 @@ def test_looks_are_rare(pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch) -
     time = iter(range(SECOND, SECOND * SECOND, 5_000_000))
     monkeypatch.setattr(pipeline, "now_ns", lambda: next(time))
     training = Iterator(10)
-    pipelines.made(training)
+    pipelines.add(training)
     for _ in range(3):
         assert pipelines.sample(pipelines._due_ns)
     # By this clock a look takes 5 to 10 ms.
@@ -103,7 +103,7 @@ def test_a_pipeline_without_a_model_is_told_of_once(
 
     monkeypatch.setattr(pipeline, "_model_of", fail)
     training = Iterator(10)
-    pipelines.made(training)
+    pipelines.add(training)
     assert pipelines.sample(SECOND)
     assert not pipelines.sample(100 * SECOND)
     (message,) = kept(pipelines, tmp_path, "messages.jsonl")

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.torch.compilations import Compilations, install
-from stepwhy.capture.torch.guard import Aside
+from stepwhy.capture.torch.compilations import Compilations, instrument
+from stepwhy.capture.torch.guard import ObservationGuard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_compilation_is_an_event_with_its_reason(tmp_path: Path) -> None:
     compilations = Compilations(recorder)
     told: list[tuple[Any, ...]] = []
     module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(args))
-    install(module, compilations, Aside(recorder, "torch.compile"))
+    instrument(module, compilations, ObservationGuard(recorder, "torch.compile"))
     again = {"recompile_reason": f"0/0: {_MISMATCH}  # y = x @ w  # /home/someone/train.py:9\nmore"}
     for metrics in (_CODE, {**_CODE, **again}, {"is_forward": False}):
         module.record_compilation_metrics(1_000, 5_000, metrics, None, None)
@@ -49,7 +49,7 @@ def test_a_failure_is_neither_the_compilers_nor_the_steps(tmp_path: Path) -> Non
     recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
     told: list[int] = []
     module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(len(args)))
-    install(module, Compilations(recorder), Aside(recorder, "torch.compile"))
+    instrument(module, Compilations(recorder), ObservationGuard(recorder, "torch.compile"))
     for _ in range(2):
         module.record_compilation_metrics(1, 2, None, None, None)
     assert told == [5, 5]

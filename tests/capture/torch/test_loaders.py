@@ -11,7 +11,7 @@ import pytest
 
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch import loaders
-from stepwhy.capture.torch.guard import Aside
+from stepwhy.capture.torch.guard import ObservationGuard
 from stepwhy.capture.torch.input_wait import InputWait
 from stepwhy.capture.torch.loaders import Loaders, batches_ready
 
@@ -86,7 +86,7 @@ def loader_type(recorder: Recorder, waits: InputWait) -> type[DataLoader]:
             return Iterator(self.num_workers)
 
     module: Any = SimpleNamespace(DataLoader=Observed, _BaseDataLoaderIter=Iterator)
-    loaders.install(module, Aside(recorder, "Loaders"), Loaders(recorder), waits)
+    loaders.instrument(module, ObservationGuard(recorder, "Loaders"), Loaders(recorder), waits)
     return Observed
 
 

@@ -74,7 +74,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
     """The profilers that were made."""
     Profile.made = []
-    windowing.profilers.cache_clear()
+    windowing.own_profilers.cache_clear()
     cuda = SimpleNamespace(is_available=lambda: False)
     action = SimpleNamespace(WARMUP="warm up", RECORD="record")
     activity = SimpleNamespace(CPU="cpu", CUDA="cuda")
@@ -133,9 +133,9 @@ def test_further_windows_are_opened_when_asked_and_never_more_than_three(
     for begin in range(0, 100, 20):
         train(window, clock, range(begin, begin + 20), 1000)
         assert not window.needs(begin + 20)
-        window.again()
+        window.reopen()
     assert [about["first_step"] for about in windows(tmp_path)] == [1, 21, 41]
-    assert not window.wanted
+    assert not window.is_due
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_only_long_steps_need_no_warm_up() -> None:
 @pytest.fixture
 def own(window: ProfilerWindow) -> Any:
     """A profiler of the training's own; it is on once it warms up."""
-    assert window.wanted
+    assert window.is_due
     return sys.modules["torch.autograd.profiler"].profile()
 
 
@@ -257,7 +257,7 @@ def test_a_window_that_gave_way_is_tried_again_later(
     assert [about["first_step"] for about in windows(tmp_path)] == [19]
     # It counts as none: two more may follow.
     for begin in (40, 60, 80):
-        window.again()
+        window.reopen()
         train(window, clock, range(begin, begin + 20), 1000)
     assert [about["first_step"] for about in windows(tmp_path)] == [19, 41, 61]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwhy.capture.process.folder import GrowingLog
+from stepwhy.capture.process.folder import BoundedLog
 from stepwhy.importers.formats.run_directory.log_files import Gap, LogLines, read_log
 from stepwhy.inputs.folders import RunFolder
 
@@ -49,7 +49,7 @@ def test_a_file_that_was_set_aside_while_it_was_read_counts_once(tmp_path):
 @given(batches=st.lists(st.integers(1, 9), max_size=40), kept=st.integers(2, 4))
 def test_what_is_kept_and_what_is_missing_is_all_that_was_written(batches, kept, tmp_path_factory):
     folder = tmp_path_factory.mktemp("log")
-    log, written = GrowingLog(folder, "steps", file_bytes=60, kept_files=kept), 0
+    log, written = BoundedLog(folder, "steps", file_bytes=60, kept_files=kept), 0
     for size in batches:
         log.append([str(written + n) for n in range(size)])
         written += size

@@ -1,4 +1,4 @@
-"""What can be observed of a training here, and how to get what is missing: `stepwhy check`.
+"""Check what can be observed of a training here, and how to get what is missing: `stepwhy check`.
 
 Nothing of the training runs. The Python that it would start is started for a moment, with the
 observer in place; everything else is read from the environment and the kernel while that happens.

@@ -1,4 +1,4 @@
-"""Other tools that hold the profiler, or settings that distort what is measured.
+"""Check for other tools that hold the profiler, and settings that distort measurements.
 
 Names of environment variables are shown, their values never.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.attach import RUN_DIR_VARIABLE
 from stepwhy.capture.checks.item import Item, State
+from stepwhy.capture.environment import RUN_DIR_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

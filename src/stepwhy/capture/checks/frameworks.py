@@ -1,6 +1,6 @@
-"""Which loops can be observed, and what the frameworks' own profilers can trace.
+"""Check which loops can be observed, and what the frameworks' own profilers can trace.
 
-What the observer waits for is asked of the observer, not repeated here.
+The list of modules that the observer waits for comes from the observer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Loop:
         name: The item's name.
         package: The framework's package.
         title: The framework's name.
-        loops: What kind of loop, for people.
+        loops: The kind of loop, for display.
         modules: The observer sees such loops if it waits for one of these, or for one inside.
     """
 
@@ -121,7 +121,7 @@ def profiler_items(frameworks: Frameworks, machine: Machine) -> Iterator[Item]:
 
     Args:
         frameworks: As for `loop_items`.
-        machine: Tells the GPUs, and loads libraries.
+        machine: Source of the GPUs; loads libraries.
     """
     torch, tensorflow = frameworks["torch"], frameworks["tensorflow"]
     if torch is not None:
@@ -179,7 +179,7 @@ class Traced:
 
     Args:
         name: The item's name.
-        found: What it is, for people.
+        found: Description for display.
         build: What the framework was built for: 'CUDA 12.8', 'ROCm 6.2', 'CPU'.
         folder: Of the framework.
     """

@@ -1,4 +1,4 @@
-"""Accelerators that are visible, and what may be read of them."""
+"""Check which accelerators are visible, and what may be read from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nvidia_gpus(machine: Machine) -> int:
 
 
 def gpus(machine: Machine) -> int:
-    """Number of GPUs; an AMD compute driver counts as one, as it does not tell more."""
+    """Number of GPUs; an AMD compute driver counts as one, since it shows no number."""
     return nvidia_gpus(machine) + machine.path(_AMD_COMPUTE).exists()
 
 

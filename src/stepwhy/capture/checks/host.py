@@ -1,4 +1,4 @@
-"""What the kernel tells about a process, and how calm the machine is."""
+"""Check what the kernel shows of a process, and how quiet the machine is."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stepwhy.capture.sampling.stacks import PERMISSION
 if TYPE_CHECKING:
     from stepwhy.capture.checks.machine import Machine
 
-# Work elsewhere on a third of the cores was enough to turn measured verdicts around.
+# Other work on a third of the cores was enough to reverse measured verdicts.
 _NOISY_LOAD_PER_CORE = 0.3
 # The observer reads the clock a few times per step; a slow clock source would show in it.
 _SLOW_READ_NS = 1_000
-# What is written in the trace and what the observer logs are matched by time of day.
+# Traces and logs of the observer are matched by time of day.
 _DRIFT_NS = 1_000_000
 _READS = 1_000
 _THREADS_VARIABLE = "OMP_NUM_THREADS"
@@ -31,10 +31,10 @@ _CAP_SYS_PTRACE = 19
 
 
 def load(machine: Machine) -> Item:
-    """How busy the machine is, which no training can tell from its own slowness."""
+    """How busy the machine is; a training cannot distinguish that from its own slowness."""
     text = machine.read("proc/loadavg")
     if text is None:
-        return _untold("load", "how busy the machine is")
+        return _unknown("load", "how busy the machine is")
     mean = float(text.split()[0])
     found = f"{mean:.1f} threads want {machine.all_cores} cores (mean of the last minute)"
     if mean > _NOISY_LOAD_PER_CORE * machine.all_cores:
@@ -101,11 +101,11 @@ def _cores(quota: str, period: str) -> float | None:
     return int(quota) / int(period)
 
 
-# --- What the kernel tells ---
+# --- What the kernel shows ---
 
 
 def run_delay(machine: Machine) -> Item:
-    """Whether the kernel tells how long a thread waited for a core.
+    """Whether the kernel shows how long a thread waited for a core.
 
     Source: Linux, Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`.
     """
@@ -128,7 +128,7 @@ def stack_access(machine: Machine) -> Item:
     Source: Linux, Documentation/admin-guide/LSM/Yama.rst.
     """
     if machine.read("proc/self/status") is None:
-        return _untold("stack-access", "who may read the stack of a process")
+        return _unknown("stack-access", "who may read the stack of a process")
     scope = (machine.read("proc/sys/kernel/yama/ptrace_scope") or "0").strip()
     privileged = bool(machine.capabilities() & 1 << _CAP_SYS_PTRACE)
     if scope == "0" or (privileged and scope != "3"):
@@ -213,5 +213,5 @@ def clock(first: Reading, last: Reading, cost_ns: float) -> Item:
     return Item("clock", "ok", found, "steps and traces lie on one time line")
 
 
-def _untold(name: str, what: str) -> Item:
+def _unknown(name: str, what: str) -> Item:
     return Item(name, "limited", f"this system does not tell {what}", "it cannot be looked at")

@@ -1,4 +1,4 @@
-"""Whether the observer gets into the Python that will run: tried in a child process, for real."""
+"""Check whether the observer can attach to the Python that will run, by trying it in a child."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _PROBE = Path(__file__).with_name("probe.py")
 _BOOTSTRAP = "capture/bootstrap/"
 # An interpreter starts in 0.02 to 0.3 s, from a cold network disk in a second or two.
 _PATIENCE_S = 5.0
-# What the observer is written for.
+# Oldest version that the observer supports.
 _OLDEST = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the interpreter told about itself.
+    """What the interpreter reported about itself.
 
     Args:
-        about: What `probe` prints; empty when it told nothing.
-        attached_ns: From its start until the observer had signed in; None when it never did.
-        failure: Why it told nothing, a phrase; empty when it told.
+        about: Output of `probe`; empty if there was none.
+        attached_ns: From its start until the observer registered; None if it never did.
+        failure: Why there was no output, a phrase; empty if there was.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Probe:
         self._folder.cleanup()
 
     def answer(self) -> Answer:
-        """Wait for the interpreter's end and read what it left."""
+        """Wait for the interpreter to end, and read its output."""
         if self._child is None:
             return Answer(failure=self._failure)
         try:
@@ -96,14 +96,14 @@ class Probe:
         return Answer(about, self._attached_ns())
 
     def _attached_ns(self) -> int | None:
-        """When the observer signed in, from the marker file's time stamp."""
+        """When the observer registered, from the marker file's time stamp."""
         marker = self._marker.stat()
         # File systems stamp with the time of the last kernel tick, which can lie before the start.
         return max(0, marker.st_mtime_ns - self._started_ns) if marker.st_size else None
 
 
 def command_items(target: Target) -> Iterator[Item]:
-    """What is wrong with the command itself."""
+    """Problems of the command itself."""
     if not target.exists:
         yield Item(
             "command",
@@ -125,7 +125,7 @@ def command_items(target: Target) -> Iterator[Item]:
 
 
 def hidden_items(target: Target) -> Iterator[Item]:
-    """The outcome where the command does not show which Python it starts."""
+    """The outcome if the command does not show which Python it starts."""
     yield from command_items(target)
     if not target.exists:
         return
@@ -144,7 +144,7 @@ def items(target: Target, answer: Answer) -> Iterator[Item]:
 
     Args:
         target: What was started.
-        answer: What it told.
+        answer: What it reported.
     """
     shown = shorten_path(str(target.interpreter))
     if answer.failure:
@@ -172,13 +172,13 @@ def _python(shown: str, version: list[int]) -> Item:
     """Whether the observer runs in this version."""
     number = ".".join(map(str, version))
     if tuple(version[:2]) < _OLDEST:
-        wanted = ".".join(map(str, _OLDEST))
+        oldest = ".".join(map(str, _OLDEST))
         return Item(
             "python",
             "missing",
             f"Python {number}, {shown}, is too old",
-            f"the observer needs {wanted} or later and stays away",
-            f"Train with Python {wanted} or later",
+            f"the observer needs {oldest} or later and stays away",
+            f"Train with Python {oldest} or later",
             need="must",
         )
     return Item(
@@ -187,7 +187,7 @@ def _python(shown: str, version: list[int]) -> Item:
 
 
 def _attach(target: Target, answer: Answer) -> Item:
-    """Whether the observer signed in."""
+    """Whether the observer registered."""
     if answer.attached_ns is None or answer.about["awaited"] is None:
         found, todo = _reason(answer.about)
         return Item("attach", "missing", found, "the observer is never loaded", todo, need="must")
@@ -214,7 +214,7 @@ def _reason(about: dict[str, Any]) -> tuple[str, str]:
     if about["no_site"]:
         return "Python is started with -S (no site)", f"{start} without -S"
     return (
-        "the observer did not sign in",
+        "the observer did not register",
         "Look for a sitecustomize or a .pth file that resets sys.path",
     )
 

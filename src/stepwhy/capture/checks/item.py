@@ -1,4 +1,4 @@
-"""What one check found, and what all of them together mean."""
+"""The outcome of one check, and the report of all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Item:
 
     Args:
         name: What was checked: a noun, in lower case, with hyphens.
-        state: 'ok': can be observed; 'limited': in part, or it cannot be told; 'missing': not;
+        state: 'ok': can be observed; 'limited': in part, or unknown; 'missing': not;
             'conflict': something else is in the way or distorts what is measured.
         found: What is there, a phrase without values of the environment.
         meaning: What that means for the observation.

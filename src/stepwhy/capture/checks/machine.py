@@ -1,4 +1,4 @@
-"""The surroundings of a check, so that a test can bring its own."""
+"""The machine as the checks see it, replaceable in tests."""
 
 from __future__ import annotations
 

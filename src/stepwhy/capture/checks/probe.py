@@ -1,8 +1,8 @@
-"""Runs in the interpreter that a command would start, and tells what it is like, as JSON.
+"""Runs in the interpreter that a command would start, and prints a description as JSON.
 
-Started as a script by `interpreter`, with the observer's bootstrap on the path as in `stepwhy
-run`. It imports no framework. Any Python from 3.6 on runs it, to be told from one that fails;
-before 3.8, the versions of frameworks stay unknown.
+Started as a script by `interpreter`, with the observer's bootstrap on the path as in `stepwhy run`.
+It imports no framework. Any Python from 3.6 on runs it, so that it is distinguished from one that
+fails; before 3.8, the versions of frameworks stay unknown.
 """
 
 import json

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 # A million steps at up to 300 bytes of log, and windows of 20 steps at up to 1 MB each (the
 # heaviest that a step of torch.profiler was seen to weigh), in each of eight processes.
-_WANTED_BYTES = 1_000_000 * 300 + 8 * 20 * 1_000_000
+_NEEDED_BYTES = 1_000_000 * 300 + 8 * 20 * 1_000_000
 # Below, not even one process can keep one window.
 _LEAST_BYTES = 32_000_000
 # Four workers that hold two batches each of 256 images of 224 x 224 x 3 in float32.
-_WANTED_SHARED_BYTES = 4 * 2 * 256 * 224 * 224 * 3 * 4
+_NEEDED_SHARED_BYTES = 4 * 2 * 256 * 224 * 224 * 3 * 4
 
 
 def run_directory(machine: Machine, folder: Path) -> Item:
     """Whether a run directory can be made and filled.
 
     Args:
-        machine: Tells the free space.
-        folder: The run directory, or the folder that gets it; need not exist yet.
+        machine: Source of the free space.
+        folder: The run directory, or the folder that gets it; it need not exist yet.
     """
     parent = _first_existing(folder.absolute())
     shown = shorten_path(str(folder))
@@ -59,7 +59,7 @@ def _space(machine: Machine, parent: Path, shown: str) -> Item:
     """The free space against what a long run writes."""
     state = machine.file_system(parent)
     free = state.f_bavail * state.f_frsize
-    # Some file systems have no fixed number of files, and tell 0 of 0.
+    # File systems without a fixed number of files report 0 of 0.
     no_files_left = state.f_files > 0 and state.f_favail == 0
     found = f"{shown} can be written, {units.format_bytes(free)} free"
     if free < _LEAST_BYTES or no_files_left:
@@ -72,13 +72,13 @@ def _space(machine: Machine, parent: Path, shown: str) -> Item:
             "Make room, or name another disk with --out",
             need="must",
         )
-    if free < _WANTED_BYTES:
-        wanted = units.format_bytes(_WANTED_BYTES)
+    if free < _NEEDED_BYTES:
+        needed = units.format_bytes(_NEEDED_BYTES)
         return Item(
             "run-directory",
             "limited",
             found,
-            f"a long run of eight processes may write {wanted}; if it fills up, the rest is lost",
+            f"a long run of eight processes may write {needed}; if it fills up, the rest is lost",
             "Make room, or name another disk with --out",
             need="must",
         )
@@ -99,7 +99,7 @@ def shared_memory(machine: Machine) -> Item:
         )
     free = state.f_bavail * state.f_frsize
     found = f"{units.format_bytes(free)} free in /dev/shm"
-    if free < _WANTED_SHARED_BYTES:
+    if free < _NEEDED_SHARED_BYTES:
         return Item(
             "shared-memory",
             "limited",

@@ -1,4 +1,4 @@
-"""Which Python a command starts, and with which options, as far as that shows beforehand."""
+"""Find out which Python a command starts, and with which options, without running it."""
 
 from __future__ import annotations
 

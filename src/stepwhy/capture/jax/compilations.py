@@ -1,7 +1,8 @@
-"""Compilations of JAX: how long they take, why they happen again, and which line caused them.
+"""Log JAX compilations: how long each takes, why it happened again, and which line caused it.
 
-JAX tells its listeners that something was compiled, but neither for what nor why. The call that
-had to compile goes through Python, where its argument types are known: there the two meet.
+JAX notifies listeners that something was compiled, but neither for which arguments nor why. The
+call that had to compile goes through Python, where the argument types are known. This module
+matches the two.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 # The last thing that happens in a compilation.
 _COMPILED = "backend_compile_duration"
-# JAX's function that serves a call which its fast path could not; the compilation is inside.
+# The JAX function that serves a call off the fast path; the compilation happens inside.
 _SLOW_CALL = "cache_miss"
-# The parameters of a model are many; it is told apart by the first ones.
+# A model has many parameters; the first ones tell two models apart.
 _MOST_ARGUMENTS = 256
-_ANEW = "a new jitted function of the same code"
+_NEW_OBJECT = "a new jitted function of the same code"
 _UNCHANGED = (
     "the same arguments: the caches were cleared, another jit of the function, its device, mesh "
     "or configuration have changed"
@@ -38,11 +39,11 @@ _LONG_LOOP = 16
 
 
 class _Compilation(NamedTuple):
-    """One that has ended.
+    """A compilation that has ended.
 
     Args:
-        name: In JAX's words: 'jit(step)'.
-        start_ns: When its first part began (tracing).
+        name: JAX's name for it: 'jit(step)'.
+        start_ns: When its first stage (tracing) began.
         end_ns: When it ended.
         source: Line of the program that caused it.
     """
@@ -54,32 +55,32 @@ class _Compilation(NamedTuple):
 
 
 class Compilations:
-    """Notes what the driving thread compiles.
+    """Log what the driving thread compiles.
 
     Args:
-        loop: What is shared.
-        own: Folder of JAX's own code, with a separator at its end.
+        loop: The loop of this process.
+        jax_folder: Folder of JAX's own code, with a trailing separator.
     """
 
-    def __init__(self, loop: Loop, own: str) -> None:
+    def __init__(self, loop: Loop, jax_folder: str) -> None:
         self._loop = loop
-        self._own = own
-        self._retraces = Retraces(_ANEW, _UNCHANGED)
+        self._jax_folder = jax_folder
+        self._retraces = Retraces(_NEW_OBJECT, _UNCHANGED)
         self._started_ns = 0
-        self._waiting: _Compilation | None = None
-        self._said = False
+        self._pending: _Compilation | None = None
+        self._warned = False
 
     def guard(self, work: Callable[[], None]) -> None:
-        """Do a piece of work; when it fails, step aside for good."""
+        """Run part of the observer's work; if it fails, stop observing for good."""
         self._loop.guard(work)
 
-    def heard(self, event: str, duration_s: float, fun_name: str = "", **_: Any) -> None:
-        """JAX has traced, lowered or compiled something; a listener of `jax.monitoring`.
+    def on_event(self, event: str, duration_s: float, fun_name: str = "", **_: Any) -> None:
+        """Listener of `jax.monitoring`: JAX has traced, lowered or compiled something.
 
         Args:
-            event: Which of these.
+            event: Which of the three.
             duration_s: How long it took.
-            fun_name: What.
+            fun_name: Name of the function.
         """
         loop = self._loop
         if "/compile/" not in event or not loop.driven_here() or not loop.recorder.alive:
@@ -99,43 +100,43 @@ class Compilations:
         done = _Compilation(name, self._started_ns, end_ns, user_line(frame))
         self._started_ns = 0
         if _serves_a_call(frame):
-            self._waiting = done
+            self._pending = done
         else:
-            self._tell(done, "", None)
+            self._log(done, "", None)
 
     def called(self, params: Any, arguments: Any, function: Any, args: Any, kwargs: Any) -> None:
-        """A call that went the slow way has ended.
+        """A call through Python has ended.
 
         Args:
             params: JAX's `PjitParams`.
-            arguments: The values of the leaves.
-            function: What was jitted.
-            args: Of the call.
-            kwargs: Of the call.
+            arguments: Values of the leaves of the arguments.
+            function: The function that was jitted.
+            args: Positional arguments of the call.
+            kwargs: Keyword arguments of the call.
         """
-        done, self._waiting = self._waiting, None
+        done, self._pending = self._pending, None
         if done is None:
-            self._started_ns = 0  # traced anew, but compiled before
+            self._started_ns = 0  # traced again, but compiled before
             return
         name = str(getattr(function, "__name__", "function"))
         if name not in done.name:
-            self._tell(done, "", None)
+            self._log(done, "", None)
             return
         found = _known_arguments(params, arguments, function, args, kwargs)
         plain = unwrap(function)
         reason, count = self._retraces.add((name, code_of(plain)), function, found)
-        if reason in (_ANEW, _UNCHANGED) and _file_of(plain).startswith(self._own):
-            reason = ""  # JAX's own have further parameters, which are not known here
-        self._tell(done, reason, count)
-        self._say_long_loop(name, params)
+        if reason in (_NEW_OBJECT, _UNCHANGED) and _file_of(plain).startswith(self._jax_folder):
+            reason = ""  # JAX's own functions have further parameters, unknown here
+        self._log(done, reason, count)
+        self._report_inner_loop(name, params)
 
     def _flush(self) -> None:
-        """A compilation whose call never ended was of something else (compiled ahead of time)."""
-        done, self._waiting = self._waiting, None
+        """Log a compilation whose call never ended: it was ahead of time."""
+        done, self._pending = self._pending, None
         if done is not None:
-            self._tell(done, "", None)
+            self._log(done, "", None)
 
-    def _tell(self, done: _Compilation, reason: str, count: int | None) -> None:
+    def _log(self, done: _Compilation, reason: str, count: int | None) -> None:
         """Log a compilation."""
         self._loop.recorder.event(
             "compile",
@@ -147,12 +148,12 @@ class Compilations:
             count=count,
         )
 
-    def _say_long_loop(self, name: str, params: Any) -> None:
-        """A function that loops inside may hold many training steps, of which nothing is seen."""
+    def _report_inner_loop(self, name: str, params: Any) -> None:
+        """Report a function with a long loop inside, which may be many unseen training steps."""
         length = longest_loop(params)
-        if self._said or length < _LONG_LOOP:
+        if self._warned or length < _LONG_LOOP:
             return
-        self._said = True
+        self._warned = True
         self._loop.recorder.message(
             "info",
             "loop-inside",
@@ -162,12 +163,12 @@ class Compilations:
 
 
 def _file_of(function: Any) -> str:
-    """The file that a function was written in; '' for one that is not Python."""
+    """The file in which a function is defined; '' if it is not Python."""
     return str(getattr(getattr(function, "__code__", None), "co_filename", ""))
 
 
 def _serves_a_call(frame: FrameType | None) -> bool:
-    """Whether a compilation happens in a call of a jitted function."""
+    """Whether a compilation happens inside a call of a jitted function."""
     while frame is not None:
         if frame.f_code.co_name == _SLOW_CALL:
             return True
@@ -176,17 +177,17 @@ def _serves_a_call(frame: FrameType | None) -> bool:
 
 
 def arguments_of(params: Any, arguments: Any) -> dict[str, Argument]:
-    """What a function was compiled for, leaf by leaf.
+    """The arguments that a function was compiled for, leaf by leaf.
 
     Args:
         params: JAX's `PjitParams`.
-        arguments: The values of the leaves; of them the placement alone is read.
+        arguments: Values of the leaves; only their placement is read.
 
     Returns:
         By name: "batch", "weights['w']".
     """
     names = params.arg_names or ()
-    # What a function closes over comes first and has no name.
+    # Values that the function closes over come first and have no name.
     leaves = zip(names, params.in_avals, arguments[-len(names) :] if names else (), strict=False)
     found: dict[str, Argument] = {}
     for name, aval, value in leaves:
@@ -200,7 +201,7 @@ def arguments_of(params: Any, arguments: Any) -> dict[str, Argument]:
 def _known_arguments(
     params: Any, arguments: Any, function: Any, args: Any, kwargs: Any
 ) -> dict[str, Argument] | None:
-    """All that a function was compiled for; None where that is not as this version knows it."""
+    """All arguments that a function was compiled for; None in an unknown version of JAX."""
     try:
         found = arguments_of(params, arguments)
         return found | static_values(function, args, kwargs, found)
@@ -209,38 +210,38 @@ def _known_arguments(
 
 
 def _placement(value: Any) -> str:
-    """Where an array was put on purpose, which is part of what is compiled; '' otherwise."""
+    """Explicit placement of an array, which is compiled in; '' otherwise."""
     if not getattr(value, "_committed", False):
         return ""
     return str(getattr(value, "sharding", ""))
 
 
 def static_values(function: Any, args: Any, kwargs: Any, found: Any) -> dict[str, Argument]:
-    """The arguments that are part of what is compiled by their value.
+    """Static arguments: those whose value is compiled in.
 
     Args:
-        function: What was jitted.
-        args: Of the call.
-        kwargs: Of the call.
-        found: The others, by name.
+        function: The function that was jitted.
+        args: Positional arguments of the call.
+        kwargs: Keyword arguments of the call.
+        found: The traced arguments, by name.
     """
     try:
-        given = inspect.signature(function).bind(*args, **kwargs).arguments
+        bound = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return {}
     traced = {name.partition("[")[0].partition(".")[0] for name in found}
     return {
         name: of_value(value)
-        for name, value in given.items()
+        for name, value in bound.items()
         if name not in traced and not isinstance(value, (dict, list, tuple))
     }
 
 
 def longest_loop(params: Any) -> int:
-    """The most iterations of a `scan` that may train, right inside a function; 0 without one.
+    """Most iterations of a `scan` directly inside a function that may be training steps; else 0.
 
-    Training steps carry the parameters: they come in as arguments and leave as results. A recurrent
-    model reads its parameters in the loop, and carries a smaller state.
+    Training steps carry the parameters, which enter as arguments and leave as results. A recurrent
+    model only reads its parameters in the loop, and carries a smaller state.
 
     Args:
         params: JAX's `PjitParams`.
@@ -254,7 +255,7 @@ def longest_loop(params: Any) -> int:
 
 
 def _carries_most(scan: Any, jaxpr: Any) -> bool:
-    """Whether at least half of a function's results are arguments that a loop has updated."""
+    """Whether at least half of a function's results are arguments that a scan has updated."""
     first, count = scan.params["num_consts"], scan.params["num_carry"]
     carried = zip(scan.invars[first : first + count], scan.outvars[:count], strict=True)
     # Variables are compared by identity, as literals among them have no hash.

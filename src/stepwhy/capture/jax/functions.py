@@ -1,10 +1,10 @@
-"""Observing JAX loops: calls of jitted functions, and `StepTraceAnnotation`s where there are.
+"""Log the calls of jitted functions in a JAX loop.
 
-A jitted function is an object of C++ that must stay what it is. JAX calls a hook of its own after
-each call that takes the short way through that object, and goes through Python for the others (the
-first call with new shapes). Both are observed, so that of most calls only the end is known; they
-count from the end of the call before. Functions that JAX jits for itself are left out: a loop that
-jits nothing is not seen.
+A jitted function is a C++ object that must keep its type. JAX calls a hook after each call that
+takes the fast path through that object; other calls, such as the first one with new shapes, go
+through Python. Both are observed. On the fast path only the end of a call is known, so it counts
+from the end of the call before. Functions that JAX jits for itself are left out: a loop that jits
+nothing is not seen.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ import os
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.call_log import CallLog, observe_method
-from stepwhy.capture.function_kinds import Kinds, enclosed, unwrap
+from stepwhy.capture.function_kinds import FunctionKinds, enclosed, unwrap
 from stepwhy.capture.jax.compilations import Compilations
-from stepwhy.capture.jax.profiler import JaxProfiler
-from stepwhy.capture.loop import Loop
-from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.xplane_window import XPlaneWindow
+from stepwhy.capture.jax.loop import calls_of, loop_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,51 +26,30 @@ if TYPE_CHECKING:
     Call = Callable[..., Any]
 
 
-@functools.cache
-def _profiler() -> JaxProfiler:
-    """The one of this process."""
-    return JaxProfiler()
-
-
-@functools.cache
-def loop_of(run_dir: str) -> Loop:
-    """What all observers of JAX in this process share."""
-    from jax.version import __version__
-
-    recorder = Recorder(run_dir, "jax", str(__version__), "jax-jit")
-    return Loop(recorder, XPlaneWindow(recorder, _profiler()))
-
-
-@functools.cache
-def calls_of(run_dir: str) -> CallLog:
-    """The one log of calls: annotations are around functions."""
-    return CallLog(loop_of(run_dir))
-
-
 class CallObserver:
-    """Logs the calls of the functions that the training has jitted.
+    """Log the calls of the functions that the training has jitted.
 
     Args:
-        calls: Where calls go.
-        own: Folder of JAX's own code, with a separator at its end.
+        calls: Log of the calls.
+        jax_folder: Folder of JAX's own code, with a trailing separator.
     """
 
-    def __init__(self, calls: CallLog, own: str) -> None:
+    def __init__(self, calls: CallLog, jax_folder: str) -> None:
         self._calls = calls
-        self._own = own
-        self._kinds = Kinds(self._number)
+        self._jax_folder = jax_folder
+        self._kinds = FunctionKinds(self._number)
 
     def _number(self, code: object) -> int:
-        """The number of a function's code; below 0 for what JAX has jitted for itself."""
+        """The number of a function's code; negative for code that JAX jits for itself."""
         return -1 if code is None else self._calls.number(code)
 
     def _code(self, function: Any) -> object:
-        """The code that a function, jitted or not, was made from; None when that is JAX's own."""
+        """The code of a function, jitted or not; None if that is JAX's own."""
         plain = unwrap(getattr(function, "_fun", function))
         code = getattr(plain, "__code__", None)
-        if code is not None and code.co_filename.startswith(self._own):
+        if code is not None and code.co_filename.startswith(self._jax_folder):
             code = getattr(_mapped(plain), "__code__", None)
-        return None if code is None or code.co_filename.startswith(self._own) else code
+        return None if code is None or code.co_filename.startswith(self._jax_folder) else code
 
     def called(self, function: Any) -> None:
         """A call of a function, jitted or not, has ended; never raises."""
@@ -86,49 +62,44 @@ class CallObserver:
             if number >= 0:
                 self._calls.ended(number)
         except Exception as error:
-            self._calls.loop.step_aside(error)
+            self._calls.loop.stop(error)
 
 
 def _mapped(function: Any) -> Any:
-    """What `jax.pmap` made a function of JAX's own around; None for other functions."""
+    """The function that `jax.pmap` has wrapped in one of JAX's own; None for other functions."""
     for content in enclosed(function):
         if hasattr(content, "call_wrapped"):
             return unwrap(content.f)
     return None
 
 
-def install_calls(module: ModuleType, run_dir: str) -> None:
-    """Observe the jitted functions of a freshly imported `jax._src.api`.
-
-    Args:
-        module: That module.
-        run_dir: The run directory, absolute.
-    """
+def observe_functions(module: ModuleType, run_dir: str) -> None:
+    """Log the calls and compilations of the functions that `jax._src.api` jits."""
     from jax._src import core, monitoring, pjit, stages
 
-    own = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
+    folder = os.path.dirname(os.path.dirname(module.__file__ or "")) + os.sep  # noqa: PTH120
     calls = calls_of(run_dir)
-    observer = CallObserver(calls, own)
+    observer = CallObserver(calls, folder)
     functions: Any = module
     functions._post_hook_state = PostHook(functions._post_hook_state, observer.called)
-    compilations = Compilations(loop_of(run_dir), own)
-    _hook_long_way(pjit, core.trace_state_clean, observer, compilations)
-    # Functions that the training has compiled ahead of time.
-    number_of = Kinds(calls.number).of_object
+    compilations = Compilations(loop_of(run_dir), folder)
+    _observe_python_path(pjit, core.trace_state_clean, observer, compilations)
+    # Functions compiled ahead of time.
+    number_of = FunctionKinds(calls.number).of_object
     observe_method(stages.Compiled, "__call__", calls, number_of, core.trace_state_clean)
-    monitoring.register_event_duration_secs_listener(compilations.heard)
+    monitoring.register_event_duration_secs_listener(compilations.on_event)
 
 
 class PostHook:
-    """Stands for JAX's setting of the hook that its C++ path calls after each call.
+    """Wrapper around JAX's setting of the hook that its C++ path calls after each call.
 
-    JAX sets the hook to search for NaNs, of the process or of a thread, and to none when that ends,
-    which it does wherever it does without the search for a moment (the gradient of a scan). Ours
-    runs behind whatever JAX sets.
+    JAX sets this hook, for the process or for a thread, while it searches for NaNs, and resets it
+    to none when it pauses the search (the gradient of a scan). The observer's hook runs after
+    whatever JAX sets.
 
     Args:
-        setting: JAX's own, which the C++ path reads.
-        called: Told of each call.
+        setting: JAX's setting, which the C++ path reads.
+        called: Receives the function after each call.
     """
 
     def __init__(self, setting: Any, called: Callable[[Any], None]) -> None:
@@ -140,15 +111,15 @@ class PostHook:
         return getattr(self._setting, name)
 
     def set_global(self, theirs: Any) -> None:
-        """Set the hook of the process; None for JAX's none."""
-        self._setting.set_global(self._behind(theirs))
+        """Set the hook of the process; None for none."""
+        self._setting.set_global(self._after(theirs))
 
     def set_local(self, theirs: Any) -> None:
-        """Set the hook of this thread, which goes before that of the process."""
-        self._setting.set_local(self._behind(theirs))
+        """Set the hook of this thread, which takes precedence over that of the process."""
+        self._setting.set_local(self._after(theirs))
 
-    def _behind(self, theirs: Any) -> Call:
-        """Our hook behind one of JAX's, which may raise."""
+    def _after(self, theirs: Any) -> Call:
+        """A hook that runs JAX's, which may raise, and then the observer's."""
         called = self._called
 
         def hook(function: Any, args: Any, kwargs: Any, output: Any) -> None:
@@ -159,10 +130,10 @@ class PostHook:
         return hook
 
 
-def _hook_long_way(
+def _observe_python_path(
     module: Any, outside: Callable[[], bool], observer: CallObserver, compilations: Compilations
 ) -> None:
-    """Have the Python path of jitted functions tell, unless it runs inside a trace."""
+    """Log calls of jitted functions that go through Python, unless they run inside a trace."""
     original = module._run_python_pjit
     guard = compilations.guard
 
@@ -175,41 +146,3 @@ def _hook_long_way(
         return result
 
     module._run_python_pjit = run
-
-
-def install_annotations(module: ModuleType, run_dir: str) -> None:
-    """Observe the step annotations of a freshly imported `jax._src.profiler`.
-
-    Args:
-        module: That module.
-        run_dir: The run directory, absolute.
-    """
-    calls = calls_of(run_dir)
-    annotation: Any = module.StepTraceAnnotation
-    make, enter, leave = annotation.__init__, annotation.__enter__, annotation.__exit__
-
-    def begin(name: str) -> int | None:
-        _profiler().annotated = True
-        number = calls.number(("annotation", name))
-        return number if calls.begin(number) else None
-
-    @functools.wraps(make)
-    def init(self: Any, name: str, **kwargs: Any) -> None:
-        make(self, name, **kwargs)
-        self._stepwhy_name = name
-
-    @functools.wraps(enter)
-    def observed_enter(self: Any) -> Any:
-        self._stepwhy_number = calls.loop.guard(lambda: begin(self._stepwhy_name))
-        return enter(self)
-
-    @functools.wraps(leave)
-    def observed_exit(self: Any, *args: Any) -> Any:
-        result = leave(self, *args)
-        if self._stepwhy_number is not None:
-            calls.end(self._stepwhy_number, failed=bool(args) and args[0] is not None)
-        return result
-
-    annotation.__init__ = init
-    annotation.__enter__ = observed_enter
-    annotation.__exit__ = observed_exit

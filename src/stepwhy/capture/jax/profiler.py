@@ -1,11 +1,11 @@
-"""The profiler of JAX, as the window of a loop needs it."""
+"""JAX's profiler, adapted to the window of a loop."""
 
 from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.xplane_window import announce
+from stepwhy.capture.xplane_window import call_before_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class JaxProfiler:
-    """The profiler of JAX: ops on the host and kernels on devices, without Python frames.
+    """JAX's profiler: ops on the host and kernels on devices, without Python frames.
 
     Attributes:
         annotated: Whether the training marks its steps itself.
@@ -32,15 +32,15 @@ class JaxProfiler:
 
         return profiler._profile_state.profile_session is not None
 
-    def start(self, give_way: Callable[[], None]) -> None:
+    def start(self, on_conflict: Callable[[], None]) -> None:
         """Start; see `Profiler`."""
         from jax._src import profiler
 
         options = profiler.ProfileOptions()
         options.python_tracer_level = 0
-        # A second session starts without a complaint and sees nothing: `busy` was asked before.
+        # A second session starts without an error and records nothing, so callers check `busy`.
         self._session = profiler._profiler.ProfilerSession(options)
-        self._restore = announce(profiler._profiler, "ProfilerSession", give_way)
+        self._restore = call_before_instances(profiler._profiler, "ProfilerSession", on_conflict)
 
     def stop(self) -> bytes:
         """Stop; a serialised `XSpace`."""
@@ -54,7 +54,7 @@ class JaxProfiler:
         self.stop()
 
     def mark(self, step: int) -> Callable[[], None]:
-        """Begin the mark of a step; what is returned ends it."""
+        """Begin the mark of a step; the returned function ends it."""
         from jax._src import profiler
 
         if self.annotated:
@@ -65,4 +65,4 @@ class JaxProfiler:
 
 
 def _nothing() -> None:
-    """The end of a mark that the training makes itself."""
+    """End a mark that the training has made itself."""

@@ -1,4 +1,4 @@
-"""The window of Keras' `fit` on PyTorch: the one of PyTorch's own loops."""
+"""The window of Keras' `fit` on PyTorch, which wraps that of PyTorch loops."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class TorchWindow:
-    """Steps of `fit` under `torch.profiler`, which marks them itself; see `StepWindow`.
+    """Steps of `fit` under `torch.profiler`, which marks them itself; a `StepWindow`.
 
     Args:
-        recorder: Where the windows go.
+        recorder: Writes the windows.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -24,38 +24,38 @@ class TorchWindow:
 
     @property
     def touched(self) -> bool:
-        """Whether the profiler was at work in the step under way."""
+        """Whether the profiler started, ran or stopped in the current step."""
         return self._window.touched
 
     @property
     def running(self) -> bool:
         """Whether the profiler runs."""
-        return self._window._profiler is not None
+        return self._window.running
 
     def forget(self) -> None:
-        """Begin as in a process without a window (after a fork)."""
+        """Start over, as in a process without a window (after a fork)."""
         self._window.forget()
 
     def next_step(self, step: int, *, start: bool) -> None:
-        """A step begins: open the window, go on, or close it."""
+        """A step begins: open, continue or close the window."""
         began_ns, self._began_ns = self._began_ns, now_ns()
         length_ns = self._began_ns - began_ns if began_ns else 0
         self._window.next_step(step, start=start, step_ns=length_ns)
 
     def begin_step(self) -> None:
-        """The work of the step begins; PyTorch marks the whole step."""
+        """Do nothing: PyTorch marks whole steps."""
 
     def check_age(self) -> None:
-        """No step may come for a while; `finish` follows where none comes."""
+        """Do nothing: `finish` follows if no step comes."""
 
     def finish(self) -> None:
-        """No step comes: keep the window when it holds a complete one."""
+        """No further step comes: keep the window if it holds a complete step."""
         self._began_ns = 0
-        self._window._finish_at_exit()
+        self._window.finish()
 
     def reopen(self) -> None:
-        """The step time has changed for good: one more window may open."""
-        self._window.again()
+        """Allow one more window: the step time has changed for good."""
+        self._window.reopen()
 
     def abandon(self) -> None:
         """Stop the profiler and keep nothing."""

@@ -1,4 +1,4 @@
-"""A process that was started: its signals, its stops and its end."""
+"""A child process: its signals, its stops and its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIGNAL_BASE = 128  # a shell's exit code for signal n is 128 + n
 
 
 class Child:
-    """A child process, waited for by its parent alone.
+    """A child process that only this module waits for.
 
     Args:
         process: The process.
@@ -35,10 +35,10 @@ class Child:
         self.pid = process.pid
 
     def poll(self) -> int | None:
-        """How it ended: its exit code, -n for signal n; None while it has not.
+        """Its exit code, -n for signal n; None while it runs.
 
-        If it was stopped as this process was asked to be (Ctrl-Z), this process stops, too, and
-        goes on when the shell continues it.
+        If it has stopped after this process was asked to stop (Ctrl-Z), this process stops too, and
+        continues when the shell continues it.
         """
         while self._process.returncode is None:
             pid, status = self._state()
@@ -56,21 +56,21 @@ class Child:
         return self._process.returncode
 
     def _state(self) -> tuple[int, int]:
-        """The newest change of its state; (0, 0) without one."""
+        """The latest change of its state; (0, 0) if there is none."""
         try:
             return os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
-        except ChildProcessError:  # another part of the program has waited for it
+        except ChildProcessError:  # another part of the program has reaped it
             self._process.wait()
             return 0, 0
 
     def send(self, number: int) -> None:
-        """Send it a signal; it may have ended, or have become another user's."""
+        """Send it a signal, if it still runs and belongs to this user."""
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, number)
 
     def receive(self, received: Received) -> None:
-        """Pass on a signal of this process, unless the child has it already."""
+        """Forward a signal to the child, unless it has received it already."""
         if received.number in STOPPING:
             self._asked_to_stop = True
         elif received.number == signal.SIGCONT:
@@ -85,16 +85,16 @@ def wait_for(
     receive: Callable[[Received], None] | None = None,
     deadline_s: float | None = None,
 ) -> int | None:
-    """Wait until a child has ended, whatever happens meanwhile.
+    """Wait until a child has ended, whatever fails meanwhile.
 
     Args:
         child: The child.
-        signals: Where signals arrive.
-        receive: What is done with each; they are passed on where this is None.
+        signals: Source of signals.
+        receive: Handles each signal; if None, signals are forwarded.
         deadline_s: When to stop waiting, on the monotonic clock, s; None for never.
 
     Returns:
-        Its exit code, -n for signal n; None when the deadline passed first.
+        Its exit code, -n for signal n; None if the deadline passed first.
     """
     while True:
         try:
@@ -107,7 +107,7 @@ def wait_for(
             received = signals.wait(left_s)
             if received is not None:
                 (receive or child.receive)(received)
-        except Exception:  # no memory, say: the child still has to be waited for
+        except Exception:  # out of memory, for example: the child must still be waited for
             time.sleep(_RETRY_S)
 
 
@@ -124,7 +124,7 @@ def stop(number: int) -> None:
 
 
 def shell_code(code: int) -> int:
-    """The exit code that a shell shows for a process that ended.
+    """The exit code that a shell shows for an ended process.
 
     Args:
         code: Its exit code, -n for signal n.

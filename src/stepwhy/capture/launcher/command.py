@@ -1,4 +1,4 @@
-"""What to start, and where its run directory goes."""
+"""The command to start, and the default name of its run directory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command_for_script(script: str, args: Sequence[str]) -> list[str]:
 
 
 def run_name(command: Sequence[str]) -> str:
-    """A short name for what a command trains: the script's stem, the module, or the program.
+    """A short name for a command: the script's stem, the module, or the program.
 
     Example: `['python', '-m', 'pkg.train', '--lr', '1']` is 'pkg.train'.
     """
@@ -44,10 +44,10 @@ def run_name(command: Sequence[str]) -> str:
 
 
 def default_run_dir(command: Sequence[str], now: datetime) -> Path:
-    """Where a run goes that names no directory: `stepwhy-runs/<time>-<name>`, relative.
+    """The default run directory: `stepwhy-runs/<time>-<name>`, relative.
 
     Args:
-        command: What will run.
-        now: The time that goes into the name, to the second.
+        command: The command that will run.
+        now: Time for the name, to the second.
     """
     return Path(RUNS_DIR) / f"{now:%Y%m%d-%H%M%S}-{run_name(command)}"

@@ -1,8 +1,8 @@
-"""Whether a signal was sent to the whole process group, or to this process alone.
+"""Detect whether a signal was sent to the whole process group, or to this process alone.
 
-A signal says who sent it, but not whether that called `kill(pid)` or `kill(-group)`. A second
-process of the same group answers that: it does nothing but block all signals, so those sent to the
-group stay pending there until it is asked.
+A signal names its sender, but not whether that called `kill(pid)` or `kill(-group)`. A second
+process of the same group answers that: it only blocks all signals, so those sent to the group stay
+pending there until it is asked.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _MOST = 255  # signals in one answer
 _ANSWER_S = 1.0  # on a busy machine; without an answer, a signal counts as sent to one process
 
 
-class Witness:
-    """A forked process that remembers the signals sent to its process group.
+class GroupSignals:
+    """A forked process that collects the signals sent to its process group.
 
-    The caller must have blocked all signals and must have a single thread. The witness ends with
-    its parent, holds no file of the parent's open, and never runs any of its code.
+    The caller must have blocked all signals and have a single thread. The fork ends with its
+    parent, keeps none of its files open, and never runs any of its code.
     """
 
     def __init__(self) -> None:
         self._seen: Counter[int] = Counter()
-        answer, told = os.pipe()
-        asked, self._ask = os.pipe()
+        answer, reply = os.pipe()
+        question, self._ask = os.pipe()
         self._answer = answer
         self._pid = os.fork()
         if not self._pid:
-            _remember(asked, told)
-        os.close(asked)
-        os.close(told)
+            _collect(question, reply)
+        os.close(question)
+        os.close(reply)
 
-    def saw(self, number: int) -> bool:
-        """Whether the group was sent this signal; each that it was sent counts once.
+    def include(self, number: int) -> bool:
+        """Whether the group was sent this signal; each delivery counts once.
 
         Args:
             number: The signal.
@@ -68,12 +68,12 @@ class Witness:
             os.write(self._ask, b"?")
             if select.select([self._answer], [], [], _ANSWER_S)[0]:
                 return os.read(self._answer, _MOST + 1)
-        except OSError:  # somebody ended it
+        except OSError:  # the process was killed
             pass
         return b""
 
     def close(self) -> None:
-        """End the witness."""
+        """End the process."""
         with contextlib.suppress(OSError):
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
@@ -82,32 +82,32 @@ class Witness:
                 os.close(pipe)
 
 
-def _remember(asked: int, told: int) -> NoReturn:
+def _collect(question: int, reply: int) -> NoReturn:
     """Answer questions until the parent has gone."""
     try:
-        _close_all_but({asked, told})
-        while os.read(asked, 1):
-            # 0 stands first, so that an answer is never empty.
-            os.write(told, bytes([0, *_taken()]))
+        _close_all_but({question, reply})
+        while os.read(question, 1):
+            # The leading 0 makes sure that a reply is never empty.
+            os.write(reply, bytes([0, *_pending_signals()]))
     finally:
         os._exit(0)
 
 
-def _taken() -> list[int]:
-    """Take pending signals; those of a queue as often as they are in it."""
+def _pending_signals() -> list[int]:
+    """Fetch pending signals; queued ones as often as they are queued."""
     every = signal.valid_signals()
-    taken: list[int] = []
-    while len(taken) < _MOST and (info := signal.sigtimedwait(every, 0)) is not None:
-        taken.append(info.si_signo)
-    return taken
+    found: list[int] = []
+    while len(found) < _MOST and (info := signal.sigtimedwait(every, 0)) is not None:
+        found.append(info.si_signo)
+    return found
 
 
 def _close_all_but(kept: set[int]) -> None:
-    """Close every file of this process but some: a pipe must end when the command ends."""
+    """Close all other files of this process: pipes must end when the command ends."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - numbers, not paths
         if int(name) not in kept:
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
 
-__all__ = ["Witness"]
+__all__ = ["GroupSignals"]

@@ -1,4 +1,4 @@
-"""Starting a training command with the observer in place, and waiting for its end."""
+"""Start a training command with the observer in proxy, and wait for it to end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.launcher.child import Child, shell_code, wait_for
-from stepwhy.capture.launcher.run_directory import Run, environment, said
+from stepwhy.capture.launcher.run_directory import Run, environment, messages_of
 from stepwhy.capture.launcher.signals import ENDING, signals_of_program
 from stepwhy.capture.launcher.survivors import survivors
 from stepwhy.capture.recorder import STOPPED
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from stepwhy.capture.launcher.proxy import StandIn
+    from stepwhy.capture.launcher.proxy import CommandProxy
     from stepwhy.capture.launcher.signals import Received, Signals
 
 _VANISHED = (
@@ -45,10 +45,10 @@ class Launch:
     Args:
         exit_code: The command's own; 128 + n when signal n ended it.
         run_dir: The run directory, absolute.
-        messages: What the person should know about the observation, one sentence or more each.
+        messages: Messages for the user about the observation, one sentence or more each.
         code: Its exit code as a program sees it: -n when signal n ended it.
         asked_to_end_s: When a program, not a key, first asked it to end, on the monotonic clock, s;
-            None when none did.
+            None if none did.
     """
 
     exit_code: int
@@ -64,37 +64,36 @@ def launch(
     *,
     show_status: bool = False,
     output: Path | None = None,
-    place: StandIn | None = None,
+    proxy: CommandProxy | None = None,
 ) -> Launch:
     """Run a command to its end, observed, with this process's standard streams.
 
     Args:
         command: Program and arguments.
         out_dir: The run directory to write; it must not hold a run yet.
-        show_status: Tell in the terminal's title how the training goes.
-        output: A file for what the command prints; it reads nothing then. None: the streams are
-            this process's own.
-        place: The place of the command, where this process does nothing else.
+        show_status: Show the progress of the training in the terminal's title.
+        output: File for the command's output, without standard input; if None, the command gets the
+            streams of this process.
+        proxy: Set if this process acts as the command and does nothing else.
 
     Returns:
         How it ended and where the run directory is.
 
     Raises:
-        CaptureError: When the directory cannot be written or the command cannot be started. In
-            both cases nothing has run. In the place of a command, a directory that cannot be
-            written is no error: the command replaces this process, unobserved, and where the
-            directory holds a run, `out_dir-2` is written.
+        CaptureError: The directory cannot be written or the command cannot be started; nothing has
+            run then. With a proxy, a directory that cannot be written is no error: the command
+            replaces this process, unobserved. If it holds a run already, `out_dir-2` is used.
     """
     if not command:
         raise CaptureError("there is no command to run", "Pass a script, or -- and a command")
-    run = _open_run(command, out_dir, place)
-    signals = place.signals if place else signals_of_program()
+    run = _open_run(command, out_dir, proxy)
+    signals = proxy.signals if proxy else signals_of_program()
     waiting = _Waiting(signals)
-    with contextlib.nullcontext() if place else signals, _streams(output) as streams:
-        child = _start(command, run, place, streams)
+    with contextlib.nullcontext() if proxy else signals, _streams(output) as streams:
+        child = _start(command, run, proxy, streams)
         signals.started(child.pid)
-        if place:
-            place.give_up_files()
+        if proxy:
+            proxy.close_inherited_files()
         failures, observers = _observe(run, command, child.pid, show_status=show_status)
         code = waiting.wait_for(child)
         failures += _close(observers)
@@ -102,27 +101,29 @@ def launch(
     return Launch(shell_code(code), run.path, messages, code, waiting.asked_to_end_s)
 
 
-def _open_run(command: Sequence[str], out_dir: Path, place: StandIn | None) -> Run:
-    """The run directory. A job that has waited in a queue is not refused for the lack of one."""
-    if place is None:
+def _open_run(command: Sequence[str], out_dir: Path, proxy: CommandProxy | None) -> Run:
+    """Make the run directory; with a proxy, run the command even without one."""
+    if proxy is None:
         return Run(out_dir, command)
     try:
         run = Run(out_dir, command, beside=True)
     except CaptureError as error:
-        place.say(f"stepwhy: {_UNOBSERVED.format(error.what, error.todo)}")
+        proxy.print_error(f"stepwhy: {_UNOBSERVED.format(error.what, error.todo)}")
     else:
         if run.path.name != out_dir.name:
-            place.say(f"stepwhy: {out_dir} already holds a run, so this one goes to {run.path}")
+            proxy.print_error(
+                f"stepwhy: {out_dir} already holds a run, so this one goes to {run.path}"
+            )
         return run
     try:
-        place.become(command)
+        proxy.replace_with(command)
     except (OSError, ValueError) as error:
         raise _cannot_start(command, error) from error
 
 
 @contextlib.contextmanager
 def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
-    """Where a command's standard streams go, as arguments of `Popen`."""
+    """Standard streams of the command, as arguments of `Popen`."""
     if output is None:
         yield {}
         return
@@ -131,16 +132,16 @@ def _streams(output: Path | None) -> Iterator[dict[str, Any]]:
 
 
 def _start(
-    command: Sequence[str], run: Run, place: StandIn | None, streams: dict[str, Any]
+    command: Sequence[str], run: Run, proxy: CommandProxy | None, streams: dict[str, Any]
 ) -> Child:
-    """Start the command with all that was inherited for it: files, signal mask, environment."""
-    restore = place.restore_in_child if place else None
+    """Start the command with the inherited files, signal mask and environment."""
+    restore = proxy.restore_in_child if proxy else None
     try:
-        process = subprocess.Popen(  # noqa: S603 - what we were asked
+        process = subprocess.Popen(  # noqa: S603 - the user's command
             list(command),
             env=environment(run.path, os.getpid()),
             close_fds=False,
-            preexec_fn=restore,  # noqa: PLW1509 - in the place of a command: one thread
+            preexec_fn=restore,  # noqa: PLW1509 - a proxy has one thread
             **streams,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -159,14 +160,14 @@ def _cannot_start(command: Sequence[str], error: Exception) -> CaptureError:
 def _observe(
     run: Run, command: Sequence[str], pid: int, *, show_status: bool
 ) -> tuple[list[str], contextlib.ExitStack]:
-    """Sample the command's processes from outside; the training runs whatever comes of it.
+    """Sample the command's processes from outside; a failure does not affect the command.
 
     Returns:
-        What failed, and what ends the observation.
+        Messages about failures, and what ends the observation.
     """
     observers = contextlib.ExitStack()
     try:
-        # Loaded while the command starts; it would have to wait for them before.
+        # Loaded while the command starts, so that it need not wait for them.
         from stepwhy.capture.launcher.status import Status
         from stepwhy.capture.sampling.sampler import Sampler
         from stepwhy.capture.sampling.stacks import StackSamplers
@@ -180,7 +181,7 @@ def _observe(
 
 
 def _close(observers: contextlib.ExitStack) -> list[str]:
-    """End the observation from outside; what failed."""
+    """End the sampling; return messages about failures."""
     try:
         observers.close()
     except Exception as error:
@@ -189,7 +190,7 @@ def _close(observers: contextlib.ExitStack) -> list[str]:
 
 
 class _Waiting:
-    """Waits for the command, and remembers whether a program asked it to end."""
+    """Waits for the command, and records when a program asked it to end."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
@@ -207,12 +208,12 @@ class _Waiting:
 
 
 def _end(run: Run, exit_code: int) -> list[str]:
-    """Close the run directory; what the person should know."""
+    """Close the run directory; return messages for the user."""
     texts: list[str] = []
     try:
         texts += _messages(run, exit_code)
     except Exception as error:
-        texts.append(_failure("what the observers said could not be read", error))
+        texts.append(_failure("the messages of the observers could not be read", error))
     try:
         texts += run.end(exit_code)
     except Exception as error:
@@ -225,23 +226,23 @@ def _failure(what: str, error: Exception) -> str:
 
 
 def _messages(run: Run, exit_code: int) -> Iterator[str]:
-    """What the person should know: nothing observed, or what the observers said, once each."""
+    """Messages for the user: why nothing was observed, or those of the observers, once each."""
     if not run.path.is_dir():
         yield _VANISHED
         return
     left = survivors(run.path)
-    texts = said(run.path)
+    texts = messages_of(run.path)
     if left:
         yield _LEFT_BEHIND.format(pids=", ".join(map(str, left)))
     elif not _logged(run.path):
         stopped = [text for text in texts if text.startswith(STOPPED)]
         if exit_code or stopped or not texts:
             yield run.why_no_step(exit_code)
-        # That a log could not be written has been said.
+        # That a log could not be written has been reported already.
         texts = [text for text in texts if text not in stopped]
     yield from texts
 
 
 def _logged(run_dir: Path) -> bool:
-    """Whether any step was written down."""
+    """Whether any step was logged."""
     return any(log.stat().st_size for log in run_dir.glob("process-*/steps*.jsonl"))

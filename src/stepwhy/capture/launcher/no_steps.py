@@ -1,4 +1,4 @@
-"""Why a run has no observed step, in a sentence for the person."""
+"""Explain, in a sentence for the user, why a run has no observed step."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NOT_WRITTEN = (
 _FEW = "too few steps to time one: {seen}. Timing needs at least {needed}, tracing 20 or more"
 _FAILED = "the command failed before it trained: {ending}. Fix that first: no step was seen"
 _FAILED_EARLY = "the command failed after {seen}: {ending}. Fix that first: no step could be timed"
-# What is counted, in words, and of how many a step is timed: from one to the next. The observers
-# log a call of a compiled function from the third on.
+# Count -> phrase, noun, and the number needed to time a step, which lasts from one to the next.
+# Observers log calls of a compiled function from the third on.
 _KINDS = {
     "optimizer_steps": ("{} of a torch optimizer", "step", 2),
     "calls": ("{} of a compiled function", "call", 3),
@@ -39,11 +39,11 @@ _KINDS = {
 def why_no_step(
     exit_code: int, processes: Mapping[str, Mapping[str, Any]], *, attached: bool
 ) -> str:
-    """Why nothing was observed, the most direct reason first.
+    """Why nothing was observed; the most direct reason wins.
 
     Args:
         exit_code: The command's own, as a shell gives it.
-        processes: What its processes left word of (`sign_in.words`).
+        processes: Reports of its processes (`registry.reports`).
         attached: Whether any of them loaded the observer.
     """
     stopped = next((p for p in processes.values() if p.get("stopped")), None)
@@ -60,7 +60,7 @@ def why_no_step(
 
 
 def _steps_of(process: Mapping[str, Any]) -> str:
-    """What a process that could not log its steps had seen, in words."""
+    """What a process had seen that could not log its steps, in words."""
     steps = max(int(process.get("optimizer_steps", 0)), int(process.get("steps", 0)))
     if not steps:
         return "a training loop was seen"
@@ -73,12 +73,12 @@ def ending_of(exit_code: int, exception: str) -> str:
 
 
 def exception_of(processes: Mapping[str, Mapping[str, Any]]) -> str:
-    """The type of the exception that ended a process, of several the first; '' for none."""
+    """Type of the first exception that ended a process; '' if there is none."""
     return next((str(p["exception"]) for p in processes.values() if p.get("exception")), "")
 
 
 def _most(processes: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | tuple[()]:
-    """What was seen most often, and how often; () for nothing."""
+    """The largest count and its kind; () if there is none."""
     counts = [
         (int(about[kind]), kind)
         for about in processes.values()
@@ -92,7 +92,7 @@ def _most(processes: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | tuple
 
 
 def _counted(kind: str = "", count: int = 0) -> str:
-    """'1 step of a torch optimizer'; '' for nothing."""
+    """'1 step of a torch optimizer'; '' without a kind."""
     if not kind:
         return ""
     phrase, noun, _ = _KINDS[kind]

@@ -1,4 +1,4 @@
-"""How often the kernel has killed a process of this machine for lack of memory.
+"""Count how often the kernel kills a process of this machine for lack of memory.
 
 Source: proc(5), ``oom_kill`` in ``/proc/vmstat``, from Linux 4.13 on.
 """
@@ -10,11 +10,11 @@ from pathlib import Path
 _COUNTERS = Path("/proc/vmstat")
 
 
-class MemoryKills:
+class OomKills:
     """Counts the kills from here on.
 
     Args:
-        counters: Where the kernel shows its counters.
+        counters: File with the kernel's counters.
     """
 
     def __init__(self, counters: Path = _COUNTERS) -> None:
@@ -22,7 +22,7 @@ class MemoryKills:
         self._before = self._total()
 
     def count(self) -> int | None:
-        """Processes killed since then; None where the kernel does not tell."""
+        """Processes killed since then; None if the kernel does not report it."""
         total = self._total()
         return None if total is None or self._before is None else total - self._before
 

@@ -1,8 +1,9 @@
-"""Standing in for a command: what started `stepwhy run` finds what it would find without it.
+"""Act as the command: the parent of `stepwhy run` sees what it would see without stepwhy.
 
-The shell, the scheduler or the launcher of ranks has given this process its standard streams, other
-open files, signal mask and signal dispositions. All of them are the command's. It inherits them as
-they are, this process keeps none that it does not need, and ends as the command has ended.
+The shell, the scheduler or the launcher of ranks has given this process standard streams, other
+open files, a signal mask and signal dispositions. All of them are meant for the command, which
+inherits them unchanged. This process keeps none that it does not need, and ends as the command has
+ended.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from stepwhy import output
 from stepwhy.capture.launcher.child import shell_code
 from stepwhy.capture.launcher.run_directory import plain_environment
-from stepwhy.capture.launcher.signals import signals_of_stand_in
+from stepwhy.capture.launcher.signals import signals_of_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 
 _STREAMS = (0, 1, 2)
 _STDERR = 2
-# Python ignores these, and cannot say whether they were ignored before.
+# Python ignores these, and does not know whether they were ignored before.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 2, 4
 
 
-class StandIn:
-    """This process in the place of a command; it must have one thread and do nothing else.
+class CommandProxy:
+    """This process as the proxy of a command; it must have one thread and do nothing else.
 
     Attributes:
-        signals: Where signals for the command arrive, from `__enter__` on.
+        signals: Source of signals for the command, from `__enter__` on.
         has_stderr: Whether this process was started with a standard error.
     """
 
@@ -41,7 +42,7 @@ class StandIn:
         self._inherited = list(_inherited_files())
         self.has_stderr = _STDERR not in _reserve_streams()
         self._parent_signal = _signal_at_parents_end()
-        self.signals = signals_of_stand_in()
+        self.signals = signals_of_proxy()
 
     def __enter__(self) -> Self:
         self.signals.__enter__()
@@ -51,16 +52,16 @@ class StandIn:
         self.signals.__exit__()
 
     def restore_in_child(self) -> None:
-        """In a forked process, before another program starts there: be as this one was started."""
+        """In a forked process: restore the state in which this process was started."""
         with contextlib.suppress(Exception):
             if self._parent_signal:
                 _prctl(_PR_SET_PDEATHSIG, self._parent_signal)
         self.signals.restore_in_child()
 
-    def give_up_files(self) -> None:
-        """Keep nothing open that the command has: a pipe ends when the command closes it.
+    def close_inherited_files(self) -> None:
+        """Close the files that the command has inherited, so that its pipes end with it.
 
-        Standard error stays, for the report.
+        Standard error stays open for the report.
         """
         with contextlib.suppress(OSError):
             null = os.open(os.devnull, os.O_RDWR)
@@ -71,38 +72,38 @@ class StandIn:
             with contextlib.suppress(OSError):
                 os.close(file)
 
-    def become(self, command: Sequence[str]) -> NoReturn:
-        """Be replaced by the command, so that it runs as if stepwhy were not there.
+    def replace_with(self, command: Sequence[str]) -> NoReturn:
+        """Replace this process by the command, which then runs without stepwhy.
 
         Raises:
             OSError: It cannot be started.
-            ValueError: An argument holds a null byte.
+            ValueError: An argument contains a null byte.
         """
         self.restore_in_child()
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
-        os.execvpe(command[0], list(command), plain_environment())  # noqa: S606 - what we were asked
+        os.execvpe(command[0], list(command), plain_environment())  # noqa: S606 - the user's command
 
-    def say(self, text: str) -> None:
-        """Print a line on standard error; where that is closed, broken or full, do without."""
+    def print_error(self, text: str) -> None:
+        """Print a line on standard error, unless that is closed, broken or full."""
         if self.has_stderr:
             output.line_without_waiting(text)
 
-    def end_as(self, code: int) -> NoReturn:
-        """End as the command has ended, by the same signal if it was one.
+    def exit_like(self, code: int) -> NoReturn:
+        """End as the command has ended, by the same signal if one ended it.
 
         Args:
             code: Its exit code, -n for signal n.
         """
         if code < 0:
-            _end_by(-code)
+            _die_by(-code)
         os._exit(shell_code(code))
 
 
-def _end_by(number: int) -> None:
-    """End by a signal as if it were this process's, without a second core file.
+def _die_by(number: int) -> None:
+    """End this process by a signal, without a second core file.
 
-    As process 1 of a container it does not end: the kernel ignores the signal there.
+    Process 1 of a container does not end: the kernel ignores the signal there.
     """
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -116,7 +117,7 @@ def _end_by(number: int) -> None:
 
 
 def _inherited_files() -> list[int]:
-    """The files beside the standard streams that another program has opened for this one."""
+    """The open files, except standard streams, that this process has inherited."""
     try:
         files = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208 - numbers
     except OSError:
@@ -127,15 +128,15 @@ def _inherited_files() -> list[int]:
 def _is_inheritable(file: int) -> bool:
     try:
         return os.get_inheritable(file)
-    except OSError:  # it listed the folder
+    except OSError:  # the descriptor of the listing itself
         return False
 
 
 def _reserve_streams() -> set[int]:
-    """Put something harmless where a standard stream is closed; the closed ones.
+    """Open the null device in place of closed standard streams; returns the closed ones.
 
-    Else the next file that is opened, such as a log of the run, would become a standard stream.
-    The command does not inherit it: there the stream is closed again.
+    Otherwise the next opened file, such as a log of the run, would become a standard stream. The
+    command does not inherit the null device, so the stream is closed for it.
     """
     closed = set()
     for stream in _STREAMS:
@@ -149,7 +150,7 @@ def _reserve_streams() -> set[int]:
 
 
 def _signal_at_parents_end() -> int:
-    """The signal that this process gets when its parent ends; 0 for none."""
+    """The signal that this process receives when its parent ends; 0 for none."""
     try:
         import ctypes
 

@@ -1,6 +1,6 @@
-"""The run directory as such: made before the training, closed after it.
+"""The run directory: created before the training, closed after it.
 
-`stepwhy run` and `stepwhy.watch` share it; observed processes put their folders into it.
+`stepwhy run` and `stepwhy.watch` share this. Observed processes add their directories to it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import stepwhy
 from stepwhy.capture import profiler_conflicts
-from stepwhy.capture.attach import LOOKER_VARIABLE, RUN_DIR_VARIABLE
 from stepwhy.capture.clock import now_ns
+from stepwhy.capture.environment import RUN_DIR_VARIABLE, SAMPLER_VARIABLE
 from stepwhy.capture.launcher.no_steps import why_no_step
-from stepwhy.capture.launcher.oom_kills import MemoryKills
+from stepwhy.capture.launcher.oom_kills import OomKills
 from stepwhy.capture.process import registry
 from stepwhy.capture.process.folder import write_json
 from stepwhy.capture.process.registry import ATTACHED_FILE
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 RUN_SCHEMA = "stepwhy.run/1"
 _RUN_FILE = "run.json"
-_MOST_MESSAGES = 1 << 20  # bytes; an observer says a few sentences
+_MOST_MESSAGES = 1 << 20  # bytes; an observer writes a few sentences
 _INITIAL_ENVIRONMENT = Path("/proc/self/environ")
 _CTYPE = "LC_CTYPE"
 _COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-# What processes left word of fits into the first block of the file, which a full disk has left.
+# The reports of so many processes fit into the first block of the file, even on a full disk.
 _MOST_PROCESSES = 16
 _BOOTSTRAP = Path(__file__).resolve().parents[1] / "bootstrap"
 
@@ -45,9 +45,9 @@ class Run:
     """A run directory that is being written.
 
     Args:
-        out_dir: Where; it must not hold a run yet.
+        out_dir: Its path; it must not hold a run yet.
         command: Program and arguments; kept without secrets.
-        beside: Where it holds a run, write `out_dir-2` or the next name that is free.
+        beside: If it holds a run, use `out_dir-2` or the next free name.
 
     Attributes:
         path: The run directory, absolute.
@@ -67,7 +67,7 @@ class Run:
             "exit_code": None,
             "python": platform.python_version(),
         }
-        self._kills = MemoryKills()
+        self._kills = OomKills()
         self._why_no_step = ""
         try:
             while not self._claim():
@@ -84,7 +84,7 @@ class Run:
             ) from error
 
     def _claim(self) -> bool:
-        """Make the directory; whether it is this run's, and no other's that began just now."""
+        """Make the directory; whether it is this run's, not that of another that just began."""
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             (self.path / _RUN_FILE).touch(exist_ok=False)
@@ -93,7 +93,7 @@ class Run:
         return True
 
     def _make(self) -> None:
-        """Write what is known, and the file in which processes sign in."""
+        """Write what is known so far, and the file in which processes register."""
         try:
             write_json(self.path / _RUN_FILE, self._about)
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
@@ -103,21 +103,21 @@ class Run:
             raise
 
     def end(self, exit_code: int) -> tuple[str, ...]:
-        """Write how it ended; the training has run, so that a failure is no error.
+        """Write how the run ended; a failure is no error, since the training has run.
 
         Args:
-            exit_code: The training's own.
+            exit_code: That of the training.
 
         Returns:
-            What the person should know.
+            Messages for the user.
         """
         about = {**self._about, "ended_ns": now_ns(), "exit_code": exit_code}
         about["oom_kills"] = self._kills.count()
-        about["processes"] = dict(list(registry.words(self.path).items())[:_MOST_PROCESSES])
+        about["processes"] = dict(list(registry.reports(self.path).items())[:_MOST_PROCESSES])
         about["why_no_step"] = self._why_no_step
         self._clear_drafts()
         try:
-            # In this order: what the file took may be all that is free on a full disk.
+            # In this order: on a full disk, the room of that file may be all there is.
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
             write_json(self.path / _RUN_FILE, about, in_place=True)
         except OSError as error:
@@ -126,12 +126,12 @@ class Run:
         return ()
 
     def _clear_drafts(self) -> None:
-        """Remove windows that a killed process has begun: whole paths may stand in them."""
+        """Remove unfinished windows of killed processes, which may contain full paths."""
         for draft in self.path.glob("process-*/windows/.[0-9]*"):
             shutil.rmtree(draft, ignore_errors=True)
 
     def undo(self) -> None:
-        """Take back what was written; the directory goes if that was all."""
+        """Delete what was written, and the directory if it is empty then."""
         try:
             (self.path / _RUN_FILE).unlink(missing_ok=True)
             (self.path / ATTACHED_FILE).unlink(missing_ok=True)
@@ -140,48 +140,47 @@ class Run:
             pass
 
     def why_no_step(self, exit_code: int) -> str:
-        """Why nothing was observed, which is kept in the run's file, too; known until the end.
+        """Why nothing was observed; also kept for the run's file. Call before `end`.
 
         Args:
-            exit_code: The training's own.
+            exit_code: That of the training.
         """
         try:
             attached = (self.path / ATTACHED_FILE).stat().st_size > 0
         except OSError:
             attached = False
-        words = registry.words(self.path)
-        self._why_no_step = why_no_step(exit_code, words, attached=attached)
+        reports = registry.reports(self.path)
+        self._why_no_step = why_no_step(exit_code, reports, attached=attached)
         return self._why_no_step
 
 
 def _next_name(path: Path, first: str) -> Path:
-    """The name after 'run' is 'run-2', then 'run-3'."""
+    """The next name: 'run', 'run-2', 'run-3', ..."""
     number = path.name.removeprefix(f"{first}-")
     return path.with_name(f"{first}-{int(number) + 1 if number.isdecimal() else 2}")
 
 
-def environment(run_dir: Path, looker: int = 0) -> dict[str, str]:
-    """The environment in which Python processes are observed: the bootstrap goes first.
+def environment(run_dir: Path, sampler: int = 0) -> dict[str, str]:
+    """The environment in which Python processes are observed, with the bootstrap on the path.
 
     Args:
         run_dir: The run directory, absolute.
-        looker: Id of the process that samples stacks, or starts what does; 0 where none does.
+        sampler: Id of the process that samples stacks, or starts the one that does; 0 for none.
     """
     before = os.environ.get("PYTHONPATH")
     path = f"{_BOOTSTRAP}{os.pathsep}{before}" if before else str(_BOOTSTRAP)
-    asks = looker and ptrace.scope() == ptrace.ANCESTORS_ONLY
-    named = {LOOKER_VARIABLE: str(looker)} if asks else {}
+    asks = sampler and ptrace.scope() == ptrace.ANCESTORS_ONLY
+    named = {SAMPLER_VARIABLE: str(sampler)} if asks else {}
     return {**plain_environment(), "PYTHONPATH": path, RUN_DIR_VARIABLE: str(run_dir), **named}
 
 
 def plain_environment(initial: Path = _INITIAL_ENVIRONMENT) -> dict[str, str]:
     """The environment that this program was started in.
 
-    In the C locale, Python sets LC_CTYPE for itself (PEP 538), which is not meant for what it
-    starts.
+    In the C locale, Python sets LC_CTYPE for itself (PEP 538); its children must not inherit that.
 
     Args:
-        initial: Where the kernel shows the environment at the start.
+        initial: File in which the kernel shows the environment at the start.
     """
     found = dict(os.environ)
     if found.get(_CTYPE) in _COERCED:
@@ -191,17 +190,17 @@ def plain_environment(initial: Path = _INITIAL_ENVIRONMENT) -> dict[str, str]:
     return found
 
 
-def said(run_dir: Path) -> list[str]:
-    """What the observers of a run's processes have to say, once each.
+def messages_of(run_dir: Path) -> list[str]:
+    """The messages of a run's observers, once each.
 
-    That a window had to wait for the training's own profiler is left out where there is one.
+    A message about a profiler conflict is left out if the process has a window after all.
     """
     logs = sorted(run_dir.glob("process-*/messages.jsonl"))
     return list(dict.fromkeys(text for log in logs for text in _texts(log)))
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The texts of one process's messages; a torn last line is dropped."""
+    """The texts of one process's messages; a torn last line is ignored."""
     traced = any((path.parent / "windows").glob("[0-9]*"))
     try:
         lines = read_regular(path, _MOST_MESSAGES).decode().split("\n")

@@ -1,13 +1,13 @@
-"""Signals of a process that waits for another one, received one at a time.
+"""Receive the signals of a process that waits for a child, one at a time.
 
-`stepwhy run` has the process id that the shell, the scheduler and the person know, so they send it
-what is meant for the training. Each signal must reach the training exactly once: those that went to
-the whole process group, as a terminal's do, are there already.
+`stepwhy run` has the process id that the shell, the scheduler and the user know, so they send it
+signals that are meant for the training. Each must reach the training exactly once: signals to the
+whole process group, such as those of a terminal, have arrived there already.
 
 `BlockedSignals` is for a process that does nothing else: signals stay blocked and are received by
-`sigwaitinfo`, so that none is lost, an ignored one is seen too, and the dispositions that the child
-inherits never change. `CaughtSignals` is for a program that goes on afterwards (`stepwhy bench`)
-and for systems without `sigwaitinfo`; `NoSignals` for threads, which cannot have handlers.
+`sigwaitinfo`. None is lost, ignored ones are received too, and the dispositions that the child
+inherits never change. `CaughtSignals` is for a program that continues afterwards (`stepwhy bench`),
+and for systems without `sigwaitinfo`; `NoSignals` is for threads, which cannot have handlers.
 
 Source: signal(7), sigaction(2) (``si_code``), credentials(7), tty_ioctl(4).
 """
@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
-from stepwhy.capture.launcher.group_signals import Witness
+from stepwhy.capture.launcher.group_signals import GroupSignals
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -53,7 +53,7 @@ _CAUGHT = (
     signal.SIGALRM,
 )
 _FROM_KERNEL = 0x80  # SI_KERNEL
-# After a signal to this process alone: by then its sender has sent all that it was about to.
+# After a signal to this process alone, its sender has sent all related signals by then.
 _SETTLED_S = 1.0
 
 
@@ -63,8 +63,8 @@ class Received:
 
     Args:
         number: The signal.
-        is_for_child: Whether it is still to be passed on.
-        is_from_terminal: Whether a person pressed a key, rather than a program asked.
+        is_for_child: Whether it must be forwarded to the child.
+        is_from_terminal: Whether it comes from a key, not from a program.
     """
 
     number: int
@@ -73,17 +73,17 @@ class Received:
 
 
 class Signals(Protocol):
-    """Where signals come from; between `__enter__` and `__exit__` they do nothing else."""
+    """A source of signals; between `__enter__` and `__exit__` they have no other effect."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def restore_in_child(self) -> None:
-        """In a forked process: undo what was done here."""
+        """In a forked process: restore the original handling."""
 
     def started(self, pid: int) -> None:
-        """The child has this id from here on; what arrived earlier did not reach it."""
+        """The child has started with this id; signals that arrived earlier did not reach it."""
 
     def wait(self, timeout_s: float | None = None) -> Received | None:
         """Wait for the next signal, or until a child may have changed its state.
@@ -92,38 +92,38 @@ class Signals(Protocol):
             timeout_s: Longest wait, s.
 
         Returns:
-            The signal; None for a change of a child, or when the time is over.
+            The signal; None for a change of a child, or after the timeout.
         """
 
 
 class BlockedSignals:
-    """Receives the signals of a process that has one thread and stands in for its child."""
+    """Signals of a process that has one thread and acts as the proxy of its child."""
 
     def __init__(self) -> None:
         self._child = 0
         self._early: set[int] = set()
         self._unsettled_s: float | None = None
-        self._witness: Witness | None = None
+        self._group: GroupSignals | None = None
 
     def __enter__(self) -> Self:
         self._all = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._all)
-        # Where it is ignored, the kernel forgets how a child ended.
+        # If ignored, the kernel discards the exit status of children.
         self._child_ended = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with contextlib.suppress(OSError):  # no more processes allowed
-            self._witness = Witness()
+            self._group = GroupSignals()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._witness is not None:
-            self._witness.close()
-            self._witness = None
+        if self._group is not None:
+            self._group.close()
+            self._group = None
         if self._child_ended is not None:
             signal.signal(signal.SIGCHLD, self._child_ended)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def restore_in_child(self) -> None:
-        """In a forked process: give signals the mask and the handling that were inherited."""
+        """In a forked process: restore the inherited signal mask and handling."""
         for number in self._all:
             if callable(signal.getsignal(number)):  # Python's own, for SIGINT
                 signal.signal(number, signal.SIG_DFL)
@@ -135,8 +135,8 @@ class BlockedSignals:
         """The child has this id; the signals that are pending here did not reach it."""
         self._child = pid
         self._early = {int(number) for number in signal.sigpending()}
-        if self._witness is not None:
-            self._witness.forget()
+        if self._group is not None:
+            self._group.forget()
 
     def wait(self, timeout_s: float | None = None) -> Received | None:
         """Wait for the next signal, or a change of a child."""
@@ -147,7 +147,7 @@ class BlockedSignals:
         return Received(info.si_signo, not self._is_done(info), is_from_terminal)
 
     def _next(self, timeout_s: float | None) -> signal.struct_siginfo | None:
-        """The next signal; the witness forgets what it saw late."""
+        """The next signal; late group signals are discarded once things have settled."""
         if self._unsettled_s is None:
             if timeout_s is None:
                 return signal.sigwaitinfo(self._all)
@@ -158,12 +158,12 @@ class BlockedSignals:
         info = signal.sigtimedwait(self._all, wait_s)
         if info is None:
             self._unsettled_s = None
-            if self._witness is not None:
-                self._witness.forget()
+            if self._group is not None:
+                self._group.forget()
         return info
 
     def _is_done(self, info: signal.struct_siginfo) -> bool:
-        """Whether the child has the signal already, or must not have it."""
+        """Whether the child has the signal already, or must not get it."""
         number = info.si_signo
         if number in self._early:
             self._early.discard(number)
@@ -173,23 +173,23 @@ class BlockedSignals:
         # Writing into a broken pipe signals the writer; a child may signal its parent.
         if info.si_pid in (os.getpid(), self._child):
             return True
-        if self._witness is not None and self._witness.saw(number):
+        if self._group is not None and self._group.include(number):
             return True
         self._unsettled_s = time.monotonic() + _SETTLED_S
         return False
 
 
 def _came_from_kernel(number: int) -> bool:
-    """Whether a signal of the kernel is none that the child would need from here."""
+    """Whether a signal from the kernel need not be forwarded to the child."""
     if number == signal.SIGXCPU:
-        return True  # this process's own CPU time; the child's is counted for itself
+        return True  # CPU time of this process; that of the child is counted separately
     if number == signal.SIGHUP and os.getsid(0) == os.getpid():
-        return False  # a terminal that closes tells the leader of its session, and nobody else
+        return False  # a closing terminal signals only the leader of its session
     return number in _FROM_TERMINAL  # but not alarms that were set before this program began
 
 
 class CaughtSignals:
-    """Receives the signals of a program by handlers, which it gives back at the end."""
+    """Signals of a program, caught by handlers that are restored at the end."""
 
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
@@ -217,7 +217,7 @@ class CaughtSignals:
         """Nothing: handlers do not outlive the start of another program."""
 
     def started(self, _pid: int) -> None:
-        """Nothing: what arrived earlier is still to be received."""
+        """Nothing: signals that arrived earlier are still pending."""
 
     def wait(self, timeout_s: float | None = None) -> Received | None:
         """Wait for the next signal, or a change of a child."""
@@ -240,7 +240,7 @@ def _note(_number: int, _frame: FrameType | None) -> None:
 
 
 class NoSignals:
-    """Waits for a child in a thread: signals are the main thread's."""
+    """Waits for a child in a thread; signals go to the main thread."""
 
     def __init__(self) -> None:
         self._child = 0
@@ -259,7 +259,7 @@ class NoSignals:
         self._child = pid
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the child has ended; it stays to be reaped."""
+        """Wait until the child has ended, without reaping it."""
         if timeout_s is not None:
             time.sleep(max(timeout_s, 0))
         else:
@@ -267,13 +267,13 @@ class NoSignals:
 
 
 def signals_of_program() -> Signals:
-    """What receives signals in a program that goes on after its child has ended."""
+    """The source of signals for a program that continues after its child has ended."""
     is_main = threading.current_thread() is threading.main_thread()
     return CaughtSignals() if is_main else NoSignals()
 
 
-def signals_of_stand_in() -> Signals:
-    """What receives signals in a process that stands in for its child and does nothing else."""
+def signals_of_proxy() -> Signals:
+    """The source of signals for a process that acts as its child and does nothing else."""
     try:
         alone = len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - only counted
     except OSError:
@@ -282,7 +282,7 @@ def signals_of_stand_in() -> Signals:
 
 
 def _in_foreground() -> bool:
-    """Whether a terminal's keys reach this process group, and so the child, directly."""
+    """Whether keys of a terminal reach this process group, and so the child, directly."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

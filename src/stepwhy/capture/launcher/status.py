@@ -1,7 +1,7 @@
-"""One quiet line about the run, in the terminal's title.
+"""Show the progress of the run in the terminal's title.
 
-The training owns every line of its terminal, so progress goes where it cannot fight with that: a
-title is seen, never scrolls, and leaves no trace in logs. It is written only to a terminal.
+The training owns every line of its terminal. A title never scrolls, and leaves no trace in logs. It
+is written to terminals only.
 
 Source: "Xterm Control Sequences", OSC 0 (title), CSI 22/23 t (keep and restore it).
 """
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from typing import Any, Self, TextIO
 
 _INTERVAL_S = 2.0
-# The last lines of the log are read, so that the cost does not grow with the run.
+# Only the end of the log is read, so that the cost does not grow with the run.
 _TAIL_BYTES = 16_384
 _KEEP, _RESTORE = "\x1b[22;0t", "\x1b[23;0t"
 
 
 class Status:
-    """Tells in the title how the training goes, until it is stopped.
+    """Shows the progress of the training in the title until it is stopped.
 
     Args:
         run_dir: The run directory.
-        terminal: Where to write; nothing is written unless it is a terminal.
+        terminal: Output stream; ignored unless it is a terminal.
     """
 
     def __init__(self, run_dir: Path, terminal: TextIO | None = None) -> None:
@@ -50,7 +50,7 @@ class Status:
         return self
 
     def _is_terminal(self) -> bool:
-        """Whether there is a terminal; a standard error that was closed is None in Python."""
+        """Whether there is a terminal; in Python a closed standard error is None."""
         try:
             return self._terminal is not None and self._terminal.isatty()
         except (OSError, ValueError):
@@ -100,7 +100,7 @@ def summary(run_dir: Path) -> str:
 
 
 def _is_time(value: object) -> bool:
-    """Whether a value of a log is a time or duration in ns; the training may log anything."""
+    """Whether a logged value is a time or duration in ns; the file may contain anything."""
     return isinstance(value, int) and 0 <= value < 1 << 63
 
 
@@ -112,7 +112,7 @@ def _modified(path: Path) -> float:
 
 
 def _last_steps(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines in the tail of a log."""
+    """The complete lines at the end of a log."""
     try:
         with os.fdopen(open_regular(path), "rb") as log:
             start = max(path.stat().st_size - _TAIL_BYTES, 0)
@@ -130,9 +130,9 @@ def _last_steps(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _count(path: Path) -> int:
-    """Lines of a log, told from its size and its first line: steps are logged alike.
+    """Number of lines of a log, estimated from its size and the length of its first line.
 
-    Of the files that were set aside, the name of the newest tells how many lines came before it.
+    The name of the newest full file has the number of lines before it.
     """
     full = max(path.parent.glob("steps-*.jsonl"), default=None)
     before = 0
@@ -143,7 +143,7 @@ def _count(path: Path) -> int:
 
 
 def _estimate(path: Path) -> int:
-    """Lines of one file."""
+    """Estimated number of lines of one file."""
     try:
         with os.fdopen(open_regular(path), "rb") as log:
             first = len(log.readline(_TAIL_BYTES))

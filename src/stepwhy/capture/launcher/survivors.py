@@ -1,8 +1,8 @@
-"""Processes of a run that outlive its command: servers that it started, daemons.
+"""Find processes of a run that outlive its command, such as servers and daemons.
 
-They inherited the variable that names the run directory, whatever they did to their parents.
+They have inherited the variable with the run directory, even if they have changed their parents.
 
-Source: proc(5), ``/proc/<pid>/environ``; another user's is not readable, and is not looked at.
+Source: proc(5), ``/proc/<pid>/environ``; that of another user cannot be read.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.attach import RUN_DIR_VARIABLE
+from stepwhy.capture.environment import RUN_DIR_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PROC = Path("/proc")
-# Servers of multiprocessing end when they notice that the command has, which takes a moment.
+# Servers of multiprocessing need a moment to notice that the command has ended.
 _GRACE_S = 0.5
 _POLL_S = 0.02
-# Counts shared memory, and forks no process: it has nothing to log.
+# Tracks shared memory and forks no process, so it has nothing to log.
 # Source: CPython, Lib/multiprocessing/resource_tracker.py, `ensure_running`.
 _TRACKER = b"from multiprocessing.resource_tracker import main"
 
 
 def survivors(run_dir: Path, proc: Path = _PROC, grace_s: float = _GRACE_S) -> list[int]:
-    """The processes that still run with this run directory in their environment, and go on.
+    """The processes that keep running with this run directory in their environment.
 
     Args:
         run_dir: The run directory, absolute.
-        proc: Where the kernel shows its processes.
-        grace_s: How long those that are there may take to end, s; no time passes without any.
+        proc: Folder of the proc file system.
+        grace_s: How long they may take to end, s; without any, there is no wait.
     """
-    wanted = os.fsencode(f"{RUN_DIR_VARIABLE}={run_dir}")
-    left = [pid for pid in _ids(proc) if _survives(proc, pid, wanted)]
+    variable = os.fsencode(f"{RUN_DIR_VARIABLE}={run_dir}")
+    left = [pid for pid in _ids(proc) if _survives(proc, pid, variable)]
     deadline = time.monotonic() + grace_s
     while left and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        left = [pid for pid in left if _survives(proc, pid, wanted)]
+        left = [pid for pid in left if _survives(proc, pid, variable)]
     return sorted(left)
 
 
-def _survives(proc: Path, pid: int, wanted: bytes) -> bool:
-    """Whether a process has this variable in its environment, and is no mere helper."""
-    if wanted not in _words(proc / str(pid) / "environ"):
+def _survives(proc: Path, pid: int, variable: bytes) -> bool:
+    """Whether a process has this variable in its environment, and is no helper of Python."""
+    if variable not in _words(proc / str(pid) / "environ"):
         return False
     return not any(word.startswith(_TRACKER) for word in _words(proc / str(pid) / "cmdline"))
 
@@ -53,7 +53,7 @@ def _survives(proc: Path, pid: int, wanted: bytes) -> bool:
 def _ids(proc: Path) -> Iterator[int]:
     """All processes but this one."""
     try:
-        names = os.listdir(proc)  # noqa: PTH208 - names, of which few are wanted
+        names = os.listdir(proc)  # noqa: PTH208 - names, of which few are variable
     except OSError:
         return
     for name in names:
@@ -62,7 +62,7 @@ def _ids(proc: Path) -> Iterator[int]:
 
 
 def _words(path: Path) -> list[bytes]:
-    """What a file of the kernel lists of a process; [] when that is gone or foreign."""
+    """The entries of a file in /proc; [] if the process is gone or another user's."""
     try:
         return path.read_bytes().split(b"\0")
     except OSError:

@@ -1,8 +1,9 @@
-"""Observing a stretch of the program that runs right here: a notebook's cell, a function.
+"""Observe a block of the running program, such as a notebook cell or a function.
 
-What `stepwhy run` does from outside before a program starts, a `Block` does from inside: it makes
-the run directory, hooks into the frameworks, starts the helper that samples from outside, and at
-its end puts the hooks to sleep. Processes that are started inside the block are observed, too.
+`stepwhy run` prepares a program from outside, before it starts; a `WatchedBlock` does the same from
+inside. It makes the run directory, instruments the frameworks, starts the helper that samples from
+outside, and at its end deactivates the observers. Processes started inside the block are observed,
+too.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stepwhy.capture import attach, explicit_steps
+from stepwhy.capture.environment import RUN_DIR_VARIABLE
 from stepwhy.capture.launcher.command import default_run_dir
-from stepwhy.capture.launcher.run_directory import Run, environment, said
+from stepwhy.capture.launcher.run_directory import Run, environment, messages_of
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.sampling import ptrace
-from stepwhy.capture.sampling.helper import Outside
+from stepwhy.capture.sampling.helper import SamplingHelper
 from stepwhy.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -34,22 +36,22 @@ _INSIDE_RUN = (
     "this program runs under 'stepwhy run', which observes it as a whole: the block does nothing"
 )
 _INSIDE_BLOCK = "another block is being watched: this one does nothing, and belongs to that one"
-# A loop of short watched blocks may begin more than one in a second.
+# A loop of short blocks may begin more than one per second.
 _MOST_IN_A_SECOND = 100
 
-_open: list[Block] = []
+_open: list[WatchedBlock] = []
 
 
-class Block:
-    """One observed stretch of this process.
+class WatchedBlock:
+    """One observed block of this process.
 
     Args:
         out: The run directory; by default as for `stepwhy run`.
 
     Attributes:
-        is_idle: Whether it does nothing because somebody else observes.
+        is_idle: Whether it does nothing because the process is observed already.
         is_over: Whether it has ended.
-        messages: What the person should know.
+        messages: Messages for the user.
     """
 
     def __init__(self, out: Path | None) -> None:
@@ -57,30 +59,30 @@ class Block:
         self._run: Run | None = None
         self._pid = os.getpid()
         self._before: dict[str, str | None] = {}
-        self._outside: Outside | None = None
+        self._helper: SamplingHelper | None = None
         self.is_idle = self.is_over = False
         self.messages: list[str] = []
 
     @property
     def run_dir(self) -> Path | None:
-        """The run directory, absolute; None when nothing is observed."""
+        """The run directory, absolute; None if nothing is observed."""
         return self._run.path if self._run is not None else None
 
     def begin(self) -> None:
-        """Observe from here on, unless somebody does already; never raises."""
-        if _open or attach.RUN_DIR_VARIABLE in os.environ:
+        """Observe from here on, unless the process is observed already; never raises."""
+        if _open or RUN_DIR_VARIABLE in os.environ:
             self.is_idle = True
             self.messages.append(_INSIDE_BLOCK if _open else _INSIDE_RUN)
             return
         try:
             self._begin()
         except CaptureError as error:
-            self._step_aside(f"nothing is observed: {error.what}")
+            self._give_up(f"nothing is observed: {error.what}")
         except Exception as error:
-            self._step_aside(f"nothing is observed, for {type(error).__name__} at the start")
+            self._give_up(f"nothing is observed, for {type(error).__name__} at the start")
 
-    def _step_aside(self, text: str) -> None:
-        """The body runs as if it were not watched."""
+    def _give_up(self, text: str) -> None:
+        """Run the body unobserved."""
         self.messages.append(text)
         self._close()
         if self._run is not None:
@@ -91,16 +93,16 @@ class Block:
         command = _command()
         self._run = _make_run(self._out, command)
         _open.append(self)
-        # Before the environment changes: the helper is not to be observed.
-        self._outside = Outside(self._run.path, command)
-        self._set(environment(self._run.path, self._outside.helper_id))
-        ptrace.permit()
+        # Before the environment changes, so that the helper is not observed.
+        self._helper = SamplingHelper(self._run.path, command)
+        self._set(environment(self._run.path, self._helper.helper_id))
+        ptrace.allow_sampler()
         lifetime.begin(self._run.path)
         attach.attach()
         explicit_steps.begin()
 
     def _set(self, environ: dict[str, str]) -> None:
-        """Have child processes observed, too."""
+        """Set environment variables, so that child processes are observed, too."""
         for name, value in environ.items():
             if os.environ.get(name) != value:
                 self._before[name] = os.environ.get(name)
@@ -113,7 +115,7 @@ class Block:
             exit_code: How the block ended, as a process would have.
 
         Returns:
-            Whether there is something to explain; not in a fork that leaves its parent's block.
+            Whether there is something to explain; never in a fork that leaves its parent's block.
         """
         self.is_over = True
         if os.getpid() != self._pid:
@@ -129,18 +131,18 @@ class Block:
         self._close()
         seen = any(run.path.glob("process-*"))
         why = _FAILED if exit_code else _NO_LOOP
-        told = said(run.path) if seen else [why if run.path.is_dir() else _VANISHED]
-        self.messages += [*told, *run.end(exit_code)]
+        messages = messages_of(run.path) if seen else [why if run.path.is_dir() else _VANISHED]
+        self.messages += [*messages, *run.end(exit_code)]
         return seen
 
     def _close(self) -> None:
-        """Undo what the beginning did."""
+        """Undo the preparations."""
         self._leave()
-        if self._outside is not None:
-            self.messages += self._outside.end()
+        if self._helper is not None:
+            self.messages += self._helper.end()
 
     def _leave(self) -> None:
-        """Observe nothing more in this process."""
+        """Stop observing this process."""
         explicit_steps.end()
         lifetime.end()
         if self in _open:
@@ -153,12 +155,12 @@ class Block:
 
 
 def _command() -> list[str]:
-    """What this process was started as; a notebook's kernel says nothing about the notebook."""
+    """The command line of this process; that of a notebook's kernel does not name the notebook."""
     return ["notebook"] if "ipykernel" in sys.modules else list(sys.orig_argv)
 
 
 def _make_run(out: Path | None, command: Sequence[str]) -> Run:
-    """Make the run directory; a default one under a name that is free.
+    """Make the run directory; a default one gets a free name.
 
     Raises:
         CaptureError: It cannot be written, or holds a run already.

@@ -1,9 +1,9 @@
-"""The folder of one observed process, and the logs in it that grow without growing for ever.
+"""The directory of one observed process, and its logs of bounded size.
 
-A log is written by whole lines, each batch in one write. When ``steps.jsonl`` is full it is renamed
-``steps-<number of its first line>.jsonl`` and the next lines begin a fresh ``steps.jsonl``. The
-first full file stays, because it holds the warm-up, and so do the newest ones; those between are
-dropped, which the numbers in the names show to the reader.
+A log is written in whole lines, each batch in one write. A full ``steps.jsonl`` is renamed to
+``steps-<number of its first line>.jsonl``, and a new ``steps.jsonl`` begins. The first full file
+stays, since it holds the warm-up, and so do the newest ones. Those in between are deleted; readers
+notice by the numbers in the names.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ PROCESS_SCHEMA = "stepwhy.process/1"
 PROCESS_FILE = "process.json"
 
 _FILE_BYTES = 16 << 20
-# What is logged beside the steps is rare, or sampled ever more rarely.
+# Other logs hold rare events, or samples at growing intervals.
 _SIDE_FILE_BYTES = 1 << 20
-# Full files that stay: with the one being written, 128 MiB or about a million steps.
+# Full files that are kept: with the one being written, 128 MiB or about a million steps.
 _KEPT_FILES = 7
 _PREFIX = "process-"
 _LAST_STREAM = 2
-# The smallest that file systems in use have.
+# The smallest block size of common file systems.
 _BLOCK_BYTES = 4096
 
 
 def encode(value: Any) -> str:
-    """A value as JSON on one line, without what is secret or private in its texts."""
+    """A value as JSON on one line, with secrets and private names masked."""
     return json.dumps(masked(value), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -50,7 +50,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) 
     Args:
         path: The file.
         value: The object.
-        in_place: Where there is no room for another file, write over the one that is there.
+        in_place: If there is no room for another file, overwrite the existing one.
 
     Raises:
         OSError: It cannot be written.
@@ -65,10 +65,10 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) 
 
 
 def _write_over(path: Path, data: bytes) -> None:
-    """Write into the first block of a file, which it has already; nothing of the old is left.
+    """Overwrite a file within its first block, which needs no further space on the disk.
 
     Raises:
-        OSError: It cannot be written, or takes more than that block.
+        OSError: It cannot be written, or does not fit into that block.
     """
     handle = open_regular(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
@@ -84,27 +84,25 @@ def _write_over(path: Path, data: bytes) -> None:
 def append_lines(path: Path, lines: list[str]) -> None:
     """Append whole lines.
 
-    The file is opened each time: a descriptor that stayed open could be closed by the training and
-    its number given to a file of the training's own.
+    The file is opened each time: the training could close a descriptor that stays open, and reuse
+    its number for a file of its own.
     """
     append_bytes(path, utf8("\n".join(lines) + "\n"))
 
 
 def append_bytes(path: Path, data: bytes) -> None:
-    """Append bytes to a file, all of them.
-
-    A pipe in its place does not stop the job, and a link is not followed.
+    """Append bytes to a file.
 
     Raises:
-        OSError: Not all could be written (a full disk); the file may end in the middle of a line.
-            Or it is a link, pipe or device.
+        OSError: Not all could be written (a full disk); the file may end within a line. Or it is a
+            link, pipe or device, which must neither block the job nor redirect the write.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     _write(_above_streams(open_regular(path, flags, 0o644)), data)
 
 
 def _write(handle: int, data: bytes) -> None:
-    """Write all of it, and close the file."""
+    """Write all data, and close the file."""
     try:
         rest = memoryview(data)
         while rest:
@@ -114,7 +112,7 @@ def _write(handle: int, data: bytes) -> None:
 
 
 def _above_streams(handle: int) -> int:
-    """The same file under a number that no standard stream has, in case one of them is closed."""
+    """Move a file to a number above the standard streams, one of which may be closed."""
     if handle > _LAST_STREAM:
         return handle
     moved = fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, _LAST_STREAM + 1)
@@ -122,14 +120,14 @@ def _above_streams(handle: int) -> int:
     return moved
 
 
-class GrowingLog:
-    """A log that keeps its beginning and its end.
+class BoundedLog:
+    """A log of bounded size that keeps its beginning and its end.
 
     Args:
-        folder: Where it lies.
+        folder: Folder of the log.
         name: Its name, without `.jsonl`.
-        file_bytes: When a file is full.
-        kept_files: How many full files stay; at least 2.
+        file_bytes: Size of a full file.
+        kept_files: Number of full files to keep; at least 2.
     """
 
     def __init__(
@@ -161,7 +159,7 @@ class GrowingLog:
         self._next += len(lines)
 
     def _rotate(self) -> None:
-        """Set the full file aside, and drop the second oldest if there are too many."""
+        """Rename the full file, and delete the second oldest if there are too many."""
         aside = self._folder / f"{self._name}-{self._first:012d}.jsonl"
         self._path.rename(aside)
         self._full.append(aside)
@@ -171,14 +169,14 @@ class GrowingLog:
 
 
 class ProcessFolder:
-    """The folder of this process, shared by all that observe it; it appears when it is opened.
+    """The directory of this process, shared by its observers; it appears when opened.
 
     Args:
         run_dir: The run directory, absolute.
 
     Attributes:
-        path: The folder; known once it is open.
-        windows: How many traced windows it holds.
+        path: The directory; final once it is open.
+        windows: Number of traced windows in it.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -186,7 +184,7 @@ class ProcessFolder:
         self.path = run_dir / f"{_PREFIX}{os.getpid()}"
         self.windows = 0
         self._about: dict[str, Any] | None = None
-        self._logs: dict[str, GrowingLog] = {}
+        self._logs: dict[str, BoundedLog] = {}
 
     @property
     def opened(self) -> bool:
@@ -194,13 +192,13 @@ class ProcessFolder:
         return self._about is not None
 
     def open(self, about: Mapping[str, Any]) -> None:
-        """Make the folder, once; the run directory itself must still be there.
+        """Make the directory, once; the run directory must still exist.
 
-        A process that replaced another one (`os.execv`) has the id of that one, whose log must
-        not go on with foreign steps.
+        A process that replaced itself (`os.execv`) keeps its id, so it gets another name: the
+        log of the former program must not continue with other steps.
 
         Args:
-            about: What `process.json` says beside its schema and the id.
+            about: Members of `process.json` beside its schema and the id.
 
         Raises:
             OSError: It cannot be made.
@@ -213,7 +211,7 @@ class ProcessFolder:
         write_json(self.path / PROCESS_FILE, self._about)
 
     def _make(self) -> Path:
-        """A folder of a name that is free."""
+        """Make a directory with a free name."""
         name, number = f"{_PREFIX}{os.getpid()}", 1
         while True:
             path = self._run_dir / (name if number == 1 else f"{name}.{number}")
@@ -234,11 +232,11 @@ class ProcessFolder:
         """
         if name not in self._logs:
             size = _FILE_BYTES if name == "steps" else _SIDE_FILE_BYTES
-            self._logs[name] = GrowingLog(self.path, name, size)
+            self._logs[name] = BoundedLog(self.path, name, size)
         self._logs[name].append(lines)
 
     def end(self, time_ns: int) -> None:
-        """Note that the observation ended with the process, not before: nothing is missing.
+        """Record that the observation lasted to the end of the process: nothing is missing.
 
         Raises:
             OSError: It cannot be written.
@@ -248,10 +246,10 @@ class ProcessFolder:
 
 
 def process_id(folder: Path) -> int:
-    """The id of the process that a folder belongs to.
+    """The process id of a process directory.
 
     Raises:
-        ValueError: It is not the folder of a process.
+        ValueError: It is no process directory.
     """
     return int(folder.name.removeprefix(_PREFIX).partition(".")[0])
 
@@ -260,12 +258,12 @@ _folders: dict[Path, ProcessFolder] = {}
 
 
 def folder_of(run_dir: Path) -> ProcessFolder:
-    """The folder of this process in a run directory, the same for all that observe it."""
+    """The directory of this process in a run directory, shared by its observers."""
     return _folders.setdefault(run_dir, ProcessFolder(run_dir))
 
 
 def forget_folders() -> None:
-    """Begin as in a process that has no folder (after a fork)."""
+    """Start over, as in a process without a directory (after a fork)."""
     _folders.clear()
 
 

@@ -1,12 +1,12 @@
-"""When an observation begins and ends, for all who observe.
+"""When an observation begins and ends: callbacks for all observers.
 
-Under `stepwhy run` it lasts as long as the process. In a program that watches a block of its own,
-it lasts as long as the block, and there may be several blocks one after the other: the hooks are
-put into the frameworks once and sleep in between. A fork, and a block that begins, are alike: what
-was seen before belongs to somebody else.
+Under `stepwhy run` an observation lasts as long as the process. In a program that watches a block
+of its own, it lasts as long as the block, and several blocks may follow each other: frameworks are
+instrumented once, and the observers are inactive in between. A fork and a new block are alike: what
+was seen before belongs to another observation.
 
-Not every process runs its `atexit` handlers: a fork that calls `os._exit` skips them, and so do
-the workers of `multiprocessing`. What waits to be written is written before `os._exit`, too.
+Not every process runs its `atexit` handlers: a fork that calls `os._exit` skips them, as do workers
+of `multiprocessing`. Pending records are therefore also written before `os._exit`.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    Work = Callable[[], object]
+    Callback = Callable[[], object]
 
-_begins: list[Work] = []
-_ends: list[Work] = []
-_flushes: list[Work] = []
+_begins: list[Callback] = []
+_ends: list[Callback] = []
+_flushes: list[Callback] = []
 _block: Path | None = None
-_asleep = False
+_inactive = False
 
 
-def on_begin(work: Work) -> None:
-    """Have something done when an observation begins anew: in a fork, or with a block.
+def on_begin(work: Callback) -> None:
+    """Register a callback for the start of another observation: in a fork, or with a block.
 
     Args:
-        work: Forgets what was seen; called in the order of registration.
+        work: Discards earlier state; callbacks run in order of registration.
     """
     os.register_at_fork(after_in_child=work)
     _begins.append(work)
 
 
-def on_end(work: Work) -> None:
-    """Have something done when the observation ends: with the process, or with a block.
+def on_end(work: Callback) -> None:
+    """Register a callback for the end of the observation: with the process, or with a block.
 
     Args:
-        work: Finishes what is open; called in the reverse order of registration.
+        work: Finishes open work; callbacks run in reverse order of registration.
     """
     atexit.register(work)
     _ends.append(work)
 
 
-def on_flush(work: Work) -> None:
-    """Have something written while the observation goes on, as the process may end at any time.
+def on_flush(work: Callback) -> None:
+    """Register a callback that writes pending records while the observation continues.
 
     Args:
-        work: Writes what waits; called in the reverse order of registration.
+        work: Writes them; callbacks run in reverse order of registration.
     """
     if not _flushes:
         _flush_before_exit()
@@ -62,13 +62,13 @@ def on_flush(work: Work) -> None:
 
 
 def flush() -> None:
-    """Write what waits; the observation goes on."""
+    """Write pending records; the observation continues."""
     for work in reversed(_flushes):
         _try(work)
 
 
 def _flush_before_exit() -> None:
-    """Have `os._exit` write what waits, and nothing else: it may be called because a thread hangs.
+    """Make `os._exit` write pending records, but nothing else: it may be called due to a hang.
 
     A fork that has seen no step has nothing to write.
     """
@@ -83,52 +83,52 @@ def _flush_before_exit() -> None:
         finally:
             leave(status)
 
-    _exit.__module__ = "os"  # under which name it can be pickled
+    _exit.__module__ = "os"  # so that it can be pickled
     _exit.is_stepwhys = True  # type: ignore[attr-defined]
     os._exit = _exit  # type: ignore[assignment]
 
 
 def finish() -> None:
-    """Finish what is open, as at the end of the process."""
+    """Finish open work, as at the end of the process."""
     for work in reversed(_ends):
         _try(work)
 
 
-def awake() -> bool:
-    """Whether anything is to be observed; not between two blocks."""
-    return not _asleep
+def is_active() -> bool:
+    """Whether the process is observed at present; not between two blocks."""
+    return not _inactive
 
 
 def run_dir(otherwise: Path) -> Path:
-    """Where to write: the run directory of the block that is open.
+    """The run directory of the open block.
 
     Args:
-        otherwise: The run directory when there is no block.
+        otherwise: The run directory if there is no block.
     """
     return _block if _block is not None else otherwise
 
 
 def begin(directory: Path) -> None:
-    """A block begins.
+    """Begin a block.
 
     Args:
         directory: Its run directory, absolute.
     """
-    global _block, _asleep
-    _block, _asleep = directory, False
+    global _block, _inactive
+    _block, _inactive = directory, False
     for work in _begins:
         _try(work)
 
 
 def end() -> None:
-    """The block ends: everything open is finished, and nothing is observed from here on."""
-    global _asleep  # noqa: PLW0603 - whether the process is watched is one fact
+    """End the block: finish open work, and observe nothing from here on."""
+    global _inactive  # noqa: PLW0603 - the process has one state
     finish()
-    _asleep = True
+    _inactive = True
 
 
-def _try(work: Work) -> None:
-    """Do a piece of work; one that fails keeps no other from being done."""
+def _try(work: Callback) -> None:
+    """Run a callback; a failure must not prevent the others."""
     try:
         work()
     except Exception:

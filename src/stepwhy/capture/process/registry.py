@@ -1,14 +1,14 @@
-"""The file in which the processes of a run sign in, and leave word of how they ended.
+"""The file in which the processes of a run register, and report how they ended.
 
-Each line is one append, so that lines of several processes never mix::
+Each line is one append, so that lines of different processes never mix::
 
     4711                                                   a Python process of the run has started
     {"pid":4711,"exception":"ValueError"}                  it ended by this exception
-    {"pid":4711,"optimizer_steps":1}                       what it had seen, where that is no log
+    {"pid":4711,"optimizer_steps":1}                       what it saw, in case nothing was logged
     {"pid":4711,"stopped":"the run directory could ...","steps":412}   why its log ends early
 
-It is written where nothing else can be: on a full disk, what fits into its first block still does.
-The launcher reads it when the command has ended, and removes it.
+Reports reach it even when nothing else can be written: on a full disk, its first block still has
+room. The launcher reads the file when the command has ended, and deletes it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 ATTACHED_FILE = "attached"
-# Words of so many processes are read; a pool may start thousands.
+# Limit of what is read; a pool may start thousands of processes.
 _MOST_BYTES = 1 << 20
 _LONGEST_NAME = 100
 
-_WORDS = {
+_REPORTED = {
     "exception": str,
     "stopped": str,
     "steps": int,
@@ -39,8 +39,8 @@ _WORDS = {
 _counts: dict[str, Callable[[], int]] = {}
 
 
-def sign_in(run_dir: str) -> None:
-    """Leave this process's id.
+def register(run_dir: str) -> None:
+    """Append the id of this process.
 
     Args:
         run_dir: The run directory.
@@ -51,12 +51,12 @@ def sign_in(run_dir: str) -> None:
     _append(run_dir, f"{os.getpid()}\n")
 
 
-def leave_word(run_dir: str, **about: str | int) -> None:
-    """Leave something about this process; never raises.
+def report(run_dir: str, **about: str | int) -> None:
+    """Append a report about this process; never raises.
 
     Args:
         run_dir: The run directory.
-        about: What the line says beside the process's id.
+        about: Members of the line beside the process id.
     """
     import json  # not at the start of every process
 
@@ -67,7 +67,7 @@ def leave_word(run_dir: str, **about: str | int) -> None:
 
 
 def _append(run_dir: str, line: str) -> None:
-    # A pipe that somebody put in its place must not stop the job, nor a link lead elsewhere.
+    # A pipe planted in its place must not block the job, nor a link redirect the write.
     flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(f"{run_dir}/{ATTACHED_FILE}", flags)
     try:
@@ -77,35 +77,35 @@ def _append(run_dir: str, line: str) -> None:
 
 
 def count(name: str, seen: Callable[[], int]) -> None:
-    """Have the process say at its end how much of something it has seen.
+    """Register a count that the process reports when it ends.
 
     Args:
         name: 'optimizer_steps', 'calls' or 'marked_steps'.
-        seen: How many.
+        seen: Returns the count.
     """
     _counts[name] = seen
 
 
-def sign_out(run_dir: str) -> None:
-    """Leave word of how this process ends, if there is anything to say; never raises.
+def report_exit(run_dir: str) -> None:
+    """Report how this process ends, if there is anything to report; never raises.
 
-    Only the type of an exception is kept: its message may hold anything.
+    Only the type of an exception is kept, since its message may contain anything.
 
     Args:
         run_dir: The run directory.
     """
     try:
-        about = _seen()
+        about = _exit_report()
     except Exception:
         return
     if about:
-        leave_word(run_dir, **about)
+        report(run_dir, **about)
 
 
-def _seen() -> dict[str, str | int]:
-    """What there is to say at the end of this process."""
+def _exit_report() -> dict[str, str | int]:
+    """Counts and the exception of this process, without empty ones."""
     about: dict[str, str | int] = {name: seen() for name, seen in _counts.items()}
-    # Set by the interpreter when it prints the exception that ends the program.
+    # The interpreter sets this when it prints the exception that ends the program.
     ended_by = getattr(sys, "last_type", None)
     if isinstance(ended_by, type):
         about["exception"] = _name(ended_by)
@@ -113,15 +113,15 @@ def _seen() -> dict[str, str | int]:
 
 
 def _name(kind: type) -> str:
-    """The name of an exception, as a traceback shows it."""
+    """The name of an exception as a traceback shows it."""
     name = kind.__qualname__
     if kind.__module__ not in {"builtins", "__main__"}:
         name = f"{kind.__module__}.{name}"
     return name[:_LONGEST_NAME]
 
 
-def words(run_dir: Path) -> dict[str, dict[str, Any]]:
-    """What the processes of a run left, by their ids, in the order of their first word.
+def reports(run_dir: Path) -> dict[str, dict[str, Any]]:
+    """The reports of the processes of a run, by process id, in order of their first report.
 
     Args:
         run_dir: The run directory.
@@ -132,15 +132,17 @@ def words(run_dir: Path) -> dict[str, dict[str, Any]]:
     for line in _lines(run_dir):
         try:
             about = json.loads(line)
-            said = {k: v for k, v in about.items() if k in _WORDS and isinstance(v, _WORDS[k])}
-            found.setdefault(str(about["pid"]), {}).update(said)
+            known = {
+                k: v for k, v in about.items() if k in _REPORTED and isinstance(v, _REPORTED[k])
+            }
+            found.setdefault(str(about["pid"]), {}).update(known)
         except (ValueError, KeyError, AttributeError):
             continue  # an id alone, or a torn line
     return found
 
 
 def _lines(run_dir: Path) -> Iterator[bytes]:
-    from stepwhy.regular_files import read_regular  # the launcher alone reads
+    from stepwhy.regular_files import read_regular  # only the launcher reads
 
     try:
         yield from read_regular(run_dir / ATTACHED_FILE, _MOST_BYTES).splitlines()

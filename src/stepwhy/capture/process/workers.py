@@ -1,8 +1,8 @@
-"""Observing worker processes of `multiprocessing`, which end in ways of their own.
+"""Observe worker processes of `multiprocessing`, which end without `atexit` handlers.
 
-A worker runs the finalizers of `multiprocessing.util` and leaves by `os._exit`. The workers of a
-`Pool` do not even that when the pool is used with `with`: its end terminates them, once all results
-are there. What they have logged is therefore written before each result is handed over.
+A worker runs the finalizers of `multiprocessing.util` and calls `os._exit`. Workers of a `Pool` in
+a `with` statement do not even do that: the end of the block terminates them once all results have
+arrived. Their pending records are therefore written before each result is sent.
 
 Source: CPython, Lib/multiprocessing/process.py (`_bootstrap`), popen_fork.py, pool.py (`worker`).
 """
@@ -18,51 +18,43 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-# Before the finalizers of queues, which have lower priorities.
-_FIRST = 100
+# Above the priorities of the finalizers of queues.
+_PRIORITY = 100
 
 
-def install_util(module: ModuleType) -> None:
-    """Have workers finish what is open when they end.
-
-    Args:
-        module: `multiprocessing.util`, freshly imported.
-    """
+def observe_workers(module: ModuleType, _run_dir: str) -> None:
+    """Let workers finish open work before they end, by a finalizer of `multiprocessing.util`."""
     util: Any = module
-    # Held by the table of forks as long as the module lives, which is as long as this process.
+    # The registry of forks holds its key weakly; a function lives as long as this process.
     util.register_after_fork(_finish_as_worker, _finish_as_worker)
 
 
 def _finish_as_worker(_: object) -> None:
-    """In a worker: finish what is open before its queues are closed."""
+    """In a worker: finish open work before its queues are closed."""
     from multiprocessing import util
 
-    util.Finalize(None, lifetime.finish, exitpriority=_FIRST)
+    util.Finalize(None, lifetime.finish, exitpriority=_PRIORITY)
 
 
-def install_pool(module: ModuleType) -> None:
-    """Have the workers of pools write what waits before they hand over a result.
-
-    Args:
-        module: `multiprocessing.pool`, freshly imported.
-    """
+def observe_pools(module: ModuleType, _run_dir: str) -> None:
+    """Let workers of `multiprocessing.pool` write pending records before they send a result."""
     functions: Any = module
     original = functions.worker
 
     @functools.wraps(original)
     def worker(inqueue: Any, outqueue: Any, *args: Any, **kwargs: Any) -> Any:
         # The threads of a `ThreadPool` have plain queues, and end with their process.
-        results = _Results(outqueue) if hasattr(outqueue, "_reader") else outqueue
+        results = _ResultQueue(outqueue) if hasattr(outqueue, "_reader") else outqueue
         return original(inqueue, results, *args, **kwargs)
 
     functions.worker = worker
 
 
-class _Results:
-    """The queue of a pool's results.
+class _ResultQueue:
+    """Wrapper of a pool's result queue.
 
     Args:
-        queue: What it is without the observer.
+        queue: The original queue.
     """
 
     def __init__(self, queue: Any) -> None:
@@ -72,6 +64,6 @@ class _Results:
         return getattr(self._queue, name)
 
     def put(self, result: Any) -> None:
-        """Hand over a result."""
+        """Write pending records, then send a result."""
         lifetime.flush()
         self._queue.put(result)

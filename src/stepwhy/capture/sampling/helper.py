@@ -1,8 +1,8 @@
-"""The helper that samples a watched program from outside: started by it, and ended with it.
+"""The helper process that samples a watched program from outside.
 
-Nothing that samples runs inside the program. The helper lives as long as the block; where the
-program dies first, killed or not, the helper ends within a second: it reads end of file from
-the program, and its parent is another one.
+No sampling runs inside the program. The program starts the helper for the length of a block. If the
+program dies first, even by SIGKILL, the helper ends within a second: its standard input ends and it
+gets another parent.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from stepwhy.capture.sampling import ptrace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The stack samples that are being taken when the block ends are worth so much.
+# How long the end of the block waits for stack samples that are under way.
 _PATIENCE_S = 3.0
 _TICK_S = 0.5
 _NOT_STARTED = "CPU, memory and stacks were not sampled: the helper process could not be started"
 
 
-class Outside:
-    """The helper of one block, as the program sees it.
+class SamplingHelper:
+    """The helper process of one block.
 
     Args:
         run_dir: The run directory, absolute.
-        command: What this process was started as.
+        command: The command line of this process.
     """
 
     def __init__(self, run_dir: Path, command: Sequence[str]) -> None:
-        self._helper: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._scope = ptrace.scope()
         try:
-            self._helper = _start(run_dir, command)
+            self._process = _start(run_dir, command)
         except (OSError, ValueError):
             return
         if self._scope == ptrace.ANCESTORS_ONLY:
-            ptrace.let_look(self._helper.pid)
+            ptrace.allow_reading(self._process.pid)
 
     @property
     def helper_id(self) -> int:
-        """Id of the helper process; 0 where it could not be started."""
-        return self._helper.pid if self._helper is not None else 0
+        """Id of the helper process; 0 if it could not be started."""
+        return self._process.pid if self._process is not None else 0
 
     def end(self) -> list[str]:
-        """End it, and wait a moment for what it still writes; never raises.
+        """End it, after a short wait for its last records; never raises.
 
         Returns:
-            What could not be sampled.
+            Messages about what could not be sampled.
         """
-        helper = self._helper
+        helper = self._process
         if helper is None:
             return [_NOT_STARTED]
         try:
@@ -64,12 +64,12 @@ class Outside:
             helper.kill()
             helper.wait()
         if self._scope == ptrace.ANCESTORS_ONLY:
-            ptrace.let_look(0)
+            ptrace.allow_reading(0)
         return []
 
 
 def _start(run_dir: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start the helper: in a session of its own, out of reach of the terminal's keys."""
+    """Start the helper in a session of its own, out of reach of the terminal's keys."""
     return children.start(
         children.module_command(__name__, str(os.getpid()), str(run_dir), *command),
         stdin=subprocess.PIPE,
@@ -80,10 +80,10 @@ def _start(run_dir: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The helper: sample until the program says that the block has ended, or is gone.
+    """Run the helper: sample until the block has ended or the program is gone.
 
     Args:
-        arguments: Id of the program, run directory, and what the program was started as.
+        arguments: Id of the program, run directory, and the program's command line.
     """
     from stepwhy.capture.sampling.sampler import Sampler
     from stepwhy.capture.sampling.stacks import StackSamplers
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
     pid, run_dir, *command = arguments
     folder = Path(run_dir)
     with Sampler(folder, int(pid), stacks=StackSamplers(folder, command)):
-        # Forks of the program hold the other end of the pipe open, so its end alone does not do.
+        # Forks of the program keep the pipe open, so end of file alone is not enough.
         while os.getppid() == int(pid) and not select.select([sys.stdin], [], [], _TICK_S)[0]:
             pass
 

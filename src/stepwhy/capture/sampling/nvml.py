@@ -1,14 +1,13 @@
-"""Use, memory and clocks of NVIDIA GPUs, asked of the driver from outside the job.
+"""Sample utilisation, memory and clocks of NVIDIA GPUs from outside the job.
 
 Each GPU that an observed process has open is one entry of `gpus` in its ``counters.jsonl``::
 
     {"index", "name", "utilisation_percent", "used_bytes", "total_bytes", "process_bytes",
      "power_mw", "sm_clock_mhz", "throttle_reasons"}
 
-`index` counts as the driver does, which is not always how CUDA counts. `used_bytes` is of all its
-programs, `process_bytes` of the observed process alone. `throttle_reasons` is NVML's bit mask.
-What a GPU does not tell is absent: consumer GPUs, partitions (MIG), virtual GPUs and containers
-each leave out something.
+`index` is that of the driver, which may differ from CUDA's. `used_bytes` covers all programs,
+`process_bytes` only the observed process. `throttle_reasons` is NVML's bit mask. Unknown values are
+absent: consumer GPUs, partitions (MIG), virtual GPUs and containers each omit some.
 
 Source: NVIDIA, NVML API Reference Guide; nvidia-ml-py (`pynvml`).
 """
@@ -32,7 +31,7 @@ _DEVICE_FILE = "/dev/nvidia{}"
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """One GPU: how NVML calls it, its number, its model and its device file."""
+    """One GPU: NVML handle, index, model name and device file."""
 
     handle: Any
     index: int
@@ -44,7 +43,7 @@ class Gpus:
     """The GPUs of this machine.
 
     Args:
-        nvml: The module `pynvml`, or None where there is no GPU.
+        nvml: The module `pynvml`, or None if there is no GPU.
     """
 
     def __init__(self, nvml: Any) -> None:
@@ -55,7 +54,7 @@ class Gpus:
 
     @classmethod
     def open(cls) -> Self | None:
-        """The GPUs of this machine, None where the driver's library is missing or fails."""
+        """The GPUs of this machine; None if the driver's library is missing or fails."""
         try:
             ctypes.CDLL(LIBRARY)
             nvml = importlib.import_module("pynvml")
@@ -70,7 +69,7 @@ class Gpus:
         return cls(None)
 
     def close(self) -> None:
-        """Let the driver go; never raises."""
+        """Release the driver; never raises."""
         with contextlib.suppress(Exception):
             self._nvml.nvmlShutdown()
 
@@ -80,11 +79,11 @@ class Gpus:
         """The state of the GPUs that some processes have open; never raises.
 
         Args:
-            pids: The processes.
-            processes: Shows which device files they have open.
+            pids: Ids of the processes.
+            processes: Reads which device files they have open.
 
         Returns:
-            By process id, one entry per GPU; processes without one are left out.
+            By process id, one entry per GPU; processes without a GPU are absent.
         """
         entries: dict[int, list[dict[str, int | str]]] = {}
         for gpu in self._gpus:
@@ -98,52 +97,52 @@ class Gpus:
         return entries
 
     def _count(self) -> int:
-        return _asked(lambda: int(self._nvml.nvmlDeviceGetCount())) or 0
+        return _query(lambda: int(self._nvml.nvmlDeviceGetCount())) or 0
 
     def _find(self, index: int) -> _Gpu | None:
-        handle = _asked(lambda: self._nvml.nvmlDeviceGetHandleByIndex(index))
+        handle = _query(lambda: self._nvml.nvmlDeviceGetHandleByIndex(index))
         if handle is None:
             return None
-        minor = _asked(lambda: self._nvml.nvmlDeviceGetMinorNumber(handle))
-        name = _asked(lambda: self._nvml.nvmlDeviceGetName(handle))
+        minor = _query(lambda: self._nvml.nvmlDeviceGetMinorNumber(handle))
+        name = _query(lambda: self._nvml.nvmlDeviceGetName(handle))
         return _Gpu(handle, index, name, _DEVICE_FILE.format(index if minor is None else minor))
 
     def _users(self, gpu: _Gpu) -> dict[int, int | None]:
-        """Memory by process that computes on a GPU; in a container the ids may be the host's."""
-        listed = _asked(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(gpu.handle))
+        """Memory of each process that computes on a GPU; in a container, ids may be the host's."""
+        listed = _query(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(gpu.handle))
         return {process.pid: process.usedGpuMemory for process in listed or ()}
 
     def _state(self, gpu: _Gpu) -> dict[str, int | str]:
         nvml, handle = self._nvml, gpu.handle
-        use = _asked(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        memory = _asked(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
-        told = {
+        use = _query(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        memory = _query(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        values = {
             "name": gpu.name,
             "utilisation_percent": None if use is None else int(use.gpu),
             "used_bytes": None if memory is None else int(memory.used),
             "total_bytes": None if memory is None else int(memory.total),
-            "power_mw": _asked(lambda: nvml.nvmlDeviceGetPowerUsage(handle)),
-            "sm_clock_mhz": _asked(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            "power_mw": _query(lambda: nvml.nvmlDeviceGetPowerUsage(handle)),
+            "sm_clock_mhz": _query(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
             "throttle_reasons": self._reasons(gpu),
         }
-        return {"index": gpu.index, **{k: v for k, v in told.items() if v is not None}}
+        return {"index": gpu.index, **{k: v for k, v in values.items() if v is not None}}
 
     def _reasons(self, gpu: _Gpu) -> int | None:
-        """Why the clocks are lower than they could be, under its name and that of older drivers."""
-        reasons = _asked(lambda: self._nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu.handle))
+        """Reasons of reduced clocks, by the current name or that of older drivers."""
+        reasons = _query(lambda: self._nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu.handle))
         if reasons is None:
             ask = "nvmlDeviceGetCurrentClocksThrottleReasons"
-            reasons = _asked(lambda: getattr(self._nvml, ask)(gpu.handle))
+            reasons = _query(lambda: getattr(self._nvml, ask)(gpu.handle))
         return None if reasons is None else int(reasons)
 
 
 def _open(file: str, pids: Iterable[int], processes: Processes) -> list[int]:
-    """Those of some processes that have a device file open."""
+    """The processes that have a device file open."""
     return [pid for pid in pids if file in processes.links(f"{pid}/fd")]
 
 
-def _asked(query: Callable[[], Any]) -> Any:
-    """The answer to a query; None where the driver, the GPU or the module does not know it."""
+def _query(query: Callable[[], Any]) -> Any:
+    """The result of a query; None if the driver, the GPU or the module does not support it."""
     try:
         return query()
     except Exception:  # NVMLError and, of other versions of the module, AttributeError

@@ -1,4 +1,4 @@
-"""What the kernel shows of processes, read at little cost: a job may have thousands of threads.
+"""Read `/proc` at little cost, as a job may have thousands of threads.
 
 Source: proc(5).
 """
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROC = Path("/proc")
-# A read of /proc gives a page at most; a shorter answer than this is the last one.
+# A read of /proc returns at most a page; a shorter chunk than this is the last one.
 _PAGE_BYTES = 4096
 _LAST_BYTES = 2048
-# Places in `stat` behind the name: the man page counts from 1, and two fields stand before.
+# Index in `Processes.stat`: the man page counts from 1, and two fields come before.
 _START = 22 - 3
 _ENDED = (b"Z", b"X")
 
 
 class Processes:
-    """Reads `/proc`; whatever is gone or not permitted reads as empty.
+    """Reads `/proc`; anything that is gone or not permitted reads as empty.
 
     Args:
-        root: Where the kernel shows its processes.
+        root: Folder of the proc file system.
     """
 
     def __init__(self, root: Path = PROC) -> None:
         self._root = str(root)
 
     def read(self, name: str) -> bytes:
-        """A file below the root, b'' when it cannot be read."""
+        """Content of a file below the root; b'' if it cannot be read."""
         try:
             handle = os.open(f"{self._root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -47,14 +47,14 @@ class Processes:
             os.close(handle)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder below the root, [] when it cannot be listed."""
+        """Names in a folder below the root; [] if it cannot be listed."""
         try:
             return os.listdir(f"{self._root}/{folder}")  # noqa: PTH208 - a hot path
         except OSError:
             return []
 
     def links(self, folder: str) -> Iterator[str]:
-        """Where the links in a folder below the root lead."""
+        """Targets of the links in a folder below the root."""
         for name in self.names(folder):
             try:
                 yield os.readlink(f"{self._root}/{folder}/{name}")  # noqa: PTH115 - a hot path
@@ -62,15 +62,15 @@ class Processes:
                 continue
 
     def stat(self, pid: int) -> list[bytes]:
-        """The fields of `stat` from the state (field 3) on; [] when the process is gone."""
-        # The name in parentheses may hold spaces and parentheses; the numbers begin behind it.
+        """The fields of `stat` from the state (field 3) on; [] if the process is gone."""
+        # The name in parentheses may contain spaces and parentheses; the fields follow it.
         return self.read(f"{pid}/stat").rpartition(b")")[2].split()
 
     def start_ticks(self, pid: int) -> int | None:
-        """When a process began, which tells it from a later one with its id.
+        """Start time of a process, which distinguishes it from a later one with the same id.
 
         Returns:
-            Clock ticks since the machine started; None when it has ended, waited for or not.
+            Clock ticks since the machine started; None if the process has ended.
         """
         fields = self.stat(pid)
         return int(fields[_START]) if len(fields) > _START and fields[0] not in _ENDED else None
@@ -80,7 +80,7 @@ class Processes:
         return self.names(f"{pid}/task")
 
     def descendants(self, root: int) -> list[int]:
-        """A process and all its descendants that are alive, itself first."""
+        """A process and all its living descendants, itself first."""
         found = [root]
         for pid in found:
             for thread in self.threads(pid):
@@ -97,9 +97,9 @@ def _chunks(handle: int) -> Iterator[bytes]:
 
 
 def observed(run_dir: Path) -> dict[int, Path]:
-    """The folders of the observed processes by process id.
+    """The directories of the observed processes by process id.
 
-    Of several folders of one id, the newest: that process replaced itself (`os.execv`).
+    Of several directories with one id, the newest: that process replaced itself (`os.execv`).
     """
     found: dict[int, Path] = {}
     folders = [p for p in run_dir.glob("process-*") if p.is_dir()]

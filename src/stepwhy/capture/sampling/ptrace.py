@@ -1,8 +1,8 @@
-"""Letting the sampler look at a process where the kernel lets ancestors alone look.
+"""Let the sampler read a process where the kernel allows that only to its ancestors.
 
-Where Yama's `ptrace_scope` is 1, as on Ubuntu, a process may be looked at by its ancestors and by
-one process that it names itself, with that one's descendants. The observed processes name the one
-that starts py-spy, and nobody else; a fork has to name it again.
+Where Yama's `ptrace_scope` is 1, as on Ubuntu, the memory of a process may be read by its ancestors
+and by one process that it names, with that one's descendants. Observed processes name the process
+that starts py-spy, and no other. A fork has to name it again.
 
 Source: Linux, Documentation/admin-guide/LSM/Yama.rst; linux/prctl.h.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 
-from stepwhy.capture.attach import LOOKER_VARIABLE
+from stepwhy.capture.environment import SAMPLER_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _PR_SET_PTRACER = 0x59616D61
 
 
 def scope(path: Path | str = _SCOPE) -> int:
-    """How the kernel restricts reading another process's memory; 0 where it does not.
+    """The kernel's restriction on reading another process's memory; 0 for none.
 
     Args:
-        path: Where the kernel tells.
+        path: File in which the kernel shows it.
     """
     try:
         with open(path, encoding="ascii") as file:  # noqa: PTH123 - loads nothing in the job
@@ -37,11 +37,11 @@ def scope(path: Path | str = _SCOPE) -> int:
         return 0
 
 
-def let_look(pid: int) -> None:
+def allow_reading(pid: int) -> None:
     """Let a process and its descendants read this one's memory; never raises.
 
     Args:
-        pid: The process; 0 for nobody.
+        pid: The process; 0 for none.
     """
     prctl = _prctl()
     if prctl is not None:
@@ -50,7 +50,7 @@ def let_look(pid: int) -> None:
 
 @functools.cache
 def _prctl() -> Callable[[int], object] | None:
-    """Names a process to the kernel; None on a system without such a call.
+    """Function that names a process to the kernel; None if the system has none.
 
     Looked up once, and not in a fork: a thread of the parent may have held the loader's lock.
     """
@@ -63,28 +63,28 @@ def _prctl() -> Callable[[int], object] | None:
     return lambda pid: call(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
-def permit() -> None:
-    """Let the sampler of this run look at this process and at what it forks; never raises."""
-    if not _looker():
+def allow_sampler() -> None:
+    """Let the sampler of this run read this process and its forks; never raises."""
+    if not _sampler_id():
         return
-    let_look(_looker())
+    allow_reading(_sampler_id())
     _follow_forks()
 
 
 @functools.cache
 def _follow_forks() -> None:
-    """A fork has not inherited whom its parent named: it names it again, once."""
-    os.register_at_fork(after_in_child=_permit_fork)
+    """Name the sampler again in each fork, which does not inherit the permission."""
+    os.register_at_fork(after_in_child=_allow_in_fork)
 
 
-def _permit_fork() -> None:
-    if _looker():
-        let_look(_looker())
+def _allow_in_fork() -> None:
+    if _sampler_id():
+        allow_reading(_sampler_id())
 
 
-def _looker() -> int:
-    """Id of the process that samples this run; 0 where nobody need be named."""
+def _sampler_id() -> int:
+    """Id of the process that samples this run; 0 if none needs permission."""
     try:
-        return int(os.environ.get(LOOKER_VARIABLE, "0"))
+        return int(os.environ.get(SAMPLER_VARIABLE, "0"))
     except ValueError:
         return 0

@@ -1,15 +1,16 @@
-"""What the job's processes cost the machine, sampled from outside: nothing runs inside the job.
+"""Sample the resources used by the job's processes from outside; nothing runs inside the job.
 
-The launcher waits for the training anyway; beside that, a thread of it reads ``/proc`` of every
-process that signed in with a process directory, and appends to its ``counters.jsonl``::
+A thread of the launcher reads ``/proc`` for every process with a process directory, and appends to
+its
+``counters.jsonl``::
 
     {"time_ns", "cpu_ns", "run_delay_ns", "user_ns", "system_ns", "resident_bytes", "swap_bytes",
      "minor_faults", "major_faults", "threads", "disk_wait_ns", "disk_read_bytes",
      "disk_written_bytes", "machine_busy_ns", "machine_disk_stall_ns", "machine_memory_stall_ns",
      "machine_swapped_in_bytes", "machine_memory_bytes", "job_cpu_ns", "cores", "gpus": [...]}
 
-Times are totals since the process (the machine) started. A value that the kernel does not give is
-absent. Where there is no ``/proc``, nothing is written. `gpus` is described in `nvml`.
+Times are totals since the start of the process (the machine). Values that the kernel does not
+provide are absent. Without ``/proc``, nothing is written. `gpus` is described in `nvml`.
 
 Source: proc(5); Documentation/scheduler/sched-stats.rst for ``schedstat``;
 Documentation/accounting/delay-accounting.rst; Documentation/accounting/psi.rst.
@@ -43,13 +44,13 @@ _SHORTEST_S = 0.5
 # The interval grows with the run, so the log grows with its logarithm: 600 lines in the first ten
 # minutes, some 5,000 in a month.
 _SHARE_OF_RUN = 1 / 600
-# However many threads and processes there are, looking at them takes about this share of a core.
+# Share of a core that sampling takes at most, however many threads and processes there are.
 _MOST_OF_A_CORE = 1 / 200
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _KIB = 1024
 # Fields of /proc/stat's first line: user nice system idle iowait irq softirq steal.
 _IDLE_FIELDS = (3, 4)
-# Places in `Processes.stat`: the man page counts from 1, and two fields stand before.
+# Indices in `Processes.stat`: the man page counts from 1, and two fields come before.
 _MINOR_FAULTS = 10 - 3
 _MAJOR_FAULTS = 12 - 3
 _USER, _SYSTEM = 14 - 3, 15 - 3
@@ -58,7 +59,7 @@ _DISK_WAIT = 42 - 3
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SWAPPED_IN = {b"pswpin": "machine_swapped_in_bytes"}
 _MEMORY = {b"MemTotal:": "machine_memory_bytes"}
-# Time in which all that could run waited for a disk, or for memory, in microseconds.
+# Time in which all runnable tasks waited for a disk, or for memory, in microseconds.
 _STALLED = re.compile(rb"^full .*total=(\d+)", re.MULTILINE)
 
 
@@ -67,10 +68,10 @@ class Sampler:
 
     Args:
         run_dir: The run directory.
-        root: Id of the process that was started; all its descendants are the job.
-        proc: Where the kernel shows its processes.
-        stacks: Takes its turn with every tick, and is finished with the sampler.
-        gpus: What tells about GPUs; where None, what this machine has once it is entered.
+        root: Id of the process that was started; it and its descendants are the job.
+        proc: Folder of the proc file system.
+        stacks: Stack samplers, called with every tick.
+        gpus: The GPUs to sample; if None, those of this machine.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Sampler:
             grown_s = (now_s - started_s) * _SHARE_OF_RUN
             if now_s >= due_s:
                 due_s = now_s + max(_SHORTEST_S, grown_s, _pause_after(self.sample))
-            pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.look)
+            pause_s = 0.0 if self._stacks is None else _pause_after(self._stacks.tick)
             tick_s = max(_TICK_S, grown_s, pause_s)
         self._gpus.close()
 
@@ -129,7 +130,7 @@ class Sampler:
                 self._write(folder, {**self._process(pid), **machine}, gpus.get(pid, []))
 
     def _alive(self) -> dict[int, Path]:
-        """The observed processes; an id that another process has been given does not count."""
+        """The observed processes, without those whose id was reused."""
         alive = {}
         for pid, folder in observed(self._run_dir).items():
             began = self._processes.start_ticks(pid)
@@ -143,7 +144,7 @@ class Sampler:
         append_lines(folder / COUNTERS_FILE, [line])
 
     def _machine(self) -> dict[str, int]:
-        """CPU time of the whole machine, of the job in it, and of what observes it from outside."""
+        """CPU time of the machine, of the job, and of the sampling itself."""
         ticks = [int(t) for t in self._processes.read("stat").split(b"\n", 1)[0].split()[1:9]]
         if not ticks:
             return {}
@@ -157,21 +158,21 @@ class Sampler:
             "cores": os.cpu_count() or 1,
             **self._stalled("io", "machine_disk_stall_ns"),
             **self._stalled("memory", "machine_memory_stall_ns"),
-            **_picked(self._processes.read("vmstat"), _SWAPPED_IN, _PAGE),
-            **_picked(self._processes.read("meminfo"), _MEMORY, _KIB),
+            **_values(self._processes.read("vmstat"), _SWAPPED_IN, _PAGE),
+            **_values(self._processes.read("meminfo"), _MEMORY, _KIB),
         }
 
     def _stalled(self, resource: str, name: str) -> dict[str, int]:
-        """How long all that had something to do waited for a resource; empty if not told."""
+        """How long all tasks were stalled by a resource; empty if unknown."""
         stalled = _STALLED.search(self._processes.read(f"pressure/{resource}"))
         return {name: int(stalled[1]) * 1000} if stalled else {}
 
     def _cpu_ns(self, pid: int) -> int:
-        """CPU time of a process, its ended children included, by the coarse but complete count."""
+        """CPU time of a process and its ended children, by the coarse but complete counter."""
         return sum(map(int, self._processes.stat(pid)[_CPU_TIMES])) * _NS_PER_TICK
 
     def _process(self, pid: int) -> dict[str, int]:
-        """What one process used so far.
+        """The resources that one process used so far.
 
         Raises:
             LookupError: It is gone.
@@ -196,16 +197,16 @@ class Sampler:
         }
 
     def _memory(self, pid: int) -> dict[str, int]:
-        wanted = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}
-        return _picked(self._processes.read(f"{pid}/status"), wanted, _KIB)
+        names = {b"VmRSS:": "resident_bytes", b"VmSwap:": "swap_bytes"}
+        return _values(self._processes.read(f"{pid}/status"), names, _KIB)
 
     def _disk(self, pid: int, stat: list[bytes]) -> dict[str, int]:
-        """What went to and from disks, and how long the main thread was blocked on them."""
-        wanted = {b"read_bytes:": "disk_read_bytes", b"write_bytes:": "disk_written_bytes"}
-        moved = _picked(self._processes.read(f"{pid}/io"), wanted, 1)
+        """Bytes read and written, and how long the main thread was blocked on disks."""
+        names = {b"read_bytes:": "disk_read_bytes", b"write_bytes:": "disk_written_bytes"}
+        moved = _values(self._processes.read(f"{pid}/io"), names, 1)
         blocked = int(stat[_DISK_WAIT]) if len(stat) > _DISK_WAIT else 0
-        # The count stays 0 for ever where the kernel does not account for delays. Kernels before
-        # 5.14 do not tell whether they do; there, only another number than 0 says something.
+        # The counter stays 0 if the kernel does not account for delays. Kernels before 5.14 do not
+        # show whether they do; on those, only a value above 0 is meaningful.
         accounts = self._processes.read("sys/kernel/task_delayacct").strip()
         if accounts == b"1" or (not accounts and blocked):
             moved["disk_wait_ns"] = blocked * _NS_PER_TICK
@@ -213,16 +214,16 @@ class Sampler:
 
 
 def _pause_after(work: Callable[[], None]) -> float:
-    """Do some work; the seconds without it that keep its cost bounded."""
+    """Do some work; the pause in seconds that keeps its share of a core bounded."""
     before_s = time.thread_time()
     work()
     return (time.thread_time() - before_s) / _MOST_OF_A_CORE
 
 
-def _picked(text: bytes, wanted: dict[bytes, str], unit: int) -> dict[str, int]:
-    """The values of some lines 'name: number ...', in a unit."""
+def _values(text: bytes, names: dict[bytes, str], unit: int) -> dict[str, int]:
+    """The values of the named lines 'name: number ...', times a unit."""
     return {
-        wanted[words[0]]: int(words[1]) * unit
+        names[words[0]]: int(words[1]) * unit
         for words in (line.split() for line in text.splitlines())
-        if len(words) > 1 and words[0] in wanted
+        if len(words) > 1 and words[0] in names
     }

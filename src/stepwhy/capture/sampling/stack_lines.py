@@ -1,8 +1,8 @@
-"""From py-spy's stacks to lines of the program, by the role of the thread that was there.
+"""Turn py-spy's stacks into counts of program lines, by the role of the thread.
 
 Source: py-spy's `record --format raw`: per distinct stack one line of semicolon-separated frames,
-outermost first, with a count. With `--subprocesses` the processes that lead to it come first, each
-with its command, which may hold anything, line breaks included.
+outermost first, with a count. With `--subprocesses` its ancestor processes come first, each with
+its command, which may contain anything, including line breaks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FRAME = re.compile(r"^(?P<function>.*) \((?P<path>.*):(?P<line>\d+)\)$")
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 _START_OF_CHILD = "multiprocessing/process.py"
 _LOADER = "torch/utils/data/_utils/worker.py"
-# Where a framework's input calls the program: what lies inside of it prepares batches.
+# Files in which a framework's input pipeline calls the program, to prepare batches.
 _ENTRIES = {
     "torch/utils/data/_utils/fetch.py": "DataLoader",
     "torch/utils/data/dataloader.py": "DataLoader",
@@ -40,12 +40,11 @@ class Place(NamedTuple):
     """Where a thread was.
 
     Args:
-        role: Which thread it is.
-        line: Innermost line of the program, '' without any.
+        role: Role of the thread.
+        line: Innermost line of the program, '' if there is none.
         leaf: Package that ran there, '' for the program itself.
-        entry: What of an input pipeline called that line: 'DataLoader', 'py_func', 'PyDataset', or
-            'feed' for a thread of the program's that runs a session to fill its queue; '' where
-            nothing of it is known.
+        entry: Part of an input pipeline that called the line: 'DataLoader', 'py_func', 'PyDataset',
+            or 'feed' for a thread of the program that runs a session to fill a queue; '' if none.
     """
 
     role: Role
@@ -63,21 +62,21 @@ class _Frame:
     line: int
 
     def starts_child(self) -> bool:
-        """Whether a child process begins here: a fork has its parent's frames below."""
+        """Whether a child process begins here; a fork has its parent's frames below."""
         name = self.function.rpartition(".")[2]
         return name == "_bootstrap" and self.path.replace("\\", "/").endswith(_START_OF_CHILD)
 
 
 @dataclass(slots=True)
 class _Thread:
-    """Where one thread was, and whether it runs anything of the program."""
+    """Where one thread was, and whether it runs code of the program."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     is_of_program: bool = False
     feeds: bool = False
 
     def places(self, role: Role) -> Iterator[tuple[Place, int]]:
-        """Where it was and how often."""
+        """Its places with their counts."""
         feed = "feed" if self.feeds and role == "thread" else ""
         for (line, leaf, entry), count in self.counts.items():
             yield Place(role, line, leaf, entry or (feed if line else "")), count
@@ -88,15 +87,15 @@ def count_samples(
 ) -> Counter[Place]:
     """Count samples by place.
 
-    The main thread of the process is its driver. A child process that runs code of the program, or
-    loads data for PyTorch, is a worker by its main thread; helpers of the interpreter are left out.
-    Of the other threads of the process, those that run code of the program count.
+    The main thread of the process is its driver. The main thread of a child process that runs code
+    of the program, or loads data for PyTorch, is a worker; other children are ignored. Of the other
+    threads of the process, those that run code of the program count.
 
     Args:
-        text: What py-spy wrote.
-        pid: The process; the main thread of a process has its number.
-        files: Tells the program's own files.
-        observed: Processes that are sampled for themselves: they are nobody's workers.
+        text: Output of py-spy.
+        pid: The process; its main thread has the same id.
+        files: Identifies the program's files.
+        observed: Processes that are sampled separately, and so are no workers.
     """
     threads: defaultdict[tuple[int, int], _Thread] = defaultdict(_Thread)
     for process, thread, frames, count in _stacks(text, pid):
@@ -118,7 +117,7 @@ def _stacks(text: str, pid: int) -> Iterator[tuple[int, int, list[_Frame], int]]
     """Process, thread, frames and count of each stack."""
     process = pid
     for line in text.split("\n"):
-        # In a record of several lines, the process was named on one before.
+        # In a record of several lines, an earlier line names the process.
         named = _PROCESS.findall(line)
         process = int(named[-1]) if named else process
         match = _STACK.search(line)
@@ -142,7 +141,7 @@ def _role(process: int, thread: int, pid: int) -> Role | None:
 
 
 def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
-    """The innermost line of the program, and what of an input pipeline called it; '' without."""
+    """The innermost line of the program, and the input pipeline that called it; '' if none."""
     for depth, frame in reversed(list(enumerate(frames))):
         name = files.user_name(frame.path)
         if name is not None:
@@ -151,7 +150,7 @@ def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
 
 
 def _entry(outer: list[_Frame]) -> str:
-    """The innermost part of an input pipeline among frames, '' without any."""
+    """The innermost part of an input pipeline among frames; '' if there is none."""
     for frame in reversed(outer):
         path = frame.path.replace("\\", "/")
         for end, entry in _ENTRIES.items():

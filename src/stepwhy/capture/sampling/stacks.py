@@ -1,22 +1,22 @@
-"""Which source lines hold the training and its workers, sampled from outside by py-spy.
+"""Sample the Python stacks of the training and its workers from outside, with py-spy.
 
 A thread of the job that reads frames needs the interpreter's lock, so it sees the driving thread
-where that lets go of the lock, and never where it computes in Python; a watchdog without the lock
-(`faulthandler`) can crash the job. py-spy reads the memory of the process from another process:
-neither biased by the lock nor able to harm. In stretches of two seconds, the first right after the
-traced windows and each later one after twice the time, it samples the process and its children
-every 7 ms without pausing them; the samples of each stretch are counted and kept as `stacks.json`::
+only where that releases the lock, never where it computes in Python. A watchdog without the lock
+(`faulthandler`) can crash the job. py-spy reads the memory of the process from another process,
+which is neither biased by the lock nor harmful. It samples the process and its children every 7 ms
+without pausing them, for two seconds at a time: first right after the traced windows, then at
+intervals that
+double. The counts of each period are kept in `stacks.json`::
 
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
         {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...]}]}
 
 `role` is 'driver' for the main thread, 'worker' for the main threads of child processes and
 'thread' for other threads that run code of the program. `line` is the innermost line of the
-program's own code, `leaf` the package in which the thread was ('' for the program itself). Where a
-line was called by an input pipeline, `entry` names what called it (`stack_lines.Place`). Paths
-outside the program's folder are not kept: what py-spy writes goes into memory that both processes
-share, and so is gone with them. Where py-spy is missing or the kernel does not let it look, there
-is no file.
+program's own code, `leaf` the package in which the thread was ('' for the program itself). `entry`
+names the input pipeline that called the line, if any (`stack_lines.Place`). Paths outside the
+program's folder are not kept: py-spy writes to memory that both processes share. If py-spy is
+missing or not permitted, there is no file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STACKS_FILE = "stacks.json"
 SCHEMA = "stepwhy.stacks/2"
 PERMISSION = "sudo sysctl kernel.yama.ptrace_scope=0 (container: --cap-add SYS_PTRACE)"
 
-# A rate that does not lock onto a step of a round length.
+# A rate that does not resonate with steps of a round length.
 _RATE_HZ = 141
 _LOWEST_RATE_HZ = 11
 _DURATION_S = 2
@@ -57,23 +57,23 @@ _DURATION_S = 2
 _PROCESSES_AT_FULL_RATE = 8
 _MOST_PROCESSES = 200
 _AT_ONCE = 2
-# Windows that have not grown for so long are over.
+# Windows that have not grown for this long are complete.
 _QUIET_S = 0.3
-# A process without windows is sampled, too: when its first steps are over.
+# A process without windows is sampled after its first steps.
 _WITHOUT_WINDOWS_S = 10.0
-# One without a framework will have none, so that there is nothing to wait for.
+# A process without a framework will have no windows to wait for.
 _WITHOUT_FRAMEWORK_S = 1.0
-# A stretch of a process with a few workers takes half a second of CPU time. The time between two
-# stretches doubles, so an hour has ten: 0.2 % of a core.
+# A period takes half a second of CPU time for a process with a few workers. The interval between
+# two periods doubles, so an hour has ten: 0.2 % of a core.
 _SHORTEST_PAUSE_S = 20.0
-# Windows of long steps may grow one by one: none of them brings a stretch sooner than this.
+# Windows of long steps may appear one by one; a new window starts no period sooner than this.
 _PAUSE_FOR_WINDOWS_S = 4.0
-# A process that is about to end fails in ways of its own, and is gone at the next attempt.
+# py-spy may fail on a process that is about to end, which is gone at the next attempt.
 _RETRY_S = 1.0
 _MOST_FAILURES = 2
 _MOST_LINES = 200
-_MOST_ABOUT = 1 << 20  # bytes of a process.json, which has a few hundred
-_END_S = 5.0  # py-spy ends at once when its process is gone
+_MOST_ABOUT = 1 << 20  # bytes; a process.json has a few hundred
+_END_S = 5.0  # py-spy ends as soon as its process is gone
 
 _REFUSED = (
     "the kernel did not let py-spy look at the training, so no line of the program is named. "
@@ -87,7 +87,7 @@ _UNREADABLE = (
 
 @dataclass(slots=True)
 class _Target:
-    """One observed process and what has been seen of it."""
+    """One observed process and its samples."""
 
     pid: int
     folder: Path
@@ -97,14 +97,14 @@ class _Target:
     grown_s: float = 0.0
     sampled_windows: int = 0
     due_s: float = 0.0
-    running: _Stretch | None = None
+    running: _Period | None = None
     is_over: bool = False
     failures: int = 0
     ended_s: float = -_PAUSE_FOR_WINDOWS_S
     stretches: list[dict[str, Any]] = field(default_factory=list)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether the next stretch should begin."""
+        """Whether the next period is due."""
         if self.is_over or self.running is not None:
             return False
         if self.windows > self.sampled_windows:
@@ -113,8 +113,8 @@ class _Target:
 
 
 @dataclass(slots=True)
-class _Stretch:
-    """py-spy at work."""
+class _Period:
+    """A running py-spy."""
 
     sampler: subprocess.Popen[bytes]
     raw: BinaryIO
@@ -124,13 +124,13 @@ class _Stretch:
 
 
 class StackSamplers:
-    """Starts py-spy for observed processes, again and again at growing intervals.
+    """Starts py-spy for observed processes, repeatedly at growing intervals.
 
     Args:
         run_dir: The run directory.
-        command: The command that runs; its script's folder is the program's.
-        proc: Where the kernel shows its processes.
-        clock: Seconds on a clock that never goes back.
+        command: The running command; the folder of its script is the program's.
+        proc: Folder of the proc file system.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class StackSamplers:
         self._targets: dict[Path, _Target] = {}
         self._started = 0
 
-    def look(self) -> None:
-        """Begin the stretches that are due and keep those that have ended; never raises."""
+    def tick(self) -> None:
+        """Begin periods that are due, and keep those that have ended; never raises."""
         if self._program is None:
             return
         try:
-            self._notice()
+            self._find_targets()
             for target in self._targets.values():
                 if target.running is not None and target.running.sampler.poll() is not None:
                     self._end(target)
@@ -162,10 +162,10 @@ class StackSamplers:
                 if busy < _AT_ONCE and target.is_due(self._clock()):
                     self._begin(target)
         except Exception:
-            return  # a folder that vanished, a full disk: the next look may do
+            return  # a deleted folder, a full disk: try again at the next tick
 
-    def _notice(self) -> None:
-        """Take note of new processes and new windows."""
+    def _find_targets(self) -> None:
+        """Find new processes and new windows."""
         now_s = self._clock()
         for pid, folder in observed(self._run_dir).items():
             if folder not in self._targets:
@@ -178,7 +178,7 @@ class StackSamplers:
                 target.windows, target.grown_s = windows, now_s
 
     def _is_alive(self, target: _Target) -> bool:
-        """Whether the process still runs, and its id is not another's."""
+        """Whether the process still runs and its id was not reused."""
         began = self._processes.start_ticks(target.pid)
         return began is not None and began == target.began
 
@@ -209,46 +209,46 @@ class StackSamplers:
             stderr=errors,
             pass_fds=[raw.fileno()],
         )
-        target.running = _Stretch(sampler, raw, errors, about, others)
+        target.running = _Period(sampler, raw, errors, about, others)
 
     def _end(self, target: _Target) -> None:
-        """Count what a stretch has seen, or say why it has seen nothing."""
-        stretch, now_s = target.running, self._clock()
-        if stretch is None:
+        """Count the samples of a period, or report why there are none."""
+        period, now_s = target.running, self._clock()
+        if period is None:
             return
         target.running, target.ended_s = None, now_s
         target.due_s = now_s + max(_SHORTEST_PAUSE_S, now_s - target.seen_s)
-        with stretch.raw, stretch.errors:
-            if not stretch.sampler.returncode:
-                self._count(target, stretch)
+        with period.raw, period.errors:
+            if not period.sampler.returncode:
+                self._count(target, period)
             elif self._is_alive(target):
-                self._fail(target, _content(stretch.errors).lower())
+                self._fail(target, _content(period.errors).lower())
             else:
                 target.is_over = True
 
     def _fail(self, target: _Target, errors: bytes) -> None:
-        """Leave the reason, once per process, for the person."""
+        """Report the reason of a failure, once per process."""
         target.failures += 1
         if b"permission denied" in errors or b"not permitted" in errors:
             target.is_over = True
-            _say(target.folder, "stack-access", _REFUSED)
+            _report(target.folder, "stack-access", _REFUSED)
         elif target.failures >= _MOST_FAILURES:
             target.is_over = True
-            _say(target.folder, "stacks-unreadable", _UNREADABLE)
+            _report(target.folder, "stacks-unreadable", _UNREADABLE)
         else:
             target.due_s = self._clock() + _RETRY_S
 
-    def _count(self, target: _Target, stretch: _Stretch) -> None:
-        text = _content(stretch.raw).decode(errors="replace")
-        found = count_samples(text, target.pid, self._files, stretch.observed)
+    def _count(self, target: _Target, period: _Period) -> None:
+        text = _content(period.raw).decode(errors="replace")
+        found = count_samples(text, target.pid, self._files, period.observed)
         if not found:
             return
-        about = {**stretch.about, "end_ns": now_ns(), "samples": list(_most(found))}
+        about = {**period.about, "end_ns": now_ns(), "samples": list(_most(found))}
         target.stretches.append(about)
         write_json(target.folder / STACKS_FILE, {"schema": SCHEMA, "stretches": target.stretches})
 
     def finish(self) -> None:
-        """Wait for the samplers and keep what they saw; never raises."""
+        """Wait for the samplers, and keep their samples; never raises."""
         for target in self._targets.values():
             try:
                 if target.running is not None:
@@ -256,7 +256,7 @@ class StackSamplers:
                     self._end(target)
             except subprocess.TimeoutExpired:
                 self._stop(target)
-            except Exception:  # noqa: S112 - a folder that vanished, a full disk
+            except Exception:  # noqa: S112 - a deleted folder, a full disk
                 continue
 
     def _stop(self, target: _Target) -> None:
@@ -274,13 +274,13 @@ def _memory_file() -> BinaryIO:
 
 
 def _content(file: BinaryIO) -> bytes:
-    """All that another process wrote into a file of ours."""
+    """Everything that py-spy wrote into a file."""
     file.seek(0)
     return file.read()
 
 
 def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
-    """The most frequent places; all others of a role in one without a line, so that shares hold."""
+    """The most frequent places; the others are summed by role, so that shares stay correct."""
     kept = counts.most_common(_MOST_LINES)
     for place, count in kept:
         about = place._asdict()
@@ -292,13 +292,13 @@ def _most(counts: Counter[Place]) -> Iterator[dict[str, Any]]:
         yield {"role": role, "line": "", "leaf": "", "count": count}
 
 
-def _say(folder: Path, slug: str, text: str) -> None:
+def _report(folder: Path, slug: str, text: str) -> None:
     line = encode({"level": "warning", "slug": slug, "text": text})
     append_lines(folder / "messages.jsonl", [line])
 
 
 def _may_be_traced(folder: Path) -> bool:
-    """Whether an observed process trains with a framework; it may only tell its steps."""
+    """Whether an observed process uses a framework; some only mark their steps."""
     try:
         about = json.loads(read_regular(folder / PROCESS_FILE, _MOST_ABOUT))
     except (OSError, ValueError):
@@ -316,6 +316,6 @@ def find_py_spy() -> Path | None:
 
 
 def program_folder(command: Sequence[str]) -> str:
-    """The folder of the script that a command runs; the current one where it names none."""
+    """The folder of the script that a command runs; the current folder if it names none."""
     script = next((Path(word) for word in command if word.endswith(".py")), None)
     return str(script.resolve().parent if script is not None else Path.cwd())

@@ -1,9 +1,9 @@
-"""Reading how full the queues of a session are, without adding anything to its graph.
+"""Sample the fill levels of a session's queues, without adding to its graph.
 
-An operation more would show: in the graph's version, in a finalised graph's refusal, in the random
-seeds of operations made later. So the sizes are read by the `QueueSize` operations that the graph
-has already (`tf.train.batch` and its kin make one for their summary). One is enough: a callable
-may connect the handle of another queue to it.
+Another operation would be visible: in the version of the graph, in the random seeds of later
+operations, and a finalised graph refuses it. So sizes are read through the `QueueSize` operations
+that the graph has already (`tf.train.batch` and similar functions make one for their summary). One
+is enough, since a callable may connect the handle of another queue to it.
 
 Source: `CallableOptions.tensor_connection` in tensorflow/core/protobuf/config.proto.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.pacing import Ration
+from stepwhy.capture.pacing import SamplingPace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,13 +32,13 @@ _QUEUES = frozenset(
     for version in ("", "V2")
 )
 _SIZES = frozenset({"QueueSize", "QueueSizeV2"})
-# The size of a staging area; the operation has its capacity.
+# Operations that give the size of a staging area, and have its capacity as an attribute.
 _STAGES = frozenset({"StageSize", "MapSize", "OrderedMapSize"})
 _MOST_QUEUES = 8
-# A loop that makes a session per step is not looked into for ever.
+# Limit for loops that make a session per step.
 _MOST_SESSIONS = 3
-# What reading may cost: once, and more with every step. Where the interpreter's lock is contended
-# (`py_func`), a read of 5 us takes milliseconds, and is rare then.
+# Time that reading may take: at first, and more per step. Contention for the interpreter's lock
+# (`py_func`) turns a read of 5 us into milliseconds; reads are rare then.
 _CREDIT_NS = 20_000_000
 _CREDIT_PER_STEP_NS = 5_000
 
@@ -57,11 +57,11 @@ class Queue:
     """A queue of a graph.
 
     Args:
-        name: Of its operation.
-        capacity: Elements that it holds; None without a bound.
-        reserve: Elements that cannot be taken out.
+        name: Name of its operation.
+        capacity: Maximum number of elements; None if unbounded.
+        reserve: Elements that must remain in it.
         tensor: Name of its handle; '' for a staging area.
-        size: Name of the tensor that is its size; '' without any.
+        size: Name of the tensor that is its size; '' if there is none.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Queue:
 
 
 def queues_of(graph: Any) -> list[Queue]:
-    """The queues of a `tf.Graph`, and the staging areas whose size the program asks for.
+    """The queues of a `tf.Graph`, and its staging areas with a size operation.
 
     Args:
         graph: The graph.
@@ -98,13 +98,13 @@ def _stage(operation: Any) -> Queue:
 
 
 def _bound(operation: Any) -> int | None:
-    """Its capacity; none is written as -1 (queues) or 0 (staging areas)."""
+    """Capacity of a queue; unbounded is -1 (queues) or 0 (staging areas)."""
     capacity: int = operation.get_attr("capacity")
     return capacity if capacity > 0 else None
 
 
 def _some_queues(graph: Any) -> list[Queue]:
-    """The first queues of a graph; none of one that cannot be understood."""
+    """The first queues of a graph; empty if they cannot be read."""
     try:
         return queues_of(graph)[:_MOST_QUEUES]
     except Exception:
@@ -112,15 +112,15 @@ def _some_queues(graph: Any) -> list[Queue]:
 
 
 class QueueLevels:
-    """Samples the queues of the session that trains, between its steps.
-
-    Attributes:
-        readers: What reads queues, and which; empty where there are none to read.
+    """Samples the queues of the training session between its steps.
 
     Args:
-        recorder: Takes the samples.
-        make_read: Makes, for a session, what reads tensors by their names; given two names, the
-            first one's value takes the place of the second one's.
+        recorder: Writes the samples.
+        make_read: Makes, for a session, a function that reads tensors by name; optionally, the
+            first of two names replaces the second in the graph.
+
+    Attributes:
+        readers: Functions that read queues, each with its queues; empty if there are none.
     """
 
     def __init__(self, recorder: Recorder, make_read: MakeRead) -> None:
@@ -129,22 +129,22 @@ class QueueLevels:
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process that has run nothing yet."""
+        """Start over, as in a process that has run nothing yet (after a fork)."""
         self._session: Any = None
         self._sessions = 0
         self.readers: list[tuple[Read, list[Queue]]] = []
-        self._ration = Ration()
+        self._pace = SamplingPace()
         self._credit_ns = _CREDIT_NS
 
     def sample(self, session: Any, time_ns: int) -> None:
-        """Take a sample if one is due; a step is about to begin.
+        """Take a sample before a step, if one is due.
 
         Args:
-            session: What trains.
+            session: The training session.
             time_ns: The time.
         """
         self._credit_ns += _CREDIT_PER_STEP_NS
-        if self._credit_ns <= 0 or not self._ration.due(time_ns):
+        if self._credit_ns <= 0 or not self._pace.due(time_ns):
             return
         if self._session() is not session:
             return
@@ -159,10 +159,10 @@ class QueueLevels:
         self._credit_ns -= now_ns() - time_ns
 
     def prepare(self, session: Any) -> None:
-        """Find the queues of a session, unless that was done; costs milliseconds.
+        """Find the queues of a session, once; takes milliseconds.
 
         Args:
-            session: What trains.
+            session: The training session.
         """
         is_known = self._session is not None and self._session() is session
         if is_known or self._sessions >= _MOST_SESSIONS:
@@ -184,7 +184,7 @@ class QueueLevels:
     def _find_readers(
         self, session: Any, queues: Sequence[Queue]
     ) -> list[tuple[Read, list[Queue]]]:
-        """What reads the queues: all with a size at once, the others through a size of those."""
+        """Make readers: one for all queues with a size operation, one per queue without."""
         sized = [queue for queue in queues if queue.size]
         ways: list[tuple[list[Queue], list[str], tuple[str, str] | None]] = []
         if sized:
@@ -208,7 +208,7 @@ class QueueLevels:
 
 
 def reader_maker(protos: Any) -> MakeRead:
-    """Makes readers by TensorFlow's own callables, which hold nothing of the session alive.
+    """Make readers from TensorFlow callables, which keep no part of the session alive.
 
     Args:
         protos: The module that holds `CallableOptions`.
@@ -217,7 +217,7 @@ def reader_maker(protos: Any) -> MakeRead:
 
     def make(session: Any, tensors: Sequence[str], connection: tuple[str, str] | None) -> Read:
         options = protos.CallableOptions(fetch=tensors)
-        # In this thread: a pool whose threads are all busy would let the training wait.
+        # Run in this thread: with all pool threads busy, the training would have to wait.
         options.run_options.inter_op_thread_pool = -1
         if connection is not None:
             options.tensor_connection.add(from_tensor=connection[0], to_tensor=connection[1])

@@ -1,7 +1,7 @@
-"""The log of a session program's runs: noted as integers, written as lines in large batches.
+"""The log of session runs: noted as integers, formatted and written in batches.
 
-Between two runs the training evicts the observer's code from the processor's caches, so that a line
-of JSON, which takes 2 us in a tight loop, takes several times that there.
+Between two runs the training evicts the observer's code from the CPU caches, so that formatting a
+line, which takes 2 us in a tight loop, takes several times that there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stepwhy.capture.process import lifetime
 if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
-    # Kind, start, end, profiled, further members, CPU time since the run before, and in the run.
+    # Kind, start, end, profiled, further members, CPU time since the run before and in the run.
     Note = tuple[int, int, int, int, str, int, int]
 
 UNKNOWN = -1
@@ -22,21 +22,21 @@ _BATCH_NS = 400_000_000
 
 
 class RunLog:
-    """The runs since the last batch.
+    """The runs since the last batch was written.
 
     Args:
-        recorder: Where the lines go.
+        recorder: Writes the lines.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        # Runs before the recorder's own: handlers run in reverse order.
+        # Runs before the recorder's handler, since handlers run in reverse order.
         lifetime.on_end(self.write)
         lifetime.on_flush(self.write)
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process that has run nothing yet (after a fork)."""
+        """Start over, as in a process that has run nothing yet (after a fork)."""
         self._notes: list[Note] = []
         self._due_ns = 0
 
@@ -44,7 +44,7 @@ class RunLog:
         """Note a run; it is written with the next batch.
 
         Args:
-            note: Of the run; CPU times below 0 are unknown.
+            note: The run; negative CPU times are unknown.
         """
         self._notes.append(note)
         if note[2] >= self._due_ns or len(self._notes) >= _BATCH_RUNS:
@@ -52,7 +52,7 @@ class RunLog:
             self.write()
 
     def write(self) -> None:
-        """Write what was noted."""
+        """Write the noted runs."""
         notes, self._notes = self._notes, []
         if notes:
             self._recorder.steps([_line(note) for note in notes])

@@ -1,7 +1,8 @@
-"""Observing TensorFlow 1-style sessions.
+"""Log the runs of TensorFlow 1-style sessions, and trace a few steps.
 
-Every `Session.run` of the driving thread is timed, and a few steps are traced: from one run of the
-training fetches to the next, all runs. Between two steps the queues and the graph are looked at.
+Every `Session.run` of the driving thread is timed. A step lasts from one run of the training
+fetches to the next; when it is traced, all its runs are. Between steps, queues are sampled and the
+graph is checked for growth.
 
 A traced run is never repeated, whatever it raises: the update may have been applied already.
 """
@@ -17,75 +18,75 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process import lifetime
-from stepwhy.capture.profiler_conflicts import GiveWay
+from stepwhy.capture.profiler_conflicts import ProfilerConflict
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.tf1.feeds_and_fetches import describe
 from stepwhy.capture.tf1.graph_growth import GraphGrowth
 from stepwhy.capture.tf1.queues import QueueLevels, reader_maker
 from stepwhy.capture.tf1.run_log import UNKNOWN, RunLog
 from stepwhy.capture.tf1.signatures import Signatures
-from stepwhy.capture.tf1.trace_plan import Plan
-from stepwhy.capture.tf1.window import WindowWriter, hand_out, own_profiler, traced_options
+from stepwhy.capture.tf1.trace_plan import TracePlan
+from stepwhy.capture.tf1.window import WindowWriter, copy_metadata, own_profiler, traced_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
-    from stepwhy.capture.run_times import Rhythm
+    from stepwhy.capture.run_times import RunTimes
     from stepwhy.capture.tf1.queues import MakeRead
 
     Run = Callable[..., Any]
 
-# A loop of which no step is ever traced has its queues looked up at this step.
+# The step at which the queues of a loop are looked up if none of its steps is traced.
 _QUEUES_BY_STEP = 16
 
 
 class _Pending:
-    """One run between its start and its end.
+    """A run that has started and not ended.
 
     Attributes:
-        rhythm: Of its kind.
+        run_times: Those of its kind.
         signature: Number of its kind.
-        options: The traced run's `RunOptions`; None when it is not traced.
-        metadata: The traced run's `RunMetadata`; None when it is not traced.
-        start_ns: When it started.
-        cpu_ns: CPU time of the thread by then; 0 when it is not measured.
-        gap_cpu_ns: CPU time of the thread since the run before; below 0 when it is unknown.
-        about: Further members of its line.
-        handed: The traced run's fetches, feeds and result; None before it has ended well.
+        options: The traced run's `RunOptions`; None if it is not traced.
+        metadata: The traced run's `RunMetadata`; None if it is not traced.
+        start_ns: Its start.
+        cpu_ns: CPU time of the thread at the start; 0 if not measured.
+        gap_cpu_ns: CPU time of the thread since the run before; negative if unknown.
+        members: Further members of its log line.
+        values: The traced run's fetches, feeds and result; None until it succeeds.
     """
 
     __slots__ = (
-        "about",
         "cpu_ns",
         "gap_cpu_ns",
-        "handed",
+        "members",
         "metadata",
         "options",
-        "rhythm",
+        "run_times",
         "signature",
         "start_ns",
+        "values",
     )
 
-    def __init__(self, signature: int, rhythm: Rhythm) -> None:
+    def __init__(self, signature: int, run_times: RunTimes) -> None:
         self.signature = signature
-        self.rhythm = rhythm
+        self.run_times = run_times
         self.options: Any = None
         self.metadata: Any = None
-        self.handed: Any = None
+        self.values: Any = None
         self.start_ns = self.cpu_ns = 0
         self.gap_cpu_ns = UNKNOWN
-        self.about = ""
+        self.members = ""
 
 
 class SessionObserver:
-    """Decides for each run whether to trace it, and logs it.
+    """Decide for each run whether to trace it, and log it.
 
     Args:
-        recorder: Where it is written.
+        recorder: Writes the log and the windows.
         protos: The module that holds `RunOptions` and `RunMetadata`.
-        make_read: Makes what reads the sizes of queues.
+        make_read: Makes a function that reads the sizes of queues.
     """
 
     def __init__(self, recorder: Recorder, protos: Any, make_read: MakeRead) -> None:
@@ -95,17 +96,17 @@ class SessionObserver:
         self._growth = GraphGrowth(recorder)
         self._levels = QueueLevels(recorder, make_read)
         self._log = RunLog(recorder)
-        self._others = GiveWay(recorder)
+        self._conflict = ProfilerConflict(recorder)
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process that has run nothing yet (after a fork)."""
+        """Start over, as in a process that has run nothing yet (after a fork)."""
         self._signatures = Signatures()
-        self._plan = Plan()
+        self._plan = TracePlan()
         self._growth.forget()
         self._levels.forget()
         self._log.forget()
-        self._others.forget()
+        self._conflict.forget()
         self._runs = 0
         self._inside = False
         self._cpu_ns = 0
@@ -113,10 +114,10 @@ class SessionObserver:
         self._driver_ran = False
 
     def begin(self, session: Any, fetches: Any, feeds: Any, options: Any) -> _Pending | None:
-        """Take note of a run that is about to start.
+        """Prepare a run that is about to start.
 
         Returns:
-            None when it is not observed: another thread's, or inside another run.
+            None if it is not observed: in another thread, or inside another run.
         """
         try:
             if not self._recorder.alive or self._inside:
@@ -125,42 +126,42 @@ class SessionObserver:
                 return None
             kind, exact = self._signatures.of(fetches, feeds)
             plan = self._plan
-            pending = _Pending(kind, plan.rhythm(kind))
-            if plan.leads(pending.rhythm):
-                plan.open(pending.rhythm, now_ns())
+            pending = _Pending(kind, plan.run_times(kind))
+            if plan.leads(pending.run_times):
+                plan.open(pending.run_times, now_ns())
                 if plan.change is not None:
-                    self._tell_change(*plan.change)
+                    self._log_change(*plan.change)
             else:
                 plan.follow()
             if plan.light:
-                self._look_away(pending)
+                self._prepare_light(pending)
             else:
-                self._look(pending, session, exact, options)
+                self._prepare(pending, session, exact, options)
             self._inside = True
             pending.start_ns = now_ns()
         except Exception as error:
-            self._recorder.step_aside(error)
+            self._recorder.stop(error)
             return None
         return pending
 
-    def _tell_change(self, start_ns: int, end_ns: int) -> None:
-        """Log that the step time has changed for good, as the step that ended made clear."""
+    def _log_change(self, start_ns: int, end_ns: int) -> None:
+        """Log that the step time has changed for good."""
         self._recorder.event("change", name="step", start_ns=start_ns, end_ns=end_ns)
 
-    def _look_away(self, pending: _Pending) -> None:
-        """The run belongs to a step that is only timed."""
-        pending.about = ',"light":1'
+    def _prepare_light(self, pending: _Pending) -> None:
+        """Prepare a run of a step that is only timed."""
+        pending.members = ',"light":1'
         if self._cpu_ns:
-            # Where a step ends that was watched, its CPU time ends, too.
+            # The CPU time of the observed step before ends here.
             pending.gap_cpu_ns = thread_time_ns() - self._cpu_ns
             self._cpu_ns = 0
-            self._growth.look_away()
+            self._growth.skip()
 
-    def _look(self, pending: _Pending, session: Any, exact: int, options: Any) -> None:
-        """Note what can be known about a run before it starts."""
+    def _prepare(self, pending: _Pending, session: Any, exact: int, options: Any) -> None:
+        """Prepare a run of an observed step."""
         plan = self._plan
-        if self._growth.prepares(session, exact):
-            pending.about = ',"fresh":1'
+        if self._growth.is_fresh(session, exact):
+            pending.members = ',"fresh":1'
         if plan.opens:
             self._between_steps(pending, session)
         if plan.tracing and plan.traces_run():
@@ -170,30 +171,30 @@ class SessionObserver:
             pending.gap_cpu_ns = pending.cpu_ns - self._cpu_ns
 
     def _trace(self, pending: _Pending, session: Any, options: Any) -> None:
-        """Have a run traced, unless the training's own profiler is in the way."""
+        """Trace a run, unless the training profiles it itself."""
         plan, profiler = self._plan, own_profiler(session, options)
         if not profiler:
             pending.options = traced_options(self._protos, session, options)
             pending.metadata = self._protos.RunMetadata()
             if plan.early:
-                pending.about += ',"early":1'
+                pending.members += ',"early":1'
         elif plan.opens:
-            self._others.note(profiler, pending.rhythm.count)
+            self._conflict.report(profiler, pending.run_times.count)
             plan.postpone()
 
     def _between_steps(self, pending: _Pending, session: Any) -> None:
-        """A step is about to begin."""
+        """Sample the queues and check the graph before a step begins."""
         plan, levels, time_ns = self._plan, self._levels, now_ns()
         self._growth.begin_step(session, time_ns)
-        if plan.after_trace or pending.rhythm.count == _QUEUES_BY_STEP:
+        if plan.after_trace or pending.run_times.count == _QUEUES_BY_STEP:
             levels.prepare(session)
         if levels.readers:
             levels.sample(session, time_ns)
 
     def _drives(self) -> bool:
-        """Whether this thread drives the loop: the main one; the first to run if that never does.
+        """Whether this thread drives the loop: the main thread, or the first one to run until then.
 
-        Queue runners run their enqueue operations in sessions too, in threads of their own.
+        Queue runners run their enqueue operations in sessions too, in their own threads.
         """
         current = get_ident()
         if current == self._driver:
@@ -205,33 +206,33 @@ class SessionObserver:
         return True
 
     def end(self, pending: _Pending, session: Any, failed: bool) -> None:
-        """Take note of a run that has ended, normally or not."""
+        """Log a run that has ended, normally or not."""
         self._inside = False
         end_ns = now_ns()
         try:
-            self._note(pending, end_ns, failed)
+            self._log_run(pending, end_ns, failed)
         except Exception as error:
-            self._recorder.step_aside(error)
+            self._recorder.stop(error)
             return
         if pending.options is not None:
             self._finish_trace(pending, session, end_ns, failed)
 
-    def _note(self, pending: _Pending, end_ns: int, failed: bool) -> None:
-        """Log the run and weigh its signature."""
+    def _log_run(self, pending: _Pending, end_ns: int, failed: bool) -> None:
+        """Log a run, and add it to the run times of its kind."""
         start_ns, cpu_ns = pending.start_ns, UNKNOWN
         if pending.cpu_ns:
             self._cpu_ns = thread_time_ns()
             cpu_ns = self._cpu_ns - pending.cpu_ns
         profiled = 0 if pending.options is None else 1
-        about = pending.about + ',"failed":1' * failed
+        about = pending.members + ',"failed":1' * failed
         times = (start_ns, end_ns, profiled, about, pending.gap_cpu_ns, cpu_ns)
         self._log.add((pending.signature, *times))
-        pending.rhythm.add(end_ns - start_ns)
+        pending.run_times.add(end_ns - start_ns)
         self._runs += 1
 
     def _finish_trace(self, pending: _Pending, session: Any, end_ns: int, failed: bool) -> None:
-        """Write the window of a traced run; one that failed counts as an attempt."""
-        self._log.write()  # the last of a disk is the log's
+        """Write the window of a traced run; a failed one counts against the budget, too."""
+        self._log.write()  # on a nearly full disk, the log goes first
         size = 0
         about = {
             "kind": "tf1-run",
@@ -240,9 +241,9 @@ class SessionObserver:
             "start_ns": pending.start_ns,
             "end_ns": end_ns,
         }
-        # A window that does not tell what was fed tells the rest all the same.
+        # A window without a description of its feeds is still useful.
         with contextlib.suppress(Exception):
-            about |= describe(*pending.handed)
+            about |= describe(*pending.values)
         try:
             if not failed:
                 size = self._writer.write(about, pending.metadata, session)
@@ -253,7 +254,7 @@ class SessionObserver:
 
 
 def _observed_run(original: Run, observer: SessionObserver) -> Run:
-    """`BaseSession.run` with the observer around it."""
+    """Wrap `BaseSession.run` with the observer."""
 
     @functools.wraps(original)
     def run(
@@ -272,8 +273,8 @@ def _observed_run(original: Run, observer: SessionObserver) -> Run:
                 result = original(self, fetches, feed_dict, options, run_metadata)
             else:
                 result = original(self, fetches, feed_dict, pending.options, pending.metadata)
-                pending.handed = fetches, feed_dict, result
-                hand_out(pending.metadata, run_metadata, options)
+                pending.values = fetches, feed_dict, result
+                copy_metadata(pending.metadata, run_metadata, options)
             failed = False
             return result
         finally:
@@ -283,10 +284,10 @@ def _observed_run(original: Run, observer: SessionObserver) -> Run:
 
 
 def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
-    """`BaseSession.make_callable` whose callables are observed.
+    """Wrap `BaseSession.make_callable` so that its callables are observed.
 
-    A callable with feeds goes through `run`, which is observed already; one that takes options is
-    the user's own business.
+    A callable with feeds goes through `run`, which is observed already. One that takes options is
+    left to the user.
     """
 
     @functools.wraps(original)
@@ -308,7 +309,7 @@ def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
                     result = plain()
                 else:
                     result = self.run(fetches, None, pending.options, pending.metadata)
-                    pending.handed = fetches, None, result
+                    pending.values = fetches, None, result
                 failed = False
                 return result
             finally:
@@ -319,13 +320,8 @@ def _observed_make_callable(original: Run, observer: SessionObserver) -> Run:
     return make_callable
 
 
-def install(module: ModuleType, run_dir: str) -> None:
-    """Observe the sessions of a freshly imported `tensorflow.python.client.session`.
-
-    Args:
-        module: That module.
-        run_dir: The run directory, absolute.
-    """
+def observe_sessions(module: ModuleType, run_dir: str) -> None:
+    """Observe the sessions of `tensorflow.python.client.session`."""
     from importlib.metadata import PackageNotFoundError, version
 
     from tensorflow.core.protobuf import config_pb2

@@ -1,7 +1,8 @@
-"""Numbering `Session.run` calls by what they fetch and feed, and the kinds of them.
+"""Number `Session.run` calls by what they fetch and feed, and group them into kinds.
 
 Runs that execute the same operations for their effect (`train_op`) are of one kind, whatever else
-they fetch: a step that also fetches its summary is a training step like the others.
+they
+fetch: a step that also fetches a summary is a training step like the others.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import re
 import weakref
 from typing import Any
 
-# A graph that grows fetches new names at every step. From this many kinds on, names that differ
-# in a trailing number alone count as one ...
+# A growing graph fetches new names in every step. From this many kinds on, names that differ only
+# in a trailing number count as one ...
 _NAMED = 64
-# ... and from this many on, everything new does.
+# ... and from this many on, all new names do.
 _LIMIT = 512
-# Nests of fetches and feeds that are known by their objects.
+# Nests of fetches and feeds that are cached by identity.
 _KNOWN = 256
 _COUNTER = re.compile(r"_\d+(?=[:/]|$)")
 
@@ -23,7 +24,7 @@ Key = tuple[Any, ...] | str
 
 
 def names(structure: Any) -> Key:
-    """The names in a nest of fetches or feeds, in order; mappings by their values or feed keys."""
+    """The names in a nest of fetches or feeds, in order; of mappings, those of the values."""
     if isinstance(structure, str):
         return structure
     if isinstance(structure, (list, tuple)):
@@ -35,7 +36,7 @@ def names(structure: Any) -> Key:
 
 
 def _identity(structure: Any) -> Any:
-    """The nest with ids in place of its objects; strings stand for themselves."""
+    """The nest with ids in place of objects; strings stay."""
     kind = type(structure)
     if kind is list or kind is tuple:
         return tuple([_identity(item) for item in structure])
@@ -45,7 +46,7 @@ def _identity(structure: Any) -> Any:
 
 
 def _leaves(structure: Any) -> list[Any]:
-    """The objects that `_identity` knows by their ids."""
+    """The objects that `_identity` replaces by ids."""
     kind = type(structure)
     if kind is list or kind is tuple:
         return [leaf for item in structure for leaf in _leaves(item)]
@@ -55,14 +56,14 @@ def _leaves(structure: Any) -> list[Any]:
 
 
 def _without_counters(key: Key) -> Key:
-    """The key with `add_17:0` as `add:0`."""
+    """The key without trailing numbers: `add_17:0` becomes `add:0`."""
     if isinstance(key, str):
         return _COUNTER.sub("", key)
     return tuple(_without_counters(item) for item in key)
 
 
 def _operations(key: Key) -> list[str]:
-    """The names of operations among those of a nest of fetches; tensors have an output number."""
+    """The names of operations in a key; names of tensors have an output number."""
     if isinstance(key, str):
         return [] if ":" in key else [key]
     return [name for item in key for name in _operations(item)]
@@ -71,8 +72,8 @@ def _operations(key: Key) -> list[str]:
 class Signatures:
     """Small numbers for runs and their kinds, in order of appearance.
 
-    Names cost microseconds, so that a nest of the same objects is looked up by their ids. An id
-    says nothing once its object has died: what is known is forgotten then.
+    Names take microseconds to read, so nests of the same objects are looked up by id. When one of
+    the objects is deleted, its id may be reused, and the cache is cleared.
     """
 
     def __init__(self) -> None:
@@ -80,15 +81,15 @@ class Signatures:
         self._kinds: dict[Key, int] = {}
         self._known: dict[Any, tuple[int, int]] = {}
         self._alive: list[weakref.ref[Any]] = []
-        # The object that was fetched last without feeds, and its numbers: most loops have but one.
+        # The last object fetched without feeds, and its numbers: most loops have only one.
         self._last_id = 0
         self._last = (0, 0)
 
     def of(self, fetches: Any, feeds: Any) -> tuple[int, int]:
-        """The number of the kind of a run, and that of its very fetches and feeds.
+        """The number of a run's kind, and that of its exact fetches and feeds.
 
         Args:
-            fetches: What `Session.run` takes: an element, or a nest of them.
+            fetches: Argument of `Session.run`: an element, or a nest of them.
             feeds: Its feed dictionary, or None.
         """
         if not feeds and id(fetches) == self._last_id:
@@ -103,31 +104,31 @@ class Signatures:
         return numbers
 
     def _by_name(self, fetches: Any, feeds: Any) -> tuple[int, int]:
-        """The numbers, by the names."""
+        """Look up the numbers by names."""
         key = (names(fetches), tuple(names(feed) for feed in feeds) if feeds else ())
         numbers = self._numbers.get(key)
         return numbers if numbers is not None else self._new(key)
 
     def _remember(self, identity: Any, numbers: tuple[int, int], objects: list[Any]) -> None:
-        """Know these objects from here on, if their death can be noticed."""
+        """Cache the numbers of these objects, if their deletion can be detected."""
         if len(self._known) >= _KNOWN:
             self._forget()
         try:
             watched = [weakref.ref(each, self._forget) for each in objects]
         except TypeError:
             return
-        # In this order: were it the other one, a death in between could leave ids without objects.
+        # In this order: otherwise a deletion in between could leave ids without objects.
         self._known[identity] = numbers
         self._alive += watched
 
     def _forget(self, _dead: object = None) -> None:
-        """Know no object any more."""
+        """Clear the cache."""
         self._known.clear()
         self._alive = []
         self._last_id = 0
 
     def _new(self, key: Key) -> tuple[int, int]:
-        """The numbers of a run that has not been seen by this name."""
+        """Assign the numbers of a run that is new by name."""
         if len(self._numbers) >= _NAMED:
             key = _without_counters(key)
         if len(self._numbers) >= _LIMIT:

@@ -1,4 +1,4 @@
-"""Where in the user's program each graph op was made, and which device scopes enclosed it."""
+"""Find where in the user's program each graph op was made, and its enclosing device scopes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _device(scope: Any) -> str:
-    """A device scope's argument: '' for None, of a function its name without its path."""
+    """Argument of a device scope: '' for None; for a function, its name without path."""
     name = str(scope.obj)
     if name == "None":
         return ""

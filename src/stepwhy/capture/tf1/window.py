@@ -1,4 +1,4 @@
-"""What a traced `Session.run` is given, and what it leaves behind.
+"""Trace a `Session.run`, and write its window.
 
 A traced run is the user's own run with a trace level and partition graphs added to its options.
 
@@ -26,13 +26,13 @@ _PROFILER = "tensorflow.python.profiler.profiler_v2"
 
 
 def own_profiler(session: Any, options: Any) -> str:
-    """The training's own profiler that keeps a run from being traced; '' when there is none.
+    """The training's own profiler that prevents the trace of a run; '' if there is none.
 
     Args:
-        session: What runs it.
+        session: The session that runs it.
         options: The user's `RunOptions`, or None.
     """
-    # MonitoredSession always passes options; a level above zero is the user's own tracing.
+    # MonitoredSession always passes options. A level above zero is the user's own trace.
     if options is not None and options.trace_level != 0:
         return "RunOptions.trace_level"
     profiler = getattr(sys.modules.get(_PROFILER), "_profiler", None)
@@ -40,18 +40,18 @@ def own_profiler(session: Any, options: Any) -> str:
 
 
 def traced_options(protos: Any, session: Any, options: Any) -> Any:
-    """Options that trace a run, the user's own included.
+    """Options that trace a run, including the user's own.
 
     Args:
         protos: The module that holds `RunOptions`.
-        session: What runs it.
+        session: The session that runs it.
         options: The user's `RunOptions`, or None.
     """
     traced = protos.RunOptions()
     if options is not None:
         traced.CopyFrom(options)
-    # A distributed master collects nothing below FULL_TRACE; in one process that level
-    # conflicts with other profilers and SOFTWARE_TRACE shows the same nodes.
+    # A distributed master collects nothing below FULL_TRACE. In one process that level conflicts
+    # with other profilers, and SOFTWARE_TRACE shows the same nodes.
     level = "FULL_TRACE" if _is_remote(session) else "SOFTWARE_TRACE"
     traced.trace_level = protos.RunOptions.TraceLevel.Value(level)
     traced.output_partition_graphs = True
@@ -63,12 +63,12 @@ def _is_remote(session: Any) -> bool:
     return bool(getattr(session, "_target", b""))
 
 
-def hand_out(ours: Any, theirs: Any, options: Any) -> None:
-    """Give the user's `RunMetadata` what an untraced run would have left in it.
+def copy_metadata(ours: Any, theirs: Any, options: Any) -> None:
+    """Fill the user's `RunMetadata` as an untraced run would have.
 
     Args:
-        ours: The traced run's.
-        theirs: The user's, or None.
+        ours: That of the traced run.
+        theirs: That of the user, or None.
         options: The user's `RunOptions`, or None.
     """
     if theirs is None:
@@ -84,7 +84,7 @@ class WindowWriter:
     """Writes one window per traced run; windows of an unchanged graph share its files.
 
     Args:
-        recorder: Where windows go.
+        recorder: Writes the windows.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -96,9 +96,9 @@ class WindowWriter:
         """Add the window of one run.
 
         Args:
-            about: What `window.json` says.
+            about: Members of `window.json`.
             metadata: The run's `RunMetadata`.
-            session: What ran it.
+            session: The session that ran it.
 
         Returns:
             Bytes of the metadata.
@@ -123,7 +123,7 @@ class WindowWriter:
 
 
 def _write_graph(folder: Path, session: Any) -> None:
-    """Write the graph as the program built it, where in the program each op comes from, devices."""
+    """Write the graph as the program built it, the source of each op, and the devices."""
     graph = session.graph
     definition = graph.as_graph_def()
     (folder / GRAPH_FILE).write_bytes(definition.SerializeToString())
@@ -131,6 +131,6 @@ def _write_graph(folder: Path, session: Any) -> None:
 
 
 def _devices(session: Any) -> list[str]:
-    """The names of a session's devices; those that XLA adds to each stand for no further one."""
+    """The names of a session's devices, without those that XLA adds for each."""
     devices = session.list_devices()
     return [each.name for each in devices if not each.device_type.startswith("XLA_")]

@@ -1,7 +1,7 @@
-"""Fill levels and costs of the stages of a `tf.data` pipeline, from TensorFlow's own model of it.
+"""Sample the buffers and costs of a `tf.data` pipeline from TensorFlow's own model of it.
 
-Reading the model takes between 0.03 and 5 ms, so that it is read ever more rarely, and its share of
-the time stays below a thousandth.
+Reading the model takes 0.03 to 5 ms. The interval between readings grows with that cost and with
+the age of the run, so that sampling takes less than a thousandth of the time.
 
 Source of the model: tensorflow/core/framework/model.proto, `ModelProto`.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process import lifetime
+from stepwhy.capture.tf2.loop import loop_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,29 +26,29 @@ if TYPE_CHECKING:
 PIPELINE_SCHEMA = "stepwhy.pipeline/1"
 PIPELINE_FILE = "pipeline.json"
 
-# Of the iterators that live (one for training, one for evaluation), the newest ones.
+# The newest iterators that are alive: one for training, one for evaluation, ...
 _MOST_ITERATORS = 4
 _MOST_STAGES = 200
 _SHORTEST_NS = 20_000_000
-# Time between two looks, in times of what a look takes. The first ones follow each other sooner:
-# TensorFlow sets itself up in the first, when the buffers may not have filled.
+# Pause between two samples, as a multiple of what one takes. The first samples are exempt:
+# TensorFlow initialises itself in them, and the buffers may not have filled yet.
 _REST = 1000
-_FIRST_LOOKS = 3
-# The same, relative to the age of the run: what is sampled grows with its logarithm.
+_FIRST_SAMPLES = 3
+# The pause also grows with the run, so that the number of samples grows with its logarithm.
 _SHARE_OF_RUN = 1 / 2000
 
 
 def stages_of(model: Any) -> list[dict[str, Any]]:
-    """The stages of a pipeline, from the one that the training takes from to the sources.
+    """The stages of a pipeline, from the one that the training consumes to the sources.
 
     Args:
         model: TensorFlow's `ModelProto`.
 
     Returns:
-        By stage: `id`, `name`, `inputs` (ids), `asynchronous` (threads of its own fill a buffer),
-        `elements` (made so far), `processing_ns` (per element, over all of its threads, without its
-        inputs), `buffered` (elements in its buffer), `buffer_size` and `parallelism`. What a stage
-        has not is absent.
+        For each stage: `id`, `name`, `inputs` (ids), `asynchronous` (own threads fill a buffer),
+        `elements` (produced so far), `processing_ns` (per element, over all its threads, without
+        its inputs), `buffered` (elements in its buffer), `buffer_size` and `parallelism`. Values
+        that do not apply are absent.
     """
     found: list[dict[str, Any]] = []
     waiting = [model.output]
@@ -61,7 +62,7 @@ def stages_of(model: Any) -> list[dict[str, Any]]:
 
 
 def _stage(node: Any) -> dict[str, Any]:
-    """What the model says about one stage."""
+    """One stage of the model."""
     classes = node.DESCRIPTOR.fields_by_name["node_class"].enum_type.values_by_number
     about = {"id": node.id, "name": node.name, "inputs": list(node.inputs)}
     asynchronous = classes[node.node_class].name.startswith("ASYNC")
@@ -78,8 +79,8 @@ def _stage(node: Any) -> dict[str, Any]:
 
 
 def capacity_of(stage: Mapping[str, Any]) -> int | None:
-    """How many elements the buffer of a stage holds; None where the model does not say."""
-    # A parallel stage makes as many elements ahead as it has threads.
+    """Capacity of a stage's buffer, in elements; None if unknown."""
+    # A parallel stage produces as many elements ahead as it has threads.
     return stage.get("buffer_size") or stage.get("parallelism")
 
 
@@ -87,7 +88,7 @@ def _model_of(iterator: Any) -> Any:
     """TensorFlow's model of an iterator's pipeline.
 
     Raises:
-        Exception: There is none, or not in this version.
+        Exception: There is none, or this version does not offer it.
     """
     from tensorflow.python.data.experimental.ops.iterator_model_ops import (
         get_model_proto,
@@ -96,12 +97,12 @@ def _model_of(iterator: Any) -> Any:
     return get_model_proto(iterator)
 
 
-class _Watched:
-    """An iterator that is watched as long as somebody else keeps it.
+class _Observed:
+    """An iterator of the training.
 
     Attributes:
-        iterator: Refers to it.
-        elements: How many it had made when it was last looked at.
+        iterator: Weak reference to it.
+        elements: Elements that it had produced at the last sample.
     """
 
     __slots__ = ("elements", "iterator")
@@ -112,50 +113,50 @@ class _Watched:
 
 
 class Pipelines:
-    """Looks now and then at the pipeline that the training takes its batches from.
+    """Sample the pipeline that feeds the training, at growing intervals.
 
     Args:
-        loop: What is shared.
+        loop: The loop of this process.
     """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._watched: list[_Watched] = []
+        self._iterators: list[_Observed] = []
         self.forget()
         lifetime.on_begin(self.forget)
 
     def forget(self) -> None:
-        """Begin as in a process that has looked at nothing; what was made is remembered."""
+        """Start over as in a new process (after a fork), but remember the iterators."""
         self._started_ns = self._due_ns = 0
-        self._looks = 0
-        self._unknown = False
+        self._samples = 0
+        self._has_no_model = False
 
-    def made(self, iterator: Any) -> None:
-        """An iterator over a dataset has been made by the driving thread."""
-        alive = [each for each in self._watched if each.iterator() is not None]
-        self._watched = [*alive, _Watched(iterator)][-_MOST_ITERATORS:]
+    def add(self, iterator: Any) -> None:
+        """The driving thread has made an iterator over a dataset."""
+        alive = [each for each in self._iterators if each.iterator() is not None]
+        self._iterators = [*alive, _Observed(iterator)][-_MOST_ITERATORS:]
 
     def sample(self, time_ns: int) -> bool:
-        """Look, when it is time to; whether it did.
+        """Take a sample if one is due; whether one was taken.
 
         Args:
             time_ns: The time, on the clock of `now_ns`.
         """
-        if time_ns < self._due_ns or not self._watched or self._unknown:
+        if time_ns < self._due_ns or not self._iterators or self._has_no_model:
             return False
         self._started_ns = self._started_ns or time_ns
         begin_ns = now_ns()
-        self._look()
+        self._log_levels()
         end_ns = now_ns()
         age_ns = end_ns - self._started_ns
-        self._looks += 1
-        cost_ns = end_ns - begin_ns if self._looks >= _FIRST_LOOKS else 0
+        self._samples += 1
+        cost_ns = end_ns - begin_ns if self._samples >= _FIRST_SAMPLES else 0
         rest_ns = max(_SHORTEST_NS, _REST * cost_ns, int(age_ns * _SHARE_OF_RUN))
         self._due_ns = end_ns + rest_ns
         return True
 
-    def _look(self) -> None:
-        """Log the fill levels of the pipeline that has made most since the last look."""
+    def _log_levels(self) -> None:
+        """Log the buffers of the pipeline that produced most since the last sample."""
         stages = self._busiest()
         if not stages:
             return
@@ -168,10 +169,10 @@ class Pipelines:
         recorder.keep(PIPELINE_FILE, about)
 
     def _busiest(self) -> list[dict[str, Any]]:
-        """The stages of the pipeline that the training takes from; none when that is unknown."""
+        """The stages of the pipeline that feeds the training; empty if unknown."""
         most, found, failures = 0, [], 0
-        for watched in self._watched:
-            iterator = watched.iterator()
+        for observed in self._iterators:
+            iterator = observed.iterator()
             if iterator is None:
                 continue
             try:
@@ -180,16 +181,16 @@ class Pipelines:
                 failures += 1
                 continue
             elements = stages[0]["elements"] if stages else 0
-            made, watched.elements = elements - watched.elements, elements
-            if made > most:
-                most, found = made, stages
+            produced, observed.elements = elements - observed.elements, elements
+            if produced > most:
+                most, found = produced, stages
         if failures and not found:
-            self._give_up()
+            self._report_no_model()
         return found
 
-    def _give_up(self) -> None:
-        """TensorFlow has no model; it will have none later."""
-        self._unknown = True
+    def _report_no_model(self) -> None:
+        """TensorFlow keeps no model, and will not later: stop sampling."""
+        self._has_no_model = True
         self._loop.recorder.message(
             "info",
             "no-pipeline-model",
@@ -198,17 +199,14 @@ class Pipelines:
         )
 
 
-def install(module: ModuleType, loop: Loop) -> None:
-    """Observe the iterators of a freshly imported `...data.ops.iterator_ops`.
+def observe_iterators(module: ModuleType, run_dir: str) -> None:
+    """Sample the pipelines of `tensorflow.python.data.ops.iterator_ops`.
 
-    Waits for their elements in Python count as input wait.
-
-    Args:
-        module: That module.
-        loop: What is shared.
+    The time that Python waits for their elements counts as input wait.
     """
     from tensorflow.python.eager import context
 
+    loop = loop_of(run_dir)
     pipelines = Pipelines(loop)
     loop.sample = pipelines.sample
     owner = module.OwnedIterator
@@ -218,7 +216,7 @@ def install(module: ModuleType, loop: Loop) -> None:
     def create(self: Any, dataset: Any) -> None:
         make(self, dataset)
         if loop.driven_here() and context.executing_eagerly():
-            pipelines.made(self)
+            pipelines.add(self)
 
     @functools.wraps(fetch)
     def next_internal(self: Any) -> Any:

@@ -1,11 +1,11 @@
-"""The profiler of TensorFlow, as the window of a loop needs it."""
+"""TensorFlow's profiler, adapted to the window of a loop."""
 
 from __future__ import annotations
 
 import shutil
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.xplane_window import ProfilerInUseError, announce
+from stepwhy.capture.xplane_window import ProfilerInUseError, call_before_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class TensorFlowProfiler:
-    """The profiler of TensorFlow, at its usual level: ops on the host, kernels on devices.
+    """TensorFlow's profiler at its default level: ops on the host, kernels on devices.
 
     Args:
-        scratch: Makes the folder for what it exports, which holds whole paths; a run that is
-            killed leaves it to the run directory.
+        scratch: Makes the folder for its export, which contains full paths. It lies in the run
+            directory, which is cleaned even after a kill.
     """
 
     name = "tf.profiler"
@@ -35,7 +35,7 @@ class TensorFlowProfiler:
 
         return profiler_v2._profiler is not None
 
-    def start(self, give_way: Callable[[], None]) -> None:
+    def start(self, on_conflict: Callable[[], None]) -> None:
         """Start; see `Profiler`."""
         from tensorflow.python.framework.errors_impl import AlreadyExistsError
         from tensorflow.python.profiler.internal import _pywrap_profiler
@@ -48,11 +48,11 @@ class TensorFlowProfiler:
             shutil.rmtree(folder, ignore_errors=True)
             raise ProfilerInUseError from error
         self._session, self._folder = session, folder
-        self._restore = announce(_pywrap_profiler, "ProfilerSession", give_way)
+        self._restore = call_before_instances(_pywrap_profiler, "ProfilerSession", on_conflict)
 
     def stop(self) -> bytes:
-        """Stop; a serialised `XSpace`, which this profiler only hands out as a file."""
-        session, folder = self._take()
+        """Stop; a serialised `XSpace`, which TensorFlow exports only as a file."""
+        session, folder = self._detach()
         try:
             session.export_to_tb()
             (path,) = folder.glob("**/*.xplane.pb")
@@ -62,14 +62,14 @@ class TensorFlowProfiler:
 
     def discard(self) -> None:
         """Stop and keep nothing."""
-        session, folder = self._take()
+        session, folder = self._detach()
         try:
             session.stop()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _take(self) -> tuple[Any, Path]:
-        """The session that ends and its folder; others may start one again.
+    def _detach(self) -> tuple[Any, Path]:
+        """Release the session and its folder, and let others start one without notice.
 
         Raises:
             RuntimeError: There is none.
@@ -83,7 +83,7 @@ class TensorFlowProfiler:
         return session, folder
 
     def mark(self, step: int) -> Callable[[], None]:
-        """Begin the mark of a step; what is returned ends it."""
+        """Begin the mark of a step; the returned function ends it."""
         from tensorflow.python.profiler.internal import _pywrap_traceme
 
         mark = _pywrap_traceme.TraceMe("train", step_num=step, _r=1)

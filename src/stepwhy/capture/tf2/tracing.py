@@ -1,4 +1,4 @@
-"""Tracing of `tf.function`s: how long it takes, why it happens again, and which line caused it."""
+"""Log traces of `tf.function`s: duration, the reason of a retrace, and the line that caused it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.function_kinds import code_of, unwrap
 from stepwhy.capture.retraces import Argument, Retraces, of_value
+from stepwhy.capture.tf2.loop import loop_of
 from stepwhy.capture.user_code import user_line
 
 if TYPE_CHECKING:
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
 
     from stepwhy.capture.loop import Loop
 
-# A nest of thousands of tensors (all weights of a model) is told apart by its first ones.
+# The first tensors tell two nests of thousands (all weights of a model) apart.
 _MOST_ARGUMENTS = 64
-# An iterator over several devices brings half a dozen functions of its own.
+# An iterator over several devices has half a dozen functions of its own.
 _ITERATORS = "/tensorflow/python/data/"
-_ANEW = "a new tf.function object of the same code"
+_NEW_OBJECT = "a new tf.function object of the same code"
 _UNCHANGED = (
     "the same arguments: its first call has made variables, or device or strategy have changed"
 )
 
 
 def arguments_of(function_type: Any) -> dict[str, Argument]:
-    """What a function is traced for, leaf by leaf.
+    """The arguments that a function is traced for, leaf by leaf.
 
     Args:
         function_type: TensorFlow's `FunctionType`.
@@ -47,7 +48,7 @@ def arguments_of(function_type: Any) -> dict[str, Argument]:
 
 
 def _known_arguments(function_type: Any) -> dict[str, Argument] | None:
-    """The same; None where a type of the program's own is not as TensorFlow's are."""
+    """As `arguments_of`; None if a type of the program's own cannot be read."""
     try:
         return arguments_of(function_type)
     except Exception:
@@ -73,14 +74,14 @@ def _leaves(path: str, kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _argument(leaf: Any) -> Argument:
-    """What a leaf says: the type of a tensor, the value of a literal, or its own class."""
+    """Describe a leaf: the type of a tensor, the value of a literal, or the class of an object."""
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         rank = leaf.shape.rank
         shape = "of unknown rank" if rank is None else str(tuple(leaf.shape))
         return Argument(type(leaf).__name__, leaf.dtype.name, shape)
     if hasattr(leaf, "value"):
         return of_value(leaf.value)
-    # A weak reference to an object that traces of its own kind.
+    # A weak reference to an object with a trace type of its own.
     target = getattr(leaf, "_ref", None)
     owner = target() if callable(target) else None
     name = type(leaf if owner is None else owner).__name__
@@ -88,28 +89,28 @@ def _argument(leaf: Any) -> Argument:
 
 
 def _is_iterators(function: Any) -> bool:
-    """Whether TensorFlow has made a function for an iterator."""
+    """Whether TensorFlow made this function for an iterator."""
     file = getattr(getattr(function, "__code__", None), "co_filename", "")
     return _ITERATORS in PurePath(file).as_posix()
 
 
 class Tracing:
-    """Notes the traces of the driving thread; nested ones are parts of the outermost.
+    """Log the traces of the driving thread; nested ones count as part of the outermost.
 
     Args:
-        loop: What is shared.
+        loop: The loop of this process.
     """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._depth = 0
-        self._retraces = Retraces(_ANEW, _UNCHANGED)
+        self._retraces = Retraces(_NEW_OBJECT, _UNCHANGED)
 
     def around(self, trace: Callable[[], Any], function_type: Any, options: Any) -> Any:
-        """Trace a function.
+        """Time the tracing of a function.
 
         Args:
-            trace: Does it; what it raises passes through.
+            trace: Traces the function; its exceptions pass through.
             function_type: TensorFlow's `FunctionType`.
             options: TensorFlow's `TracingOptions`.
         """
@@ -130,13 +131,12 @@ class Tracing:
         if self._depth:
             return
         function = options.python_function
-        # The lock is the one part of a `tf.function` that its traces share and that can be
-        # referred to weakly.
+        # Of all that the traces of a `tf.function` share, only the lock supports weak references.
         owner = options.lock or function
         plain = unwrap(function)
         code = (name, code_of(plain))
         reason, count = self._retraces.add(code, owner, _known_arguments(function_type))
-        if reason == _ANEW and _is_iterators(plain):
+        if reason == _NEW_OBJECT and _is_iterators(plain):
             reason = ""
         self._loop.recorder.event(
             "trace",
@@ -149,15 +149,10 @@ class Tracing:
         )
 
 
-def install(module: ModuleType, loop: Loop) -> None:
-    """Observe the tracing of functions by a freshly imported `tracing_compilation`.
-
-    Args:
-        module: That module.
-        loop: What is shared.
-    """
+def observe_tracing(module: ModuleType, run_dir: str) -> None:
+    """Log the traces made by `...polymorphic_function.tracing_compilation`."""
     original: Callable[..., Any] = module._create_concrete_function
-    tracing = Tracing(loop)
+    tracing = Tracing(loop_of(run_dir))
 
     @functools.wraps(original)
     def create(function_type: Any, type_context: Any, func_graph: Any, options: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Observing `torch.compile`: what is compiled, how long it takes, and which guard made it happen.
+"""Log compilations by `torch.compile`: what, how long, and which failed guard caused each.
 
-Dynamo hands the figures of each compilation to `record_compilation_metrics`, with the failed guard
-in words, whether or not its logging is on; nothing is printed and no logger is touched.
+Dynamo passes the metrics of each compilation, including the failed guard, to
+`record_compilation_metrics`, whether or not its logging is on. Nothing is printed and no logger is
+changed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
-    from stepwhy.capture.torch.guard import Aside
+    from stepwhy.capture.torch.guard import ObservationGuard
 
-# '0/1: tensor 'x' size mismatch...': which earlier compilation did not fit says nothing later.
+# '0/1: tensor 'x' size mismatch...': the number of the compilation that did not fit is no help.
 _COMPILATION_NUMBER = re.compile(r"^\d+/\d+(_\d+)?: ")
 
 
@@ -30,10 +31,10 @@ class Compilations:
     """The compilations of this process.
 
     Args:
-        recorder: Where their events go.
+        recorder: Writes their events.
 
     Attributes:
-        fresh: Whether there are some that no step has taken.
+        fresh: Whether any belong to a step that is not logged yet.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -41,17 +42,17 @@ class Compilations:
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process that has compiled nothing (after a fork)."""
+        """Start over, as in a process that has compiled nothing (after a fork)."""
         self.fresh = False
         self._time = CompileTime()
         self._counts: dict[tuple[str, int], int] = {}
 
     def add(self, duration_ns: int, metrics: dict[str, Any]) -> None:
-        """A compilation has ended.
+        """Log a compilation that has ended.
 
         Args:
             duration_ns: How long it took.
-            metrics: What dynamo says about it, under the names of `CompilationMetrics`.
+            metrics: Dynamo's `CompilationMetrics`, by name.
         """
         end_ns = now_ns()
         start_ns = end_ns - duration_ns
@@ -71,13 +72,13 @@ class Compilations:
         )
 
     def take(self) -> str:
-        """What a step's line says about the compilations since the last call."""
+        """Members of a step's log line for the compilations since the last call."""
         self.fresh = False
         return self._time.take()
 
 
 def _what(metrics: dict[str, Any]) -> str:
-    """What was done, for the step that it happened in."""
+    """What was compiled, for the log line of the step."""
     if metrics.get("is_runtime"):
         return "runtime tuning"
     if metrics.get("is_forward") is False:
@@ -85,26 +86,26 @@ def _what(metrics: dict[str, Any]) -> str:
     return f"compile {metrics.get('co_name') or 'graph'}"
 
 
-def _reason(said: Any) -> str:
-    """The failed guard, without the path and the line of source that dynamo adds as a comment."""
-    first = str(said).strip().partition("\n")[0] if said else ""
+def _reason(text: Any) -> str:
+    """The failed guard, without the source line and path that Dynamo adds as a comment."""
+    first = str(text).strip().partition("\n")[0] if text else ""
     return _COMPILATION_NUMBER.sub("", first.partition("  # ")[0]).strip()
 
 
-def install(module: ModuleType, compilations: Compilations, aside: Aside) -> None:
-    """Observe the compilations of a freshly imported `torch._dynamo.utils`.
+def instrument(module: ModuleType, compilations: Compilations, guard: ObservationGuard) -> None:
+    """Log the compilations of `torch._dynamo.utils`.
 
     Args:
         module: That module.
-        compilations: Takes note of them.
-        aside: Guards this.
+        compilations: Logs them.
+        guard: Guards the observation.
     """
     functions: Any = module
     original: Callable[..., None] = functions.record_compilation_metrics
 
     @functools.wraps(original)
     def record(start_ns: int, end_ns: int, metrics: dict[str, Any], *rest: Any) -> None:
-        aside.guard(lambda: compilations.add(end_ns - start_ns, metrics))
+        guard.guard(lambda: compilations.add(end_ns - start_ns, metrics))
         original(start_ns, end_ns, metrics, *rest)
 
     functions.record_compilation_metrics = record

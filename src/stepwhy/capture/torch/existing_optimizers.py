@@ -1,8 +1,7 @@
-"""Optimizers that were made before anybody observed: in a notebook, in a cell further up.
+"""Observe optimizers made before the observation began, as in an earlier cell of a notebook.
 
-PyTorch wraps the `step` of a class when its first optimizer is made, so that a later observer has
-to go around what is there. A learning rate scheduler does the same to the one optimizer that it
-was given.
+PyTorch wraps the `step` of a class when its first optimizer is made, so a later observer has to
+wrap the existing wrapper. A learning rate scheduler wraps the `step` of its one optimizer likewise.
 
 Source: `torch.optim.Optimizer._patch_step_function`, `torch.optim.lr_scheduler.LRScheduler`.
 """
@@ -22,13 +21,12 @@ if TYPE_CHECKING:
 
 
 def observe_existing(base: Any, around: Callable[[Call], Call], stepped: Call) -> None:
-    """Observe the optimizers that there are.
+    """Observe the optimizers that exist already.
 
     Args:
         base: `torch.optim.Optimizer`.
-        around: Goes around the `step` of a class.
-        stepped: Called with an optimizer after each step of one whose own `step` is not its
-            class's.
+        around: Wraps the `step` of a class.
+        stepped: Called after each step of an optimizer that has a `step` of its own.
     """
     wrapped = [c for c in _subclasses(base) if getattr(vars(c).get("step"), "hooked", False)]
     for optimizer in _instances(wrapped):
@@ -39,7 +37,7 @@ def observe_existing(base: Any, around: Callable[[Call], Call], stepped: Call) -
 
 
 def _subclasses(base: Any) -> Iterator[Any]:
-    """All classes below one, each once."""
+    """All subclasses, direct and indirect, each once."""
     waiting, seen = [base], {base}
     while waiting:
         for each in type.__subclasses__(waiting.pop()):
@@ -50,16 +48,16 @@ def _subclasses(base: Any) -> Iterator[Any]:
 
 
 def _instances(classes: list[Any]) -> list[Any]:
-    """The objects of these classes and of those below them that define no `step`."""
+    """The instances of these classes and of their subclasses."""
     if not classes:
         return []
     all_classes = {*classes, *(below for each in classes for below in _subclasses(each))}
-    # An object refers to its class; the type is asked because some objects lie about theirs.
+    # Objects refer to their class. `type` is used since `__class__` may be overridden.
     return [o for o in gc.get_referrers(*all_classes) if type(o) in all_classes]
 
 
 def _around_own(optimizer: Any, stepped: Call) -> Call:
-    """A `step` that one optimizer alone has, with `stepped` behind it."""
+    """Wrap the `step` of a single optimizer so that `stepped` follows it."""
     step, owner = optimizer.step, weakref.ref(optimizer)
 
     @functools.wraps(step)

@@ -1,4 +1,4 @@
-"""Observations beside the step log: when one fails, it ends, and the steps are logged on."""
+"""Guard optional observations: if one fails, only that one ends; steps are still logged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
 
 
-class Aside:
-    """Guards one kind of observation.
+class ObservationGuard:
+    """Guard one kind of observation.
 
     Args:
-        recorder: Learns that it failed.
-        what: What is observed, at the beginning of a sentence.
+        recorder: Receives a message if the observation fails.
+        what: Its subject, which begins a sentence.
     """
 
     def __init__(self, recorder: Recorder, what: str) -> None:
@@ -24,10 +24,10 @@ class Aside:
         self._failed = False
 
     def guard(self, work: Callable[[], None]) -> None:
-        """Do a piece of the work, unless an earlier one failed.
+        """Run part of the observation, unless an earlier part failed.
 
         Args:
-            work: What it raises ends the observation with a message.
+            work: An exception from it ends the observation with a message.
         """
         if self._failed or not self._recorder.alive:
             return

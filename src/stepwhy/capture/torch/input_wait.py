@@ -8,10 +8,10 @@ _UNKNOWN = -1
 
 
 class InputWait:
-    """Time spent waiting for batches, by thread; a prefetching thread's is nobody's wait.
+    """Time spent waiting for batches, by thread: the wait of a prefetching thread delays no step.
 
     Attributes:
-        light: Whether the step under way is only timed: then nobody adds to it.
+        light: Whether the current step is only timed; nothing is added then.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class InputWait:
         self._waited[thread] = self._waited.get(thread, 0) + duration_ns
 
     def take(self) -> int:
-        """The calling thread's wait since the last call, in ns; -1 where no loader was seen."""
+        """Read and reset the wait of the calling thread, in ns; -1 if no loader was seen."""
         if not self._seen:
             return _UNKNOWN
         return self._waited.pop(threading.get_ident(), 0)

@@ -1,4 +1,4 @@
-"""Observing `DataLoader`s: their set-up, their epochs, their workers and how many batches wait.
+"""Log `DataLoader`s: their configuration, epochs, workers, and the number of batches ready.
 
 Source of the attributes read here: `torch/utils/data/dataloader.py`, versions 1.13 to 2.13.
 """
@@ -9,27 +9,27 @@ import functools
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.pacing import Ration
+from stepwhy.capture.pacing import SamplingPace
 
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
     from stepwhy.capture.recorder import Recorder
-    from stepwhy.capture.torch.guard import Aside
+    from stepwhy.capture.torch.guard import ObservationGuard
     from stepwhy.capture.torch.input_wait import InputWait
 
-# A program with tiny epochs must not fill the log of events with them.
+# Tiny epochs must not fill the event log.
 _MOST_EVENTS = 400
 _KIND = "dataloader"
-_ASKED = "_stepwhy_asked_ns"
+_REQUESTED = "_stepwhy_requested_ns"
 
 
 class Loaders:
-    """What is noted about the loaders of this process.
+    """The data loaders of this process.
 
     Args:
-        recorder: Where it goes.
+        recorder: Writes their log.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -37,16 +37,16 @@ class Loaders:
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process that has seen no loader (after a fork)."""
+        """Start over, as in a process that has seen no loader (after a fork)."""
         self._names: dict[tuple[Any, ...], str] = {}
         self._epochs: dict[str, int] = {}
         self._events = 0
-        self._ration = Ration()
+        self._pace = SamplingPace()
         self._countable = True
 
     def name(self, loader: Any) -> str:
-        """The name of a loader, the same for all that are set up alike; it is logged once."""
-        about = _set_up(loader)
+        """The name of a loader, shared by all with the same configuration, which is logged once."""
+        about = _configuration(loader)
         key = tuple(about.values())
         if key not in self._names:
             same = sum(k[0] == about["dataset"] for k in self._names)
@@ -55,8 +55,8 @@ class Loaders:
         return self._names[key]
 
     def began_epoch(self, loader: Any, iterator: Any, start_ns: int) -> None:
-        """A loader was asked for an iterator."""
-        setattr(iterator, _ASKED, (start_ns, self.name(loader)))
+        """A loader was asked for an iterator at `start_ns`."""
+        setattr(iterator, _REQUESTED, (start_ns, self.name(loader)))
 
     def started_workers(self, loader: Any, start_ns: int) -> None:
         """A loader has started its workers."""
@@ -64,10 +64,10 @@ class Loaders:
             self._event("workers", self.name(loader), start_ns, count=loader.num_workers)
 
     def got_first_batch(self, iterator: Any) -> None:
-        """The first batch of an epoch has come, or the end of an epoch without one."""
-        start_ns, name = getattr(iterator, _ASKED, (0, ""))
+        """The first batch of an epoch has arrived, or the end of an empty epoch."""
+        start_ns, name = getattr(iterator, _REQUESTED, (0, ""))
         if not start_ns:
-            return  # the iterator was there before it could be observed
+            return  # the iterator is older than the observation
         self._epochs[name] = self._epochs.get(name, 0) + 1
         self._event("epoch", name, start_ns, count=self._epochs[name])
 
@@ -77,33 +77,33 @@ class Loaders:
             self._recorder.event(kind, name=name, start_ns=start_ns, end_ns=now_ns(), count=count)
 
     def sample(self, iterator: Any, time_ns: int) -> None:
-        """Now and then, log how many batches wait in the queue of an iterator's workers."""
-        if iterator._num_workers and self._countable and self._ration.due(time_ns):
+        """Log, at growing intervals, how many batches of an iterator's workers are ready."""
+        if iterator._num_workers and self._countable and self._pace.due(time_ns):
             try:
                 ready = batches_ready(iterator)
             except NotImplementedError:
                 self._countable = False
                 return
             capacity = iterator._prefetch_factor * iterator._num_workers
-            name = getattr(iterator, _ASKED, (0, _KIND))[1]
+            name = getattr(iterator, _REQUESTED, (0, _KIND))[1]
             self._recorder.level(_KIND, name, ready, capacity)
 
 
 def batches_ready(iterator: Any) -> int:
-    """Batches that the workers have made and the loop has not taken.
+    """Number of batches made by the workers and not yet consumed by the loop.
 
     Args:
         iterator: A `_MultiProcessingDataLoaderIter`.
 
     Raises:
-        NotImplementedError: The system cannot tell the length of a queue (macOS).
+        NotImplementedError: The system does not report the length of a queue (macOS).
     """
     early = sum(len(task) > 1 for task in list(iterator._task_info.values()))
     return early + int(iterator._data_queue.qsize())
 
 
-def _set_up(loader: Any) -> dict[str, Any]:
-    """How a loader is set up; what does not apply is null."""
+def _configuration(loader: Any) -> dict[str, Any]:
+    """The configuration of a loader; settings that do not apply are None."""
     batch_size = loader.batch_size
     if batch_size is None:
         batch_size = getattr(loader.batch_sampler, "batch_size", None)
@@ -119,30 +119,32 @@ def _set_up(loader: Any) -> dict[str, Any]:
     }
 
 
-def install(module: ModuleType, aside: Aside, loaders: Loaders, waits: InputWait) -> None:
-    """Observe the loaders of a freshly imported `torch.utils.data.dataloader`.
+def instrument(
+    module: ModuleType, guard: ObservationGuard, loaders: Loaders, waits: InputWait
+) -> None:
+    """Log the loaders of `torch.utils.data.dataloader`, and time the waits for their batches.
 
-    Fetching a batch counts as waiting, and so does starting an epoch: it may start the workers.
+    Fetching a batch counts as waiting. So does starting an epoch, which may start the workers.
 
     Args:
         module: That module.
-        aside: Guards what is noted about them.
-        loaders: Takes note of them.
-        waits: Takes the waits.
+        guard: Guards the log of the loaders.
+        loaders: Logs them.
+        waits: Adds up the waits.
     """
-    _observe_epochs(module.DataLoader, aside, loaders, waits)
-    _observe_batches(module._BaseDataLoaderIter, aside, loaders, waits)
+    _observe_epochs(module.DataLoader, guard, loaders, waits)
+    _observe_batches(module._BaseDataLoaderIter, guard, loaders, waits)
 
 
-def _observe_epochs(base: Any, aside: Aside, loaders: Loaders, waits: InputWait) -> None:
-    """Note where an epoch begins and where workers start."""
+def _observe_epochs(base: Any, guard: ObservationGuard, loaders: Loaders, waits: InputWait) -> None:
+    """Log the starts of epochs and of workers."""
     make, begin = base._get_iterator, base.__iter__
 
     @functools.wraps(make)
     def get_iterator(self: Any) -> Any:
         start_ns = now_ns()
         iterator = make(self)
-        aside.guard(lambda: loaders.started_workers(self, start_ns))
+        guard.guard(lambda: loaders.started_workers(self, start_ns))
         return iterator
 
     @functools.wraps(begin)
@@ -152,14 +154,16 @@ def _observe_epochs(base: Any, aside: Aside, loaders: Loaders, waits: InputWait)
             iterator = begin(self)
         finally:
             waits.add(now_ns() - start_ns)
-        aside.guard(lambda: loaders.began_epoch(self, iterator, start_ns))
+        guard.guard(lambda: loaders.began_epoch(self, iterator, start_ns))
         return iterator
 
     base._get_iterator, base.__iter__ = get_iterator, iterate
 
 
-def _observe_batches(base: Any, aside: Aside, loaders: Loaders, waits: InputWait) -> None:
-    """Time the waits for batches, and count those that are ready when the loop asks."""
+def _observe_batches(
+    base: Any, guard: ObservationGuard, loaders: Loaders, waits: InputWait
+) -> None:
+    """Time the waits for batches, and count the batches ready when the loop asks."""
     fetch = base.__next__
 
     @functools.wraps(fetch)
@@ -169,12 +173,12 @@ def _observe_batches(base: Any, aside: Aside, loaders: Loaders, waits: InputWait
             return fetch(self)
         start_ns = now_ns()
         if not first and self._num_workers:
-            aside.guard(lambda: loaders.sample(self, start_ns))
+            guard.guard(lambda: loaders.sample(self, start_ns))
         try:
             return fetch(self)
         finally:
             waits.add(now_ns() - start_ns)
             if first:
-                aside.guard(lambda: loaders.got_first_batch(self))
+                guard.guard(lambda: loaders.got_first_batch(self))
 
     base.__next__ = next_batch

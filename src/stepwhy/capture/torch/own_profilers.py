@@ -1,8 +1,8 @@
-"""The training's own profilers of PyTorch: whether one is on, and making room for one that starts.
+"""Track the training's own PyTorch profilers, and yield to one that starts.
 
-Kineto has one state for the whole process. A second profiler that starts raises in the one that
-was there first, and one that stops takes the other's trace with it; from its warm-up on, which
-`_profiler_enabled` does not show, a profiler therefore counts as being on.
+Kineto has one state per process: starting a second profiler raises in the first one, and stopping
+one discards the trace of the other. A profiler therefore counts as active from its warm-up on,
+which `_profiler_enabled` does not show.
 
 Source: torch/autograd/profiler.py, `profile._prepare_trace`, `profile.__exit__`, `emit_nvtx`.
 """
@@ -24,72 +24,72 @@ if TYPE_CHECKING:
     Call = Callable[..., Any]
 
 MODULE = "torch.autograd.profiler"
-# They enable a profiler at once, and `_profiler_enabled` shows them.
+# These enable a profiler at once, and `_profiler_enabled` shows them.
 _ANNOTATORS = ("emit_nvtx", "emit_itt")
 
 
-class Profilers:
-    """Follows the profilers of this process that are not stepwhy's."""
+class OwnProfilers:
+    """The profilers of this process that are not stepwhy's."""
 
     def __init__(self) -> None:
-        self._on: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._ours = False
-        self._give_way: list[Callable[[], None]] = []
+        self._active: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._is_stepwhys = False
+        self._listeners: list[Callable[[], None]] = []
 
-    def watch(self, give_way: Callable[[], None]) -> None:
-        """Follow them from here on, or once there are any.
+    def watch(self, on_start: Callable[[], None]) -> None:
+        """Track profilers from here on, or once PyTorch is imported.
 
         Args:
-            give_way: Called before one starts; must not raise.
+            on_start: Called before one starts; must not raise.
         """
-        self._give_way.append(give_way)
-        if len(self._give_way) == 1:
-            import_hooks.after_import(MODULE, self._install)
+        self._listeners.append(on_start)
+        if len(self._listeners) == 1:
+            import_hooks.after_import(MODULE, self._instrument)
 
-    def are_on(self) -> bool:
+    def are_active(self) -> bool:
         """Whether the training profiles itself, or is about to."""
         from torch import autograd
 
-        return bool(self._on) or bool(autograd._profiler_enabled())  # type: ignore[attr-defined]
+        return bool(self._active) or bool(autograd._profiler_enabled())  # type: ignore[attr-defined]
 
     @contextlib.contextmanager
-    def starting_ours(self) -> Iterator[None]:
-        """What starts in here is stepwhy's own profiler."""
-        self._ours = True
+    def starting_stepwhys(self) -> Iterator[None]:
+        """Context in which stepwhy's own profiler starts."""
+        self._is_stepwhys = True
         try:
             yield
         finally:
-            self._ours = False
+            self._is_stepwhys = False
 
-    def _install(self, module: ModuleType) -> None:
-        """Follow the profilers of `torch.autograd.profiler`."""
+    def _instrument(self, module: ModuleType) -> None:
+        """Track the profilers of `torch.autograd.profiler`."""
         profile: Any = module.profile
         profile._prepare_trace = self._before(profile._prepare_trace, self._starts)
-        profile.__exit__ = _after(profile.__exit__, self._on.discard)
+        profile.__exit__ = _after(profile.__exit__, self._active.discard)
         for name in _ANNOTATORS:
             annotator: Any = getattr(module, name, None)
             if annotator is not None:
                 annotator.__enter__ = self._before(annotator.__enter__, lambda _: None)
 
     def _before(self, original: Call, note: Callable[[Any], None]) -> Call:
-        """A method before which the windows give way."""
+        """Wrap a method so that windows close before it."""
 
         @functools.wraps(original)
         def alone(profiler: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._ours:
-                for give_way in self._give_way:
-                    give_way()
+            if not self._is_stepwhys:
+                for on_start in self._listeners:
+                    on_start()
                 note(profiler)
             return original(profiler, *args, **kwargs)
 
         return alone
 
     def _starts(self, profiler: Any) -> None:
-        self._on.add(profiler)
+        self._active.add(profiler)
 
 
 def _after(original: Call, note: Callable[[Any], None]) -> Call:
-    """A method after which the profiler is off, whatever it raises."""
+    """Wrap a method after which the profiler is off, whatever it raises."""
 
     @functools.wraps(original)
     def ended(profiler: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The step log of a PyTorch loop: noted in the loop as a few integers, written in large batches.
+"""The step log of a PyTorch loop: a few integers per step, formatted and written in batches.
 
-Between two notes the training evicts the observer's code from the processor's caches, so that what
-takes 2 us in a tight loop takes 20 us there. So the loop does no more than append integers; lines
-are made of many notes at a time.
+Between two steps the training evicts the observer's code from the CPU caches, so that what takes
+2 us in a tight loop takes 20 us there. The loop therefore only appends integers; log lines are made
+of many at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.pacing import Change
+from stepwhy.capture.pacing import ChangeDetector
 from stepwhy.capture.process import lifetime
 
 if TYPE_CHECKING:
@@ -25,48 +25,48 @@ _BATCH_NS = 400_000_000
 
 
 class StepLog:
-    """The steps since the last batch.
+    """The steps since the last batch was written.
 
     Args:
-        recorder: Where the lines go.
+        recorder: Writes the lines.
 
     Attributes:
         notes: One per step, in order; the loop appends to it.
-        due_ns: When they have to be written.
-        changed: Whether the step time has changed for good; whoever reacts to it resets it.
+        due_ns: When the next batch is due.
+        changed: Whether the step time has changed for good; reset by the reader.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        # Runs before the recorder's own: handlers run in reverse order.
+        # Runs before the recorder's handler, since handlers run in reverse order.
         lifetime.on_end(self.write)
         lifetime.on_flush(self.write)
         self.forget()
 
     def forget(self) -> None:
-        """Begin as in a process that has seen no step (after a fork)."""
+        """Start over, as in a process that has seen no step (after a fork)."""
         self.notes: list[Note] = []
         self.due_ns = 0
         self.changed = False
         self._compiled: dict[int, str] = {}
-        self._change = Change()
+        self._change = ChangeDetector()
         self._start_ns = 0
 
     def begin(self, start_ns: int) -> None:
-        """The next step starts here; what came before it was no step."""
+        """The next step starts at `start_ns`; what came before belongs to none."""
         self.write()
         self._start_ns = start_ns
 
     def compiled(self, members: str) -> None:
-        """The last noted step contains compilations.
+        """Add compilations to the last noted step.
 
         Args:
-            members: What its line says about them.
+            members: Members of its log line.
         """
         self._compiled[len(self.notes) - 1] = members
 
     def write(self) -> None:
-        """Write what was noted."""
+        """Write the noted steps."""
         notes, compiled = self.notes, self._compiled
         self.due_ns = now_ns() + _BATCH_NS
         if not notes:
@@ -83,7 +83,7 @@ class StepLog:
         self._recorder.steps(lines)
 
     def _compare(self, start_ns: int, end_ns: int) -> None:
-        """Notice a lasting change of the step time."""
+        """Detect a lasting change of the step time."""
         if self._change.add(end_ns - start_ns):
             self.changed = True
             self._recorder.event("change", name="step", start_ns=start_ns, end_ns=now_ns())

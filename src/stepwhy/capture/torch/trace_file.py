@@ -1,4 +1,4 @@
-"""The file of a window: what the profiler exports, compressed, without the machine and the path."""
+"""Write the trace of a window: exported, masked and compressed, without host name and path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import re
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.masking import blank
+from stepwhy.capture.masking import mask_file
 from stepwhy.capture.torch.window_limits import check_file
 
 if TYPE_CHECKING:
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 TRACE_FILE = "trace.json.gz"
-# A fifth of the time of the usual level, for a file that is a quarter larger.
+# A fifth of the time of the default level, for a file that is a quarter larger.
 _COMPRESSION = 1
-# Kineto writes the host's name among the first members, the file's own path as the last one.
+# Kineto writes the host name among the first members, and the path of the file as the last.
 _EDGE_BYTES = 1 << 16
 _PRIVATE = re.compile(rb'("(?:host_name|traceName)")\s*:\s*"(?:[^"\\]|\\.)*"')
 
 
 def write_trace(profiler: Any, folder: Path) -> None:
-    """Write what a stopped profiler has seen.
+    """Write the trace of a stopped profiler.
 
     Args:
         profiler: A `torch.profiler.profile`.
-        folder: Where to write.
+        folder: Destination folder.
 
     Raises:
-        WindowTooLargeError: The trace is larger than one may be.
+        WindowTooLargeError: The trace is too large.
         OSError: It cannot be written.
     """
     plain = folder / "trace.json"
     try:
         profiler.export_chrome_trace(str(plain))
         check_file(plain)
-        blank(plain)
+        mask_file(plain)
         with plain.open("rb") as source, gzip.open(folder / TRACE_FILE, "wb", _COMPRESSION) as out:
             _copy(source, out, plain.stat().st_size)
     finally:
@@ -46,7 +46,7 @@ def write_trace(profiler: Any, folder: Path) -> None:
 
 
 def _copy(source: IO[bytes], out: SupportsWrite[bytes], size: int) -> None:
-    """Copy a trace, but for what is private at both of its edges."""
+    """Copy a trace without the private members near its start and end."""
     inside = size - 2 * _EDGE_BYTES
     if inside > 0:
         out.write(_PRIVATE.sub(rb'\1:""', source.read(_EDGE_BYTES)))

@@ -1,4 +1,4 @@
-"""Windows of steps under `torch.profiler`, from their opening to their files."""
+"""Trace windows of steps with `torch.profiler`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.process import lifetime
-from stepwhy.capture.profiler_conflicts import GiveWay
-from stepwhy.capture.torch.own_profilers import Profilers
+from stepwhy.capture.profiler_conflicts import ProfilerConflict
+from stepwhy.capture.torch.own_profilers import OwnProfilers
 from stepwhy.capture.torch.trace_file import write_trace
 from stepwhy.capture.torch.window_limits import Budget, WindowTooLargeError, warm_up_steps
 
@@ -37,35 +37,34 @@ _LOG_LEVEL_VARIABLE = "KINETO_LOG_LEVEL"
 
 
 class ProfilerWindow:
-    """Profiled stretches of steps, one at a time.
+    """Profiled sequences of steps, one at a time.
 
     Args:
-        recorder: Where the windows go.
+        recorder: Writes the windows.
 
     Attributes:
-        wanted: Whether the next one waits to be opened.
-        touched: Whether the profiler was started, running, stopped or exported in the step that
-            is under way: its time is not the training's own.
+        is_due: Whether the next window waits to be opened.
+        touched: Whether the profiler started, ran, stopped or exported in the current step, so
+            that its time is not the training's own.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._others = GiveWay(recorder)
-        self._profilers = profilers()
-        self._profilers.watch(self.give_way)
+        self._conflict = ProfilerConflict(recorder)
+        self._own_profilers = own_profilers()
+        self._own_profilers.watch(self.yield_profiler)
         self.forget()
-        lifetime.on_end(self._finish_at_exit)
-
-        # Where the process's first profile is started elsewhere, Kineto complains on stderr.
+        lifetime.on_end(self.finish)
+        # Kineto writes a warning to stderr if the first profile starts in another thread.
         self._home = threading.get_ident()
 
     def forget(self) -> None:
-        """Begin as in a process without a window (after a fork)."""
+        """Start over, as in a process without a window (after a fork)."""
         self.touched = False
-        self.wanted = True
+        self.is_due = True
         self._opened = 0
         self._step = 0
-        self._others.forget()
+        self._conflict.forget()
         self._profiler: Any = None
         self._budget: Budget | None = None
         self._warm_up_left = 0
@@ -74,25 +73,30 @@ class ProfilerWindow:
         self._start_ns = 0
         self._end_ns = 0
 
+    @property
+    def running(self) -> bool:
+        """Whether the profiler runs."""
+        return self._profiler is not None
+
     def needs(self, step: int) -> bool:
-        """Whether `next_step` has to be called for a step.
+        """Whether `next_step` must be called for a step.
 
         Args:
             step: Number of the step that begins.
         """
-        return self.touched or (self.wanted and self._others.may_open(step))
+        return self.touched or (self.is_due and self._conflict.may_open(step))
 
-    def again(self) -> None:
-        """The loop is not what the last window showed: one more, if there were not too many."""
-        self.wanted = self._opened < _MOST_WINDOWS
+    def reopen(self) -> None:
+        """Allow one more window, within a limit: the step time has changed for good."""
+        self.is_due = self._opened < _MOST_WINDOWS
 
     def next_step(self, step: int, *, start: bool, step_ns: int = 0) -> None:
-        """A step begins: open the window, go on, or close it.
+        """A step begins: open, continue or close the window; never raises.
 
         Args:
-            step: Number of the step that begins: the line that it will have in the log, from 0.
+            step: Number of the step that begins: its line in the log, from 0.
             start: Whether the loop is ready for a window.
-            step_ns: Length of the step that has ended; 0 when it is not known.
+            step_ns: Length of the step that has ended; 0 if unknown.
         """
         self.touched = self._profiler is not None
         self._step = step
@@ -101,34 +105,34 @@ class ProfilerWindow:
                 return
             if self._profiler is not None:
                 self._advance(step)
-            elif start and self.wanted and self._others.may_open(step):
+            elif start and self.is_due and self._conflict.may_open(step):
                 self._try_to_open(step, step_ns)
         except WindowTooLargeError as error:
             self.abandon()
-            self._too_large(error)
+            self._report_too_large(error)
         except Exception as error:
             self.abandon()
             self._recorder.window_failed(error)
 
     def _in_backward(self, *, start: bool) -> bool:
-        """Whether the step ends in a backward pass: a profiler that starts or stops there crashes.
+        """Whether the step ends in a backward pass, where starting or stopping a profiler crashes.
 
-        A hook of a parameter's gradient may step an optimizer.
+        This happens when a gradient hook steps an optimizer.
         """
         if _graph_task() < 0:
             return False
-        if start and self.wanted:
-            self.wanted = False
+        if start and self.is_due:
+            self.is_due = False
             self._recorder.message("warning", "step-in-backward", _STEP_IN_BACKWARD)
         return True
 
     def _try_to_open(self, step: int, step_ns: int) -> None:
-        """Open, unless somebody else profiles or the loop runs in a thread of its own."""
+        """Open, unless the training profiles itself or the loop runs in another thread."""
         if threading.get_ident() != self._home:
-            self.wanted = False
+            self.is_due = False
             self._recorder.message("warning", "loop-in-thread", _LOOP_IN_THREAD)
-        elif self._profilers.are_on():
-            self._others.note(_OWN_PROFILER, step)
+        elif self._own_profilers.are_active():
+            self._conflict.report(_OWN_PROFILER, step)
         else:
             self.touched = True
             self._open(step, step_ns)
@@ -138,7 +142,7 @@ class ProfilerWindow:
         from torch import cuda
         from torch.profiler import ProfilerAction, ProfilerActivity, profile
 
-        self.wanted = False
+        self.is_due = False
         self._opened += 1
         warm_up = self._warm_up_left = warm_up_steps(step_ns)
 
@@ -149,7 +153,7 @@ class ProfilerWindow:
         if cuda.is_available():
             activities.append(ProfilerActivity.CUDA)
         profiler = profile(activities=activities, schedule=schedule)
-        with _quiet(), self._profilers.starting_ours():
+        with _quiet(), self._own_profilers.starting_stepwhys():
             profiler.start()
         self._profiler = profiler
         self._budget = None
@@ -157,13 +161,13 @@ class ProfilerWindow:
             self._begin(step)
 
     def _begin(self, step: int) -> None:
-        """The first step that is kept begins."""
+        """The first kept step begins."""
         self._first_step = step
         self._start_ns = self._end_ns = now_ns()
         self._budget = Budget(self._start_ns)
 
     def _advance(self, step: int) -> None:
-        """Pass a step boundary on; after the last step, close."""
+        """Pass a step boundary to the profiler; after the last step, close."""
         if self._budget is None:
             self._profiler.step()
             self._warm_up_left -= 1
@@ -178,7 +182,7 @@ class ProfilerWindow:
             self._close()
 
     def _close(self) -> None:
-        """Stop the profiler and write what it saw."""
+        """Stop the profiler and write its trace."""
         profiler, self._profiler = self._profiler, None
         profiler.stop()
         about = {
@@ -191,8 +195,8 @@ class ProfilerWindow:
 
         self._recorder.window(about, lambda folder: write_trace(profiler, folder))
 
-    def _too_large(self, error: WindowTooLargeError) -> None:
-        """Say that a window was dropped, and why."""
+    def _report_too_large(self, error: WindowTooLargeError) -> None:
+        """Report that a window was dropped, and why."""
         text = f"a traced window of steps was not kept: {error}"
         self._recorder.message("warning", "window-too-large", text)
 
@@ -206,24 +210,24 @@ class ProfilerWindow:
         except Exception:
             return
 
-    def give_way(self) -> None:
-        """Another profiler is about to start, so an open window ends here; never raises."""
+    def yield_profiler(self) -> None:
+        """End an open window here: another profiler is about to start; never raises."""
         if self._profiler is None:
             return
         self.abandon()
         self._opened -= 1
-        self.wanted = True
-        self._others.gave_way(_OWN_PROFILER, self._step)
+        self.is_due = True
+        self._conflict.postpone(_OWN_PROFILER, self._step)
 
-    def _finish_at_exit(self) -> None:
-        """The script ends inside the window: keep it when it holds a complete step."""
+    def finish(self) -> None:
+        """No further step comes: keep the window if it holds a complete step; never raises."""
         if self._profiler is None:
             return
         try:
             if self._budget is not None and self._start_ns < self._end_ns:
                 self._close()
         except WindowTooLargeError as error:
-            self._too_large(error)
+            self._report_too_large(error)
         except Exception as error:
             self._recorder.window_failed(error)
         finally:
@@ -232,9 +236,9 @@ class ProfilerWindow:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Kineto from writing its stages to the training's stderr.
+    """Keep Kineto from logging its stages to the training's stderr.
 
-    It reads the variable once, when a profiler first starts.
+    Kineto reads the variable once, when a profiler first starts.
     """
     if _LOG_LEVEL_VARIABLE in os.environ:
         yield
@@ -247,13 +251,13 @@ def _quiet() -> Iterator[None]:
 
 
 def _graph_task() -> int:
-    """Number of the backward pass that the calling thread works on; -1 outside of any."""
+    """Number of the backward pass of the calling thread; -1 outside of any."""
     core: Any = sys.modules.get("torch._C")
     number = getattr(core, "_current_graph_task_id", None)
     return -1 if number is None else int(number())
 
 
 @functools.cache
-def profilers() -> Profilers:
-    """The ones of this process."""
-    return Profilers()
+def own_profilers() -> OwnProfilers:
+    """The tracker of this process."""
+    return OwnProfilers()

@@ -1,13 +1,17 @@
-"""How much a window of profiled steps may take: steps, seconds and bytes."""
+"""Limits of a window of profiled steps: number of steps, seconds and bytes."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-# Enough to see repetition; a step can weigh a megabyte in the trace.
+from stepwhy.capture.meters import resident_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Enough to see repetition; a step can take a megabyte in the trace.
 ACTIVE_STEPS = 4
-# Where a step takes this long, the profiler's own start-up does not show in it.
+# In steps of this length, the profiler's own start-up does not show.
 _NO_WARM_UP_NS = 2_000_000_000
 _MOST_NS = 10_000_000_000
 # One step may take longer than the rest of a window, but no training is profiled for a minute.
@@ -16,19 +20,9 @@ _LONGEST_STEP_NS = 30_000_000_000
 _MOST_GROWTH = 512 << 20
 _MOST_FILE = 512 << 20
 
-_STATM = Path("/proc/self/statm")
-
 
 class WindowTooLargeError(Exception):
-    """A window is over a bound; what it says ends a sentence about the window."""
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not say."""
-    try:
-        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
+    """A window exceeds a limit; the message completes a sentence about the window."""
 
 
 def warm_up_steps(step_ns: int) -> int:
@@ -38,7 +32,7 @@ def warm_up_steps(step_ns: int) -> int:
         step_ns: Length of the last unprofiled step.
 
     Raises:
-        WindowTooLargeError: A step takes longer than a window may.
+        WindowTooLargeError: One step takes longer than a window may.
     """
     if step_ns > _LONGEST_STEP_NS:
         raise WindowTooLargeError(f"one step takes more than {_LONGEST_STEP_NS // 10**9} s")
@@ -46,7 +40,7 @@ def warm_up_steps(step_ns: int) -> int:
 
 
 class Budget:
-    """What a window has used, from the start of its first kept step on."""
+    """Resources used by a window since the start of its first kept step."""
 
     def __init__(self, start_ns: int) -> None:
         self._start_ns = start_ns
@@ -54,13 +48,13 @@ class Budget:
         self._steps = 0
 
     def spend(self, now_ns: int) -> bool:
-        """A step of the window has ended.
+        """Count a step of the window that has ended.
 
         Returns:
-            Whether another step like those before it still fits.
+            Whether another step like those before still fits.
 
         Raises:
-            WindowTooLargeError: It takes more memory than it may.
+            WindowTooLargeError: The window takes too much memory.
         """
         self._steps += 1
         growth = resident_bytes() - self._start_bytes

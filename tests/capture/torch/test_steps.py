@@ -11,7 +11,7 @@ import pytest
 
 from stepwhy.capture.pacing import is_light
 from stepwhy.capture.recorder import Recorder
-from stepwhy.capture.torch import observer as observing
+from stepwhy.capture.torch import steps as observing
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.input_wait import InputWait
 
@@ -41,7 +41,7 @@ class Window:
         self.told.append((step, start))
         self.busy = step < 12
 
-    def again(self) -> None:
+    def reopen(self) -> None:
         self.more += 1
 
     def abandon(self) -> None:

@@ -1,0 +1,32 @@
+"""The training loop of a JAX process, shared by everything that observes it."""
+
+from __future__ import annotations
+
+import functools
+
+from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.jax.profiler import JaxProfiler
+from stepwhy.capture.loop import Loop
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.xplane_window import XPlaneWindow
+
+
+@functools.cache
+def profiler() -> JaxProfiler:
+    """The profiler of this process."""
+    return JaxProfiler()
+
+
+@functools.cache
+def loop_of(run_dir: str) -> Loop:
+    """The loop of this process."""
+    from jax.version import __version__
+
+    recorder = Recorder(run_dir, "jax", str(__version__), "jax-jit")
+    return Loop(recorder, XPlaneWindow(recorder, profiler()))
+
+
+@functools.cache
+def calls_of(run_dir: str) -> CallLog:
+    """The log of calls, one for functions and for the annotations around them."""
+    return CallLog(loop_of(run_dir))

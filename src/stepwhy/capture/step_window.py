@@ -1,0 +1,66 @@
+"""The profiler window of a loop, whichever profiler fills it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class StepWindow(Protocol):
+    """What a loop does with its window."""
+
+    @property
+    def touched(self) -> bool:
+        """Whether the profiler started, ran or stopped in the current step."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the profiler runs."""
+
+    def forget(self) -> None:
+        """Start over, as in a process without a window (after a fork)."""
+
+    def next_step(self, step: int, *, start: bool) -> None:
+        """A step begins: open, continue or close the window."""
+
+    def begin_step(self) -> None:
+        """The work of the step begins."""
+
+    def check_age(self) -> None:
+        """Close a window that has been open for long; the next step may be far away."""
+
+    def finish(self) -> None:
+        """No further step comes: close the window."""
+
+    def reopen(self) -> None:
+        """Allow one more window: the step time has changed for good."""
+
+    def abandon(self) -> None:
+        """Stop the profiler and keep nothing."""
+
+
+class NoWindow:
+    """The window of a loop that is not profiled."""
+
+    touched = False
+    running = False
+
+    def forget(self) -> None:
+        """Do nothing."""
+
+    def next_step(self, step: int, *, start: bool) -> None:
+        """Do nothing."""
+
+    def begin_step(self) -> None:
+        """Do nothing."""
+
+    def check_age(self) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+    def reopen(self) -> None:
+        """Do nothing."""
+
+    def abandon(self) -> None:
+        """Do nothing."""

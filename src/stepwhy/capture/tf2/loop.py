@@ -1,0 +1,26 @@
+"""The training loop of a TensorFlow 2 process, shared by everything that observes it."""
+
+from __future__ import annotations
+
+import functools
+
+from stepwhy.capture.call_log import CallLog
+from stepwhy.capture.loop import Loop
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.tf2.profiler import TensorFlowProfiler
+from stepwhy.capture.xplane_window import XPlaneWindow
+
+
+@functools.cache
+def loop_of(run_dir: str) -> Loop:
+    """The loop of this process."""
+    from tensorflow.python.framework.versions import VERSION
+
+    recorder = Recorder(run_dir, "tensorflow", str(VERSION), "tf2-function")
+    return Loop(recorder, XPlaneWindow(recorder, TensorFlowProfiler(recorder.scratch)))
+
+
+@functools.cache
+def calls_of(run_dir: str) -> CallLog:
+    """The log of calls, one for functions and optimizers since either may call the other."""
+    return CallLog(loop_of(run_dir))

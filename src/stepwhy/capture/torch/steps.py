@@ -1,0 +1,212 @@
+"""Log the steps of a PyTorch loop and open profiler windows: a step ends after an optimizer step.
+
+The first optimizer that steps is the clock of the loop, until another one steps repeatedly without
+it. Others, such as a GAN's second optimizer, count as work within the steps. So with gradient
+accumulation a step covers several batches. A step that a `GradScaler` skips, because gradients are
+not finite, counts too.
+
+What runs in every step does as little as possible; see `step_log`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from stepwhy.capture import step_marks
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.pacing import is_light
+from stepwhy.capture.run_times import RunTimes
+from stepwhy.capture.torch.step_log import BATCH_STEPS, UNKNOWN, StepLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from stepwhy.capture.recorder import Recorder
+    from stepwhy.capture.torch.compilations import Compilations
+    from stepwhy.capture.torch.input_wait import InputWait
+    from stepwhy.capture.torch.window import ProfilerWindow
+
+# No window opens earlier: the first steps include memory allocation and kernel selection.
+_EARLIEST_STEP = 4
+# Steps after a compilation until the loop counts as warm. A loop that never stops compiling is
+# profiled after so many steps all the same.
+_STEPS_AFTER_COMPILING = 2
+_COMPILING_FOREVER = 50
+# After so many steps of another optimizer in a row, the present clock no longer drives the loop.
+_SILENT_STEPS = 4
+# If the former clock returns after at most so many steps of the other, those belonged to one step
+# of its own (a critic trained several times per generator step). It may then be silent for longer.
+_MOST_INSIDE = 16
+_LONG_SILENCE = 50
+# How long a light step leaves the writing to the next observed step.
+_GRACE_NS = 100_000_000
+
+
+class StepObserver:
+    """Log the steps, and open a profiler window when the loop has warmed up.
+
+    Args:
+        recorder: Writes the steps.
+        window: The profiler windows.
+        waits: The waits for batches.
+        compilations: The compilations by `torch.compile`.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        window: ProfilerWindow,
+        waits: InputWait,
+        compilations: Compilations,
+    ) -> None:
+        self._recorder = recorder
+        self._window = window
+        self._waits = waits
+        self._compilations = compilations
+        self._log = StepLog(recorder)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over, as in a process that has seen no step (after a fork)."""
+        self._log.forget()
+        self._clock: weakref.ref[Any] | None = None
+        self._others: dict[int, list[int]] = {}
+        self._former: weakref.ref[Any] | None = None
+        self._taken_over_at = 0
+        self._silence = _SILENT_STEPS
+        self._run_times = RunTimes()
+        self._light = self._waits.light = False
+        self._steps = 0
+        self._last_end_ns = 0
+        self._compiled_at = 0
+        self._thread = self._cpu_ns = 0
+        self.calls = 0
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer has stepped; never raises."""
+        self.calls += 1
+        if not self._recorder.alive:
+            self._window.abandon()
+            return
+        try:
+            if self._clock is None or self._clock() is not optimizer:
+                if self._takes_over(optimizer):
+                    self._take_over(optimizer)
+            elif self._light:
+                self._end_light_step()
+            else:
+                self._end_step()
+        except Exception as error:
+            self._recorder.stop(error)
+
+    def _takes_over(self, optimizer: Any) -> bool:
+        """Whether an optimizer becomes the clock.
+
+        Each candidate is counted separately: a program may have one optimizer per parameter.
+        """
+        if step_marks.marker() is not None:
+            return False
+        if self._clock is None or self._clock() is None:
+            return True
+        if self._former is not None and self._former() is optimizer:
+            return True
+        ends = self._others.setdefault(id(optimizer), [])
+        ends.append(now_ns())
+        return len(ends) >= self._silence
+
+    def _take_over(self, optimizer: Any) -> None:
+        """Make an optimizer the clock, and log the steps of it that were seen."""
+        clock = self._clock and self._clock()
+        returns = self._former is not None and self._former() is optimizer
+        if returns and self._steps - self._taken_over_at <= _MOST_INSIDE:
+            self._silence = _LONG_SILENCE
+        self._former = weakref.ref(clock) if clock is not None and not returns else None
+        self._taken_over_at = self._steps
+        self.begin(optimizer, self._others.get(id(optimizer), ()))
+
+    def begin(self, clock: Any, ends: Sequence[int] = ()) -> None:
+        """Begin to log the steps of a new clock; the first one starts here, or at `ends[0]`.
+
+        Args:
+            clock: The optimizer, or the stand-in for steps that the training marks.
+            ends: Times of its earlier steps in a row and of this one; these were only timed.
+        """
+        self._clock = weakref.ref(clock)
+        self._others = {}
+        self._compilations.take()
+        self._observe_from_here()
+        self._log.begin(ends[0] if ends else self._last_end_ns)
+        if len(ends) > 1:
+            self._log.notes += [*ends[1:-1], self._last_end_ns]
+            self._steps += len(ends) - 1
+        self._window.next_step(self._steps, start=False, step_ns=0)
+
+    def _observe_from_here(self) -> None:
+        """Observe the step that begins, without what came before it."""
+        self._light = self._waits.light = False
+        self._waits.take()
+        self._thread, self._cpu_ns = threading.get_ident(), time.thread_time_ns()
+        self._last_end_ns = now_ns()
+
+    def _end_light_step(self) -> None:
+        """Note the end of a light step, and nothing else about it."""
+        end_ns, log = now_ns(), self._log
+        log.notes.append(end_ns)
+        self._steps += 1
+        if self._compilations.fresh:
+            log.compiled(self._compilations.take())
+        if end_ns > log.due_ns + _GRACE_NS:
+            log.write()
+        if self._others:
+            self._others = {}
+        if not is_light(self._steps):
+            self._observe_from_here()
+
+    def _end_step(self) -> None:
+        """Note the end of an observed step.
+
+        The clock is read last, so that this work counts for the step that caused it.
+        """
+        log, window = self._log, self._window
+        if len(log.notes) >= BATCH_STEPS or now_ns() > log.due_ns:
+            log.write()
+        start_ns, profiled = self._last_end_ns, int(window.touched)
+        wait_ns, cpu_ns = self._waits.take(), self._cpu_time()
+        self._others = {}
+        self._last_end_ns = end_ns = now_ns()
+        log.notes.append((end_ns, profiled, wait_ns, cpu_ns))
+        self._steps += 1
+        if self._compilations.fresh:
+            self._compiled_at = self._steps
+            log.compiled(self._compilations.take())
+        if log.changed:
+            log.changed = False
+            window.reopen()
+        if window.needs(self._steps):
+            self._advance_window(end_ns - start_ns, profiled=bool(profiled))
+        elif is_light(self._steps):
+            self._light = self._waits.light = True
+
+    def _cpu_time(self) -> int:
+        """CPU time of this thread since the last call, ns; -1 if another thread called last."""
+        thread, cpu_ns = threading.get_ident(), time.thread_time_ns()
+        used_ns = cpu_ns - self._cpu_ns if thread == self._thread else UNKNOWN
+        self._thread, self._cpu_ns = thread, cpu_ns
+        return used_ns
+
+    def _advance_window(self, step_ns: int, *, profiled: bool) -> None:
+        """Pass the step boundary to the window."""
+        if not profiled:
+            self._run_times.add(step_ns)
+        self._window.next_step(self._steps, start=self._is_warm(), step_ns=step_ns)
+
+    def _is_warm(self) -> bool:
+        """Whether the loop has warmed up."""
+        compiling = self._compiled_at and self._steps - self._compiled_at < _STEPS_AFTER_COMPILING
+        if compiling and self._steps < _COMPILING_FOREVER:
+            return False
+        return self._steps >= _EARLIEST_STEP and self._run_times.settled()
