@@ -16,7 +16,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "lab" / "results"
 INTRODUCTION = """\
 What each pair of the [lab](../how-to/use-the-lab.md) showed when it was last measured with
 `stepwhy lab run NAME --record`. *Found* is in how many runs of the faulty program the planted
-diagnosis was the first finding; *false alarm*, in how many runs of the cured one it was found.
+diagnosis was the first finding; *false alarm*, in how many runs of the fixed one it was found.
 *Predicted* is the saving per step that the finding names, so far a plain bound from the breakdown;
 *measured* is the difference of the two programs' median steps, run in turns, with its 95 %
 interval. *Kept* says whether the measured gain lies within the predicted one; `overlap`, that its
@@ -32,13 +32,13 @@ def results() -> Iterator[dict[str, Any]]:
 
 def row(result: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
-    runs, cured = result["faulty_runs"], result["cured_runs"]
+    runs, fixed = result["faulty_runs"], result["cured_runs"]
     within = _interval(result["measured_low_ns"], result["measured_high_ns"])
     return (
         f"`{result['name']}`",
         f"[`{result['diagnosis']}`](../diagnoses/{result['diagnosis']}.md)",
         f"{result['found_first']} of {runs}",
-        f"{result['false_alarms']} of {cured}",
+        f"{result['false_alarms']} of {fixed}",
         _interval(result["predicted_low_ns"], result["predicted_high_ns"]),
         f"{_time(result['measured_ns'])} ({within})",
         kept(result),

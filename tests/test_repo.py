@@ -111,7 +111,7 @@ def test_the_changelog_names_the_version():
     assert f"\n## {stepwhy.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize(("number", "program"), [(0, "faulty.py"), (1, "cured.py")])
+@pytest.mark.parametrize(("number", "program"), [(0, "faulty.py"), (1, "fixed.py")])
 def test_the_tutorial_shows_the_programs_as_they_are(number, program):
     page = (ROOT / "docs/tutorial.md").read_text()
     shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[number]

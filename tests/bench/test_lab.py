@@ -22,16 +22,16 @@ def runs(steps_ms, findings=(), background=0.0):
     return made
 
 
-def judged(faulty, cured, wanted=2):
+def judged(faulty, fixed, wanted=2):
     return judge_pair(
-        "tf1/x", "What it is", "graph-growth", faulty, cured, wanted=wanted, day=date(2026, 1, 2)
+        "tf1/x", "What it is", "graph-growth", faulty, fixed, wanted=wanted, day=date(2026, 1, 2)
     )
 
 
 SAVING = Saving(3 * MS, 6 * MS, "leave the op out")
 
 
-def test_found_first_and_cured():
+def test_found_first_and_fixed():
     said = judged(runs([20, 21], (finding("graph-growth", SAVING),)), runs([15, 16]))
     assert said.passed is True
     assert (said.found_first, said.faulty_runs, said.false_alarms) == (2, 2, 0)
@@ -59,7 +59,7 @@ def test_looked_and_not_found_is_no_alarm(verdict):
     assert judged(runs([20, 20], clear), runs([15, 15])).other_first == ("",)
 
 
-def test_a_false_alarm_on_the_cured_side():
+def test_a_false_alarm_on_the_fixed_side():
     both = (finding("graph-growth"),)
     assert judged(runs([20, 20], both), runs([15, 15], both)).passed is False
 

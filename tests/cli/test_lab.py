@@ -15,7 +15,7 @@ PAIR = """
 title = "A slow program"
 diagnosis = "graph-growth"
 faulty = ["train.py", "20"]
-cured = ["train.py", "10"]
+fixed = ["train.py", "10"]
 
 [sizes]
 small = []
@@ -73,5 +73,5 @@ def test_every_pair_of_the_repository_plants_a_diagnosis_that_exists():
     for pair in found:
         assert pair.diagnosis in known
         assert "small" in pair.sizes
-        for words in (pair.faulty, pair.cured):
+        for words in (pair.faulty, pair.fixed):
             assert (pair.folder / words[0]).is_file()

@@ -13,12 +13,12 @@ from stepwhy.engine.explain import read_placement
 from tests.engine.test_explain import kineto
 from tests.engine.test_placement import DRAWING, placement
 
-CURED = DRAWING.replace("| Conv3D     | GPU:0 | CPU:0", "| Conv3D | GPU:0 | GPU:0")
+FIXED = DRAWING.replace("| Conv3D     | GPU:0 | CPU:0", "| Conv3D | GPU:0 | GPU:0")
 
 
 @pytest.fixture(autouse=True)
 def runs(monkeypatch):
-    tables = {"faulty": placement(), "cured": placement(CURED)}
+    tables = {"faulty": placement(), "fixed": placement(FIXED)}
     monkeypatch.setattr(
         sys.modules["stepwhy.engine.explain"],
         "read_placement",
@@ -49,7 +49,7 @@ def test_a_condition_lists_every_operation_that_it_holds_for():
 
 
 def test_two_runs_list_what_differs():
-    stdout = invoke("faulty", "cured").stdout
+    stdout = invoke("faulty", "fixed").stdout
     assert "1 differ, 5 are the same" in stdout
     assert "CPU:0 -> GPU:0: 1" in stdout
     assert "net/MatMul" not in stdout
@@ -60,12 +60,12 @@ def test_json_has_every_operation():
     assert result["schema"] == "stepwhy.placement/1"
     assert len(result["placement"]["ops"]) == 6
     assert result["difference"] is None
-    changed = json.loads(invoke("faulty", "cured", "--json").stdout)
+    changed = json.loads(invoke("faulty", "fixed", "--json").stdout)
     assert [c["name"] for c in changed["difference"]["changes"]] == ["net/Conv3D"]
 
 
 def test_three_runs_are_wrong_usage():
-    assert invoke("faulty", "cured", "cured").exit_code == 2
+    assert invoke("faulty", "fixed", "fixed").exit_code == 2
 
 
 def test_a_trace_without_placement_is_one_line(tmp_path):

@@ -107,14 +107,14 @@ def test_scopes_of_a_result_are_bounded_from_the_inside():
 
 
 def test_differences_are_of_device_presence_and_copies():
-    cured = (
+    fixed = (
         DRAWING.replace("| Conv3D     | GPU:0 | CPU:0", "| Conv3D | GPU:0 | GPU:0")
         .replace("net/pruned   | Mul        | GPU:0 | -  ", "net/pruned | Mul | GPU:0 | GPU:0")
         .replace("rewritten    |", "renamed |")
         .replace("net/Conv3D | net/MatMul | CPU:0 | GPU:0 | 1 MiB\n", "")
         .replace("a.py(1)", "a.py(100)")
     )  # fmt: skip
-    found = differences(("a", placement()), ("b", placement(cured)))
+    found = differences(("a", placement()), ("b", placement(fixed)))
     changed = {c.name: (c.a and c.a.actual, c.b and c.b.actual) for c in found.changes}
     assert changed == {
         "net/Conv3D": ("CPU:0", "GPU:0"),

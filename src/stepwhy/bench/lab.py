@@ -1,4 +1,4 @@
-"""What a pair of the lab shows: the fault found, its cure not, gain predicted and measured."""
+"""Judge a pair of the lab: was the fault found, its fix clean, and the gain as predicted?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def judge_pair(
     title: str,
     diagnosis: str,
     faulty: Sequence[Sample],
-    cured: Sequence[Sample],
+    fixed: Sequence[Sample],
     *,
     wanted: int,
     day: date,
@@ -41,19 +41,19 @@ def judge_pair(
         title: What it is about.
         diagnosis: Id of the planted fault's diagnosis.
         faulty: Runs of the faulty program, at least one.
-        cured: Runs of the cured one, made in turns with them.
+        fixed: Runs of the fixed one, made in turns with them.
         wanted: How many pairs of runs were to count.
         day: When.
     """
-    bad, good = counting(faulty), counting(cured)
+    bad, good = counting(faulty), counting(fixed)
     first = [_first(s) for s in bad]
     alarms = sum(_saving_or_found(s, diagnosis) is not None for s in good)
     found_first = first.count(diagnosis)
     comparison = compare(
-        (f"{name}, faulty", f"{name}, cured"), faulty, cured, margin=_MARGIN, wanted=wanted
+        (f"{name}, faulty", f"{name}, fixed"), faulty, fixed, margin=_MARGIN, wanted=wanted
     )
     low, high, edit = _predicted(bad, diagnosis)
-    pairs = pairs_that_count(faulty, cured)
+    pairs = pairs_that_count(faulty, fixed)
     medians = [[float(s.summary.median_ns) for s in pair] for pair in pairs]
     gain = paired_difference([m[1] for m in medians], [m[0] for m in medians], level=_LEVEL)
     return LabResult(

@@ -111,12 +111,12 @@ def _run(
     folder = new_folder(out or default_run_dir([f"lab-{pair.name.replace('/', '-')}"], now))
     sides = [
         program(label, _command(pair, words, size), folder / label, folder)
-        for label, words in (("faulty", pair.faulty), ("cured", pair.cured))
+        for label, words in (("faulty", pair.faulty), ("fixed", pair.fixed))
     ]
     with counted() as progress:
-        faulty, cured = measure_pairs(sides, repeats, allow_busy=allow_busy, progress=progress)
+        faulty, fixed = measure_pairs(sides, repeats, allow_busy=allow_busy, progress=progress)
     about = (pair.name, pair.title, pair.diagnosis)
-    return judge_pair(*about, faulty, cured, wanted=repeats, day=now.date()), folder
+    return judge_pair(*about, faulty, fixed, wanted=repeats, day=now.date()), folder
 
 
 def _command(pair: Pair, words: tuple[str, ...], size: str) -> list[str]:

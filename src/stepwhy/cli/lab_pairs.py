@@ -21,7 +21,7 @@ class Pair(msgspec.Struct, frozen=True):
         title: What it is about, in one line.
         diagnosis: Id of the planted fault's diagnosis.
         faulty: The faulty program and its arguments.
-        cured: The healthy one and its arguments.
+        fixed: The healthy one and its arguments.
         sizes: Further arguments of both, by the name of a size; 'small' is the default.
         page: The page about the situation, relative to the documentation; '' without one.
     """
@@ -31,7 +31,7 @@ class Pair(msgspec.Struct, frozen=True):
     title: str
     diagnosis: str
     faulty: tuple[str, ...]
-    cured: tuple[str, ...]
+    fixed: tuple[str, ...]
     sizes: dict[str, tuple[str, ...]]
     page: str
 
@@ -78,7 +78,7 @@ def _pair(file: Path, root: Path) -> Pair:
         title=about["title"],
         diagnosis=about["diagnosis"],
         faulty=tuple(about.get("faulty", ["faulty.py"])),
-        cured=tuple(about.get("cured", ["cured.py"])),
+        fixed=tuple(about.get("fixed", ["fixed.py"])),
         sizes={name: tuple(words) for name, words in about.get("sizes", {"small": []}).items()},
         page=about.get("page", ""),
     )

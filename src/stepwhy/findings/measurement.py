@@ -170,17 +170,17 @@ class LabResult(msgspec.Struct, frozen=True):
         diagnosis: Id of the planted fault's diagnosis.
         faulty_runs: Runs of the faulty program that count.
         found_first: In how many of them the planted diagnosis was the first finding.
-        cured_runs: Runs of the cured program that count.
+        cured_runs: Runs of the fixed program that count.
         false_alarms: In how many of them it was found.
         other_first: What was found first instead, in other faulty runs.
         predicted_low_ns: Lower end of the saving per step that the findings predict (median over
             the runs); null when none predicts one.
         predicted_high_ns: Upper end.
         edit: What the prediction is of.
-        measured_ns: Step time of the faulty program less that of the cured one.
+        measured_ns: Step time of the faulty program less that of the fixed one.
         measured_low_ns: Lower end of its interval; null with a single pair.
         measured_high_ns: Upper end.
-        passed: Found first in more than half of the faulty runs, in no cured one, and the machine
+        passed: Found first in more than half of the faulty runs, in no fixed one, and the machine
             was quiet; null when it was not.
         comparison: The two programs' step times, the faulty one as A.
         date: Day of the measurement, ISO 8601.

@@ -57,8 +57,8 @@ def test_faulty_towers_run_on_the_parameter_host(
     assert b"/job:worker/replica:0/task:1/device:CPU:0" in metadata
 
 
-def test_cured_towers_run_where_they_were_meant_to(tmp_path: Path) -> None:
-    window = observe("cured.py", tmp_path / "run")
+def test_fixed_towers_run_where_they_were_meant_to(tmp_path: Path) -> None:
+    window = observe("fixed.py", tmp_path / "run")
     for i in (0, 1):
         requested, around = scopes(window, f"tower_{i}/model/Conv2D")
         assert requested == f"/job:worker/task:{i}"

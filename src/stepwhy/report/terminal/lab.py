@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def render_lab(result: LabResult, console: Console | None = None) -> None:
-    """Print what a pair showed: found, cured, gain predicted and measured.
+    """Print what a pair showed: found, fixed, gain predicted and measured.
 
     Args:
         result: What to report.
@@ -46,7 +46,7 @@ def _colour(result: LabResult) -> str:
 
 def _sentence(result: LabResult) -> str:
     first = f"{result.diagnosis} first in {result.found_first} of {result.faulty_runs} faulty runs"
-    alarms = f"found in {result.false_alarms} of {result.cured_runs} cured ones"
+    alarms = f"found in {result.false_alarms} of {result.cured_runs} fixed ones"
     others = f" (elsewhere first: {', '.join(o or 'nothing' for o in result.other_first)})"
     void = "" if result.passed is not None else "Void, the machine was busy: "
     return f"{void}{first}{others if result.other_first else ''}, {alarms}."
