@@ -38,6 +38,7 @@ import numpy as np
 from stepwhy.diagnoses._look import steady
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.memory import memory_uses
 from stepwhy.trace import Kind, Phase
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _use(facts: Facts) -> MemoryUse | None:
     """The fullest device of which it is known how much memory it has."""
     known = [
         use
-        for use in facts.memory
+        for use in facts.derived(memory_uses)
         if use.kind == "device" and use.capacity_bytes and use.base_bytes is not None
     ]
     return max(known, key=lambda u: _held(u) / (u.capacity_bytes or 1), default=None)

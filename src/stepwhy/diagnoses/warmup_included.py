@@ -38,7 +38,7 @@ from stepwhy.diagnoses._look import by_name
 from stepwhy.diagnoses._rule import Rule
 from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.evidence import FIRST_USE_NS
+from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.passes.verdict import ENOUGH_STEADY
 from stepwhy.trace import Kind

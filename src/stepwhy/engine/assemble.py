@@ -33,6 +33,7 @@ from stepwhy.passes.devices import MOST_DEVICES, Totals, copies_of, known_bytes
 from stepwhy.passes.events import find_events
 from stepwhy.passes.gpu_load import framework_devices
 from stepwhy.passes.host_load import host_load
+from stepwhy.passes.memory import memory_uses
 from stepwhy.passes.parallel import parallel_use
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.passes.sampled_lines import python_lines
@@ -94,7 +95,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         events=find_events(facts.trace),
         pipelines=find_pipelines(facts.trace, steady_span(facts)),
         placement=bounded(placement_of(facts)),
-        memory=facts.memory,
+        memory=facts.derived(memory_uses),
     )
 
 

@@ -11,6 +11,7 @@ from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals, gaps_between
 from stepwhy.columns.nesting import innermost_time
 from stepwhy.passes.devices import intervals_of, times_of, union_of
+from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.selection import chosen, mask, of_role, of_threads, rows_of
 from stepwhy.trace import NULL, Kind, Role, among
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
-# A call to the device API that neither waits nor copies returns in microseconds; one that takes
-# this long (ns) creates a context or loads a library.
-FIRST_USE_NS = 10_000_000
 # Between two framework calls a thread runs Python; it may as well be blocked when the silence
 # lasts longer than this (ns), and then nothing is claimed.
 LONGEST_PYTHON_GAP_NS = 1_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
-from stepwhy.passes.memory import memory_uses
 from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.phases import find_phases
@@ -31,10 +30,13 @@ from stepwhy.passes.threads import Threads, find_threads
 from stepwhy.trace import DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from stepwhy.findings import MemoryUse
     from stepwhy.trace import Trace
+
+T = TypeVar("T")
 
 
 class Facts:
@@ -47,6 +49,17 @@ class Facts:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self._nearest: dict[tuple[Kind, ...], NDArray[np.int32]] = {}
+        self._derived: dict[Callable[[Facts], Any], Any] = {}
+
+    def derived(self, compute: Callable[[Facts], T]) -> T:
+        """The result of a function of these facts, computed once.
+
+        Args:
+            compute: A pure function.
+        """
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        return cast("T", self._derived[compute])
 
     @cached_property
     def nesting(self) -> nesting.Nesting:
@@ -292,11 +305,6 @@ class Facts:
     def ops(self) -> OpTable:
         """Operations over the steady steps."""
         return op_table(self.trace, self.nesting, self.phases, self.is_steady)
-
-    @cached_property
-    def memory(self) -> tuple[MemoryUse, ...]:
-        """The memory of every allocator over a step, and of GPUs and the process over the run."""
-        return memory_uses(self)
 
     @cached_property
     def totals(self) -> list[Totals]:

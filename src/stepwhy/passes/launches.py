@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Rows = NDArray[np.signedinteger[Any]]
 
 NO_CALL = -1
+# A call to the device API that neither waits nor copies returns in microseconds; one that takes
+# this long (ns) creates a context or loads a library.
+FIRST_USE_NS = 10_000_000
 # A process numbers its calls once. More than this share of them with a number that another, later
 # call has, too, and the calls are of several processes with one id.
 _MOST_REUSED = 0.1

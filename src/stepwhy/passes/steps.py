@@ -16,8 +16,7 @@ from stepwhy.columns.chunks import chunks
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.memory import falses
 from stepwhy.passes.devices import union_of
-from stepwhy.passes.evidence import FIRST_USE_NS
-from stepwhy.passes.launches import NO_CALL
+from stepwhy.passes.launches import FIRST_USE_NS, NO_CALL
 from stepwhy.passes.periodicity import find_period
 from stepwhy.passes.selection import chosen, of_role, of_threads, rows_of
 from stepwhy.trace import Kind, Role
