@@ -1,7 +1,6 @@
-"""Compressed files as streams: gzip, bzip2, xz, Zstandard and zip, told by their first bytes.
+"""Compressed files as streams: gzip, bzip2, xz, Zstandard and zip, recognised by their first bytes.
 
-All of them are read by libraries, which say at the end whether a stream was whole. They are
-imported for files that need them: most traces are plain files.
+The libraries that decompress are imported on demand, as most traces are plain files.
 
 Source: RFC 1952 (gzip), RFC 8878 (Zstandard), the .xz file format 1.2, bzip2's own source.
 """
@@ -27,8 +26,8 @@ class Kind(NamedTuple):
 
     Args:
         name: As in 'is a ... file'.
-        open: The content of a file of it; raises one of `torn()` as well, or
-            UnsupportedFormatError. Takes the file and its name for messages.
+        open: Opens the content of an archive, given the file and its name for messages. Raises one
+            of `torn()` or UnsupportedFormatError.
     """
 
     name: str
@@ -36,7 +35,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(head: bytes) -> Kind | None:
-    """The kind of archive that begins like this; None for anything else, a stored trace as well."""
+    """The kind of archive with this start; None for other files, including stored traces."""
     kind = next((kind for magic, kind in _KINDS if magic.match(head)), None)
     if kind is not None and kind.name == "zip":
         from stepwhy.trace.store import is_store  # noqa: PLC0415 - no other file can be one
@@ -46,7 +45,7 @@ def kind_of(head: bytes) -> Kind | None:
 
 
 def torn() -> tuple[type[Exception], ...]:
-    """What streams raise where they are damaged or end early."""
+    """The exceptions of streams that are damaged or end early."""
     import zlib  # noqa: PLC0415 - asked of archives only
     from zipfile import BadZipFile  # noqa: PLC0415 - asked of archives only
 
@@ -58,7 +57,7 @@ def torn() -> tuple[type[Exception], ...]:
 
 
 def is_padding(error: Exception) -> bool:
-    """Whether a stream was whole, and what follows it is only no gzip: tapes and tools pad."""
+    """Whether a complete gzip stream is followed by other bytes, such as padding of tapes."""
     from gzip import BadGzipFile  # noqa: PLC0415 - asked of archives only
 
     return isinstance(error, BadGzipFile) and str(error).startswith("Not a gzipped file")

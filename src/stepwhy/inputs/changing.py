@@ -1,4 +1,4 @@
-"""Files that are written while they are read: a page that is cut off must not end the process."""
+"""Files that another program may still be writing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _A_MOMENT_S = 10.0
-_PIECE = 1 << 20  # bytes that are copied at a time
+_PIECE = 1 << 20  # bytes copied at a time
 
 
 @contextmanager
 def at_rest(file: BinaryIO) -> Iterator[BinaryIO]:
-    """The file, or a copy of it where it changed a moment ago.
+    """The file; or a copy of it, if the file changed in the last seconds.
 
-    Who writes it, or copies it here, may well begin anew. Of a mapped file, pages that are cut off
-    cannot be read: the system ends a process that tries (SIGBUS).
+    If a writer truncates a file that is mapped into memory, reading the missing pages kills the
+    process (SIGBUS).
 
     Raises:
         OSError: There is no space for a copy.

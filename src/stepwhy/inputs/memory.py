@@ -1,6 +1,6 @@
-"""How much memory is left, and whether a trace fits into it.
+"""How much memory is available, and whether a trace fits into it.
 
-Linux ends a process that takes more than there is, or swaps for minutes before; so a file that
+Linux kills a process that runs out of memory, or swaps for minutes before that. So a file that
 cannot fit is refused before it is read.
 """
 
@@ -19,27 +19,29 @@ if TYPE_CHECKING:
 ANY_SIZE = "STEPWHY_ANY_SIZE"
 """Environment variable: set to 1, files are read whatever their size."""
 
-# The file itself and its columns: what the most frugal importer that needs the whole file takes.
+# The file and its columns: the memory of the most frugal importer that reads the whole file.
 _LEAST_TIMES = 1.5
 
 MAPPED_TIMES = 0.25
-"""Memory by the size of a plain file for the most frugal importers (0.3), which map it. An archive
-takes more, but its own size is all that is known at first."""
+"""Memory of the most frugal importers, which map a plain file, as a multiple of its size.
+
+An archive needs more, but only its compressed size is known at first.
+"""
 
 _ROOT = Path("/")
 
 
 def check_fits(size: int, name: str, times: float = _LEAST_TIMES, held: int = 0) -> None:
-    """Refuse a file that takes more memory than is left.
+    """Refuse a file that needs more memory than is available.
 
     Args:
-        size: Its decompressed size as far as it is known, bytes.
+        size: Its decompressed size as far as known, bytes.
         name: For messages.
-        times: How much memory it takes at its peak, by its size.
-        held: How much of it is in memory already, bytes.
+        times: Peak memory as a multiple of the size.
+        held: Bytes of the file that are already in memory.
 
     Raises:
-        TooLargeError: It cannot be explained here.
+        TooLargeError: It does not fit.
     """
     left = available_bytes()
     if left is None or size * times <= left + held or os.environ.get(ANY_SIZE) == "1":
@@ -52,10 +54,10 @@ def check_fits(size: int, name: str, times: float = _LEAST_TIMES, held: int = 0)
 
 
 def available_bytes(root: Path = _ROOT) -> int | None:
-    """What this process may still allocate without swapping; None where the system does not tell.
+    """Bytes that this process can allocate without swapping; None if the system does not report it.
 
-    That is the least of what the machine has and of what each control group around the process
-    allows. Memory of the page cache counts as free: the kernel gives it back.
+    The minimum of what the machine has and what each control group of the process allows. The page
+    cache counts as available, because the kernel frees it on demand.
 
     Args:
         root: The root of the file system.
@@ -74,7 +76,7 @@ def _of_machine(root: Path) -> Iterator[int]:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """What is left in each control group from the process's own up to the root."""
+    """What is left in each control group, from the group of the process up to the root."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
@@ -89,7 +91,7 @@ def _of_groups(root: Path) -> Iterator[int]:
 
 
 def _up_from(group: Path, mount: Path) -> Iterator[Path]:
-    """A group and those around it; a container may see only the mount, under its own name."""
+    """A control group and its parents; a container may see only the mount point."""
     yield group
     while group != mount:
         group = group.parent

@@ -1,4 +1,4 @@
-"""From what the user named to the files behind it, here or at an address."""
+"""Resolves the paths, globs and addresses that the user named to files and run directories."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def resolve(names: Sequence[str]) -> list[Place]:
     What a link leads to is the same file: some tools keep a link to the newest trace beside it.
 
     Raises:
-        NotFoundError: A name leads nowhere.
+        NotFoundError: Nothing exists under a name.
         NoTracesError: A folder holds no file that could be a trace.
         UnsupportedFormatError: An address of a kind that cannot be read.
         InputError: An address that cannot be asked.

@@ -1,4 +1,4 @@
-"""The bytes of an input file, decompressed; what a torn archive still holds is kept."""
+"""Reading and decompressing input files; of a torn archive, the intact part is kept."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
     from stepwhy.inputs.archives import Kind
 
-# Of the recorded traces, none compresses more than 37 times with gzip, 52 with xz and 57 with
-# bzip2; generated ones of all formats 2 to 21 times. Deflate ends at 1030.
+# Recorded traces compress at most 37 times with gzip, 52 with xz and 57 with bzip2; generated ones
+# of all formats 2 to 21 times. The limit of Deflate is 1030.
 _LARGEST_RATIO = 60
 _ALWAYS_ALLOWED = 1 << 26  # bytes; a file of this size is explained in seconds whatever it holds
-# A profiler may compress its trace, who keeps it compresses it again, who sends it makes a zip.
+# Profilers compress their traces; archives and mails of traces compress them again.
 _MOST_LAYERS = 3
-_PIECE = 1 << 16  # bytes; of a torn archive some libraries lose one
+_PIECE = 1 << 16  # bytes; some libraries lose this much of a torn archive
 
 
 def read_source(path: Path, within: Path | None = None) -> Source:
     """Read a file, decompressed if it is an archive by its content.
 
-    The content of a plain file is read when it is first asked for: what opens a database by its
-    path never does.
+    The content of a plain file is read at first use. Importers that open a file by its path, such
+    as those of databases, never read it.
 
     Args:
         path: The file.
@@ -46,7 +46,7 @@ def read_source(path: Path, within: Path | None = None) -> Source:
         EmptyInputError: Not a single byte.
         CorruptInputError: Not a single byte could be decompressed.
         UnsupportedFormatError: An archive of several files, or an encrypted one.
-        TooLargeError: It does not fit into memory, or expands as no trace does.
+        TooLargeError: It does not fit into memory, or expands more than any known trace.
     """
     try:
         with open_input(path, within) as file:
@@ -68,7 +68,7 @@ def _read(file: BinaryIO, path: Path, within: Path | None) -> Source:
         return Source(content, path.name, path, is_torn, within=within, fits=fits)
     if is_spooled(file):
         return Source(content_of(file), path.name, path)
-    # A sparse file of a terabyte takes no space, but hours to look through.
+    # A sparse file of a terabyte needs no space, but takes hours to search.
     check_fits(os.fstat(file.fileno()).st_size, path.name, MAPPED_TIMES)
     read = partial(_read_whole, path, within)
     return Source(read, path.name, path, head=head, within=within)
@@ -95,7 +95,7 @@ def _read_whole(path: Path, within: Path | None) -> bytes:
 
 
 def _unpack(file: BinaryIO, packed: int, name: str) -> tuple[bytes | mmap, bool]:
-    """The content of an archive, or of the archive in it, and whether an end is missing."""
+    """The content of an archive, also of nested archives, and whether its end is missing."""
     file.seek(0)
     kind = kind_of(_head_of(file))
     is_torn = False
@@ -117,7 +117,7 @@ def _unpack(file: BinaryIO, packed: int, name: str) -> tuple[bytes | mmap, bool]
 
 
 def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[BinaryIO, bool]:
-    """What one archive holds, and whether its end is missing.
+    """The content of one archive, and whether its end is missing.
 
     Args:
         file: The archive.

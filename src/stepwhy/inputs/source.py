@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 HEAD_BYTES = 65536
 """How much of the decompressed file `recognise` may look at."""
 
-_WINDOW = 1 << 24  # bytes that a search holds at a time
+_WINDOW = 1 << 24  # bytes searched at a time
 
 
 class Source:
     """A decompressed input.
 
     Args:
-        data: The whole file, decompressed, or mapped where it is large; or, of a plain file, what
-            reads it, called when it is first asked for.
+        data: The whole file, decompressed; large content is mapped into memory. For a plain file,
+            a function that reads it, called at first use.
         origin: Where it came from, for messages; already redacted.
-        path: The file itself, or None for data that never was a file.
-        truncated: The compressed stream ended early; `data` is what could be saved.
-        head: The beginning of `data` where that is still to be read.
-        within: The folder in which the file was found, and the only one from which files beside it
-            are read; by default its own.
-        fits: Raises TooLargeError where so many bytes cannot be held in memory; asked before what
-            is mapped is read.
+        path: The file, or None if the data is not from a file.
+        truncated: The compressed stream ended early; `data` holds what could be decompressed.
+        head: The start of `data`, if that is not read yet.
+        within: The folder in which the file was found; files beside it are read only from this
+            folder. By default the folder of the file.
+        fits: Raises TooLargeError if that many bytes do not fit into memory; called before mapped
+            content is copied into memory.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Source:
         """The whole file, decompressed.
 
         Raises:
-            InputError: It cannot be read any more, or does not fit into memory.
+            InputError: The file can no longer be read, or does not fit into memory.
         """
         if callable(self._content):
             return self._content()
@@ -74,7 +74,7 @@ class Source:
 
     @cached_property
     def mapped(self) -> bytes | mmap.mmap:
-        """The whole file, decompressed, to be sliced and searched; a plain file is not read.
+        """The whole file, decompressed, for slicing and searching; a plain file is mapped.
 
         Raises:
             InputError: As `data`.
@@ -86,25 +86,25 @@ class Source:
         try:
             with open_input(self.path, self._within) as file, at_rest(file) as same:
                 return mmap.mmap(same.fileno(), 0, access=mmap.ACCESS_READ)
-        # A file system that cannot map; no space; empty or gone by now.
+        # The file system cannot map files, or has no space; the file is empty or gone.
         except (OSError, ValueError, InputError):
             return self.data
 
     @property
     def size(self) -> int:
-        """Bytes of the whole file, decompressed."""
+        """Size of the decompressed file, bytes."""
         return len(self.mapped)
 
     @cached_property
     def head(self) -> bytes:
-        """The first `HEAD_BYTES` bytes; all others need not be read for them."""
+        """The first `HEAD_BYTES` bytes, without reading the rest."""
         return (self._head or self.mapped)[:HEAD_BYTES]
 
     def holds(self, pattern: re.Pattern[bytes]) -> bool:
-        """Whether the file has a match of a pattern somewhere; a mapped one is not held for it.
+        """Whether a pattern matches anywhere in the file; a mapped file is searched in windows.
 
         Args:
-            pattern: It matches no more than `HEAD_BYTES` bytes.
+            pattern: A match must not be longer than `HEAD_BYTES` bytes.
         """
         data = self.mapped
         for begin in range(0, len(data), _WINDOW):
@@ -115,7 +115,7 @@ class Source:
         return False
 
     def beside(self, name: str) -> bytes | None:
-        """Content of another file in the same folder, None where there is none.
+        """Content of another file in the same folder, or None if there is none.
 
         Raises:
             InputError: It is not a regular file, leads out of the folder, or is too large.
@@ -127,9 +127,9 @@ class Source:
 
     @contextmanager
     def as_file(self) -> Iterator[Path]:
-        """A file with just this content, for what can only open files.
+        """A file with this content, for libraries that only open files.
 
-        It is `path` where that is not compressed, else a private copy that is removed afterwards.
+        It is `path` if that is not compressed, else a private copy that is removed afterwards.
 
         Raises:
             TooLargeError: There is no space for a copy.
@@ -152,12 +152,12 @@ class Source:
 
 
 def let_go(data: bytes | mmap.mmap, begin: int, end: int) -> None:
-    """Give pages of a mapped file back to the system; they come back when they are read again.
+    """Release the pages of a mapped file; reading them again brings them back.
 
     Args:
-        data: The file; what is not mapped stays.
-        begin: Offset of the first byte that is not needed now.
-        end: Offset behind the last one.
+        data: The file; nothing happens if it is not mapped.
+        begin: Offset of the first byte to release.
+        end: Offset after the last one.
     """
     first, last = -(-begin // mmap.PAGESIZE), end // mmap.PAGESIZE
     if isinstance(data, mmap.mmap) and last > first:

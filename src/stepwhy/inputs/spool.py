@@ -11,23 +11,23 @@ from typing import BinaryIO, cast
 
 from stepwhy.inputs.memory import check_fits
 
-# How many bytes may be added before the memory that is left is looked up again; from this size on
-# the content is in a temporary file, which is mapped like a plain one.
+# Bytes between two checks of the available memory. From this size on, the content is in a temporary
+# file, which is mapped like a plain one.
 _UNWATCHED = 1 << 26
-# Bytes that are left on the disk to other programs; of a small disk, a tenth of it.
+# Bytes of the disk left to other programs; a tenth of a small disk.
 _LEAST_SPACE = 1 << 30
 
 
 class Spool:
-    """What comes out of a pipe or an archive: how much that will be is not known.
+    """The content of a pipe or an archive, whose size is not known in advance.
 
     Args:
         name: For messages.
-        times: Memory that it takes to explain the content from a temporary file, by its size.
+        times: Memory for explaining the content from a temporary file, as a multiple of its size.
 
     Attributes:
-        size: Bytes that were added.
-        file: What was added: in memory, or in a temporary file.
+        size: Bytes added so far.
+        file: The content so far, in memory or in a temporary file.
     """
 
     def __init__(self, name: str, times: float = 0) -> None:
@@ -53,7 +53,7 @@ class Spool:
             self._check()
 
     def _check(self) -> None:
-        """Move to a temporary file once, and check that memory and space last."""
+        """Move to a temporary file once, and check that memory and disk space suffice."""
         if isinstance(self.file, io.BytesIO) and self.size < 2 * _UNWATCHED:
             self._leave_memory()
         elif not isinstance(self.file, io.BytesIO) and not _has_space(self.file):
@@ -73,7 +73,7 @@ class Spool:
                 self.file = spilled
 
     def _return_to_memory(self, piece: bytes) -> None:
-        """Go on in memory: the disk is full."""
+        """Continue in memory, because the disk is full."""
         check_fits(self.size, self._name)
         spilled, self.file = self.file, io.BytesIO()
         spilled.seek(0)
@@ -89,12 +89,12 @@ class Spool:
 
 
 def is_spooled(file: BinaryIO) -> bool:
-    """Whether a file is that of a spool, and not one that was opened by its path."""
+    """Whether a file was made by a spool, and not opened by its path."""
     return not isinstance(file, io.BufferedReader)
 
 
 def content_of(file: BinaryIO) -> bytes | mmap:
-    """All of a file that a spool made; mapped if it is not in memory."""
+    """The whole content of a file made by a spool; mapped if it is not in memory."""
     if isinstance(file, io.BytesIO):
         return file.getvalue()
     file.flush()
@@ -102,7 +102,7 @@ def content_of(file: BinaryIO) -> bytes | mmap:
 
 
 def _has_space(file: BinaryIO) -> bool:
-    """Whether other programs have space left on the disk of a file."""
+    """Whether the disk of a file has space left for other programs."""
     try:
         disk = os.fstatvfs(file.fileno())
     except OSError:

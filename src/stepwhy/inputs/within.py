@@ -1,7 +1,7 @@
-"""Regular files inside of a folder, and links that stay in it.
+"""Opening regular files inside a folder, also through links that stay in the folder.
 
-Tools keep a link to the newest trace beside it, so links are followed. One that leads out of the
-folder is not: it would put a private file of the reader into a report that is then passed on.
+Tools keep a link to the newest trace beside it, so links are followed, but never out of the folder:
+that could put a private file into a report that is passed on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files that people take for traces: what each is, and what to give in its place.
+"""Files that people mistake for traces: what each is, and what to give instead.
 
-A row is for a file that no importer has taken. Rows stand in order: a strict sign before a lenient
-one.
+The table is used for files that no importer reads. Its rows are tried in order, so a strict sign
+stands before a lenient one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Known(NamedTuple):
     """A kind of file.
 
     Args:
-        sign: Whether a file is one.
-        what: As in 'x is <what>': what it is, and what it lacks.
-        todo: What to give or record in its place.
-        error: The error that it becomes.
+        sign: Whether a file is of this kind.
+        what: What the file is and lacks, to complete 'x is <what>'.
+        todo: What to give or record instead.
+        error: The type of the error.
     """
 
     sign: Sign
@@ -36,7 +36,7 @@ class Known(NamedTuple):
     error: type[InputError] = UnsupportedFormatError
 
 
-# What XProf tells its viewer, and how it names processes for it.
+# What XProf writes for its viewer, and how it names processes there.
 _VIEWER = regex(rb'"highres-ticks"|"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)[^"]{0,80}"')
 _OWN_REPORT = regex(rb"<title>[^<]* \xe2\x80\x93 stepwhy</title>")
 
@@ -252,9 +252,9 @@ KNOWN: tuple[Known, ...] = (
     *_OTHER_PROFILERS,
     *_PAGES,
 )
-"""Asked in this order."""
+"""Tried in this order."""
 
-# What the names of an archive's files show.
+# Names of files in archives that are no traces.
 _MEMBERS = (
     (regex(r"(?:^|/)data\.pkl$"), _MODEL.format("a checkpoint of PyTorch")),
     (regex(r"^model\.weights\.h5$"), _MODEL.format("a Keras file")),
@@ -263,13 +263,13 @@ _MEMBERS = (
 
 
 def known(source: Source) -> InputError | None:
-    """The error for a file that people take for a trace; None where it is none of these."""
+    """The error for a file of a known kind that is no trace; None for other files."""
     row = next((row for row in KNOWN if row.sign(source)), None)
     return row.error(f"{source.origin} is {row.what}", row.todo) if row is not None else None
 
 
 def known_archive(origin: str, members: Iterable[str]) -> InputError | None:
-    """The error for an archive whose files are no traces; None where they may be.
+    """The error for an archive whose files cannot be traces; None if they can.
 
     Args:
         origin: Its name, for messages.

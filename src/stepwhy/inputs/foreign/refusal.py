@@ -1,4 +1,4 @@
-"""Files that are no trace stepwhy reads, told apart so that the answer says what to do."""
+"""The error for a file that no importer reads: what the file is, and what to do next."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _EXPORT = (
     "the .sqlite file"
 )
 
-# What the beginning of a file shows, what that is, and what to do about it.
+# Pattern at the start of the file, what the file is, and what to do.
 _KNOWN = (
-    # So begin .nsys-rep and the older .qdrep, whose format is not public.
+    # The start of .nsys-rep and the older .qdrep files, whose format is not public.
     (regex(rb"^NVIDIA Tegra Profiler"), "an Nsight Systems report", _EXPORT),
     (regex(rb"^PK\x03\x04"), "a zip archive", "Unpack it and give the trace inside"),
 )
 _SQLITE = b"SQLite format 3\x00"
-# Names of planes, each behind the tag of its field, in a file of which no event can be read.
+# Names of planes in a file without a readable event.
 _XPLANE = regex(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
 _CHROME = regex(rb"\s*(?:\[|\{[\s\S]*\"traceEvents\")")
-# A byte that is no UTF-8, after a tool has 'repaired' a binary file as text.
+# What a text tool writes in place of a byte that is not UTF-8.
 _REPLACED = b"\xef\xbf\xbd"
 _MANGLED_SHARE = 0.002
 
@@ -79,7 +79,7 @@ def refuse(source: Source) -> InputError:
 
 
 def _looks_mangled(head: bytes) -> bool:
-    """Whether a binary file went through a text tool: many replaced bytes among control bytes."""
+    """Whether a text tool rewrote a binary file: many replaced bytes among control bytes."""
     replaced = head.count(_REPLACED)
     control = sum(head.count(bytes([b])) for b in (0x00, 0x01, 0x02, 0x08, 0x10, 0x12))
     return replaced > _MANGLED_SHARE * len(head) and control > 0

@@ -1,6 +1,6 @@
-"""What the beginning of a file shows of its kind: signs that `refusals` tells files apart by.
+"""Signs in the head of a file by which `known` recognises its kind.
 
-A sign is cheap, never raises, and never evaluates anything: of a pickle it looks at the bytes.
+A sign is cheap, never raises, and never evaluates content: it only looks at the bytes of a pickle.
 
 Source: `onnx.proto`; `saved_model.proto`, `graph.proto` and `tfprof_log.proto` of TensorFlow;
 `kernel_stats.proto`, `tf_stats.proto` and `hlo.proto` of OpenXLA; `perfetto_trace.proto`;
@@ -29,25 +29,25 @@ _IMPORT = regex(rb"^(?:import \w|from [\w.]+ import )", re.MULTILINE)
 _PICKLE = regex(rb"\x80[\x02-\x05]")
 # The shortest table has a heading and a row.
 _FEWEST_LINES = 2
-# A message has its packets alike: a few tell.
+# All packets of a message are alike, so a few are enough.
 _PACKETS = 8
 _TEXT_CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b\x08")
 
 
 def shows(pattern: bytes) -> Sign:
-    """The sign that a pattern is found at the beginning of a file."""
+    """The sign that a pattern matches anywhere in the head of a file."""
     found = re.compile(pattern, re.MULTILINE)
     return lambda source: found.search(source.head) is not None
 
 
 def begins(pattern: bytes) -> Sign:
-    """The sign that a file begins with a pattern, after blanks and a byte order mark."""
+    """The sign that a file starts with a pattern, after white space and a byte order mark."""
     found = re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern)
     return lambda source: found.match(source.head) is not None
 
 
 def any_of(*signs: Sign) -> Sign:
-    """The sign that one of several is there."""
+    """The sign that at least one of several signs is present."""
     return lambda source: any(sign(source) for sign in signs)
 
 
@@ -144,7 +144,7 @@ def is_text(source: Source) -> bool:
     if head.strip().count(b"\n") < 1 or _TEXT_CONTROLS & set(head):
         return False
     try:
-        # The head may end within a character.
+        # The head may end in the middle of a character.
         head[: head.rfind(b"\n")].decode("utf-8")
     except UnicodeDecodeError:
         return False
@@ -157,7 +157,7 @@ def is_program(source: Source) -> bool:
 
 
 def is_table(source: Source) -> bool:
-    """Whether the file is text of rows with as many commas, tabs or semicolons as its heading."""
+    """Whether the file is a table: each line has as many separators as the heading."""
     if not is_prose(source):
         return False
     # What follows the last line break may be cut off.
@@ -166,12 +166,12 @@ def is_table(source: Source) -> bool:
 
 
 def _in_columns(lines: list[bytes], mark: int) -> bool:
-    """Whether all lines have the same number of separators; those within quotes do not count."""
+    """Whether all lines have the same number of separators, not counting those in quotes."""
     unquoted = (re.sub(rb'"[^"]*"', b"", line) for line in lines)
     counts = {line.count(bytes([mark])) for line in unquoted}
     return len(counts) == 1 and counts != {0}
 
 
 def is_prose(source: Source) -> bool:
-    """Whether the file is text that is no JSON."""
+    """Whether the file is text other than JSON."""
     return is_text(source) and source.head.lstrip()[:1] not in {b"{", b"["}

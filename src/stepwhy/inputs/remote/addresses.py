@@ -1,4 +1,4 @@
-"""Addresses as text: what may be shown of one, and what it asks for."""
+"""Addresses as text: the part that may be shown, and its components."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stepwhy.patterns import regex
 WEB = frozenset({"http", "https"})
 """The schemes of the web, where a question mark begins the query."""
 MAGIC = regex(r"[*?\[]")
-"""What makes a path a glob."""
+"""Characters that make a path a glob."""
 
 
 _CONTROL = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # What would be a host with a port that is none: a login that holds a '/', '?' or '#'.
 _TORN_LOGIN = regex(r"[^\[\]]*:(?!\d*$)[^\[\]]*")
 
-# An address with one slash too few is taken for a path.
+# An address with only one slash is parsed as a path.
 _ONE_SLASH = regex(r"\A((?:https?|s3|gs|gcs):/?)[^/].*[@?].*", re.IGNORECASE | re.DOTALL)
 
 

@@ -1,8 +1,8 @@
 """The budget of one command for what it reads from addresses: bytes, time, redirects and listings.
 
-A server, or whoever can write to a bucket, decides how much an address holds, how fast it arrives
-and where it leads. Every request of a command draws on one `Budget`, whatever the protocol. Each
-limit is far beyond what traces need, and has an environment variable that changes it.
+The server decides how much data an address holds, how fast it arrives and where it redirects to.
+All requests of a command share one `Budget`, for every protocol. Each limit is far beyond what
+traces need, and can be changed by an environment variable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PREFIX = "STEPWHY_REMOTE_"
-"""Of the environment variables, which are named after the fields of `Limits`."""
+"""Prefix of the environment variables, which are named after the fields of `Limits`."""
 
 _NUMBER = regex(r"(\d{1,18})([KMGT]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -156,7 +156,7 @@ class Budget:
             self._window_since = None
 
     def restart_window(self) -> None:
-        """Measure the rate anew: the server has answered, and its bytes follow."""
+        """Restart the measurement of the rate, because the response has started."""
         self._window_since, self._window_bytes = self._clock(), 0
 
     def check(self) -> None:

@@ -1,8 +1,8 @@
 """Files at addresses: what is there, and private copies of it.
 
-`aiohttp` reads the web, `fsspec` and the packages behind it read buckets; they are imported when an
-address is given. Whatever they raise becomes an error of our own without their words, which may
-repeat an address in full: an address may hold a password or a signature.
+`aiohttp` reads the web; `fsspec` and its plug-ins read buckets. They are imported on demand. Their
+exceptions become errors of stepwhy without the original text, because it may contain the full
+address with a password or a signature.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _UNSAFE = regex(r"[^\w.+=-]")
-_LONGEST_BYTES = 100  # file systems allow 255; the end of a name tells most
+_LONGEST_BYTES = 100  # file systems allow 255; the end of a name is the most specific
 
 
 def local_name(name: str) -> str:

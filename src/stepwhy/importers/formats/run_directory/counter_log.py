@@ -1,4 +1,4 @@
-"""From the lines of a counter log to samples of a trace."""
+"""Converts the lines of a counter log to samples of a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Megahertz = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class _Gpu(msgspec.Struct):
-    """A GPU in one line of counters.jsonl; what the driver did not give is None."""
+    """A GPU in one line of counters.jsonl; values missing from the driver are None."""
 
     index: Amount
     name: str = ""
@@ -34,7 +34,7 @@ class _Gpu(msgspec.Struct):
 
 
 class _Sample(msgspec.Struct):
-    """One line of counters.jsonl; what the kernel did not give is None."""
+    """One line of counters.jsonl; values missing from the kernel are None."""
 
     time_ns: Int
     cpu_ns: Amount | None = None
@@ -67,7 +67,8 @@ _GPU_COUNTERS = tuple(n for n in _Gpu.__struct_fields__ if n not in {"index", "n
 def add_counters(lines: Sequence[bytes], builder: TraceBuilder) -> None:
     """Add the samples of a log to `counters`, each under its own name; torn lines are skipped.
 
-    A GPU is the device 'nvml:<index>': the driver's count, which need not be the framework's. Its
+    A GPU is the device 'nvml:<index>', numbered as the driver does, which the framework may do
+    differently. Its
     counters are named 'gpu <key>'.
 
     Args:

@@ -1,4 +1,4 @@
-"""How an observed run ended, and why none of its steps was traced: sentences for the person."""
+"""How an observed run ended, and why none of its steps was traced, as sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SIGNAL_BASE = 128
 _KILLED = _SIGNAL_BASE + signal.SIGKILL
-# Signals that native code ends by; Python prints where, if it is asked to.
+# Signals that end native code; Python can print the stack (faulthandler).
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 _WHERE = " Run it with 'python -X faulthandler' to see where."
 _LAST_STEPS = " Steps of the last half second may be missing."
@@ -47,9 +47,9 @@ class Ending(msgspec.Struct, frozen=True):
     """How a run ended.
 
     Args:
-        exit_code: The command's; None when it is not known.
+        exit_code: Exit code of the command; None if it is unknown.
         exception: Type of the exception that ended the process, '' for none.
-        sentence: For the person; '' when it ended well, or still runs.
+        sentence: For the report; '' if the run succeeded or is still going.
     """
 
     exit_code: int | None = None
@@ -92,9 +92,9 @@ def ending_of(run: RunFile, process: ProcessFile, log: Trace, untimed: int = 0) 
 
 
 def _exception(run: RunFile, process: ProcessFile) -> str:
-    """What ended this process, or the first one to be ended by an exception.
+    """The exception that ended this process, or else the first process that failed.
 
-    Of ranks, the first one: the others fail because it is gone.
+    The first rank to fail is the cause: the others fail because it is gone.
     """
     first = next((p.exception for p in run.processes.values() if p.exception), "")
     if (process.world_size or 1) > 1:
@@ -113,7 +113,7 @@ def _how(run: RunFile, code: int, exception: str) -> str:
 
 
 def _after(log: Trace, untimed: int, *, complete: bool) -> str:
-    """How many steps it had taken, and how long the last one took."""
+    """The number of completed steps, and the duration of the last one, as text."""
     steps = len(log.marks)
     if not steps:
         return ""
@@ -130,7 +130,7 @@ def _steps(count: int, kind: str = "") -> str:
 
 
 def _memory(log: Trace) -> int:
-    """The most resident memory in its samples, bytes; 0 without any."""
+    """Peak resident memory in the samples, bytes; 0 without samples."""
     resident = log.counters.value[
         [log.string(int(name)) == "resident_bytes" for name in log.counters.name]
     ]
@@ -145,7 +145,7 @@ def untraced(
     *,
     unfinished: bool = False,
 ) -> Untraced:
-    """Why none of the steps was traced, given that none was.
+    """The reason why none of the steps was traced.
 
     Args:
         run: `run.json`.

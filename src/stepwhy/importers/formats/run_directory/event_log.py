@@ -1,4 +1,4 @@
-"""From the lines of an event log to rows of a trace."""
+"""Converts the lines of an event log to rows of a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Event(msgspec.Struct):
-    """One line of events.jsonl; what the framework did not say is ''."""
+    """One line of events.jsonl; text missing from the framework is ''."""
 
     kind: str
     start_ns: Int
@@ -52,5 +52,5 @@ def add_events(lines: Sequence[bytes], builder: TraceBuilder) -> None:
 
 
 def _text(builder: TraceBuilder, text: str) -> int:
-    """A column's value for a text that may be missing."""
+    """Interned id of a text; NULL for an empty one."""
     return builder.intern(text) if text else NULL

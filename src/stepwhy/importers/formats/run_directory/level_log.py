@@ -1,4 +1,4 @@
-"""From the lines of a level log to rows of a trace."""
+"""Converts the lines of a level log to rows of a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Level(msgspec.Struct):
-    """One line of levels.jsonl; no capacity: without a bound, or none that is known."""
+    """One line of levels.jsonl; no capacity if it is unbounded or unknown."""
 
     kind: str
     time_ns: Int

@@ -1,7 +1,7 @@
-"""The files of a log that was rotated, put together again.
+"""Reads a rotated log as one.
 
 `<name>.jsonl` is the newest one; older ones are called `<name>-<number of their first line>.jsonl`.
-The first and the newest stay, so that lines may be missing in one place.
+Rotation keeps the first and the newest files, so lines may be missing in one place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 if TYPE_CHECKING:
     from stepwhy.inputs.folders import RunFolder
 
-# Of all files of a log; `stepwhy run` keeps 128 MiB and what it is writing.
+# Bytes of all files of a log; `stepwhy run` keeps 128 MiB and the file that it is writing.
 _MOST_BYTES = 160 << 20
 
 
@@ -21,7 +21,7 @@ class Gap(msgspec.Struct, frozen=True):
     """Lines that are missing in a log.
 
     Args:
-        index: Of the line, among those that are there, before which they are missing.
+        index: Index of the first existing line after the gap.
         first: Number of the first missing line in the whole log, from 0.
         last: Number of the last one.
     """
@@ -32,7 +32,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class LogLines(msgspec.Struct, frozen=True):
-    """What is there of a log.
+    """The existing lines of a log.
 
     Args:
         lines: Its lines in order.
@@ -44,13 +44,13 @@ class LogLines(msgspec.Struct, frozen=True):
 
 
 def read_log(folder: RunFolder, name: str) -> LogLines:
-    """Read a log, also one that is being written; one that is not there is empty.
+    """Read a log, which may still be written to; a missing log is empty.
 
     Args:
         folder: The folder of the process.
         name: Of the log, without `.jsonl`.
     """
-    # The newest file goes first: were it renamed in between, it would be read twice, not missed.
+    # Read the newest file first: if it is renamed meanwhile, it is read twice instead of missed.
     newest = folder.read(f"{name}.jsonl", _MOST_BYTES)
     left = _MOST_BYTES - len(newest)
     lines: list[bytes] = []
@@ -70,7 +70,7 @@ def read_log(folder: RunFolder, name: str) -> LogLines:
 
 
 def _full_files(folder: RunFolder, name: str) -> list[tuple[int, str]]:
-    """The files that were set aside: number of the first line, and name, in order."""
+    """The rotated files, as number of the first line and name, in order."""
     files = folder.names(f"{name}-*.jsonl")
     numbered = ((file[len(name) + 1 : -len(".jsonl")], file) for file in files)
     return sorted((int(number), file) for number, file in numbered if number.isdecimal())

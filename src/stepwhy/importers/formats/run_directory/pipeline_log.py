@@ -1,4 +1,4 @@
-"""From what was noted of the input's stages to rows of a trace."""
+"""Converts the recorded stages of an input pipeline to rows of a trace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 
-# TensorFlow puts it on top of every pipeline; it makes nothing.
+# TensorFlow adds it to every pipeline; it produces nothing itself.
 _TOP = "Root"
 
 
 class _Stage(msgspec.Struct):
-    """A stage of pipeline.json; what it has not is None."""
+    """A stage of pipeline.json; missing properties are None."""
 
     id: Int
     name: str
@@ -33,7 +33,7 @@ class _Stage(msgspec.Struct):
 
 
 class _Pipeline(msgspec.Struct):
-    """pipeline.json: the stages of a `tf.data` pipeline, each behind the one that takes from it."""
+    """pipeline.json: the stages of a `tf.data` pipeline, each after its consumer."""
 
     stages: list[_Stage]
 

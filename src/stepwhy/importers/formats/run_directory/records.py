@@ -1,7 +1,7 @@
-"""The records of a run directory, which may come from a stranger or from a full disk.
+"""Types of the records in a run directory, which may be damaged or hostile.
 
-A record that is not what it should be is skipped or reported by its reader: it is not JSON, not
-UTF-8, nested without end, of another type, or holds numbers that no clock or counter shows.
+Readers skip or report records that are not JSON or not UTF-8, nest too deeply, have another type,
+or hold numbers outside of these bounds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 LARGEST: Final = 1 << 62
-"""Of a time since the epoch in ns (the year 2116), a duration, a size or a count."""
+"""Largest time since the epoch in ns (the year 2116), duration, size or count."""
 
 Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(LARGEST >> 1), le=LARGEST)]
 """A number of a record; the difference of any two fits into 64 bits."""
@@ -23,11 +23,11 @@ Flag: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2)]
 """No, yes, or in part."""
 
 DAMAGED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding a damaged record raises."""
+"""The exceptions of decoding a damaged record."""
 
 
 def bounded(value: int) -> int:
-    """A sum or product of numbers of records, kept within 64 bits."""
+    """A sum or product of such numbers, clipped to 64 bits."""
     return max(-LARGEST, min(value, LARGEST))
 
 

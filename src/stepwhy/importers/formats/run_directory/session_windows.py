@@ -1,15 +1,14 @@
-"""From traced `Session.run`s to traced steps of a TensorFlow 1 loop.
+"""Joins traced calls of `Session.run` into traced steps of a TensorFlow 1 loop.
 
-Each traced run is a window of its own. A program that calls `run` several times per step is only
-explained by all of them, so the runs of a step are laid end to end and become one step; the Python
-between them is known from the step log.
+Each traced call is a window of its own. If a step has several calls, their windows are laid end to
+end and become one step; the Python code between the calls is known from the step log.
 
-A run of new fetches, or of a graph that has grown, is prepared before its first operation starts:
-extended, pruned, placed, optimised. What it takes until then is more than such runs usually take.
+TensorFlow prepares a call with new fetches, or of a graph that has grown, before the first
+operation starts: it extends, prunes, places and optimises the graph.
 
-A traced run ends with its trace: after the last operation the records are collected, written out by
-the runtime and read again by Python, which takes as long as the training itself where the graph is
-large. That is no part of the step, so it is taken out, and stands behind the step.
+After the last operation, the runtime collects and serialises the trace and Python parses it. With a
+large graph that takes as long as the training itself. It is not part of the step, so it is cut out
+and placed after the step.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 _PREPARE = (Kind.COMPILE, "prepare the graph")
-# Untraced runs that say how long such a run takes: the nearest ones, as machines have moods.
+# Untraced runs for comparison: the nearest ones, because the speed of machines varies over time.
 _NEIGHBOURS = 9
 _FEWEST_NEIGHBOURS = 3
 
@@ -53,23 +52,22 @@ class RunWindow(msgspec.Struct, frozen=True):
 
 
 class _Traced(msgspec.Struct, frozen=True):
-    """A run of the log and its window."""
+    """A run in the log, with its window."""
 
     line: Line
     window: RunWindow
 
 
 def join_runs(windows: Sequence[RunWindow], steps: Sequence[tuple[list[Line], int]]) -> list[Trace]:
-    """The windows of the steps of which every run was traced, each step's laid end to end.
+    """The traces of fully traced steps, with the runs of each step laid end to end.
 
-    The wall time of a run is that of its usual step, so a traced step with more or fewer runs than
-    most (one that saves a checkpoint) is left out, if it is not all there is, and so is one that
-    was traced before the loop was known to be warm. Where no step was traced in full, the windows
-    that begin one, as they are; else all.
+    Steps with more or fewer runs than most steps (such as one that saves a checkpoint), and steps
+    traced before the loop was warm, are left out if there are others. If no step was traced in
+    full, returns the windows that start a step; if there are none, all windows.
 
     Args:
         windows: The traced runs.
-        steps: The runs of every step of the log, and its end.
+        steps: The runs of every step in the log, and the end of the step.
     """
     by_start = {w.start_ns: w for w in windows}
     traced = [
@@ -87,7 +85,7 @@ def join_runs(windows: Sequence[RunWindow], steps: Sequence[tuple[list[Line], in
 def _choose(
     steps: Sequence[tuple[list[Line], int]], traced: Sequence[list[_Traced]]
 ) -> list[list[_Traced]]:
-    """The traced runs of each step that is worth explaining."""
+    """The traced runs of each step to explain."""
     pairs = [(runs, t) for (runs, _), t in zip(steps, traced, strict=True) if t]
     whole = [t for runs, t in pairs if len(t) == len(runs)]
     usual = Counter(len(runs) for runs, _ in steps).most_common(1)
@@ -98,11 +96,10 @@ def _choose(
 
 
 def _preparing(runs: Sequence[_Traced]) -> dict[int, int]:
-    """How long the preparation of a run took, by the start of the run; ns.
+    """Time that each run took to prepare the graph, by the start of the run; ns.
 
-    Before the first operation a run also takes what it is fed, which is no preparation: the least
-    that runs of these fetches take when nothing is prepared, or else that any run takes, is not
-    counted.
+    The time before the first operation also includes copying what is fed. The minimum of that time
+    over runs of the same fetches without preparation, or else over all runs, is subtracted.
     """
     usual: dict[int, int] = {}
     before = {run.window.start_ns: _before_ns(run.window) for run in runs}
@@ -119,12 +116,11 @@ def _preparing(runs: Sequence[_Traced]) -> dict[int, int]:
 
 
 def _handing_over(runs: Sequence[_Traced], log: Sequence[Line]) -> dict[int, int]:
-    """How long each traced run took to hand over its trace, by the start of the run; ns.
+    """Time that each traced run took to hand over its trace, by the start of the run; ns.
 
-    After its last operation an untraced run takes at most the CPU time of its thread, which waits
-    in between; what a traced one takes longer is the trace's. Where the thread may also wait for
-    what is not recorded (an accelerator, the answer of a server), no more of it counts than the run
-    was slower in all.
+    After the last operation, an untraced run needs at most the CPU time of its thread. What a
+    traced run needs beyond that is due to the trace. If the thread may also wait for unrecorded
+    work (on an accelerator or a server), the excess is limited to the total slowdown of the run.
 
     Args:
         runs: The traced runs.
@@ -142,7 +138,7 @@ def _handing_over(runs: Sequence[_Traced], log: Sequence[Line]) -> dict[int, int
 
 
 def _excess_ns(window: RunWindow, free: Sequence[Line]) -> int:
-    """By how much a traced run is longer at its end than runs that were not traced."""
+    """Excess time of a traced run after its last operation, compared with untraced runs."""
     busy_ns = round(median(line.cpu_ns or 0 for line in free))
     usual_ns = round(median(line.end_ns - line.start_ns for line in free))
     excess_ns = _after_ns(window) - busy_ns
@@ -152,36 +148,36 @@ def _excess_ns(window: RunWindow, free: Sequence[Line]) -> int:
 
 
 def _is_all_recorded(trace: Trace) -> bool:
-    """Whether all work is on the executors of this process: then each operation is in the trace."""
+    """Whether all work ran on CPU executors of this process, so that each operation is recorded."""
     is_cpu = (trace.devices.kind == DeviceKind.CPU).all()
     return bool(is_cpu) and not any("/job:" in trace.string(int(n)) for n in trace.devices.name)
 
 
 def _before_ns(window: RunWindow) -> int:
-    """How long it takes from the start of a run until something runs in it, ns; 0 if unknown."""
+    """Time from the start of a run to its first operation, ns; 0 if unknown."""
     slices = window.trace.slices
     inside = ~_is_run(slices.kind)
     return max(int(slices.start_ns[inside].min()) - window.start_ns, 0) if inside.any() else 0
 
 
 def _after_ns(window: RunWindow) -> int:
-    """How long it takes from when nothing runs any more to the end of the run, ns; 0 if unknown."""
+    """Time from the end of the last operation to the end of the run, ns; 0 if unknown."""
     inside = ~_is_run(window.trace.slices.kind)
     return max(window.end_ns - int(window.trace.end_ns[inside].max()), 0) if inside.any() else 0
 
 
 def _is_run(kind: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Whether slices are the run itself, not what happens in it; (slices,)."""
+    """Whether slices stand for the run itself, not for work inside it; (slices,)."""
     result: NDArray[np.bool_] = (kind == Kind.STEP) | (kind == Kind.ANNOTATION)
     return result
 
 
 class _Extras(msgspec.Struct, frozen=True):
-    """What runs take beyond their usual work, by the start of the run; ns.
+    """Time of runs beyond their usual work, by the start of the run; ns.
 
     Args:
-        preparing: Until the first operation starts.
-        handing_over: For their trace, after the last operation.
+        preparing: Preparing the graph before the first operation.
+        handing_over: Handing over the trace after the last operation.
     """
 
     preparing: Mapping[int, int]
@@ -189,14 +185,14 @@ class _Extras(msgspec.Struct, frozen=True):
 
 
 def _move(trace: Trace, by_ns: int) -> None:
-    """Move a trace in time. Columns may be read-only, so each becomes another one."""
+    """Shift a trace in time; replaces the columns, as they may be read-only."""
     trace.slices.start_ns = trace.slices.start_ns + by_ns
     trace.counters.time_ns = trace.counters.time_ns + by_ns
     trace.allocations.time_ns = trace.allocations.time_ns + by_ns
 
 
 def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
-    """The traces of one step, moved so that each run begins where the one before it ended."""
+    """The traces of one step, shifted so that each run starts where the previous one ended."""
     first = step[0].window
     at_ns = first.start_ns
     builder = TraceBuilder()
@@ -226,13 +222,13 @@ def _end_to_end(step: Sequence[_Traced], extras: _Extras) -> Iterator[Trace]:
 def _add(
     builder: TraceBuilder, run: RunWindow, what: tuple[Kind, str], at_ns: int, dur_ns: int
 ) -> None:
-    """Add what a run takes beyond its work, if it takes any time."""
+    """Add a slice for time of a run beyond its usual work, if there is any."""
     if dur_ns > 0:
         builder.slice(_driving_thread(builder, run.trace), *what, at_ns, dur_ns)
 
 
 def _driving_thread(builder: TraceBuilder, trace: Trace) -> int:
-    """The track that holds the run in a trace, in the trace that is being built."""
+    """The track of the builder that corresponds to the thread of a run."""
     rows = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)
     tracks, row = trace.tracks, trace.slices.track[rows[0]]
     return builder.track(

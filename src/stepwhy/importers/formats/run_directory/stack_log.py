@@ -1,4 +1,4 @@
-"""From counted stack samples to rows of a trace."""
+"""Converts counted stack samples to rows of a trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Sample(msgspec.Struct):
 
 
 class _Stretch(msgspec.Struct):
-    """What was seen from one moment to another."""
+    """The samples of a period of time."""
 
     start_ns: Int
     end_ns: Int

@@ -1,4 +1,4 @@
-"""From the lines of a step log to observed steps."""
+"""Converts the lines of a step log to observed steps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from stepwhy.importers.formats.run_directory.log_files import LogLines
     from stepwhy.trace import TraceBuilder
 
-# A call that a program makes fewer times than this is set-up, not a training step.
+# Calls that are made fewer times than this are set-up, not training steps.
 _FEWEST_RUNS = 3
-# A kind of run with a smaller share of the time (polling a queue) makes no step, however often.
+# Runs with a smaller share of the time (polling a queue) are no steps, however frequent.
 _LEAST_SHARE = 0.05
-# One that is rarer than this, relative to the most frequent kind, is not part of every step,
-# however long it takes (a checkpoint every tenth step).
+# Runs that are rarer than this, relative to the most frequent ones, are not part of every step,
+# however long they are (a checkpoint every tenth step).
 _LEAST_FREQUENCY = 0.5
 # A longer step is a damaged record: the sum of 100,000 steps of a day still fits into 64 bits.
 _LONGEST_STEP_NS = 24 * 3600 * 10**9
@@ -35,7 +35,7 @@ _OPTIMIZER = "torch-optimizer"
 class Line(msgspec.Struct, gc=False):
     """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call').
 
-    From a line of kind 'told' on, the training itself said where its steps end.
+    After a line of kind 'told', the training marks its steps explicitly.
     """
 
     kind: str
@@ -54,11 +54,11 @@ class Line(msgspec.Struct, gc=False):
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """What a step log says.
+    """The records of a step log.
 
     Args:
-        records: Its records; one of kind 'gap' stands where some were dropped.
-        torn: How many lines cannot be read.
+        records: Its records; a record of kind 'gap' stands for dropped ones.
+        torn: Number of lines that cannot be read.
     """
 
     records: list[Line]
@@ -141,12 +141,12 @@ def _last_returned(records: Sequence[Line], kind: str) -> bool:
 
 
 def _told_from(records: Sequence[Line]) -> int | None:
-    """From when on the training told its steps; None when it did not."""
+    """When the training started to mark its steps explicitly; None if it never did."""
     return min((r.start_ns for r in records if r.kind == _TOLD), default=None)
 
 
 def _told_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
-    """The steps that the training told, each with the runs of sessions that began in it."""
+    """The explicitly marked steps, each with the session runs that started in it."""
     begin_ns = _told_from(records) or 0
     runs = sorted((r for r in records if r.kind == "run"), key=lambda r: r.start_ns)
     starts = [run.start_ns for run in runs]
@@ -158,7 +158,7 @@ def _told_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
 
 
 def _of_told(step: Line, runs: Sequence[Line]) -> _Mark:
-    """The row of a told step and the runs in it."""
+    """The row of an explicitly marked step and the runs in it."""
     mark = _noted(step)
     if runs:
         mark.graph_ns = _inside_ns(runs, mark.dur_ns)
@@ -170,7 +170,7 @@ def _of_told(step: Line, runs: Sequence[Line]) -> _Mark:
 def _of_session(runs: Sequence[Line], after: Line) -> _Mark:
     """The row of a step from its runs of a session and the run after it.
 
-    The CPU time between two runs is told with the later one.
+    The later of two runs holds the CPU time between them.
     """
     used = [run.cpu_ns for run in runs] + [run.gap_cpu_ns for run in (*runs[1:], after)]
     known = [cpu_ns for cpu_ns in used if cpu_ns is not None]
@@ -221,7 +221,7 @@ def _called(calls: Sequence[Line], after: Line) -> _Mark:
 
 
 def _inside_ns(runs: Sequence[Line], step_ns: int) -> int:
-    """How long the driving thread was inside of the runs of a step, which is no longer."""
+    """Time that the driving thread spent inside the runs of a step, at most the step itself, ns."""
     return min(sum(max(run.end_ns - run.start_ns, 0) for run in runs), step_ns)
 
 
@@ -261,9 +261,9 @@ def read_steps(log: LogLines) -> Steps:
 def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
     """The `Session.run`s of every step in order, and when the step ends.
 
-    Unless told, a step lasts from one run of the training fetches to the next. Runs of other
-    fetches (metrics, summaries, queue sizes) and the Python between runs belong to the step they
-    follow.
+    Without explicit marks, a step lasts from one run of the training fetches to the next. Runs of
+    other fetches (metrics, summaries, queue sizes) and the Python between runs belong to the
+    preceding step.
 
     Args:
         records: The records of a log.
@@ -274,7 +274,7 @@ def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
 
 
 def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]]:
-    """From one record of the training signature to the next: what lies between, and the next."""
+    """The records from each one of the training signature to the next, and that next record."""
     runs = sorted((r for r in records if r.kind in (kind, _GAP)), key=lambda r: r.start_ns)
     anchor = _training_signature([r for r in runs if r.kind == kind])
     starts = [i for i, run in enumerate(runs) if run.signature == anchor and run.kind == kind]
@@ -284,9 +284,9 @@ def _periods(records: Sequence[Line], kind: str) -> list[tuple[list[Line], Line]
 
 
 def _training_signature(runs: Sequence[Line]) -> int | None:
-    """The training fetches: of those that run in every step, the ones that take longest.
+    """The training fetches: those that take longest of the ones that run in every step.
 
-    Where several qualify, those with which the observer began the steps that it traced.
+    If several qualify, the ones with which the observer started its traced steps.
     """
     time: Counter[int] = Counter()
     count: Counter[int] = Counter()
