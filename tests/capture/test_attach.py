@@ -11,8 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from stepwhy.capture import attach, import_hooks
-from stepwhy.capture.environment import RUN_DIR_VARIABLE
+from stepwhy.capture import RUN_DIR_VARIABLE, attach, import_hooks
 
 
 @pytest.fixture
@@ -63,3 +62,9 @@ def test_nothing_is_instrumented_after_the_end_of_a_block(monkeypatch, tmp_path)
     monkeypatch.delenv(RUN_DIR_VARIABLE)
     import_hooks._pending["a_framework"](ModuleType("a_framework"))
     assert not attach.is_instrumented("a_framework")
+
+
+def test_what_goes_on_the_path_of_the_job_hides_no_module_of_its_own():
+    folder = Path(attach.__file__).with_name("bootstrap")
+    names = {path.name for path in folder.iterdir()} - {"__pycache__"}
+    assert names == {"sitecustomize.py", "stepwhy_bootstrap.py"}

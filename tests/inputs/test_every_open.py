@@ -43,7 +43,7 @@ REASONS = {
     "capture/launcher/run_directory.py initial.read_bytes": KERNEL,
     "capture/sampling/sampler.py Gpus.open": NO_PATH,
     "capture/meters.py _STATM.read_bytes": KERNEL,
-    "capture/process/registry.py os.open": CHECKED,
+    "capture/registry.py os.open": CHECKED,
     "capture/launcher/signals.py os.open": KERNEL,
     "capture/launcher/proxy.py os.open": KERNEL,
     "capture/launcher/survivors.py path.read_bytes": KERNEL,

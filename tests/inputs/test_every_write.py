@@ -48,7 +48,7 @@ REASONS = {
     "capture/recorder.py draft.rename": OWN,
     "capture/launcher/run_directory.py (self.path / ATTACHED_FILE).touch": NEW,
     "capture/launcher/run_directory.py (self.path / _RUN_FILE).touch": NEW,
-    "capture/process/registry.py os.open": SIGNED,
+    "capture/registry.py os.open": SIGNED,
     "capture/sampling/stacks.py os.fdopen": OPENED,
     "capture/launcher/proxy.py os.open": KERNEL,
     "capture/tf1/sessions.py plan.open": OPENED,

@@ -1,11 +1,12 @@
-"""Observing a training run from inside its own process, without a change to its script.
+"""Observe a training run from inside its own processes, without a change to its script.
 
-`launch` starts a command with the observer in place and writes a run directory (format:
+`launch` starts a command with the observer in place and writes a run directory (format
 `stepwhy.run/1`, described in `recorder`). The observer itself (`attach` and what it loads) runs
-inside the user's job, in any interpreter from 3.11 on: it imports the standard library,
-`stepwhy.errors`, `stepwhy.units` and, lazily, the framework that the job itself imports.
+inside the user's job, in any interpreter from 3.11 on. It imports the standard library, the bottom
+modules of stepwhy and, lazily, the framework that the job itself imports. Each framework has a
+package of its own (`torch`, `tf1`, `tf2`, `jax`, `keras`).
 
-Importing this package imports nothing else, as every observed process does it at start-up.
+Every observed process imports this package at start-up, so it imports nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,21 @@ if TYPE_CHECKING:
     from stepwhy.capture.launcher.command import command_for_script, default_run_dir
     from stepwhy.capture.launcher.launch import Launch, launch
 
-__all__ = ["Launch", "command_for_script", "default_run_dir", "launch"]
+__all__ = [
+    "RUN_DIR_VARIABLE",
+    "SAMPLER_VARIABLE",
+    "Launch",
+    "command_for_script",
+    "default_run_dir",
+    "launch",
+]
+
+# Here since this module is loaded in every process anyway.
+RUN_DIR_VARIABLE = "STEPWHY_RUN_DIR"
+"""Absolute path of the run directory; a process without it is not observed."""
+
+SAMPLER_VARIABLE = "STEPWHY_SAMPLER"
+"""Id of the process that may read the memory of observed ones, where the kernel restricts it."""
 
 _HOMES = {
     "Launch": "launcher.launch",

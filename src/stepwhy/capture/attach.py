@@ -10,9 +10,7 @@ import atexit
 import os
 from importlib import import_module
 
-from stepwhy.capture import import_hooks
-from stepwhy.capture.environment import RUN_DIR_VARIABLE, SAMPLER_VARIABLE
-from stepwhy.capture.process import registry
+from stepwhy.capture import RUN_DIR_VARIABLE, SAMPLER_VARIABLE, import_hooks, registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import registry
 from stepwhy.capture.clock import now_ns
 from stepwhy.capture.loop import EARLIEST_STEP, input_wait_member
-from stepwhy.capture.process import lifetime, registry
+from stepwhy.capture.process import lifetime
 from stepwhy.capture.run_times import RunTimes
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from __future__ import annotations
 import os
 import threading
 
-from stepwhy.capture import step_marks
+from stepwhy.capture import RUN_DIR_VARIABLE, registry, step_marks
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.environment import RUN_DIR_VARIABLE
-from stepwhy.capture.process import lifetime, registry
+from stepwhy.capture.process import lifetime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,9 +28,10 @@ import shutil
 import time
 from pathlib import Path
 
+from stepwhy.capture import registry
 from stepwhy.capture.clock import clock_set_ns, now_ns
 from stepwhy.capture.masking import mask_file, masked
-from stepwhy.capture.process import lifetime, registry
+from stepwhy.capture.process import lifetime
 from stepwhy.capture.process.folder import (
     append_lines,
     encode,

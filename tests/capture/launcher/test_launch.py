@@ -180,10 +180,8 @@ def test_a_process_that_never_trains_loads_next_to_nothing(
         "stepwhy",
         "stepwhy.capture",
         "stepwhy.capture.attach",
-        "stepwhy.capture.environment",
         "stepwhy.capture.import_hooks",
-        "stepwhy.capture.process",
-        "stepwhy.capture.process.registry",
+        "stepwhy.capture.registry",
         "stepwhy_bootstrap",
     ]
     assert capfd.readouterr().out == f"{loaded}\n"

@@ -12,7 +12,7 @@ from tests.inputs.hostile import KINDS, child
 from stepwhy.capture.launcher.run_directory import Run, messages_of
 from stepwhy.capture.launcher.status import summary
 from stepwhy.capture.process.folder import append_bytes
-from stepwhy.capture.process.registry import ATTACHED_FILE
+from stepwhy.capture.registry import ATTACHED_FILE
 from stepwhy.capture.sampling import stacks
 
 TRAINING = "open('trained', 'w').close()"

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepwhy.capture.environment import SAMPLER_VARIABLE
+from stepwhy.capture import SAMPLER_VARIABLE
 from stepwhy.capture.launcher import run_directory
 from stepwhy.capture.sampling import ptrace
 from stepwhy.capture.sampling.stacks import find_py_spy

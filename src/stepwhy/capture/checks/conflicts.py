@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from stepwhy.capture import RUN_DIR_VARIABLE
 from stepwhy.capture.checks.item import Item, State
-from stepwhy.capture.environment import RUN_DIR_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from stepwhy import units
 from stepwhy.capture.checks.item import Item
 from stepwhy.capture.launcher.run_directory import environment
-from stepwhy.capture.process.registry import ATTACHED_FILE
+from stepwhy.capture.registry import ATTACHED_FILE
 from stepwhy.redaction.commands import shorten_path
 
 if TYPE_CHECKING:

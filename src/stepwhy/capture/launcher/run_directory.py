@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stepwhy
-from stepwhy.capture import profiler_conflicts
+from stepwhy.capture import RUN_DIR_VARIABLE, SAMPLER_VARIABLE, profiler_conflicts, registry
 from stepwhy.capture.clock import now_ns
-from stepwhy.capture.environment import RUN_DIR_VARIABLE, SAMPLER_VARIABLE
 from stepwhy.capture.launcher.no_steps import why_no_step
 from stepwhy.capture.launcher.oom_kills import OomKills
-from stepwhy.capture.process import registry
 from stepwhy.capture.process.folder import write_json
-from stepwhy.capture.process.registry import ATTACHED_FILE
+from stepwhy.capture.registry import ATTACHED_FILE
 from stepwhy.capture.sampling import ptrace
 from stepwhy.errors import CaptureError
 from stepwhy.redaction.commands import redact_command

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.environment import RUN_DIR_VARIABLE
+from stepwhy.capture import RUN_DIR_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,7 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from stepwhy.capture import attach, explicit_steps
-from stepwhy.capture.environment import RUN_DIR_VARIABLE
+from stepwhy.capture import RUN_DIR_VARIABLE, attach, explicit_steps
 from stepwhy.capture.launcher.command import default_run_dir
 from stepwhy.capture.launcher.run_directory import Run, environment, messages_of
 from stepwhy.capture.process import lifetime

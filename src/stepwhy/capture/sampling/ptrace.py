@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 
-from stepwhy.capture.environment import SAMPLER_VARIABLE
+from stepwhy.capture import SAMPLER_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from stepwhy.capture.process import lifetime, registry
+from stepwhy.capture import registry
+from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.torch import compilations, loaders
 from stepwhy.capture.torch.compilations import Compilations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from stepwhy.capture.process import registry
-from stepwhy.capture.process.registry import ATTACHED_FILE, report, report_exit, reports
+from stepwhy.capture import registry
+from stepwhy.capture.registry import ATTACHED_FILE, report, report_exit, reports
 
 
 class SecretError(Exception):
