@@ -40,6 +40,7 @@ TABLE: tuple[str, ...] = (
     "dominant_op",
     "swapping",
     "allocator_pressure",
+    "page_faults",
     "memory_headroom",
     "exposed_communication",
     "warmup_included",

@@ -1,41 +1,27 @@
-"""Memory is allocated and freed inside the steps, instead of being used again.
+"""The framework calls the device's allocator inside the steps, instead of reusing its memory.
 
 ## What it means
-On an accelerator: the framework keeps freed device memory for reuse. When it still calls the
-device's own allocator in steady steps, its cache does not fit: memory is short, fragmented, or
-sizes change all the time. On a CPU: what is freed goes back to the kernel, and the next step is
-given other pages for the same tensors. The C library does so with every block of 32 MiB or more,
-and with smaller ones at the end of its heap.
+The framework keeps freed device memory for reuse. When it still calls the device's own allocator in
+steady steps, its cache does not fit: memory is short, fragmented, or sizes change all the time.
 
 ## Why it costs
 Allocating device memory takes the driver up to milliseconds, freeing waits for the device to become
-idle, and a full cache is emptied and rebuilt again and again. The kernel clears each page that it
-gives, at its first use, one by one: up to microseconds for 4 KiB.
+idle, and a full cache is emptied and rebuilt again and again.
 
 ## How it is measured
-On an accelerator, calls that allocate or free device memory in the steady steps, and the part of
-their time in which no device works. Samples of the allocator's totals, where recorded, stand beside
-it.
-
-On a CPU, the kernel's counts of the pages that it gave to the process (minor faults), and of its
-own CPU time for the process, of which no more counts than giving that many pages can take. Its
-share of the CPU time is its share of the step, as far as the process runs then or wants a core,
-and no part of waiting for input. A process that keeps what it is given grows, which is another
-matter.
+Calls that allocate or free device memory in the steady steps, and the part of their time in which
+no device works. Samples of the allocator's totals are listed beside it, where recorded.
 
 ## Fix
-On an accelerator, reduce what is alive (batch size, activation checkpointing, references kept by
-accident), keep sizes constant (pad, drop the last batch), or let segments grow. On a CPU, tell the
-allocator to keep what is freed, use one that does, or allocate less: operations in place.
+Reduce peak memory (batch size, activation checkpointing, references kept by accident), keep sizes
+constant (pad, drop the last batch), or let segments grow.
 
 ## Fix risk
-Other batch sizes change the training; checkpointing trades time for memory. An allocator that keeps
-memory takes more of it, for as long as the process lives.
+Other batch sizes change the training; checkpointing trades time for memory.
 
 ## When it abstains
-Without recorded calls to the device API; on a CPU without the kernel's counts, which `stepwhy run`
-samples every half second. It is incomplete without steps, where first allocations cannot be told
-from repeated ones.
+Without recorded calls to the device API. It is incomplete without steps, where first allocations
+cannot be distinguished from repeated ones. Runs on a CPU have `page-faults` instead.
 """
 
 from __future__ import annotations
@@ -54,7 +40,6 @@ from stepwhy.diagnoses._look import (
     tells_steps,
     time_of,
 )
-from stepwhy.diagnoses._page_faults import find_page_faults
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.diagnoses._steady import steady_pieces, strings_of
 from stepwhy.findings import Evidence, Fix
@@ -64,7 +49,6 @@ from stepwhy.trace import Kind, among
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._page_faults import PageFaults
     from stepwhy.diagnoses._steady import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
@@ -72,27 +56,23 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="allocator-pressure",
     family="memory",
-    name="Memory allocated anew in the loop",
-    found="Keep memory from step to step, instead of allocating it anew",
-    clear="Steady steps use their memory again",
+    name="Device memory allocated in every step",
+    found="Reuse device memory from step to step, instead of allocating it again",
+    clear="Steady steps reuse their device memory",
     needs=(("steps",),),
+    accelerator_only=True,
 )
 
 SHARE = 0.02  # of the step; a warm cache costs nothing at all, so that little is already telling
 OFTEN = 0.5  # of the steady steps must contain such calls; a single one is late warm-up
 LEAST_SAVED = 0.5  # of the exposed time; part of what is freed may be needed again at once
-SHARE_OF_CPU = 0.10  # of the step; below it the cure gains less than what steps vary by
-KEPT = 0.5  # of what is given; a process that keeps more than it gives back is one that grows
 
 # Host memory (cudaMallocHost, cudaHostAlloc) is another matter.
 _CALL = regex(r"^(cuda|hip|cuMem)(Malloc|Free|Alloc)(?!Host)(Async|Managed|Pitch)?(_v2|_ptsz)*$")
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge device memory calls inside the steady steps, or pages that the kernel gives in them."""
-    if not facts.has_accelerator:
-        is_unknown = facts.trace.meta.device_expected
-        return RULE.no_data(missing("device-activity")) if is_unknown else _on_cpu(facts)
+    """Judge the calls to the device's allocator inside the steady steps."""
     if "runtime-calls" not in facts.trace.meta.signals:
         return RULE.no_data(missing("runtime-calls"))
     if not tells_steps(facts):
@@ -104,32 +84,6 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:1])
     gain = saving("remove device memory calls", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain)
-
-
-def _on_cpu(facts: Facts) -> Finding:
-    faults = find_page_faults(facts)
-    if faults is None:
-        return RULE.no_data("The trace does not record page faults, as `stepwhy run` does.")
-    working = facts.wall_ns - sum(facts.breakdown[c] for c in _WAITING)
-    cost = min(faults.per_step_ns, working)
-    evidence = _told(faults)
-    if cost < SHARE_OF_CPU * facts.wall_ns or faults.kept_bytes > KEPT * faults.mapped_bytes:
-        return RULE.nothing(evidence[:1])
-    gain = saving("reuse host memory", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _HOST, gain)
-
-
-_WAITING = ("communication", "input_wait", "sync", "storage")
-
-
-def _told(faults: PageFaults) -> tuple[Evidence, ...]:
-    return (
-        Evidence(
-            "memory that the kernel gives anew per step, at least", faults.mapped_bytes, "bytes"
-        ),
-        Evidence("page faults per step", round(faults.per_step), "count"),
-        Evidence("share of the CPU time in the kernel", faults.kernel_share, "fraction"),
-    )
 
 
 def _calls(facts: Facts) -> NDArray[np.int32]:
@@ -178,16 +132,5 @@ _FIX = Fix(
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py\n"
     "# and: a smaller batch, torch.utils.checkpoint,\n"
     "# DataLoader(..., drop_last=True)",
-    "changes-memory",
-)
-_HOST = Fix(
-    "Let the C library keep what is freed: large tensors in its heap, and a heap that is not "
-    "trimmed. jemalloc and tcmalloc keep more, too. It is set before the program starts, or in its "
-    "first lines.",
-    "MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 python train.py\n"
-    "# or, in Python with glibc, before anything large is allocated:\n"
-    'libc = ctypes.CDLL("libc.so.6")\n'
-    "libc.mallopt(-4, 0)          # M_MMAP_MAX: malloc maps no blocks\n"
-    "libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap stays",
     "changes-memory",
 )

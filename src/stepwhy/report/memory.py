@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 # A peak this near to all there is matters whether or not anything was found.
 _NEARLY_FULL = 0.8
-_ABOUT_MEMORY = frozenset({"swapping", "memory-growth", "allocator-pressure", "memory-headroom"})
+_ABOUT_MEMORY = frozenset(
+    {"swapping", "memory-growth", "allocator-pressure", "page-faults", "memory-headroom"}
+)
 # Beyond it the memory hardly bounds the batch, and the number says nothing.
 _MANY_TIMES = 10
 # Smaller pools are of no interest unless everything is asked for.
