@@ -24,6 +24,7 @@ from stepwhy.diagnoses import run_all
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.memory_timeline import reader as importer
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.memory import memory_uses
 from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import check
@@ -63,7 +64,7 @@ def test_every_tensor_of_a_raw_timeline_is_a_block():
 
 
 def test_the_peak_and_what_held_it():
-    (use,) = Facts(read(RAW)).memory
+    (use,) = memory_uses(Facts(read(RAW)))
     assert (use.peak_bytes, use.peak_ns, use.base_bytes) == (1650, 200, 0)
     assert [(h.name, h.blocks, h.bytes) for h in use.holders] == [
         ("parameter", 1, 1000),
@@ -92,7 +93,7 @@ def test_sums_are_changes_of_each_category():
         (9000, 600, 1600, "parameter"),
     ]
     assert set(trace.allocations.block.tolist()) == {NULL}
-    (use,) = Facts(trace).memory
+    (use,) = memory_uses(Facts(trace))
     assert (use.peak_bytes, use.peak_ns, use.holders) == (1600, 5000, ())
     held = "At the peak the tensors were: parameter 1000 B, activation 600 B."
     assert trace.meta.notes[0] == held
@@ -234,7 +235,7 @@ def test_pytorchs_own_timelines_agree_with_each_other(tmp_path):
         trace = importer.read(source)
         check(trace)
         assert trace.health.events_kept == trace.health.events_read > 0
-        (uses[name],) = Facts(trace).memory
+        (uses[name],) = memory_uses(Facts(trace))
     # Weights and biases, at least, are held throughout.
     least = 4 * (200 * 300 + 300 + 300 * 10 + 10)
     assert uses["sums.json"] == uses["sums.json.gz"]
