@@ -4,7 +4,6 @@ import cProfile
 
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.columns import chunks
 from stepwhy.engine import assemble
 from stepwhy.passes import devices
 from stepwhy.passes.facts import Facts
@@ -30,14 +29,12 @@ def test_totals_are_unions_and_kernel_time_is_a_sum():
     assert (gpu.d2h_ns, gpu.d2h_bytes) == (1 * MS, 7)
 
 
-def test_totals_are_those_of_all_pieces(monkeypatch):
+def test_totals_of_two_streams():
     line = Timeline()
     for start in (0, 4, 20, 21, 40, 60):
         line.add(line.stream(), Kind.KERNEL, start, start + 10)
         line.add(line.stream(number=8), Kind.KERNEL, start + 3, start + 5)
     whole = Facts(line.trace()).totals
-    monkeypatch.setattr(chunks, "CHUNK", 3)
-    assert Facts(line.trace()).totals == whole
     assert whole[0].busy_ns == (14 + 11 + 10 + 10) * MS
 
 
@@ -144,16 +141,6 @@ def test_each_of_many_devices_has_the_same_breakdown_as_on_its_own():
     assert [facts.breakdown_of(a) for a in facts.activities] == [
         facts.mean_of(p) for p in facts.device_partitions
     ]
-
-
-def test_few_and_many_devices_are_found_in_two_ways_with_one_result(monkeypatch):
-    trace = cluster(20).trace()
-    few = Facts(trace)
-    monkeypatch.setattr(devices, "FEW_DEVICES", 0)
-    many = Facts(trace)
-    assert [a.name for a in many.activities] == [a.name for a in few.activities]
-    assert many.totals == few.totals
-    assert many.ops.largest(5) == few.ops.largest(5)
 
 
 def test_devices_beyond_the_most_count_together(monkeypatch):

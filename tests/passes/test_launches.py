@@ -3,8 +3,6 @@
 import pytest
 from tests.passes.timeline import Timeline
 
-from stepwhy.columns import chunks
-from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import NO_CALL, join_launches
 from stepwhy.trace import Copy, Kind
 
@@ -73,7 +71,7 @@ def test_a_driver_call_inside_a_runtime_call_uses_no_id_again():
 
 
 @pytest.mark.parametrize("apart", [1, 10**9])
-def test_calls_are_found_piece_by_piece_and_far_apart(monkeypatch, apart):
+def test_calls_are_found_by_ids_that_are_far_apart(apart):
     line = Timeline()
     for at in range(6):
         kind = Kind.MEMCPY if at % 2 else Kind.KERNEL
@@ -88,20 +86,5 @@ def test_calls_are_found_piece_by_piece_and_far_apart(monkeypatch, apart):
     assert whole.call_row.tolist() == [0, 2, 4, NO_CALL, NO_CALL, 10]
     assert whole.blocking_calls.tolist() == [2, 10]
     assert whole.calls_of(whole.device_rows[::-1]).tolist() == whole.call_row[::-1].tolist()
-    monkeypatch.setattr(chunks, "CHUNK", 2)
-    pieces = join_launches(trace)
-    assert pieces.call_row.tolist() == whole.call_row.tolist()
-    assert pieces.blocking_calls.tolist() == whole.blocking_calls.tolist()
-    joined = [pair for piece in pieces.joined() for pair in zip(*map(list, piece), strict=True)]
+    joined = list(zip(*(rows.tolist() for rows in whole.joined), strict=True))
     assert joined == [(1, 0), (3, 2), (5, 4), (11, 10)]
-
-
-def test_work_of_a_single_device_is_held_once():
-    line = Timeline()
-    line.launch((0, 1), (5, 9), 11)
-    facts = Facts(line.trace())
-    assert facts.launches.device_rows is facts.activities[0].rows
-    line.add(line.stream("GPU:1"), Kind.KERNEL, 20, 21)
-    facts = Facts(line.trace())
-    assert facts.launches.device_rows.tolist() == [1, 2]
-    assert [activity.rows.tolist() for activity in facts.activities] == [[1], [2]]

@@ -113,14 +113,6 @@ def test_an_allocator_is_looked_at_only_in_the_steps_that_use_it(monkeypatch):
     ]
 
 
-def test_few_and_many_allocators_are_found_in_two_ways_with_one_result(monkeypatch):
-    table = ["allocations: time_ns | pool | host | change | total"]
-    table += [f"{i} ms | pool {i % 4} | 0 | {i} MiB | 90 MiB" for i in range(1, 28)]
-    few = uses("\n".join(table))
-    monkeypatch.setattr(memory, "_FEW_POOLS", 0)
-    assert uses("\n".join(table)) == few
-
-
 def test_many_changes_keep_their_peak():
     table = ["allocations: time_ns | pool | host | change | total"]
     table += [f"{10_000 * i} ns | GPU:0 | 0 | {1 if i % 2 else -1} MiB | 9 MiB" for i in range(999)]

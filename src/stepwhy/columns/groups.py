@@ -39,6 +39,12 @@ def by_code(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     return order, np.flatnonzero(_firsts(codes[order]))
 
 
+def first_rows(codes: NDArray[Any]) -> Rows:
+    """First row of each distinct code, by ascending code; (groups,)."""
+    order, begins = by_code(codes)
+    return order[begins]
+
+
 def distinct(codes: NDArray[Any]) -> Rows:
     """Distinct codes, ascending; (groups,). As `np.unique`, see `numbered`."""
     if is_dense(codes):
@@ -149,6 +155,7 @@ __all__ = [
     "by_code",
     "distinct",
     "distinct_rows",
+    "first_rows",
     "group_rows",
     "is_dense",
     "numbered",

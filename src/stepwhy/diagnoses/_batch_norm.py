@@ -15,15 +15,9 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.groups import distinct, numbered
-from stepwhy.columns.growing import collected
-from stepwhy.columns.sums import LARGEST, total_of
-from stepwhy.diagnoses._look import NOWHERE, names_in, nearest, outermost
-from stepwhy.diagnoses._steady import (
-    ops_of_nodes,
-    steady_pieces,
-    steady_rows,
-    steady_work,
-)
+from stepwhy.columns.sums import total_of
+from stepwhy.diagnoses._look import NOWHERE, by_name, nearest, outermost
+from stepwhy.diagnoses._steady import ops_of_nodes, steady_work
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
@@ -98,8 +92,8 @@ def in_graph(facts: Facts) -> WrittenOut:
     member = {s: place for s, n in ops.items() if (place := _member(n.node, places)) is not None}
     wanted = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     wanted[list(member)] = True
-    pieces = steady_work(facts, Kind.KERNEL, Kind.OP) if member else ()
-    on_device = collected(rows[wanted[slices.scope[rows]]] for rows in pieces)
+    on_device = steady_work(facts, Kind.KERNEL, Kind.OP)
+    on_device = on_device[wanted[slices.scope[on_device]]]
     keys = np.array([member[s] for s in slices.scope[on_device].tolist()], dtype=np.int64)
     keys = keys.reshape(-1, 2)
     step = np.searchsorted(facts.steps.starts, slices.start_ns[on_device], side="right")
@@ -208,7 +202,7 @@ def in_calls(facts: Facts) -> WrittenOut:
 
 def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
     """Operations that no other operation calls, per host thread, in order of time."""
-    rows = steady_rows(facts, Kind.OP)
+    rows = facts.slices(Kind.OP, steady=True)
     tracks = facts.trace.slices.track[rows]
     around = facts.nesting.parent[rows]
     is_called = (around != NOWHERE) & (nearest(facts, Kind.OP)[around] != NOWHERE)
@@ -272,7 +266,7 @@ def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -
         for number in slices.sequence[group].tolist()
         if number != NULL
     }
-    rows = steady_rows(facts, Kind.OP)
+    rows = facts.slices(Kind.OP, steady=True)
     rows = rows[(outer[rows] == rows) & np.isin(slices.sequence[rows], list(numbered))]
     forward = {row for group in groups for row in group}
     return {
@@ -282,17 +276,14 @@ def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -
     }
 
 
-def _work(
-    facts: Facts, outer: NDArray[np.int32], calls: Rows
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _work(facts: Facts, outer: NDArray[np.int32], calls: Rows) -> tuple[Rows, Rows]:
     """The device work that some calls cause, and the call behind each; twice (slices,)."""
     if not facts.has_accelerator:
         return calls, calls
-    launches = facts.launches
-    known = launches.call_row != NOWHERE
-    rows, callers = launches.device_rows[known], outer[launches.call_row[known]]
-    wanted = np.isin(callers, calls)
-    return rows[wanted], callers[wanted]
+    rows, launching = facts.launches.joined
+    callers = outer[launching]
+    is_wanted = np.isin(callers, calls)
+    return rows[is_wanted], callers[is_wanted]
 
 
 def count_of(facts: Facts, pattern: re.Pattern[str]) -> int:
@@ -302,7 +293,7 @@ def count_of(facts: Facts, pattern: re.Pattern[str]) -> int:
         facts: Facts of the run.
         pattern: The names.
     """
-    groups = names_in(facts, steady_pieces(facts, Kind.OP, Kind.KERNEL))
+    groups = by_name(facts, facts.slices(Kind.OP, Kind.KERNEL, steady=True))
     return sum(group.count for group in groups if pattern.fullmatch(group.name))
 
 
@@ -311,13 +302,9 @@ def attributed(facts: Facts) -> float:
     slices, launches = facts.trace.slices, facts.launches
     if not facts.has_accelerator:
         return 1.0
-    known = launches.call_row != NOWHERE
-    callers = nearest(facts, Kind.OP)[launches.call_row[known]]
+    work, calls = launches.joined
     is_named = np.zeros(len(slices), dtype=bool)
-    is_named[launches.device_rows[known][callers != NOWHERE]] = True
-    kernels = named = whole = 0
-    for rows in steady_pieces(facts, Kind.KERNEL):
-        kernels += len(rows)
-        whole += total_of(slices.dur_ns[rows])
-        named += total_of(slices.dur_ns[rows[is_named[rows]]])
-    return min(named, LARGEST) / max(min(whole, LARGEST), 1) if kernels else 1.0
+    is_named[work[nearest(facts, Kind.OP)[calls] != NOWHERE]] = True
+    rows = facts.slices(Kind.KERNEL, steady=True)
+    named, whole = total_of(slices.dur_ns[rows[is_named[rows]]]), total_of(slices.dur_ns[rows])
+    return named / max(whole, 1) if len(rows) else 1.0

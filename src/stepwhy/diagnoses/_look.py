@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import climb, inherit
@@ -80,36 +79,23 @@ def idle(facts: Facts) -> Intervals:
     return rest
 
 
-def by_string(facts: Facts, pieces: Iterable[tuple[NDArray[Any], Times]]) -> list[Group]:
+def by_string(facts: Facts, names: NDArray[Any], times_ns: Times) -> list[Group]:
     """Times grouped by a string, longest first.
 
     Args:
         facts: Facts of the run.
-        pieces: The strings of some times, and these, ns; (n,) each.
+        names: A string of each; (times,).
+        times_ns: The times, ns; (times,).
     """
-    sums = [_summed(names, np.ones(len(names), dtype=np.int64), ns) for names, ns in pieces]
-    if not sums:
-        return []
-    rows = _summed(*map(np.concatenate, zip(*sums, strict=True)))
-    each = zip(*(column.tolist() for column in rows), strict=True)
-    return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in each])
-
-
-def _summed(names: NDArray[Any], counts: Times, time_ns: Times) -> tuple[Times, Times, Times]:
-    """The different names, ascending, and the counts and times of each together; (names,) each."""
     keys, place = numbered(names)
-    return keys, sums_of(counts, place, len(keys)), sums_of(time_ns, place, len(keys))
+    sums, counts = sums_of(times_ns, place, len(keys)), np.bincount(place, minlength=len(keys))
+    each = zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True)
+    return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in each])
 
 
 def by_name(facts: Facts, rows: Rows) -> list[Group]:
     """Some slices grouped by their name, longest first."""
-    return names_in(facts, (rows[part] for part in chunks(len(rows))))
-
-
-def names_in(facts: Facts, pieces: Iterable[Rows]) -> list[Group]:
-    """As `by_name`, of slices that come piece by piece."""
-    slices = facts.trace.slices
-    return by_string(facts, ((slices.name[rows], slices.dur_ns[rows]) for rows in pieces))
+    return by_string(facts, facts.trace.slices.name[rows], facts.trace.slices.dur_ns[rows])
 
 
 def grouped(names: Iterable[tuple[str, int]]) -> list[Group]:

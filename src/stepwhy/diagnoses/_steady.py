@@ -1,7 +1,4 @@
-"""Slices of the steady steps, a piece of the trace at a time.
-
-Rows of all slices of a large trace would take as much memory as its columns.
-"""
+"""Slices of the steady steps by device work, graph node and name."""
 
 from __future__ import annotations
 
@@ -9,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks, rows_within
-from stepwhy.columns.growing import collected
-from stepwhy.passes.selection import chosen
+from stepwhy.columns.groups import distinct
 from stepwhy.trace import NULL, among
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from numpy.typing import NDArray
 
@@ -26,33 +21,21 @@ if TYPE_CHECKING:
     """Rows of slices; (any,)."""
 
 
-def steady_pieces(facts: Facts, *kinds: Kind) -> Iterator[NDArray[np.int64]]:
-    """Slices of some kinds that start in a steady step, ascending, piece by piece."""
-    return map(facts.in_steady, chosen(facts.trace, kinds))
+def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
+    """What leading devices do in the steady steps, ascending; of some kinds, or of all."""
+    slices, busy = facts.trace.slices, np.zeros(len(facts.trace.slices), dtype=bool)
+    for activity in facts.leading:
+        busy[activity.rows] = True
+    rows = np.flatnonzero(busy & facts.is_steady)
+    return rows[among(slices.kind[rows], kinds)] if kinds else rows
 
 
-def steady_rows(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
-    """Slices of some kinds that start in a steady step, ascending; (slices,)."""
-    return collected(steady_pieces(facts, *kinds))
-
-
-def steady_work(facts: Facts, *kinds: Kind) -> Iterator[NDArray[np.int64]]:
-    """What leading devices do in the steady steps, of some kinds, ascending, piece by piece."""
-    slices = facts.trace.slices
-    for part in chunks(len(slices)):
-        busy = np.zeros(part.stop - part.start, dtype=bool)
-        for activity in facts.leading:
-            busy[rows_within(activity.rows, part) - part.start] = True
-        if kinds:
-            busy &= among(slices.kind[part], kinds)
-        yield facts.in_steady(np.flatnonzero(busy) + part.start)
-
-
-def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[np.int32]:
+def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[np.int64]:
     """Steady slices of some kinds whose graph node is one of the given; (slices,)."""
-    scope, wanted = facts.trace.slices.scope, strings_among(facts, nodes)
-    pieces = steady_pieces(facts, *kinds) if wanted.any() else ()
-    return collected(rows[wanted[scope[rows]]] for rows in pieces)
+    wanted = strings_among(facts, nodes)
+    rows = facts.slices(*kinds, steady=True)
+    found: NDArray[np.int64] = rows[wanted[facts.trace.slices.scope[rows]]]
+    return found
 
 
 def strings_among(facts: Facts, texts: Collection[str]) -> NDArray[np.bool_]:
@@ -63,42 +46,26 @@ def strings_among(facts: Facts, texts: Collection[str]) -> NDArray[np.bool_]:
 
 
 def strings_of(facts: Facts, column: NDArray[np.int32], *kinds: Kind) -> list[int]:
-    """The different strings in a column of the steady slices of some kinds, ascending.
+    """The distinct strings in a column of the steady slices of some kinds, ascending.
 
     Args:
         facts: Facts of the run.
         column: The column; (slices,).
         kinds: The kinds.
     """
-    found = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
-    nowhere = column.strides == (0,) and (column == NULL).all()
-    for rows in () if nowhere else steady_pieces(facts, *kinds):
-        found[column[rows]] = True
-    strings: list[int] = np.flatnonzero(found[:-1]).tolist()
-    return strings
+    strings: list[int] = distinct(column[facts.slices(*kinds, steady=True)]).tolist()
+    return [string for string in strings if string != NULL]
 
 
 def ops_of_nodes(facts: Facts, *kinds: Kind) -> dict[int, int]:
     """The op type of each graph node with steady slices of some kinds, as strings.
 
-    Of several types the one whose string is last.
+    Of several types, the one with the highest string index.
     """
-    slices = facts.trace.slices
-    names = np.full(len(facts.trace.strings) + 1, NULL, dtype=np.int32)
-    for rows in steady_pieces(facts, *kinds) if facts.names_nodes else ():
-        # Of the types that NumPy takes as they are: others cost ten times the time.
-        scopes, ops = slices.scope[rows].astype(np.intp), slices.name[rows].astype(np.int32)
-        np.maximum.at(names, scopes, ops)
-    scopes = np.flatnonzero(names[:-1] != NULL)
-    return dict(zip(scopes.tolist(), names[scopes].tolist(), strict=True))
+    slices, rows = facts.trace.slices, facts.slices(*kinds, steady=True)
+    rows = rows[slices.scope[rows] != NULL]
+    rows = rows[np.lexsort((slices.name[rows], slices.scope[rows]))]
+    return dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
 
 
-__all__ = [
-    "ops_of_nodes",
-    "scopes_among",
-    "steady_pieces",
-    "steady_rows",
-    "steady_work",
-    "strings_among",
-    "strings_of",
-]
+__all__ = ["ops_of_nodes", "scopes_among", "steady_work", "strings_among", "strings_of"]

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import (
     by_name,
     idle,
@@ -41,7 +40,7 @@ from stepwhy.diagnoses._look import (
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, missing, saving
-from stepwhy.diagnoses._steady import steady_pieces, strings_of
+from stepwhy.diagnoses._steady import strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
@@ -86,11 +85,12 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _FIX, gain)
 
 
-def _calls(facts: Facts) -> NDArray[np.int32]:
+def _calls(facts: Facts) -> NDArray[np.int64]:
     kinds, names = (Kind.RUNTIME, Kind.SYNC), facts.trace.slices.name
     ours = [n for n in strings_of(facts, names, *kinds) if _CALL.match(facts.trace.string(n))]
-    pieces = steady_pieces(facts, *kinds) if ours else ()
-    return collected(rows[among(names[rows], ours)] for rows in pieces)
+    rows = facts.slices(*kinds, steady=True)
+    calls: NDArray[np.int64] = rows[among(names[rows], ours)]
+    return calls
 
 
 def _steps_with(facts: Facts, calls: Rows) -> int:

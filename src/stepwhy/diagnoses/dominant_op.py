@@ -41,8 +41,6 @@ from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses._look import Group
@@ -96,12 +94,14 @@ _FUSED = regex(r"flash|fmha|efficient_attention|memory_efficient|cudnn_attention
 
 def diagnose(facts: Facts) -> Finding:
     """Judge how much of the computation one kind of operation holds."""
-    count = sum(map(len, _compute(facts)))
-    if not count:
+    # Compute slices of the leading devices.
+    rows = steady_work(facts, Kind.KERNEL, Kind.MEMSET, Kind.OP)
+    if not len(rows):
         return RULE.no_data("No computation is recorded in the steps (signal 'device-activity').")
-    if count < FEWEST_SLICES:
+    if len(rows) < FEWEST_SLICES:
         return RULE.incomplete("Too little computation is recorded to tell what dominates it.")
-    ops = by_string(facts, _named_times(facts))
+    names = facts.trace.slices.name[_named_by(facts, rows)]
+    ops = by_string(facts, names, _own_ns(facts, rows))
     families = merged((family_of(op.name), op) for op in ops)
     total_ns = sum(family.total_ns for family in families)
     evidence = _evidence(facts, families, ops, total_ns)
@@ -119,18 +119,6 @@ def family_of(name: str) -> str:
     """What an operation or kernel computes; its own name where it belongs to no family."""
     lower = name.lower()
     return next((family for family, pattern in _FAMILIES if pattern.search(lower)), name)
-
-
-def _compute(facts: Facts) -> Iterator[NDArray[np.int64]]:
-    """Compute slices of the leading devices in the steady steps, piece by piece."""
-    return steady_work(facts, Kind.KERNEL, Kind.MEMSET, Kind.OP)
-
-
-def _named_times(facts: Facts) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
-    """Name and time of each, piece by piece."""
-    names = facts.trace.slices.name
-    for rows in _compute(facts):
-        yield names[_named_by(facts, rows)], _own_ns(facts, rows)
 
 
 def _own_ns(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:

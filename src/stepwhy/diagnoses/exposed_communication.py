@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -61,7 +60,7 @@ LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only communication runs."""
     cost = facts.breakdown["communication"]
-    if not cost and not len(steady_rows(facts, Kind.COLLECTIVE, Kind.WAIT)):
+    if not cost and not len(facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)):
         return RULE.not_applicable("No exchange with other devices or processes is recorded.")
     evidence = _evidence(facts)
     if facts.share("communication") < SHARE:
@@ -81,7 +80,7 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
         ),
         Evidence("communication hidden behind computation", _hidden_ns(facts), "ns"),
     ]
-    rows = steady_rows(facts, Kind.COLLECTIVE, Kind.WAIT)
+    rows = facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)
     found.extend(
         Evidence("time in the exchange, hidden or not", facts.mean_ns(g.total_ns), "ns", g.name)
         for g in by_name(facts, rows)[:3]
@@ -104,7 +103,7 @@ def _hidden_ns(facts: Facts) -> int:
 
 
 def _fix(facts: Facts) -> Fix:
-    names = (g.name for g in by_name(facts, steady_rows(facts, Kind.COLLECTIVE, Kind.WAIT)))
+    names = (g.name for g in by_name(facts, facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)))
     if any(_BETWEEN_STAGES.match(name) for name in names):
         return _PIPELINE
     return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING
 
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.devices import known_bytes
 from stepwhy.trace import Copy, Kind
@@ -68,7 +67,7 @@ _DIRECTIONS = {
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only copies run."""
-    rows = steady_rows(facts, Kind.MEMCPY)
+    rows = facts.slices(Kind.MEMCPY, steady=True)
     rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # within a device it is computation
     if not len(rows):
         if not facts.has_accelerator:

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import (
     Group,
     by_name,
@@ -44,7 +43,6 @@ from stepwhy.diagnoses._look import (
     time_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_pieces, steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import NULL, Kind
 
@@ -74,7 +72,7 @@ _WORK = (Kind.OP, Kind.PYTHON, Kind.FRAMEWORK, Kind.LAUNCH, Kind.RUNTIME, Kind.S
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the share of the step in which the device waits for input."""
-    fetches = _outermost(facts, steady_rows(facts, Kind.INPUT))
+    fetches = _outermost(facts, facts.slices(Kind.INPUT, steady=True))
     if not len(fetches) and not facts.breakdown["input_wait"]:
         return RULE.no_data("No fetch of a batch is recorded (signal 'input').")
     cost = facts.breakdown["input_wait"]
@@ -131,13 +129,13 @@ def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
     rows = _among(facts, inside, *_WORK, Kind.INPUT)
     lines, names = source_lines(facts, rows), facts.trace.slices.name[rows]
     keys = np.where(lines == NULL, names, lines)
-    return by_string(facts, [(keys, facts.nesting.self_ns[rows])])
+    return by_string(facts, keys, facts.nesting.self_ns[rows])
 
 
-def _among(facts: Facts, wanted: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int32]:
+def _among(facts: Facts, wanted: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int64]:
     """Steady slices of some kinds that are wanted, of (slices,) flags; (slices,)."""
-    pieces = steady_pieces(facts, *kinds)
-    return collected(rows[wanted[rows]] for rows in pieces)
+    rows = facts.slices(*kinds, steady=True)
+    return rows[wanted[rows]]
 
 
 def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:

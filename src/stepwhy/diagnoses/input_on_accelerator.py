@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.groups import numbered
-from stepwhy.columns.growing import collected
+from stepwhy.columns.groups import distinct_rows
 from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     by_op,
@@ -45,7 +44,6 @@ from stepwhy.diagnoses._placement import (
     type_of,
 )
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
@@ -131,12 +129,10 @@ def _back(facts: Facts, nodes: list[Node]) -> list[Trip]:
 def _kernels(facts: Facts) -> Rows:
     """Kernels of input operations on the streams of an accelerator; (slices,)."""
     slices = facts.trace.slices
-    streams = _streams(facts)
-    known: dict[int, bool] = {}
-    pieces = steady_pieces(facts, Kind.KERNEL) if streams.any() else ()
-    on_stream = (rows[streams[slices.track[rows]]] for rows in pieces)
-    named = (rows[slices.scope[rows] != NULL] for rows in on_stream)
-    return collected(rows[_are_input(facts, rows, known)] for rows in named)
+    rows = facts.slices(Kind.KERNEL, steady=True)
+    rows = rows[_streams(facts)[slices.track[rows]] & (slices.scope[rows] != NULL)]
+    found: Rows = rows[_are_input(facts, rows)]
+    return found
 
 
 def _streams(facts: Facts) -> NDArray[np.bool_]:
@@ -147,21 +143,12 @@ def _streams(facts: Facts) -> NDArray[np.bool_]:
     return found
 
 
-def _are_input(facts: Facts, rows: Rows, known: dict[int, bool]) -> NDArray[np.bool_]:
-    """Whether some slices are operations that prepare input; (rows,).
-
-    Args:
-        facts: Facts of the run.
-        rows: The slices, each of a node.
-        known: What has been found of pairs of name and scope, each as one number.
-    """
-    slices, strings = facts.trace.slices, len(facts.trace.strings)
-    keys, place = numbered(slices.name[rows].astype(np.int64) * strings + slices.scope[rows])
-    for key in keys.tolist():
-        if key not in known:
-            name, scope = divmod(key, strings)
-            known[key] = is_input(facts.trace.string(name), facts.trace.string(scope))
-    found: NDArray[np.bool_] = np.array([known[key] for key in keys.tolist()], dtype=bool)[place]
+def _are_input(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
+    """Whether some slices, each of a node, are operations that prepare input; (rows,)."""
+    slices, text = facts.trace.slices, facts.trace.string
+    pairs, pair = distinct_rows(slices.name[rows], slices.scope[rows])
+    are_input = np.array([is_input(text(name), text(scope)) for name, scope in pairs], dtype=bool)
+    found: NDArray[np.bool_] = are_input[pair]
     return found
 
 

@@ -34,19 +34,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
-from stepwhy.columns.growing import collected
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses._look import on_scale, steady
-from stepwhy.diagnoses._median import median_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.findings import Finding
@@ -70,22 +65,17 @@ LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
-    gaps = _host_gaps(facts)  # before the rows, for what it holds meanwhile is as large
-    rows = collected(steady_work(facts))
+    gaps, rows = _host_gaps(facts), steady_work(facts)
     if len(rows) < FEWEST_LAUNCHES:
         return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
-    launching = facts.mean_ns(float(_most(gaps, ONE_LAUNCH_NS)))
+    # Of a longer gap, only as much as one launch takes.
+    launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
     cost = on_scale(facts, launching, "dispatch", "python")
     evidence = _evidence(facts, rows, gaps, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     fix = _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
     return RULE.finding(cost, evidence, fix, saving("remove dispatch", LEAST_SAVED * cost, cost))
-
-
-def _most(gaps: NDArray[np.int64], most: int) -> int:
-    """The sum of the gaps, of longer ones so much."""
-    return sum(int(np.minimum(gaps[part], most).sum()) for part in chunks(len(gaps)))
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:
@@ -99,17 +89,11 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
     return gaps[gaps > 0]
 
 
-def _kernels_ns(facts: Facts, rows: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
-    """Durations of those of the rows that are kernels, piece by piece."""
-    slices = facts.trace.slices
-    for some in (rows[part] for part in chunks(len(rows))):
-        yield slices.dur_ns[some[slices.kind[some] == Kind.KERNEL]]
-
-
 def _evidence(
-    facts: Facts, rows: NDArray[np.int32], gaps: NDArray[np.int64], cost: int
+    facts: Facts, rows: NDArray[np.int64], gaps: NDArray[np.int64], cost: int
 ) -> tuple[Evidence, ...]:
-    median = median_of(lambda: _kernels_ns(facts, rows))
+    slices = facts.trace.slices
+    kernels = rows[slices.kind[rows] == Kind.KERNEL]
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
     found = [
         Evidence(
@@ -117,11 +101,11 @@ def _evidence(
         ),
         Evidence("launches per step", len(rows) / max(facts.steady_count, 1), "count"),
     ]
-    if median is not None:
+    if len(kernels):
+        median = int(np.median(slices.dur_ns[kernels]))
         found.append(Evidence("median duration of a kernel", median, "ns"))
-    gap = median_of(lambda: (gaps[part] for part in chunks(len(gaps))))
-    if gap is not None:
-        found.append(Evidence("median gap before a launch", gap, "ns"))
+    if len(gaps):
+        found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))
     found.append(Evidence("time of the step in host work while the device is idle", idle, "ns"))
     return tuple(found)
 

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._placement import (
     by_op,
@@ -48,7 +47,7 @@ from stepwhy.diagnoses._placement import (
 from stepwhy.diagnoses._rule import Rule, missing, saving
 from stepwhy.diagnoses._steady import scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.selection import chosen, of_role
+from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
@@ -242,5 +241,6 @@ def _heavy_on_cpu(facts: Facts) -> Rows:
     heavy = np.zeros(len(trace.strings) + 1, dtype=bool)
     told = strings_of(facts, names, Kind.KERNEL)
     heavy[[name for name in told if is_heavy(trace.string(name))]] = True
-    pieces = chosen(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)) if heavy.any() else ()
-    return collected(facts.in_steady(rows[heavy[names[rows]]]) for rows in pieces)
+    rows = facts.in_steady(rows_of(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)))
+    found: Rows = rows[heavy[names[rows]]]
+    return found

@@ -42,7 +42,6 @@ import numpy as np
 
 from stepwhy.diagnoses._look import taken_from_the_rest
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
 from stepwhy.passes.preparation import find_preparation
@@ -94,7 +93,7 @@ def _feeds(facts: Facts) -> bool:
     """Whether the loop feeds what it trains on; only then is its own Python known to be input."""
     trace = facts.trace
     placeholders = trace.strings_where(("Placeholder", "PlaceholderV2"))
-    fetches = steady_rows(facts, Kind.INPUT)
+    fetches = facts.slices(Kind.INPUT, steady=True)
     return bool(np.isin(trace.nodes.op, placeholders).any()) and not len(fetches)
 
 

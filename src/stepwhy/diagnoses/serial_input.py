@@ -34,8 +34,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
-from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.diagnoses._steady import steady_work, strings_among
@@ -106,30 +104,22 @@ def diagnose(facts: Facts) -> Finding:
 
 def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[Rows, Rows]:
     """Work in the steady steps of some nodes of the graph, and of all others; (slices,) each."""
-    scope, wanted = facts.trace.slices.scope, strings_among(facts, nodes)
-
-    def of(*, these: bool) -> Rows:
-        pieces = steady_work(facts, Kind.KERNEL, Kind.OP)
-        named = (rows[scope[rows] != NULL] for rows in pieces)
-        return collected(rows[wanted[scope[rows]] == these] for rows in named)
-
-    return of(these=True), of(these=False)
+    scope, rows = facts.trace.slices.scope, steady_work(facts, Kind.KERNEL, Kind.OP)
+    rows = rows[scope[rows] != NULL]
+    is_wanted = strings_among(facts, nodes)[scope[rows]]
+    return rows[is_wanted], rows[~is_wanted]
 
 
 def _ops(facts: Facts) -> dict[str, str]:
     """Op type of every node that ran in the steady steps."""
     trace, slices = facts.trace, facts.trace.slices
     on_stream = of_role(trace, Role.STREAM)
-    told = np.full((2, len(trace.strings)), NULL, dtype=np.int32)
-    for part in chunks(len(slices)):
-        rows = facts.in_steady(np.flatnonzero(slices.scope[part] != NULL) + part.start)
-        runs_there = on_stream[slices.track[rows]]
-        for names, some in zip(told, (rows[runs_there], rows[~runs_there]), strict=True):
-            names[slices.scope[some]] = slices.name[some]  # of several the last one counts
-    # What runs on a stream may be a kernel or a copy on behalf of the operation.
-    names = np.where(told[1] == NULL, told[0], told[1])
-    scopes = np.flatnonzero(names != NULL).tolist()
-    return {trace.string(scope): trace.string(int(names[scope])) for scope in scopes}
+    rows = np.flatnonzero((slices.scope != NULL) & facts.is_steady)
+    is_there = on_stream[slices.track[rows]]
+    # What runs on a stream may be a kernel or a copy on behalf of the operation: hosts overrule it.
+    rows = np.append(rows[is_there], rows[~is_there])
+    names = dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
+    return {trace.string(scope): trace.string(names[scope]) for scope in sorted(names)}
 
 
 def drawn_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses._look import mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_rows
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.host_load import host_load
 from stepwhy.passes.selection import rows_of
@@ -95,7 +94,7 @@ _TOO_FAST = 1e6
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the copies of every link against its best large ones."""
-    steady = _copies(facts, steady_rows(facts, Kind.MEMCPY))
+    steady = _copies(facts, facts.slices(Kind.MEMCPY, steady=True))
     if not len(steady):
         return RULE.not_applicable("The run copies nothing between devices, or no sizes are known.")
     speeds = [s for link in _links(facts, steady) if (s := _speed(facts, link, steady))]

@@ -41,16 +41,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.groups import distinct
-from stepwhy.columns.growing import collected
 from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import (
-    ops_of_nodes,
-    scopes_among,
-    steady_pieces,
-    strings_of,
-)
+from stepwhy.diagnoses._steady import ops_of_nodes, scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
@@ -136,9 +130,9 @@ def _library_rows(facts: Facts) -> Rows:
     slices = facts.trace.slices
     names = _flags(facts, slices.name, _LIBRARY)
     nodes = _flags(facts, slices.scope, _OPTIMIZER)
-    pieces = steady_pieces(facts, Kind.KERNEL) if names.any() or nodes.any() else ()
-    wanted = (rows[names[slices.name[rows]] | nodes[slices.scope[rows]]] for rows in pieces)
-    return collected(wanted)
+    rows = facts.slices(Kind.KERNEL, steady=True)
+    found: Rows = rows[names[slices.name[rows]] | nodes[slices.scope[rows]]]
+    return found
 
 
 def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) -> NDArray[np.bool_]:

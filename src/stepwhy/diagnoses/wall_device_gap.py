@@ -46,19 +46,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks, rows_within
 from stepwhy.diagnoses._placement import placed_nodes
 from stepwhy.diagnoses._rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.session_parts import find_session_parts
 from stepwhy.patterns import regex
-from stepwhy.trace import Kind, among
+from stepwhy.trace import Kind
 from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses._placement import Node
@@ -204,14 +201,13 @@ def _around(facts: Facts) -> list[Evidence]:
         return []
     starts, ends = steps.starts[steps.steady], steps.ends[steps.steady]
     first, last = ends.copy(), starts.copy()
-    has_any = np.zeros(len(starts), dtype=bool)
-    for rows in _operations(facts):
-        step = np.searchsorted(starts, trace.slices.start_ns[rows], side="right") - 1
-        np.minimum.at(first, step, trace.slices.start_ns[rows])
-        np.maximum.at(last, step, trace.ends(rows))
-        has_any[step] = True
-    if not has_any.any():
+    rows = _operations(facts)
+    if not len(rows):
         return []
+    step = np.searchsorted(starts, trace.slices.start_ns[rows], side="right") - 1
+    np.minimum.at(first, step, trace.slices.start_ns[rows])
+    np.maximum.at(last, step, trace.ends(rows))
+    has_any = np.bincount(step, minlength=len(starts)) > 0
     before = sum((first - starts)[has_any].tolist())
     after = sum(np.maximum(ends - last, 0)[has_any].tolist())
     return [
@@ -220,14 +216,12 @@ def _around(facts: Facts) -> list[Evidence]:
     ]
 
 
-def _operations(facts: Facts) -> Iterator[NDArray[np.int64]]:
-    """What runs in the steady steps on a device or for the program, piece by piece."""
-    kinds = facts.trace.slices.kind
-    for part in chunks(len(kinds)):
-        runs = among(kinds[part], (Kind.OP, Kind.WAIT, Kind.INPUT))
-        for activity in facts.activities:
-            runs[rows_within(activity.rows, part) - part.start] = True
-        yield facts.in_steady(np.flatnonzero(runs) + part.start)
+def _operations(facts: Facts) -> NDArray[np.int64]:
+    """What runs in the steady steps on a device or for the program; rows of slices."""
+    runs = facts.trace.is_kind(Kind.OP, Kind.WAIT, Kind.INPUT)
+    for activity in facts.activities:
+        runs[activity.rows] = True
+    return np.flatnonzero(runs & facts.is_steady)
 
 
 def _unprofiled(facts: Facts) -> list[Evidence]:

@@ -32,11 +32,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.growing import collected
 from stepwhy.columns.nesting import NO_PARENT
 from stepwhy.diagnoses._look import by_name
 from stepwhy.diagnoses._rule import Rule
-from stepwhy.diagnoses._steady import steady_pieces
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up
@@ -98,9 +96,8 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
 
 def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     durations = facts.trace.slices.dur_ns
-    pieces = steady_pieces(facts, Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP)
-    some = (rows[durations[rows] >= FIRST_USE_NS] for rows in pieces)
-    long = collected(some)
+    calls = facts.slices(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP, steady=True)
+    long = calls[durations[calls] >= FIRST_USE_NS]
     # Only the innermost: an operation that contains a long call is not a second cause.
     around = facts.nesting.parent[long]
     contains = np.zeros(len(facts.trace.slices), dtype=bool)

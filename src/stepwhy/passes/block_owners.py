@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
 from stepwhy.columns.nesting import innermost_at
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -57,9 +56,8 @@ class Owners:
         """Phase by the string of a graph node."""
         trace = self._facts.trace
         first = np.full(len(trace.strings) + 1, NULL, dtype=np.int64)  # the null's is the last
-        for part in reversed(list(chunks(len(trace.slices)))):
-            scopes = trace.slices.scope[part][::-1]
-            first[scopes] = np.arange(part.stop - 1, part.start - 1, -1)
+        scopes = trace.slices.scope[::-1]
+        first[scopes] = np.arange(len(scopes))[::-1]  # the last value written stays
         nodes = np.flatnonzero(first[:-1] != NULL)
         pairs = zip(nodes.tolist(), first[nodes].tolist(), strict=True)
         return {node: self._phase(row) for node, row in pairs}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.sums import LARGEST, total_of
+from stepwhy.columns.sums import total_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,18 +35,15 @@ def clocks_disagree(
         activities: Its devices.
     """
     starts, durations = trace.slices.start_ns, trace.slices.dur_ns
-    joined = early = launched_ns = 0
-    for work, calls in launches.joined():
-        called_at = starts[calls]
-        joined += len(work)
-        early += int((starts[work] < called_at).sum())
-        launched_ns += total_of(durations[work[_within(steps, called_at)]])
-    if not joined:
+    work, calls = launches.joined
+    if not len(work):
         return False
-    if early > _MOST_EARLY * joined:
+    called_at = starts[calls]
+    if (starts[work] < called_at).sum() > _MOST_EARLY * len(work):
         return True
+    launched_ns = total_of(durations[work[_within(steps, called_at)]])
     seen_ns = sum(int(a.busy.within(steps.starts, steps.ends).sum()) for a in activities)
-    return seen_ns < _LEAST_SEEN * min(launched_ns, LARGEST)
+    return seen_ns < _LEAST_SEEN * launched_ns
 
 
 def _within(steps: StepTable, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:

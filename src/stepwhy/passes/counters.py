@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import NO_ROWS, chunks, joined
 from stepwhy.trace import NULL, among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.trace import Trace
-    from stepwhy.trace.model import Columns
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -91,13 +87,5 @@ def series(trace: Trace, name: str, device: int = NULL) -> Series:
         device: Row of `devices`; NULL for a counter of no device.
     """
     counters, names = trace.counters, trace.strings_where([name]).tolist()
-    rows = joined(_rows(counters, names, device) if names else (), NO_ROWS)
-    return Series(counters.time_ns[rows], counters.value[rows])
-
-
-def _rows(counters: Columns, names: list[int], device: int) -> Iterator[NDArray[np.int64]]:
-    """Rows of counters of some names and one device, piece by piece."""
-    for part in chunks(len(counters)):
-        ours = among(counters.name[part], names)
-        ours &= counters.device[part] == device
-        yield np.flatnonzero(ours) + part.start
+    ours = among(counters.name, names) & (counters.device == device)
+    return Series(counters.time_ns[ours], counters.value[ours])

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import chunks, joined
-from stepwhy.columns.growing import collected
-from stepwhy.columns.intervals import Intervals, Union
+from stepwhy.columns.groups import by_code, numbered
+from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import innermost_time, inside
-from stepwhy.columns.sums import LARGEST, total_of
-from stepwhy.passes.selection import chosen, mask, of_role
+from stepwhy.columns.sums import total_of
+from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role, among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.columns.nesting import Nesting
@@ -35,8 +32,6 @@ MOST_DEVICES = 4096
 Each takes about a millisecond. The others count together as one, so that the breakdown of the step
 and all totals are those of all devices.
 """
-FEW_DEVICES = 64
-"""Up to so many devices, one after the other is looked for in the whole trace."""
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -69,21 +64,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 def intervals_of(trace: Trace, rows: AnyRows) -> Intervals:
     """The union of some slices."""
-    if (rows[1:] < rows[:-1]).any():
-        rows = np.sort(rows)
-    return union_of(trace, (rows[part] for part in chunks(len(rows))))
-
-
-def union_of(trace: Trace, pieces: Iterable[AnyRows]) -> Intervals:
-    """The union of slices that come piece by piece, ascending."""
-    return Intervals.ascending(times_of(trace, pieces))
-
-
-def times_of(
-    trace: Trace, pieces: Iterable[AnyRows]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Starts and ends of slices that come piece by piece, ns."""
-    return ((trace.slices.start_ns[rows], trace.ends(rows)) for rows in pieces)
+    return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
 
 
 def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
@@ -113,19 +94,13 @@ _WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
 def _work_of_devices(trace: Trace) -> dict[int, AnyRows]:
     """The slices that are work of each device that has any, ascending; by row of `devices`."""
     of_devices = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device != NULL)
-    kinds: tuple[Kind, ...] = sum(_WORK, ())
-    if len(trace.devices) <= FEW_DEVICES:  # less memory
-        found = {
-            index: collected(chosen(trace, kinds, of_devices & (trace.tracks.device == index)))
-            for index in range(len(trace.devices))
-        }
-        return {index: rows for index, rows in found.items() if len(rows)}
-    rows = collected(chosen(trace, kinds, of_devices))
-    device = trace.tracks.device[trace.slices.track[rows]]
-    order = np.argsort(device, kind="stable")
-    rows, device = rows[order], device[order]
-    first = np.flatnonzero(np.diff(device, prepend=NULL))
-    return dict(zip(device[first].tolist(), np.split(rows, first[1:]), strict=True))
+    rows = rows_of(trace, sum(_WORK, ()), of_devices)
+    devices, device = numbered(trace.tracks.device[trace.slices.track[rows]])
+    if len(devices) == 1:
+        return {int(devices[0]): rows}
+    order, _ = by_code(device)
+    ends = np.cumsum(np.bincount(device))
+    return dict(zip(devices.tolist(), np.split(rows[order], ends[:-1]), strict=False))
 
 
 def _shown(trace: Trace, indexes: list[int], work: dict[int, AnyRows], most: int) -> list[Activity]:
@@ -150,15 +125,12 @@ def _activity(trace: Trace, index: int, rows: AnyRows) -> Activity:
 
 def _sets(trace: Trace, work: AnyRows) -> tuple[Intervals, Intervals, Intervals]:
     """When some work computes, communicates and copies."""
-    slices, unions = trace.slices, (Union(), Union(), Union())
-    for rows in (work[part] for part in chunks(len(work))):
-        within = (slices.kind[rows] == Kind.MEMCPY) & (slices.copy[rows] == Copy.D2D)
-        kinds = np.where(within, Kind.MEMSET, slices.kind[rows])
-        for wanted, union in zip(_WORK, unions, strict=True):
-            some = rows[among(kinds, wanted)]
-            union.add(slices.start_ns[some], trace.ends(some))
-    compute, communication, transfer = unions
-    return compute.done(), communication.done(), transfer.done()
+    kinds, copy = trace.slices.kind[work], trace.slices.copy[work]
+    kinds = np.where((kinds == Kind.MEMCPY) & (copy == Copy.D2D), Kind.MEMSET, kinds)
+    compute, communication, transfer = (
+        intervals_of(trace, work[among(kinds, wanted)]) for wanted in _WORK
+    )
+    return compute, communication, transfer
 
 
 def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
@@ -170,22 +142,14 @@ def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
     itself, beside small operations that it calls.
     """
     host = of_role(trace, Role.HOST_THREAD)
-    computes = inside(nesting, mask(trace, (Kind.INPUT, Kind.COMPILE, Kind.STORAGE)))
-    np.logical_not(computes, out=computes)
-    computes &= mask(trace, (Kind.OP,), host)
+    prepares = inside(nesting, mask(trace, (Kind.INPUT, Kind.COMPILE, Kind.STORAGE)))
+    computes = mask(trace, (Kind.OP,), host) & ~prepares
     compute = innermost_time(nesting, computes)
-    communication = union_of(trace, chosen(trace, (Kind.COLLECTIVE,), host))
-    computes |= mask(trace, (Kind.COLLECTIVE,), host)
-    busy = (np.flatnonzero(computes[part]) + part.start for part in chunks(len(computes)))
-    return Activity(
-        HOST_DEVICE,
-        "CPU",
-        DeviceKind.CPU,
-        compute,
-        communication,
-        Intervals.empty(),
-        collected(busy),
-    )
+    is_collective = mask(trace, (Kind.COLLECTIVE,), host)
+    communication = intervals_of(trace, np.flatnonzero(is_collective))
+    busy = np.flatnonzero(computes | is_collective)
+    none = Intervals.empty()
+    return Activity(HOST_DEVICE, "CPU", DeviceKind.CPU, compute, communication, none, busy)
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -209,34 +173,28 @@ class Totals(msgspec.Struct, frozen=True):
 def total(trace: Trace, activity: Activity) -> Totals:
     """Totals of one device over the whole file."""
     slices, rows = trace.slices, activity.rows
-    count = kernel_ns = 0
-    for part in chunks(len(rows)):
-        kernels = rows[part][among(slices.kind[rows[part]], (Kind.KERNEL, Kind.COLLECTIVE))]
-        count += len(kernels)
-        kernel_ns += total_of(slices.dur_ns[kernels])
+    kernels = rows[among(slices.kind[rows], (Kind.KERNEL, Kind.COLLECTIVE))]
     h2d, d2h = (copies_of(trace, rows, c) for c in (Copy.H2D, Copy.D2H))
     are_kernels = "passes" not in trace.meta.signals
     return Totals(
         name=activity.name,
         busy_ns=activity.busy.total_ns,
-        kernel_ns=min(kernel_ns, LARGEST) if are_kernels else None,
+        kernel_ns=total_of(slices.dur_ns[kernels]) if are_kernels else None,
         communication_ns=activity.communication.total_ns,
         exposed_communication_ns=(activity.communication - activity.compute).total_ns,
         h2d_ns=intervals_of(trace, h2d).total_ns,
         h2d_bytes=known_bytes(trace, h2d),
         d2h_ns=intervals_of(trace, d2h).total_ns,
         d2h_bytes=known_bytes(trace, d2h),
-        kernels=count if are_kernels else None,
+        kernels=len(kernels) if are_kernels else None,
     )
 
 
 def copies_of(trace: Trace, rows: AnyRows, direction: Copy) -> AnyRows:
     """Those of the rows that are copies in one direction."""
-    slices = trace.slices
-
-    pieces = (rows[part] for part in chunks(len(rows)))
-    copies = (some[slices.kind[some] == Kind.MEMCPY] for some in pieces)
-    return joined((some[slices.copy[some] == direction] for some in copies), rows[:0])
+    copies = rows[trace.slices.kind[rows] == Kind.MEMCPY]
+    found: AnyRows = copies[trace.slices.copy[copies] == direction]
+    return found
 
 
 def known_bytes(trace: Trace, rows: AnyRows) -> int | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import group_rows, rows_by_group
 from stepwhy.columns.intervals import Intervals
 from stepwhy.findings import EventGroup
 from stepwhy.trace import NULL
@@ -21,13 +22,11 @@ def find_events(trace: Trace) -> tuple[EventGroup, ...]:
     events = trace.events
     if not len(events):
         return ()
-    keys = np.stack([events.kind, events.name, events.source], axis=1)
-    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    return tuple(_group(trace, np.flatnonzero(group.reshape(-1) == g)) for g in order)
+    first, group = group_rows(events.kind, events.name, events.source)
+    return tuple(_group(trace, rows) for rows in rows_by_group(group, len(first))[1])
 
 
-def _group(trace: Trace, rows: NDArray[np.int64]) -> EventGroup:
+def _group(trace: Trace, rows: NDArray[np.int32]) -> EventGroup:
     """What the events in some rows, of one kind, name and source, have in common."""
     events = trace.events
     starts, ends = events.start_ns[rows], events.start_ns[rows] + events.dur_ns[rows]

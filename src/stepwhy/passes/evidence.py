@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.chunks import NO_ROWS, chunks, joined
 from stepwhy.columns.groups import numbered
-from stepwhy.columns.intervals import Intervals, gaps_between
+from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import innermost_time
-from stepwhy.passes.devices import intervals_of, times_of, union_of
+from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
-from stepwhy.passes.selection import chosen, mask, of_role, of_threads, rows_of
+from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
 from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.columns.nesting import Nesting
     from stepwhy.passes.launches import Launches
+    from stepwhy.passes.selection import Rows
     from stepwhy.passes.steps import StepTable
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
@@ -58,21 +56,19 @@ def find_evidence(
         host_is_device: Whether the op executors are the device (a CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
-    is_python = _tells_code(trace, threads)
-    # What may have most intervals comes first, while nothing else is held.
-    python = _innermost(trace, threads.all, nesting, Kind.PYTHON)
-    python = python | _executors(trace, Kind.PYTHON)
-    if is_python:
-        python = python.joined_with(_short_silence(trace, threads))
+    python = _innermost(trace, threads.all, nesting, Kind.PYTHON) | _executors(trace, Kind.PYTHON)
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
     dispatch = dispatch | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
-    if not is_python:
-        dispatch = dispatch.joined_with(_short_silence(trace, threads))
-    collectives = chosen(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
+    silence = _short_silence(trace, threads)
+    if _tells_code(trace, threads):
+        python = python | silence
+    else:
+        dispatch = dispatch | silence
+    collectives = rows_of(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
-        "communication": _executors(trace, Kind.WAIT) | union_of(trace, collectives),
+        "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
         "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps),
         "sync": _of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches),
@@ -82,16 +78,16 @@ def find_evidence(
     }
 
 
-def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> Iterator[NDArray[np.int64]]:
-    return chosen(trace, kinds, of_threads(trace, tracks))
+def _rows(trace: Trace, tracks: tuple[int, ...], *kinds: Kind) -> Rows:
+    return rows_of(trace, kinds, of_threads(trace, tracks))
 
 
 def _of(trace: Trace, threads: Threads, *kinds: Kind) -> Intervals:
-    return union_of(trace, _rows(trace, threads.all, *kinds))
+    return intervals_of(trace, _rows(trace, threads.all, *kinds))
 
 
 def _executors(trace: Trace, *kinds: Kind) -> Intervals:
-    return union_of(trace, chosen(trace, kinds, of_role(trace, Role.EXECUTOR)))
+    return intervals_of(trace, rows_of(trace, kinds, of_role(trace, Role.EXECUTOR)))
 
 
 def _blocked(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
@@ -108,16 +104,16 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTa
     """
     calls = _long(trace, _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH))
     calls = np.setdiff1d(calls, launches.blocking_calls, assume_unique=True)
-    graph_ops = _long(trace, chosen(trace, (Kind.OP,), of_role(trace, Role.HOST_THREAD)))
+    graph_ops = _long(trace, rows_of(trace, (Kind.OP,), of_role(trace, Role.HOST_THREAD)))
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
     rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
     return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
 
 
-def _long(trace: Trace, pieces: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _long(trace: Trace, rows: Rows) -> Rows:
     """Those of some slices that take as long as a first use."""
-    durations = trace.slices.dur_ns
-    return joined((rows[durations[rows] >= FIRST_USE_NS] for rows in pieces), NO_ROWS)
+    long: Rows = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
+    return long
 
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -152,29 +148,21 @@ def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Inter
     if not threads.autograd:
         return Intervals.empty()
     rows = _rows(trace, threads.autograd, *_CALLS, Kind.SYNC)
-    gaps = union_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
+    gaps = intervals_of(trace, rows).gaps_up_to(LONGEST_PYTHON_GAP_NS)
     working = _innermost(trace, (threads.driving,), nesting, *_CALLS, Kind.PYTHON)
     at_work = working.within(gaps.starts, gaps.ends)
     return Intervals(gaps.starts[at_work == 0], gaps.ends[at_work == 0])
 
 
 def _graph_runs(trace: Trace) -> Intervals:
-    """When a run of a graph was under way: whatever nothing runs in it, the framework schedules."""
-    first = next(_graph_ops(trace), None)
-    if first is None:
+    """When a run of a graph was under way: between its operations, the framework schedules."""
+    ops = np.flatnonzero(trace.slices.scope != NULL)
+    if not len(ops):
         return Intervals.empty()
     runs = rows_of(trace, (Kind.STEP,))
     if len(runs):
         return intervals_of(trace, runs)
-    end = max(int(trace.ends(rows).max()) for rows in _graph_ops(trace))
-    return Intervals.single(int(trace.slices.start_ns[first[0]]), end)
-
-
-def _graph_ops(trace: Trace) -> Iterator[NDArray[np.int64]]:
-    """Rows of operations of a graph, ascending, piece by piece."""
-    scope = trace.slices.scope
-    pieces = (np.flatnonzero(scope[part] != NULL) + part.start for part in chunks(len(scope)))
-    return (rows for rows in pieces if len(rows))
+    return Intervals.single(int(trace.slices.start_ns[ops[0]]), int(trace.ends(ops).max()))
 
 
 def _tells_code(trace: Trace, threads: Threads) -> bool:
@@ -182,10 +170,10 @@ def _tells_code(trace: Trace, threads: Threads) -> bool:
 
     Without operations, what runs between two calls may as well be the framework.
     """
-    return any(True for _ in _rows(trace, threads.all, Kind.OP, Kind.FRAMEWORK, Kind.PYTHON))
+    return bool(len(_rows(trace, threads.all, Kind.OP, Kind.FRAMEWORK, Kind.PYTHON)))
 
 
-def _short_silence(trace: Trace, threads: Threads) -> Iterator[Intervals]:
-    """Short gaps between framework calls, on all driving threads taken together, in pieces."""
+def _short_silence(trace: Trace, threads: Threads) -> Intervals:
+    """Short gaps between framework calls, on all driving threads taken together."""
     kinds = (*_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
-    return gaps_between(times_of(trace, _rows(trace, threads.all, *kinds)), LONGEST_PYTHON_GAP_NS)
+    return _of(trace, threads, *kinds).gaps_up_to(LONGEST_PYTHON_GAP_NS)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from stepwhy.columns import nesting
-from stepwhy.columns.chunks import chunks
 from stepwhy.columns.groups import distinct
 from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.nesting import NO_PARENT
@@ -69,7 +68,7 @@ class Facts:
     @cached_property
     def launches(self) -> Launches:
         """Which host call caused which device slice."""
-        return join_launches(self.trace, self.activities)
+        return join_launches(self.trace)
 
     @cached_property
     def threads(self) -> Threads:
@@ -153,11 +152,11 @@ class Facts:
         tracks, track = self.trace.tracks, self.trace.slices.track
         own = np.zeros(len(self.trace.devices) + 2, dtype=bool)
         others = own.copy()
-        for rows, calls in self.launches.joined():
-            device = tracks.device[track[rows]]
-            is_own = tracks.process[track[calls]] == tracks.process[self.threads.driving]
-            own[device[is_own]] = True
-            others[device[~is_own]] = True
+        rows, calls = self.launches.joined
+        device = tracks.device[track[rows]]
+        is_own = tracks.process[track[calls]] == tracks.process[self.threads.driving]
+        own[device[is_own]] = True
+        others[device[~is_own]] = True
         found: NDArray[np.bool_] = own & ~others
         return found
 
@@ -175,7 +174,7 @@ class Facts:
     def names_nodes(self) -> bool:
         """Whether any slice is known to be of a node of a graph."""
         scope = self.trace.slices.scope
-        return any((scope[part] >= 0).any() for part in chunks(len(scope)))
+        return bool((scope >= 0).any())
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -206,10 +205,7 @@ class Facts:
         """
         if not self._is_explained:
             return unexplained(*self.span)
-        found = partition(self.leading, self.evidence, *self.span)
-        if self._is_of_one_device:
-            del self.evidence  # as large as the trace; nothing asks for it again
-        return found
+        return partition(self.leading, self.evidence, *self.span)
 
     @property
     def _is_of_one_device(self) -> bool:
@@ -314,6 +310,16 @@ class Facts:
     def mean_ns(self, sums: float) -> int:
         """A sum over the steady steps as a mean per step."""
         return min(round(sums / max(self.steady_count, 1)), LARGEST)
+
+    def slices(self, *kinds: Kind, steady: bool = False) -> NDArray[np.int64]:
+        """Rows of slices of some kinds, ascending.
+
+        Args:
+            kinds: The kinds.
+            steady: Only those that start inside a steady step.
+        """
+        found = mask(self.trace, kinds)
+        return np.flatnonzero(found & self.is_steady if steady else found)
 
     def in_steady(self, rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
         """Those of the rows whose slice starts inside a steady step."""

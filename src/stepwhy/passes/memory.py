@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
-from stepwhy.columns.groups import distinct
+from stepwhy.columns.groups import distinct, first_rows, numbered, rows_by_group
 from stepwhy.findings import BatchRoom, MemoryHolder, MemoryUse
 from stepwhy.passes.block_owners import Owners
 from stepwhy.passes.counters import series
@@ -23,21 +22,16 @@ from stepwhy.passes.sampled_memory import sampled_memory
 from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
-    # A range where they follow one another.
-    Rows = range | NDArray[np.int32]
+    Rows = NDArray[np.int32]
 
 CAPACITY = "memory capacity"
 _MOST_USES = 8
 _MOST_HOLDERS = 10
-# Up to so many pools, each is looked for in the whole table.
-_FEW_POOLS = 64
 _MOST_POINTS = 200
 # Below all levels.
 _LOWEST = -(1 << 63)
@@ -104,7 +98,7 @@ class _Pool:
         self._facts, self._name, self._rows = facts, name, rows
         self._owners, self._of_device = owners, of_device
         self._table = facts.trace.allocations
-        self._times = _taken(self._table.time_ns, self._rows)
+        self._times = self._table.time_ns[self._rows]
 
     def use(self) -> MemoryUse | None:
         """What is known of it; None where no step saw anything of it."""
@@ -125,7 +119,7 @@ class _Pool:
             peak_ns=int(self._table.time_ns[top.rows[top.at]]) - top.start_ns,
             peak_phase=phase,
             peak_name=owner,
-            reserved_bytes=_largest(_taken(self._table.reserved, self._rows)),
+            reserved_bytes=_largest(self._table.reserved[self._rows]),
             capacity_bytes=capacity,
             growth_bytes=_growth(spans),
             holders=tuple(holders[:_MOST_HOLDERS]),
@@ -177,58 +171,40 @@ class _Pool:
             level: The level before them.
             least: Levels below it count as this one.
         """
-        at, top = 0, least
-        for part in chunks(len(rows)):
-            levels = np.cumsum(_taken(self._table.change, rows[part]))
-            levels += level
-            level = int(levels[-1])
-            highest = int(levels.argmax())
-            if levels[highest] > top:
-                at, top = part.start + highest, int(levels[highest])
-        return at, top, level
+        levels = level + np.cumsum(self._table.change[rows])
+        at = int(levels.argmax())
+        if levels[at] <= least:
+            return 0, least, int(levels[-1])
+        return at, int(levels[at]), int(levels[-1])
 
     def _base(self, rows: Rows) -> int | None:
         """What was handed out before some rows; None where the allocator does not tell."""
-        level = 0
-        for part in chunks(len(rows)):
-            totals = _taken(self._table.total, rows[part])
-            levels = level + np.cumsum(_taken(self._table.change, rows[part]))
-            # The first one: later ones also hold what allocators take for blocks that are not told.
-            told = int((totals != NULL).argmax())
-            if totals[told] != NULL:
-                base = int(totals[told] - levels[told])
-                # Below zero it does not count all that it hands out, small blocks for example.
-                return base if base >= 0 else None
-            level = int(levels[-1])
-        return None
+        totals = self._table.total[rows]
+        # The first total: later ones also hold what allocators take for blocks not recorded.
+        first = int((totals != NULL).argmax())
+        if totals[first] == NULL:
+            return None
+        base = int(totals[first] - self._table.change[rows[: first + 1]].sum())
+        # Below zero it does not count all that it hands out, small blocks for example.
+        return base if base >= 0 else None
 
     def _holders(self, span: _Span) -> list[MemoryHolder]:
         """What was allocated in the span and not freed until its peak, largest first."""
-        living: dict[int, int] = {}
-        for row, block, change in self._changed(span.rows[: span.at + 1]):
-            if change < 0:
-                living.pop(block, None)
-            elif block != NULL and change > 0:
-                living[block] = row
+        block, change = self._table.block, self._table.change
+        rows = span.rows[: span.at + 1]
+        rows = rows[(block[rows] != NULL) & (change[rows] != 0)]
+        last = rows[::-1][first_rows(block[rows][::-1])]
         sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-        for row in living.values():
+        for row in np.sort(last[change[last] > 0]).tolist():
             entry = sums[self._owners.of(row)]
             entry[0] += 1
-            entry[1] += int(self._table.change[row])
+            entry[1] += int(change[row])
         holders = [MemoryHolder(*owner, *entry) for owner, entry in sums.items()]
         return sorted(holders, key=lambda h: (-h.bytes, h.name))
 
-    def _changed(self, rows: Rows) -> Iterator[tuple[int, int, int]]:
-        """Rows, their blocks, and by how much these change what is handed out."""
-        for part in chunks(len(rows)):
-            columns = (_taken(c, rows[part]) for c in (self._table.block, self._table.change))
-            some = rows[part]
-            numbers = some if isinstance(some, range) else some.tolist()
-            yield from zip(numbers, *(column.tolist() for column in columns), strict=True)
-
     def _series(self, span: _Span) -> tuple[tuple[int, int], ...]:
         """The level over time; of many changes the highest of each stretch."""
-        times = _taken(self._table.time_ns, span.rows)
+        times = self._table.time_ns[span.rows]
         base = span.base or 0
         if len(times) <= _MOST_POINTS:
             bounds = list(range(len(times) + 1))
@@ -258,35 +234,8 @@ class _Pool:
 
 def _rows_of_pools(pools: NDArray[np.int32]) -> list[tuple[int, Rows]]:
     """The pools that there are, ascending, and the rows of each."""
-    names = distinct(pools).tolist()
-    if len(names) <= _FEW_POOLS:  # less memory
-        return [(name, _rows_of(pools, name)) for name in names]
-    order = np.argsort(pools, kind="stable").astype(np.int32)
-    first = np.flatnonzero(np.diff(pools[order]))
-    return list(zip(names, np.split(order, first + 1), strict=True))
-
-
-def _rows_of(pools: NDArray[np.int32], pool: int) -> Rows:
-    """The rows of one of the pools that there are, ascending."""
-    first, count, last = len(pools), 0, -1
-    for rows in _found(pools, pool):
-        first, count, last = min(first, int(rows[0])), count + len(rows), int(rows[-1])
-    if last - first + 1 == count:
-        return range(first, last + 1)
-    return np.concatenate([rows.astype(np.int32) for rows in _found(pools, pool)])
-
-
-def _found(pools: NDArray[np.int32], pool: int) -> Iterator[NDArray[np.int64]]:
-    """The rows of one of the pools, ascending, piece by piece, none of which is empty."""
-    for part in chunks(len(pools)):
-        rows = np.flatnonzero(pools[part] == pool) + part.start
-        if len(rows):
-            yield rows
-
-
-def _taken(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    """Some rows of a column; without a copy where they follow one another."""
-    return column[rows.start : rows.stop] if isinstance(rows, range) else column[rows]
+    names, place = numbered(pools)
+    return list(zip(names.tolist(), rows_by_group(place, len(names))[1], strict=False))
 
 
 def _capacity_of_devices(trace: Trace) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import by_code, numbered
+from stepwhy.columns.groups import distinct_rows, group_rows, numbered
 from stepwhy.columns.nesting import NO_PARENT, inherit, nearest
 from stepwhy.columns.sums import sums_of
 from stepwhy.passes.launches import NO_CALL
@@ -44,8 +44,6 @@ MOST_OPERATIONS = 1 << 16
 OTHERS = "(other operations)"
 """Name of the operations that are not listed."""
 _TIMES = [MEASURES.index(name) for name in ("host_ns", "device_ns")]
-# Flows that are looked at at a time.
-_PIECE = 1 << 16
 
 
 class OpCost(msgspec.Struct, frozen=True):
@@ -106,7 +104,7 @@ def op_costs(facts: Facts) -> Costs:
     owners = places.owners(rows)
     values[_is_further(trace, rows) | (owners != rows), 0] = 0
     codes = places.codes(owners)
-    first, group = _in_order(codes)
+    first, group = group_rows(codes)
     sums = _sums(values, group, len(first))
     kept, others = _longest(sums)
     ops: dict[_Place, NDArray[np.int64]] = {}
@@ -117,18 +115,6 @@ def op_costs(facts: Facts) -> Costs:
     found = [OpCost(*place, value) for place, value in ops.items()]
     is_lined = any(op.line for op in found)
     return Costs(found, reads_of(facts), places.scoped, is_lined, len(others))
-
-
-def _in_order(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first row of each group, in the order of the rows, and the group of each row."""
-    order, begins = by_code(codes)
-    first = order[begins]
-    rank = np.argsort(first)
-    number = np.empty(len(rank), dtype=np.int64)
-    number[rank] = np.arange(len(rank))
-    group = np.empty(len(codes), dtype=np.int64)
-    group[order] = np.repeat(number, np.diff(begins, append=len(codes)))
-    return first[rank], group
 
 
 def _sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
@@ -207,26 +193,13 @@ def reads_of(facts: Facts) -> dict[str, list[str]]:
         facts: Facts of the run.
     """
     trace, flows = facts.trace, facts.trace.flows
+    is_data = flows.kind == FlowKind.DATA
+    sources, targets = (trace.slices.scope[r[is_data]] for r in (flows.source, flows.target))
     reads: dict[str, dict[str, None]] = {}
-    scope = trace.slices.scope
-    for first in range(0, len(flows), _PIECE):
-        some = slice(first, first + _PIECE)
-        is_data = flows.kind[some] == FlowKind.DATA
-        sources, targets = (scope[rows[some][is_data]] for rows in (flows.source, flows.target))
-        for source, target in _distinct_pairs(sources, targets):
-            if NULL not in {source, target}:
-                reads.setdefault(trace.string(target), {})[trace.string(source)] = None
+    for source, target in distinct_rows(sources, targets)[0]:  # every step repeats them
+        if NULL not in {source, target}:
+            reads.setdefault(trace.string(target), {})[trace.string(source)] = None
     return {node: list(inputs) for node, inputs in reads.items()}
-
-
-def _distinct_pairs(
-    first: NDArray[np.int32], second: NDArray[np.int32]
-) -> Iterator[tuple[int, int]]:
-    """Different pairs of strings, in the order of their first sight: every step repeats them."""
-    codes = (first.astype(np.int64) << 32) + second
-    order, begins = by_code(codes)
-    places = np.sort(order[begins])
-    yield from zip(first[places].tolist(), second[places].tolist(), strict=True)
 
 
 class _Place(NamedTuple):

@@ -8,18 +8,16 @@ asked of the kernels.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.columns.chunks import chunks, joined
-from stepwhy.columns.growing import collected
+from stepwhy.columns.groups import first_rows, numbered
 from stepwhy.columns.nesting import outermost
-from stepwhy.passes.selection import chosen, of_role
-from stepwhy.trace import NULL, Kind, Phase, Role, among
+from stepwhy.passes.selection import mask, of_role, rows_of
+from stepwhy.trace import Kind, Phase, Role, among
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,11 +67,11 @@ class Period(msgspec.Struct, frozen=True):
 
 def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | None:
     """The training loop on the driving thread or the device, or None when nothing repeats."""
-    if not any(True for _ in chosen(trace, _TELLING, of_role(trace, Role.HOST_THREAD))):
+    if not mask(trace, _TELLING, of_role(trace, Role.HOST_THREAD)).any():
         return _by_kernels(trace)
     if threads.driving < 0:
         return None
-    rows = _on_track(trace, threads.driving)
+    rows = np.flatnonzero(trace.slices.track == threads.driving)
     for find in (_by_optimizer, _by_input, _by_agreement):
         period = find(trace, rows, nesting)
         if period is not None:
@@ -81,17 +79,10 @@ def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | No
     return None
 
 
-def _on_track(trace: Trace, track: int) -> Rows:
-    """The slices of a track, ascending."""
-    tracks = trace.slices.track
-    pieces = (np.flatnonzero(tracks[part] == track) + part.start for part in chunks(len(tracks)))
-    return collected(pieces)
-
-
 def _of_kinds(trace: Trace, rows: Rows, *kinds: Kind) -> Rows:
     """Those of some slices that are of some kinds."""
-    pieces = (rows[part] for part in chunks(len(rows)))
-    return joined((some[among(trace.slices.kind[some], kinds)] for some in pieces), rows[:0])
+    found: Rows = rows[among(trace.slices.kind[rows], kinds)]
+    return found
 
 
 def _by_optimizer(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
@@ -136,7 +127,6 @@ def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     """The count that most distinct outermost names share; its first name in time is the anchor."""
     calls = _of_kinds(trace, rows, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION)
     top = outermost(nesting, calls)
-    del calls
     period = _agreed(trace, rows, top)
     if period is None or 0 < len(_optimizer_steps(trace, rows, nesting)) < len(period.starts):
         return None
@@ -156,13 +146,10 @@ def _by_kernels(trace: Trace) -> Period | None:
 
 def _of_busiest_device(trace: Trace) -> Rows:
     """Kernels of the device that ran most of them."""
-    kinds, streams = (Kind.KERNEL, Kind.COLLECTIVE), of_role(trace, Role.STREAM)
-    device, counts = trace.tracks.device, Counter[int]()
-    for rows in chosen(trace, kinds, streams):
-        some, count = np.unique(device[trace.slices.track[rows]], return_counts=True)
-        counts.update(dict(zip(some.tolist(), count.tolist(), strict=True)))
-    busiest = max(sorted(counts), key=counts.__getitem__, default=NULL)
-    return collected(chosen(trace, kinds, streams & (device == busiest)))
+    rows = rows_of(trace, (Kind.KERNEL, Kind.COLLECTIVE), of_role(trace, Role.STREAM))
+    device = trace.tracks.device[trace.slices.track[rows]]
+    _, place = numbered(device)
+    return rows[place == np.bincount(place).argmax()] if len(rows) else rows
 
 
 def _is_whole_loop(trace: Trace, rows: Rows, period: Period) -> bool:
@@ -193,14 +180,9 @@ def _names(trace: Trace, rows: Rows) -> tuple[Rows, Rows, Rows]:
     Returns:
         The names; (names,) each.
     """
-    count = np.zeros(len(trace.strings), dtype=np.int64)
-    first = np.empty(len(count), dtype=np.int64)
-    for part in reversed([*chunks(len(rows))]):
-        names = trace.slices.name[rows[part]]
-        count += np.bincount(names, minlength=len(count))
-        first[names[::-1]] = np.arange(part.start, part.stop)[::-1]
-    names = np.flatnonzero(count)
-    return names, first[names], count[names]
+    name = trace.slices.name[rows]
+    names, place = numbered(name)
+    return names, first_rows(name), np.bincount(place, minlength=len(names))
 
 
 def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
@@ -223,8 +205,7 @@ def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
         return None
     candidates = np.flatnonzero(counts == agreed)
     anchor_name = names[candidates[first[candidates].argmin()]]
-    pieces = (top[part] for part in chunks(len(top)))
-    anchor = joined((some[slices.name[some] == anchor_name] for some in pieces), top[:0])
+    anchor = top[slices.name[top] == anchor_name]
     note = f"Steps are told by what repeats: {agreed} times '{_short(trace, int(anchor_name))}'."
     period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
     spread = np.abs(np.diff(period.starts) - np.median(np.diff(period.starts)))
@@ -245,6 +226,5 @@ def _from_starts(
     note: str,
 ) -> Period:
     starts = trace.slices.start_ns[anchor]
-    end = max(int(trace.ends(rows[part]).max()) for part in chunks(len(rows)))
-    ends = np.append(starts[1:], end)
+    ends = np.append(starts[1:], trace.ends(rows).max())
     return Period(starts, ends, confidence, note)

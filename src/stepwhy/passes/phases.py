@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.columns.chunks import chunks
 from stepwhy.columns.nesting import inherit
-from stepwhy.passes.selection import chosen, of_role, of_threads
+from stepwhy.passes.selection import mask, of_role, of_threads
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -30,11 +29,10 @@ def find_phases(
     slices = trace.slices
     phase = inherit(nesting, _marked(trace, threads))
     _rest_of_host(trace, phase)
-    for work, calls in launches.joined():
-        unmarked = slices.phase[work] == Phase.UNKNOWN
-        phase[work[unmarked]] = phase[calls[unmarked]]
-    for rows in chosen(trace, (Kind.COLLECTIVE,)):
-        phase[rows] = Phase.COMMUNICATION
+    work, calls = launches.joined
+    unmarked = slices.phase[work] == Phase.UNKNOWN
+    phase[work[unmarked]] = phase[calls[unmarked]]
+    phase[slices.kind == Kind.COLLECTIVE] = Phase.COMMUNICATION
     return phase
 
 
@@ -42,8 +40,8 @@ def _marked(trace: Trace, threads: Threads) -> NDArray[np.int8]:
     """The phases that names tell, and backward on the autograd threads; (slices,)."""
     slices, autograd = trace.slices, of_threads(trace, threads.autograd)
     phase: NDArray[np.int8] = slices.phase.copy()
-    for part in chunks(len(phase) if autograd.any() else 0):
-        phase[part][autograd[slices.track[part]] & (phase[part] == Phase.UNKNOWN)] = Phase.BACKWARD
+    if autograd.any():
+        phase[autograd[slices.track] & (phase == Phase.UNKNOWN)] = Phase.BACKWARD
     return phase
 
 
@@ -53,9 +51,7 @@ def _rest_of_host(trace: Trace, phase: NDArray[np.int8]) -> None:
     Where no backward operation is recorded (inference, or a trace without autograd marks), calling
     everything forward would claim more than is known, so it stays unknown.
     """
-    host, track = of_role(trace, Role.HOST_THREAD), trace.slices.track
-    pieces = chunks(len(phase))
-    if not any(host[track[p][phase[p] == Phase.BACKWARD]].any() for p in pieces):
-        return
-    for rows in chosen(trace, (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC), host):
-        phase[rows[phase[rows] == Phase.UNKNOWN]] = Phase.FORWARD
+    host = of_role(trace, Role.HOST_THREAD)
+    if host[trace.slices.track[phase == Phase.BACKWARD]].any():
+        calls = mask(trace, (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC), host)
+        phase[calls & (phase == Phase.UNKNOWN)] = Phase.FORWARD

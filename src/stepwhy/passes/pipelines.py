@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.groups import group_rows, rows_by_group
 from stepwhy.findings import Pipeline, PipelineStage
 from stepwhy.trace import NULL
 
@@ -46,15 +47,12 @@ def find_pipelines(trace: Trace, steady_ns: tuple[int, int] | None) -> tuple[Pip
     return (*sampled, *unsampled)
 
 
-def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int64]]:
+def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int32]]:
     """Rows of `levels` by kind and queue, in the order of the first one."""
     levels = trace.levels
-    keys = np.stack([levels.kind, levels.queue], axis=1)
-    unique, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
-    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    order = np.argsort(first, kind="stable").tolist()
-    return {(int(unique[g][0]), int(unique[g][1])): rows[g] for g in order}
+    first, group = group_rows(levels.kind, levels.queue)
+    keys = zip(levels.kind[first].tolist(), levels.queue[first].tolist(), strict=True)
+    return dict(zip(keys, rows_by_group(group, len(first))[1], strict=False))
 
 
 def _segments(trace: Trace) -> dict[tuple[int, int], list[PipelineStage]]:
@@ -81,7 +79,7 @@ def _stage(trace: Trace, row: int) -> PipelineStage:
     return PipelineStage(trace.string(int(stages.name[row])), *known)
 
 
-def _pipeline(trace: Trace, rows: NDArray[np.int64], steady_ns: tuple[int, int] | None) -> Pipeline:
+def _pipeline(trace: Trace, rows: NDArray[np.int32], steady_ns: tuple[int, int] | None) -> Pipeline:
     levels = trace.levels
     capacity, reserve = int(levels.capacity[rows].max()), int(levels.reserve[rows].max())
     held = None if capacity == NULL else capacity
@@ -103,7 +101,7 @@ def _pipeline(trace: Trace, rows: NDArray[np.int64], steady_ns: tuple[int, int] 
     )
 
 
-def _steady(times_ns: NDArray[np.int64], steady_ns: tuple[int, int] | None) -> NDArray[np.bool_]:
+def _steady(times_ns: NDArray[np.int32], steady_ns: tuple[int, int] | None) -> NDArray[np.bool_]:
     """Which samples count: those of steady steps, all where there is none of them."""
     if steady_ns is None:
         return np.ones(len(times_ns), dtype=bool)
@@ -124,7 +122,7 @@ def _share(there: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
     return round(float(weights[there].sum()), 4)
 
 
-def _series(trace: Trace, rows: NDArray[np.int64]) -> tuple[tuple[int, float], ...]:
+def _series(trace: Trace, rows: NDArray[np.int32]) -> tuple[tuple[int, float], ...]:
     """(time since the first step, elements), the mean of each group of neighbouring samples."""
     times, values = trace.levels.time_ns[rows], trace.levels.value[rows]
     origin = int(trace.marks.start_ns[0]) if len(trace.marks) else int(times[0])

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from stepwhy.columns.chunks import NO_ROWS, chunks, joined
-from stepwhy.columns.memory import empty
 from stepwhy.trace import among
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from numpy.typing import NDArray
 
@@ -21,50 +19,42 @@ Rows: TypeAlias = "NDArray[np.int64]"
 Tracks: TypeAlias = "NDArray[np.bool_]"
 
 
-def chosen(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> Iterator[Rows]:
-    """Rows of slices of some kinds, ascending, piece by piece, none of which is empty.
+def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> NDArray[np.bool_]:
+    """Whether each slice is of some kinds and on some tracks; (slices,).
 
     Args:
         trace: The trace.
         kinds: The kinds.
-        tracks: Whether slices of each track are wanted, all by default; (tracks,).
+        tracks: Mask of tracks, all by default; (tracks,).
     """
-    slices = trace.slices
-    for part in chunks(len(slices)):
-        rows = np.flatnonzero(among(slices.kind[part], kinds))
-        rows += part.start
-        if tracks is not None:
-            rows = rows[tracks[slices.track[rows]]]
-        if len(rows):
-            yield rows
-
-
-def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> NDArray[np.bool_]:
-    """As `chosen`, whether each slice is one of those; (slices,)."""
-    slices = trace.slices
-    found = empty(len(slices), np.bool_)
-    for part in chunks(len(slices)):
-        found[part] = among(slices.kind[part], kinds)
-        if tracks is not None:
-            found[part] &= tracks[slices.track[part]]
+    found = among(trace.slices.kind, kinds)
+    if tracks is not None and len(tracks):
+        found &= tracks[trace.slices.track]
     return found
 
 
+def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> Rows:
+    """Rows of slices of some kinds, ascending.
+
+    Args:
+        trace: The trace.
+        kinds: The kinds.
+        tracks: Mask of tracks, all by default; (tracks,).
+    """
+    rows = np.flatnonzero(among(trace.slices.kind, kinds))
+    return rows if tracks is None else rows[tracks[trace.slices.track[rows]]]
+
+
 def of_role(trace: Trace, *roles: Role) -> Tracks:
-    """Whether each track has one of some roles; (tracks,)."""
+    """Mask of the tracks that have one of some roles; (tracks,)."""
     return among(trace.tracks.role, roles)
 
 
 def of_threads(trace: Trace, threads: Collection[int]) -> Tracks:
-    """Whether each track is one of some; (tracks,)."""
+    """Mask of some tracks; (tracks,)."""
     found = np.zeros(len(trace.tracks), dtype=bool)
     found[list(threads)] = True
     return found
 
 
-def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> Rows:
-    """As `chosen`, all at once: of kinds of which there are few."""
-    return joined(chosen(trace, kinds, tracks), NO_ROWS)
-
-
-__all__ = ["Rows", "Tracks", "chosen", "mask", "of_role", "of_threads", "rows_of"]
+__all__ = ["Rows", "Tracks", "mask", "of_role", "of_threads", "rows_of"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import distinct
+from stepwhy.columns.groups import distinct, distinct_rows
 from stepwhy.columns.intervals import Intervals
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.observed import handed_over, ratio_of_medians
@@ -211,10 +211,10 @@ def _working(trace: Trace, steps: StepTable) -> NDArray[np.int64]:
 def _kinds(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int8]:
     """What each operation does, as its place in `_ORDER`; (rows,)."""
     slices, phases = facts.trace.slices, facts.phases[rows]
-    keys = np.stack([slices.name[rows], slices.scope[rows], slices.kind[rows], phases], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-    places = [_ORDER.index(_does(facts.trace, *key)) for key in unique.tolist()]
-    return np.asarray(places, dtype=np.int8)[inverse.reshape(-1)]
+    columns = slices.name[rows], slices.scope[rows], slices.kind[rows], phases
+    keys, key = distinct_rows(*columns)
+    places = [_ORDER.index(_does(facts.trace, *values)) for values in keys]
+    return np.asarray(places, dtype=np.int8)[key]
 
 
 def _does(trace: Trace, name: int, scope: int, kind: int, phase: int) -> str:

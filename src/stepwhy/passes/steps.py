@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
 from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.memory import falses
-from stepwhy.passes.devices import union_of
+from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS, NO_CALL
 from stepwhy.passes.periodicity import find_period
-from stepwhy.passes.selection import chosen, of_role, of_threads, rows_of
+from stepwhy.passes.selection import of_role, of_threads, rows_of
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.columns.nesting import Nesting
@@ -175,19 +171,13 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
     if "whole-step" in trace.meta.signals:
         return _one_step(start, end, 0.8, "The trace holds one run of the graph: it is the step.")
     note = "No step marker and nothing that repeats: the whole trace is treated as one step."
-    device = [*_extents(trace, chosen(trace, BUSY_KINDS, of_role(trace, Role.STREAM)))]
-    if device:
-        first, last = min(since for since, _ in device), max(until for _, until in device)
+    device = rows_of(trace, BUSY_KINDS, of_role(trace, Role.STREAM))
+    if len(device):
+        first, last = int(slices.start_ns[device[0]]), int(trace.ends(device).max())
         if not _has_a_cause(trace, threads, start, first):
             start, end = first, last
             note += " Time before the first and after the last recorded device work is left out."
     return _one_step(start, end, 0.0, note)
-
-
-def _extents(trace: Trace, pieces: Iterable[NDArray[np.int64]]) -> Iterator[tuple[int, int]]:
-    """First start and last end of the slices of each piece, ns."""
-    for rows in pieces:
-        yield int(trace.slices.start_ns[rows[0]]), int(trace.ends(rows).max())
 
 
 def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
@@ -198,10 +188,10 @@ def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
 def _has_a_cause(trace: Trace, threads: Threads, start: int, end: int) -> bool:
     """Whether the host spends most of a span in set-up calls or in fetching a batch."""
     kinds, durations = (Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE), trace.slices.dur_ns
-    calls = chosen(trace, kinds, of_role(trace, Role.HOST_THREAD))
-    set_up = union_of(trace, (rows[durations[rows] >= FIRST_USE_NS] for rows in calls))
-    fetches = union_of(trace, chosen(trace, (Kind.INPUT,), of_threads(trace, threads.all)))
-    caused = (set_up | fetches) & Intervals.single(start, end)
+    calls = rows_of(trace, kinds, of_role(trace, Role.HOST_THREAD))
+    fetches = rows_of(trace, (Kind.INPUT,), of_threads(trace, threads.all))
+    causes = np.append(calls[durations[calls] >= FIRST_USE_NS], fetches)
+    caused = intervals_of(trace, causes) & Intervals.single(start, end)
     return caused.total_ns > (end - start) / 2
 
 
@@ -246,15 +236,13 @@ def _without_their_work(
     CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
     says so.
     """
-    ran = falses(len(trace.slices))
-    for _, calls in launches.joined():
-        ran[calls] = True
-    made, kept = np.zeros((2, len(starts)), dtype=np.int64)
-    for rows in chosen(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD)):
-        calls = rows[trace.slices.correlation[rows] > 0]
-        step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
-        made += np.bincount(step[inside], minlength=len(starts))
-        kept += np.bincount(step[inside & ran[calls]], minlength=len(starts))
+    ran = np.zeros(len(trace.slices), dtype=bool)
+    ran[launches.joined[1]] = True
+    calls = rows_of(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD))
+    calls = calls[trace.slices.correlation[calls] > 0]
+    step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
+    made = np.bincount(step[inside], minlength=len(starts))
+    kept = np.bincount(step[inside & ran[calls]], minlength=len(starts))
     share = kept / np.maximum(made, 1)
     is_lost = (made > 0) & (share < _LEAST_RAN * share.max(initial=0))
     return 0 if is_lost.all() else int(np.argmin(is_lost))
@@ -283,33 +271,18 @@ def _device_bounds(
     trace: Trace, launches: Launches, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Windows [B(i-1), B(i)) with B(i) = the later of host end and device end of step i."""
-    work_end, launched = np.full(len(starts), np.iinfo(np.int64).min), False
-    for work, calls in launches.joined():
-        step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
-        _take_largest(work_end, step[inside], trace.ends(work[inside]))
-        launched = launched or bool(inside.any())
-    if not launched:
+    work, calls = launches.joined
+    step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
+    if not inside.any():
         return None
+    work_end = np.full(len(starts), np.iinfo(np.int64).min)
+    np.maximum.at(work_end, step[inside], trace.ends(work[inside]))
     new_ends = np.maximum.accumulate(np.maximum(work_end, ends))
     new_starts = np.maximum(
         starts, np.concatenate([[_backlog_end(trace, launches, starts[0])], new_ends[:-1]])
     )
     # A backlog on another stream may outlast the first step.
     return np.minimum(new_starts, new_ends), new_ends
-
-
-def _take_largest(
-    largest: NDArray[np.int64], places: NDArray[np.int64], values: NDArray[np.int64]
-) -> None:
-    """As `np.maximum.at`, which takes a hundred times as long where places ascend."""
-    changes = np.diff(places, prepend=-1)
-    if (changes < 0).any():
-        np.maximum.at(largest, places, values)
-        return
-    first = np.flatnonzero(changes)
-    if len(first):
-        different = places[first]
-        largest[different] = np.maximum(largest[different], np.maximum.reduceat(values, first))
 
 
 def _steps_at(
@@ -323,17 +296,11 @@ def _steps_at(
 
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
     """When the device has done what was launched before the first step, or that step's start."""
-    starts, backlog_end = trace.slices.start_ns, int(start)
-    for part in chunks(len(launches.device_rows)):
-        rows, calls = launches.device_rows[part], launches.call_row[part]
-        own = np.flatnonzero((calls != NO_CALL) & (starts[calls] >= start))
-        if len(own):
-            rows = rows[starts[rows] < starts[rows[own[0]]]]
-        if len(rows):
-            backlog_end = max(backlog_end, int(trace.ends(rows).max()))
-        if len(own):
-            break
-    return backlog_end
+    starts, rows, calls = trace.slices.start_ns, launches.device_rows, launches.call_row
+    own = np.flatnonzero((calls != NO_CALL) & (starts[calls] >= start))
+    if len(own):
+        rows = rows[starts[rows] < starts[rows[own[0]]]]
+    return int(trace.ends(rows).max(initial=start))
 
 
 def count_warm_up(durations_ns: NDArray[np.int64]) -> int:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.passes.devices import union_of
-from stepwhy.passes.selection import chosen, of_role, of_threads
+from stepwhy.columns.groups import distinct, numbered
+from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
     from numpy.typing import NDArray
 
     from stepwhy.passes.selection import Rows
@@ -68,39 +67,38 @@ def find_threads(trace: Trace) -> Threads:
 
 def _work_ns(trace: Trace) -> NDArray[np.float64]:
     """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
-    slices, found = trace.slices, np.zeros(len(trace.tracks))
-    for rows in chosen(trace, _WORK):
-        found += np.bincount(slices.track[rows], slices.dur_ns[rows], len(found))
-    return found
+    slices, rows = trace.slices, rows_of(trace, _WORK)
+    sums: NDArray[np.float64] = np.zeros(len(trace.tracks))
+    np.add.at(sums, slices.track[rows], slices.dur_ns[rows])
+    return sums
 
 
 def _engine(trace: Trace) -> list[int]:
     """Threads that do nothing but run backward operations, unless every thread does."""
-    busy = _tracks_of(trace, chosen(trace, _WORK))
+    busy, backward = rows_of(trace, _WORK), _backward(trace)
     engine = [
         track
-        for track in _tracks_of(trace, _backward(trace))
-        if union_of(trace, _backward(trace, (track,))).total_ns
-        >= _ENGINE * union_of(trace, chosen(trace, _WORK, of_threads(trace, (track,)))).total_ns
+        for track in _tracks_of(trace, backward)
+        if _busy_ns(trace, backward, track) >= _ENGINE * _busy_ns(trace, busy, track)
     ]
-    return engine if set(busy) - set(engine) else []
+    return engine if set(_tracks_of(trace, busy)) - set(engine) else []
 
 
-def _backward(trace: Trace, tracks: Collection[int] | None = None) -> Iterator[Rows]:
-    """Backward operations, and the calls by the thread that runs them, piece by piece.
+def _busy_ns(trace: Trace, rows: Rows, track: int) -> int:
+    """How long any of some slices runs on a track, ns."""
+    return intervals_of(trace, rows[trace.slices.track[rows] == track]).total_ns
 
-    Args:
-        trace: The trace.
-        tracks: On which tracks; on all where None.
-    """
-    on_track = None if tracks is None else of_threads(trace, tracks)
-    for rows in chosen(trace, _BACKWARD, on_track):
-        yield rows[trace.slices.phase[rows] == Phase.BACKWARD]
+
+def _backward(trace: Trace) -> Rows:
+    """Backward operations, and the calls by the thread that runs them."""
+    rows = rows_of(trace, _BACKWARD)
+    backward: Rows = rows[trace.slices.phase[rows] == Phase.BACKWARD]
+    return backward
 
 
 def _loaders(trace: Trace) -> frozenset[int]:
     """Threads that never launch device work, where others do: they prepare batches ahead."""
-    launches = chosen(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD))
+    launches = rows_of(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD))
     launching = set(_tracks_of(trace, launches))
     if not launching:
         return frozenset()
@@ -108,21 +106,14 @@ def _loaders(trace: Trace) -> frozenset[int]:
 
 
 def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
-    counts = _counts(trace, chosen(trace, (kind,)))
-    return {track: int(counts[track]) for track in np.flatnonzero(counts).tolist()}
+    """Number of slices of a kind on each track that has any."""
+    tracks, place = numbered(trace.slices.track[rows_of(trace, (kind,))])
+    return dict(zip(tracks.tolist(), np.bincount(place).tolist(), strict=True))
 
 
-def _counts(trace: Trace, pieces: Iterable[Rows]) -> NDArray[np.int64]:
-    """How many of some slices lie on each track; (tracks,)."""
-    counts = np.zeros(len(trace.tracks), dtype=np.int64)
-    for rows in pieces:
-        counts += np.bincount(trace.slices.track[rows], minlength=len(counts))
-    return counts
-
-
-def _tracks_of(trace: Trace, pieces: Iterable[Rows]) -> list[int]:
+def _tracks_of(trace: Trace, rows: Rows) -> list[int]:
     """The tracks on which some slices lie, ascending."""
-    tracks: list[int] = np.flatnonzero(_counts(trace, pieces)).tolist()
+    tracks: list[int] = distinct(trace.slices.track[rows]).tolist()
     return tracks
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from stepwhy.findings import Verdict
 from stepwhy.passes.host_load import CONTENDED, host_load
 from stepwhy.passes.sampled_lines import python_lines
-from stepwhy.passes.selection import chosen, of_role
+from stepwhy.passes.selection import mask, of_role
 from stepwhy.trace import DeviceKind, Kind, Role
 from stepwhy.units import format_count, format_fraction, format_ns
 
@@ -178,10 +177,8 @@ def _sampled(facts: Facts) -> str:
     if facts.has_accelerator or len(facts.trace.nodes) or facts.trace.meta.framework == "jax":
         return ""  # XLA fuses a whole step into a handful of operations
     on_host, on_executors = (of_role(facts.trace, r) for r in (Role.HOST_THREAD, Role.EXECUTOR))
-    ops = chain(
-        chosen(facts.trace, (Kind.OP,), on_host), chosen(facts.trace, (Kind.KERNEL,), on_executors)
-    )
-    per_step = sum(len(facts.in_steady(rows)) for rows in ops) / max(facts.steady_count, 1)
+    ops = mask(facts.trace, (Kind.OP,), on_host) | mask(facts.trace, (Kind.KERNEL,), on_executors)
+    per_step = np.count_nonzero(ops & facts.is_steady) / max(facts.steady_count, 1)
     if per_step < FEWEST_HOST_OPS:
         return (
             f"Cannot tell: the file has no device activity and only {per_step:.0f} operations per "

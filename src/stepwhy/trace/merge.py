@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.groups import group_rows
 from stepwhy.columns.interning import Interner
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
@@ -99,10 +100,7 @@ def _join(
     lengths: list[int] = [len(next(iter(p.values()))) for p in parts]
     places = np.arange(len(next(iter(joined.values()))), dtype=np.int64)
     if table in _SHARED and len(places):
-        keys = np.stack([joined[name].astype(np.int64) for name in _SHARED[table]], axis=1)
-        _, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        kept = np.sort(first)
-        places = np.searchsorted(kept, first[place.reshape(-1)])
+        kept, places = group_rows(*(joined[name] for name in _SHARED[table]))
         joined = {name: values[kept] for name, values in joined.items()}
     bounds: list[int] = np.cumsum([0, *lengths]).tolist()
     return Columns(**joined), [places[a:b] for a, b in pairwise(bounds)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct_rows
 from stepwhy.importers.shared.chrome_json import LARGEST_NS, count_untimed
 from stepwhy.importers.shared.cuda import COPY_NAMES, call_kind, framework_of
 from stepwhy.importers.shared.database import ABSENT
@@ -34,14 +35,9 @@ _LARGEST = 1 << 62
 
 def each(make: Callable[..., int], *ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """What `make` makes of the ids of a row; it is asked once for every distinct row; (rows,)."""
-    group = np.zeros(len(ids[0]), dtype=np.int64)
-    for column in ids:
-        values, place = np.unique(column, return_inverse=True)
-        _, first, group = np.unique(
-            group * len(values) + place, return_index=True, return_inverse=True
-        )
-    rows = np.stack(ids, axis=1)[first].tolist()
-    return np.asarray([make(*row) for row in rows], dtype=np.int64)[group]
+    rows, group = distinct_rows(*ids)
+    made = {row: make(*row) for row in sorted(rows)}  # in an order that the file does not decide
+    return np.asarray([made[row] for row in rows], dtype=np.int64)[group]
 
 
 def known(values: NDArray[np.int64]) -> NDArray[np.int64]:
