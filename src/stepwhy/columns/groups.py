@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks
+from stepwhy.columns.chunks import chunks, take
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def distinct(codes: NDArray[Any]) -> Rows:
     return ordered[_firsts(ordered)]
 
 
-def numbered(codes: NDArray[Any]) -> tuple[Rows, Rows]:
+def numbered(codes: NDArray[Any]) -> tuple[Rows, NDArray[np.int32]]:
     """Distinct codes, ascending, and the place of each row's code among them; (groups,), (rows,).
 
     As `np.unique` with its inverse, but without sorting where codes are small, and without the
@@ -65,15 +65,16 @@ def numbered(codes: NDArray[Any]) -> tuple[Rows, Rows]:
     """
     if is_dense(codes):
         low, seen = _seen(codes)
-        number, place = np.cumsum(seen) - 1, np.empty(len(codes), dtype=np.int64)
+        number = np.cumsum(seen, dtype=np.int32) - 1
+        place = np.empty(len(codes), dtype=np.int32)
         for part in chunks(len(codes)):
             place[part] = number[codes[part].astype(np.int64) - low]
         return np.flatnonzero(seen) + low, place
     order = np.argsort(codes, kind="stable")
     ordered = codes[order].astype(np.int64)
     first = _firsts(ordered)
-    place = np.empty(len(codes), dtype=np.int64)
-    place[order] = np.cumsum(first) - 1
+    place = np.empty(len(codes), dtype=np.int32)
+    place[order] = np.cumsum(first, dtype=np.int32) - 1
     return ordered[first], place
 
 
@@ -104,7 +105,31 @@ def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
     return low, seen
 
 
-def group_rows(*columns: Ints) -> tuple[Rows, Rows]:
+def looked_up(
+    keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int
+) -> NDArray[Any]:
+    """The value of each of some keys; (wanted,).
+
+    Args:
+        keys: Integers; of equal ones, the first counts; (keys,).
+        values: Their values; (keys,).
+        wanted: Keys to look up; (wanted,).
+        missing: Value of those that are not among the keys.
+    """
+    if not len(keys):
+        return np.full(len(wanted), missing)
+    if is_dense(keys):
+        low, high = int(keys.min()), int(keys.max())
+        table = np.full(high - low + 1, missing, dtype=values.dtype)
+        table[keys[::-1] - low] = values[::-1]  # the last value written stays
+        is_known = (wanted >= low) & (wanted <= high)
+        return np.where(is_known, table[np.where(is_known, wanted - low, 0)], missing)
+    order = np.argsort(keys, kind="stable")
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == wanted, values[place], missing)
+
+
+def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
     """Group rows that are equal in all columns; groups are in the order of their first rows.
 
     Args:
@@ -117,13 +142,18 @@ def group_rows(*columns: Ints) -> tuple[Rows, Rows]:
     for column in columns[1:]:
         values, place = numbered(column)
         if len(values) > 1:
-            group = numbered(group * len(values) + place)[1]
+            code = group.astype(np.int64)
+            code *= len(values)
+            code += place
+            group = numbered(code)[1]
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
-    first[group[::-1]] = np.arange(len(group))[::-1]  # the last value written stays
+    for chunk in reversed([*chunks(len(group))]):
+        # The last value written stays.
+        first[group[chunk][::-1]] = np.arange(chunk.start, chunk.stop)[::-1]
     order = np.argsort(first)
-    new_group = np.empty(len(first), dtype=np.int64)
+    new_group = np.empty(len(first), dtype=np.int32)
     new_group[order] = np.arange(len(first))
-    return first[order], new_group[group]
+    return first[order], take(new_group, group)
 
 
 def distinct_rows(*columns: Ints) -> tuple[list[tuple[int, ...]], NDArray[np.int32]]:
@@ -134,7 +164,7 @@ def distinct_rows(*columns: Ints) -> tuple[list[tuple[int, ...]], NDArray[np.int
     """
     first, group = group_rows(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
-    return list(rows), group.astype(np.int32)
+    return list(rows), group
 
 
 def rows_by_group(
@@ -158,6 +188,7 @@ __all__ = [
     "first_rows",
     "group_rows",
     "is_dense",
+    "looked_up",
     "numbered",
     "rows_by_group",
 ]

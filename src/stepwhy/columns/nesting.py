@@ -72,10 +72,14 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def self_ns(self) -> Times:
         """Duration not covered by children, ns; (slices,)."""
-        own = self.slices.dur_ns.astype(np.int64)
-        own[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
-        inner = np.flatnonzero(self.parent != NO_PARENT)
-        np.subtract.at(own, self.parent[inner], own[inner])
+        durations = self.slices.dur_ns
+        if len(self.cut):
+            durations = durations.copy()
+            durations[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
+        own: Times = durations.astype(np.int64)
+        for chunk in chunks(len(own)):
+            inner = self.parent[chunk] != NO_PARENT
+            np.subtract.at(own, self.parent[chunk][inner], durations[chunk][inner])
         return own
 
     def ends(self, rows: Rows) -> Times:

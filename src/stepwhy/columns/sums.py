@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,9 @@ def total_of(values: NDArray[np.int64]) -> int:
 _HALF_BITS = 31
 
 
-def sums_of(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+def sums_of(
+    values: NDArray[np.int64], group: NDArray[np.signedinteger[Any]], groups: int
+) -> NDArray[np.int64]:
     """Sums of times or sizes per group, each at most what 64 bits hold; (groups,).
 
     Args:

@@ -224,7 +224,7 @@ def _groups(facts: Facts, threads: list[NDArray[np.int64]]) -> tuple[list[list[i
     return found, doubtful
 
 
-def _normalising(texts: list[str], place: NDArray[np.int64]) -> list[tuple[int, int]]:
+def _normalising(texts: list[str], place: NDArray[np.int32]) -> list[tuple[int, int]]:
     """Runs of operations of the alphabet that take a mean, a variance and a root.
 
     Args:

@@ -94,7 +94,7 @@ _WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
 def _work_of_devices(trace: Trace) -> dict[int, AnyRows]:
     """The slices that are work of each device that has any, ascending; by row of `devices`."""
     of_devices = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device != NULL)
-    rows = rows_of(trace, sum(_WORK, ()), of_devices)
+    rows = rows_of(trace, sum(_WORK, ()), of_devices).astype(np.int32)
     devices, device = numbered(trace.tracks.device[trace.slices.track[rows]])
     if len(devices) == 1:
         return {int(devices[0]): rows}

@@ -24,7 +24,7 @@ from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
 from stepwhy.passes.selection import mask, of_role, rows_of
-from stepwhy.passes.steps import StepTable, find_steps
+from stepwhy.passes.steps import StepTable, find_steps, steady_mask
 from stepwhy.passes.threads import Threads, find_threads
 from stepwhy.trace import DeviceKind, Kind, Role
 
@@ -329,7 +329,7 @@ class Facts:
     @cached_property
     def is_steady(self) -> NDArray[np.bool_]:
         """Whether each slice starts inside a steady step; (slices,)."""
-        return self.steps.in_steady(self.trace.slices.start_ns)
+        return steady_mask(self.steps, self.trace.slices.start_ns)
 
 
 __all__ = ["CATEGORIES", "Facts"]

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.columns.chunks import NO_ROWS
-from stepwhy.columns.groups import distinct, numbered
+from stepwhy.columns.groups import distinct, looked_up, numbered
 from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Role
 
@@ -56,19 +56,20 @@ class Launches(msgspec.Struct, frozen=True, dict=True):
 
     def calls_of(self, rows: Rows) -> Rows:
         """The host call that caused each of some slices, NO_CALL where none is known; (rows,)."""
-        return _looked_up(self.device_rows, self.call_row, rows)
+        return looked_up(self.device_rows, self.call_row, rows, NO_CALL)
 
 
 def join_launches(trace: Trace) -> Launches:
     """Join device slices with the calls that caused them."""
-    ids, device_rows = trace.slices.correlation, rows_of(trace, _WORK, of_role(trace, Role.STREAM))
-    calls = rows_of(trace, _CALLS, of_role(trace, Role.HOST_THREAD))
+    ids = trace.slices.correlation
+    device_rows = rows_of(trace, _WORK, of_role(trace, Role.STREAM)).astype(np.int32)
+    calls = rows_of(trace, _CALLS, of_role(trace, Role.HOST_THREAD)).astype(np.int32)
     calls = calls[ids[calls] > 0]
     shared = _shared(ids[calls])
     again, ambiguous = _doubts(trace, calls[shared])
     reused = int(again.sum()) > _MOST_REUSED * len(calls)
     calls = np.delete(calls, shared[again | ambiguous])
-    call_row = _calls_by_id(ids[calls], calls, ids[device_rows])
+    call_row = looked_up(ids[calls], calls, ids[device_rows], NO_CALL)
     found = Launches(device_rows, call_row, NO_ROWS, reused)
     return replace(found, blocking_calls=_blocking(trace, found))
 
@@ -79,6 +80,8 @@ _CALLS = (Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME)
 
 def _shared(ids: Ids) -> NDArray[np.int64]:
     """Places of the ids that occur several times, ascending."""
+    if (ids[1:] > ids[:-1]).all():
+        return NO_ROWS
     _, place = numbered(ids)
     return np.flatnonzero(np.bincount(place)[place] > 1)
 
@@ -110,26 +113,6 @@ def _doubts(trace: Trace, calls: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bo
     count = np.diff(first, append=len(ids))
     ambiguous[order] = np.repeat(process[first] != process[first + count - 1], count)
     return again, ambiguous
-
-
-def _calls_by_id(ids: Ids, calls: Rows, wanted: Ids) -> Rows:
-    """The first call with each of some correlation ids, NO_CALL where there is none."""
-    order = np.argsort(ids, kind="stable")
-    return _looked_up(ids[order], calls[order], wanted)
-
-
-def _looked_up(keys: Ids, values: Rows, wanted: Ids) -> Rows:
-    """The value of each of some keys, NO_CALL where there is none.
-
-    Args:
-        keys: Ascending; of equal ones, the first counts; (keys,).
-        values: (keys,).
-        wanted: The keys to look up; (wanted,).
-    """
-    if not len(keys):
-        return np.full(len(wanted), NO_CALL)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], NO_CALL)
 
 
 def _blocking(trace: Trace, launches: Launches) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ runtime names after its graph node, stands for itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -117,7 +117,9 @@ def op_costs(facts: Facts) -> Costs:
     return Costs(found, reads_of(facts), places.scoped, is_lined, len(others))
 
 
-def _sums(values: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+def _sums(
+    values: NDArray[np.int64], group: NDArray[np.signedinteger[Any]], groups: int
+) -> NDArray[np.int64]:
     """As `add_up`, of each group; (groups, measures)."""
     sums = np.empty((groups, len(MEASURES)), dtype=np.int64)
     for measure, column in enumerate(values.T):
@@ -282,7 +284,8 @@ class _Places:
 def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Numbers of pairs of numbers; (pairs,)."""
     (some, one), (others, other) = numbered(first), numbered(second)
-    return one if len(some) == 0 else one * len(others) + other
+    pairs = one.astype(np.int64)
+    return pairs if len(some) == 0 else pairs * len(others) + other
 
 
 __all__ = [

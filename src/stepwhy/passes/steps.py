@@ -95,6 +95,18 @@ class StepTable(msgspec.Struct, frozen=True):
         return inside
 
 
+def steady_mask(steps: StepTable, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each time lies in a steady step; (times,).
+
+    Args:
+        steps: The steps.
+        times_ns: Ascending; (times,).
+    """
+    windows = np.stack([steps.starts, steps.ends], axis=1)[steps.steady]
+    lengths = np.diff(np.searchsorted(times_ns, windows.ravel()), prepend=0, append=len(times_ns))
+    return np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)
+
+
 def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launches) -> StepTable:
     """Find the steps by the best evidence that the trace has."""
     markers = _marked(trace, threads)

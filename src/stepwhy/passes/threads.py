@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import distinct, numbered
 from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.selection import of_role, rows_of
+from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.trace import Kind, Phase, Role
 
 if TYPE_CHECKING:
@@ -68,14 +67,16 @@ def find_threads(trace: Trace) -> Threads:
 def _work_ns(trace: Trace) -> NDArray[np.float64]:
     """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
     slices, rows = trace.slices, rows_of(trace, _WORK)
-    sums: NDArray[np.float64] = np.zeros(len(trace.tracks))
-    np.add.at(sums, slices.track[rows], slices.dur_ns[rows])
-    return sums
+    sums: NDArray[Any] = np.bincount(slices.track[rows], slices.dur_ns[rows], len(trace.tracks))
+    return sums.astype(float)
 
 
 def _engine(trace: Trace) -> list[int]:
     """Threads that do nothing but run backward operations, unless every thread does."""
-    busy, backward = rows_of(trace, _WORK), _backward(trace)
+    backward = _backward(trace)
+    if not len(backward):
+        return []
+    busy = rows_of(trace, _WORK)
     engine = [
         track
         for track in _tracks_of(trace, backward)
@@ -91,9 +92,8 @@ def _busy_ns(trace: Trace, rows: Rows, track: int) -> int:
 
 def _backward(trace: Trace) -> Rows:
     """Backward operations, and the calls by the thread that runs them."""
-    rows = rows_of(trace, _BACKWARD)
-    backward: Rows = rows[trace.slices.phase[rows] == Phase.BACKWARD]
-    return backward
+    is_backward = trace.slices.phase == Phase.BACKWARD
+    return np.flatnonzero(is_backward & mask(trace, _BACKWARD))
 
 
 def _loaders(trace: Trace) -> frozenset[int]:
@@ -107,13 +107,13 @@ def _loaders(trace: Trace) -> frozenset[int]:
 
 def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
     """Number of slices of a kind on each track that has any."""
-    tracks, place = numbered(trace.slices.track[rows_of(trace, (kind,))])
-    return dict(zip(tracks.tolist(), np.bincount(place).tolist(), strict=True))
+    counts = np.bincount(trace.slices.track[rows_of(trace, (kind,))])
+    return {track: int(counts[track]) for track in np.flatnonzero(counts).tolist()}
 
 
 def _tracks_of(trace: Trace, rows: Rows) -> list[int]:
     """The tracks on which some slices lie, ascending."""
-    tracks: list[int] = distinct(trace.slices.track[rows]).tolist()
+    tracks: list[int] = np.flatnonzero(np.bincount(trace.slices.track[rows])).tolist()
     return tracks
 
 

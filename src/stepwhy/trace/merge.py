@@ -100,7 +100,8 @@ def _join(
     lengths: list[int] = [len(next(iter(p.values()))) for p in parts]
     places = np.arange(len(next(iter(joined.values()))), dtype=np.int64)
     if table in _SHARED and len(places):
-        kept, places = group_rows(*(joined[name] for name in _SHARED[table]))
+        kept, group = group_rows(*(joined[name] for name in _SHARED[table]))
+        places = group.astype(np.int64)
         joined = {name: values[kept] for name, values in joined.items()}
     bounds: list[int] = np.cumsum([0, *lengths]).tolist()
     return Columns(**joined), [places[a:b] for a, b in pairwise(bounds)]
