@@ -78,7 +78,7 @@ def test_what_cannot_be_told_is_not_promised(found):
     found(replace(OK, state="limited"), LOOP)
     outcome = invoke()
     assert outcome.exit_code == 0
-    sentence = "\n■ Whether it can be observed cannot be told before it runs.\n"
+    sentence = "\n■ Whether it can be observed is unknown until it runs.\n"
     assert sentence in outcome.stdout
 
 

@@ -104,7 +104,7 @@ def _headline(report: Report) -> Text:
     if not report.observable:
         colour, sentence = "red", f"No training can be observed here: {one_line(report.obstacle)}."
     elif any(item.name == "attach" and item.state == "limited" for item in report.items):
-        colour, sentence = "yellow", "Whether it can be observed cannot be told before it runs."
+        colour, sentence = "yellow", "Whether it can be observed is unknown until it runs."
     elif any(item.state == "conflict" for item in report.items):
         colour, sentence = "yellow", "A training can be observed here, but something is in the way."
     else:

@@ -95,7 +95,7 @@ def _counters(machine: Machine) -> Item:
         return Item(
             "gpu-counters",
             "limited",
-            "the driver does not tell who may profile",
+            "the driver does not show who may profile",
             "kernels and copies can be traced; hardware counters perhaps not",
         )
     allowed = machine.capabilities() & (1 << _CAP_SYS_ADMIN | 1 << _CAP_PERFMON)

@@ -115,11 +115,11 @@ def run_delay(machine: Machine) -> Item:
         return Item(
             "run-delay",
             "missing",
-            "the kernel does not tell it (/proc/self/schedstat)",
-            "waiting for a core cannot be told from computing",
+            "the kernel does not report it (/proc/self/schedstat)",
+            "waiting for a core cannot be distinguished from computing",
             "Use a kernel with CONFIG_SCHED_INFO, if the machine is shared",
         )
-    return Item("run-delay", "ok", "/proc/self/schedstat", "waiting for a core can be told")
+    return Item("run-delay", "ok", "/proc/self/schedstat", "waiting for a core is measured")
 
 
 def stack_access(machine: Machine) -> Item:
@@ -214,4 +214,4 @@ def clock(first: Reading, last: Reading, cost_ns: float) -> Item:
 
 
 def _unknown(name: str, what: str) -> Item:
-    return Item(name, "limited", f"this system does not tell {what}", "it cannot be looked at")
+    return Item(name, "limited", f"this system does not report {what}", "it cannot be checked")

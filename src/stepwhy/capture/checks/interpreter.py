@@ -133,7 +133,7 @@ def hidden_items(target: Target) -> Iterator[Item]:
         "attach",
         "limited",
         "the command does not show which Python it starts",
-        "whether it can be observed cannot be told before it runs",
+        "whether it can be observed is unknown until it runs",
         "Check the training's own command: stepwhy check -- python train.py",
         need="any",
     )
@@ -177,7 +177,7 @@ def _python(shown: str, version: list[int]) -> Item:
             "python",
             "missing",
             f"Python {number}, {shown}, is too old",
-            f"the observer needs {oldest} or later and stays away",
+            f"the observer needs {oldest} or later, and is not loaded",
             f"Train with Python {oldest} or later",
             need="must",
         )
@@ -201,7 +201,7 @@ def _attach(target: Target, answer: Answer) -> Item:
             "See that it passes PYTHONPATH and STEPWHY_RUN_DIR on",
             need="must",
         )
-    return Item("attach", "ok", found, "so it will be in the training", need="must")
+    return Item("attach", "ok", found, "the training will be observed likewise", need="must")
 
 
 def _reason(about: dict[str, Any]) -> tuple[str, str]:
@@ -227,7 +227,7 @@ def _start_up(about: dict[str, Any]) -> Iterator[Item]:
             "sitecustomize",
             "ok",
             f"there is one: {shorten_path(site)}",
-            "it is loaded after the observer, as without it",
+            "it is loaded as usual, after the observer",
         )
     if about["no_user_site"] and not about["isolated"]:
         yield Item(

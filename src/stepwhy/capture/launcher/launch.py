@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from stepwhy.capture.launcher.signals import Received, Signals
 
 _VANISHED = (
-    "the run directory vanished while the training ran, so nothing was kept. Name one with --out "
-    "that the training leaves alone"
+    "the run directory vanished while the training ran, so nothing was recorded. Name one with "
+    "--out that the training does not touch"
 )
 
 _UNOBSERVED = "{}. The command runs unobserved, and nothing is recorded. {} next time"

@@ -30,11 +30,11 @@ _NO_LOOP = (
     "fit, tf.function or jitted JAX function ran often enough. Call stepwhy.step() once per step"
 )
 _FAILED = "the block ended with an exception before a training step could be timed"
-_VANISHED = "the run directory vanished during the block, so nothing was kept"
+_VANISHED = "the run directory vanished during the block, so nothing was recorded"
 _INSIDE_RUN = (
     "this program runs under 'stepwhy run', which observes it as a whole: the block does nothing"
 )
-_INSIDE_BLOCK = "another block is being watched: this one does nothing, and belongs to that one"
+_INSIDE_BLOCK = "another block is being watched, and includes this one, which does nothing"
 # A loop of short blocks may begin more than one per second.
 _MOST_IN_A_SECOND = 100
 

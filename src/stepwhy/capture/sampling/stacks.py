@@ -76,12 +76,11 @@ _MOST_ABOUT = 1 << 20  # bytes; a process.json has a few hundred
 _END_S = 5.0  # py-spy ends as soon as its process is gone
 
 _REFUSED = (
-    "the kernel did not let py-spy look at the training, so no line of the program is named. "
+    "the kernel did not let py-spy read the stacks of the training, so no source line is named. "
     f"To permit it: {PERMISSION}"
 )
 _UNREADABLE = (
-    "py-spy could not read the stacks of this Python, so no line of the program is named. "
-    "Update py-spy"
+    "py-spy could not read the stacks of this Python, so no source line is named. Update py-spy"
 )
 
 

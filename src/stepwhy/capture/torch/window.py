@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # The first after the warm-up, the others when the step time has changed for good.
 _MOST_WINDOWS = 3
 _LOOP_IN_THREAD = (
-    "the steps were timed, but not profiled: the training runs in another thread than the one that "
-    "imported torch, from which the profiler does not start quietly. Import torch in that thread"
+    "the steps were timed, but not profiled: the training runs in a thread that did not import "
+    "torch, where the profiler prints warnings when it starts. Import torch in that thread"
 )
 _STEP_IN_BACKWARD = (
     "the steps were timed, but not profiled: the optimizer steps inside the backward pass, where "
