@@ -101,14 +101,14 @@ def test_what_is_no_number_is_no_time(text):
         read_times([msgspec.Raw(b"1"), msgspec.Raw(text)])
 
 
-def test_what_a_name_says_is_not_held_once_it_has_its_string(monkeypatch):
+def test_meanings_are_dropped_once_their_strings_are_interned(monkeypatch):
     """There may be as many names as ranges, and what one says takes more than its slice."""
     shared = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "dur": 9}
     events = [{**shared, "name": f"request {i}", "ts": 10 * i} for i in range(100)]
     count_left_out, held = records._count_left_out, []
 
     def counted(health, rows):
-        held.extend(rows.slices._said)
+        held.extend(rows.slices._names._unresolved)
         count_left_out(health, rows)
 
     monkeypatch.setattr(records, "_count_left_out", counted)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stepwhy import native
-from stepwhy.importers.formats.kineto import allocations, lanes, places
+from stepwhy.importers.formats.kineto import allocations, lanes, track_codes
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.shared.chrome_json import cuts
 from stepwhy.inputs.source import Source
@@ -15,8 +15,8 @@ from stepwhy.trace import Role
 @pytest.fixture(params=["plain", "swept"])
 def read(request, monkeypatch):
     """Read records as a Kineto trace, with and without the compiled kernel."""
-    monkeypatch.setattr(places, "MOST_PLACES", 6, raising=False)
-    monkeypatch.setattr(allocations, "MOST_POOLS", 2, raising=False)
+    monkeypatch.setattr(track_codes, "MAX_TRACKS", 6)
+    monkeypatch.setattr(allocations, "MAX_POOLS", 2)
     swept = []
     if request.param == "swept":
         kernels = request.getfixturevalue("kernels")

@@ -54,7 +54,7 @@ def test_overlapping_kernels_are_compared_with_few_others(monkeypatch):
     monkeypatch.setattr(
         overruns.np, "count_nonzero", lambda rows: searched.append(len(rows)) or count(rows)
     )
-    monkeypatch.setattr(overruns, "_MOST_SEARCHED", 50, raising=False)
+    monkeypatch.setattr(overruns, "_MAX_SEARCHED", 50, raising=False)
     kernels = 3000
     block = {
         "kind": np.full(kernels, Kind.KERNEL),
@@ -68,7 +68,7 @@ def test_overlapping_kernels_are_compared_with_few_others(monkeypatch):
 
 
 def test_a_late_end_is_found_behind_a_launch_of_many_kernels(monkeypatch):
-    monkeypatch.setattr(overruns, "_MOST_SEARCHED", 20, raising=False)
+    monkeypatch.setattr(overruns, "_MAX_SEARCHED", 20, raising=False)
     of_launch, others = 500, 30
     kernels = 1 + of_launch + others
     block = {

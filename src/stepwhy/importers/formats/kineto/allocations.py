@@ -1,6 +1,6 @@
-"""From Kineto's '[memory]' records to allocations and samples of the allocator's totals.
+"""Allocations and samples of the allocator's totals, from Kineto's '[memory]' records.
 
-As with slices, pools and threads are decided at their first sight.
+As with slices, each pool and thread is resolved at its first occurrence in the file.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs, args_of, column
-from stepwhy.importers.formats.kineto.codes import Codes, first_of, longer
-from stepwhy.importers.formats.kineto.numbers_of_sweep import OfSweep
-from stepwhy.importers.formats.kineto.places import Places
+from stepwhy.importers.formats.kineto.codes import Codes, extended, first_new
 from stepwhy.importers.formats.kineto.sweep import Records
+from stepwhy.importers.formats.kineto.sweep_codes import SweepCodes
+from stepwhy.importers.formats.kineto.track_codes import TrackCodes
 from stepwhy.importers.shared.chrome_json import Event
 from stepwhy.trace import NULL
 from stepwhy.trace.builder import count_tracks_together
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 _THREAD = attrgetter("pid", "tid")
-# Arguments, and what stands for those that are not there.
-_TOLD = {
+# Arguments and their defaults.
+_ARGUMENTS = {
     "device_type": 0,
     "device_id": 0,
     "change": 0,
@@ -40,189 +40,205 @@ _TOLD = {
     "reserved": NULL,
 }
 _SAMPLES = ("memory allocated", "memory reserved")
-MOST_POOLS = 1 << 10
-"""Devices whose memory is told apart; a process numbers its own devices from 0."""
+MAX_POOLS = 1 << 10
+"""Devices with their own pool; a process numbers its devices from 0."""
 _OTHER_POOLS = (False, "others")
 
 
 class _Pools(Codes):
-    """Numbers memory pools: whether one is the host's, and the number of the device."""
+    """Codes of memory pools, keyed by whether it is the host's and the device number."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_number: list[Any] = []
+        self.keys_by_code: list[Any] = []
         self.beyond = 0
 
     def __missing__(self, key: Any) -> int:
-        """The next number, or that of all devices beyond the most."""
+        """Assign the next code, or the shared one to devices beyond the limit."""
         is_host, _ = key
-        if len(self) >= MOST_POOLS and not is_host:
+        if len(self) >= MAX_POOLS and not is_host:
             self.beyond += 1
             key = _OTHER_POOLS
             if key in self:
                 return self[key]
-        self.by_number.append(key)
+        self.keys_by_code.append(key)
         return super().__missing__(key)
 
 
-class Changes(msgspec.Struct):
-    """Allocations and releases of one batch.
+class AllocationBatch(msgspec.Struct):
+    """Numbered allocations and releases of one batch.
 
     Args:
         rows: Their rows in the batch; (changes,).
         events: Their records.
-        columns: Columns of `allocations`, bytes; (changes,) each.
-        pools: Number of every pool; (changes,).
-        places: Number of every thread; (changes,).
-        totals: What the allocator has handed out and taken from the system; (changes, 2).
-        first: Positions at which something is seen for the first time, ascending.
+        columns: Columns of the table `allocations`, sizes in bytes; (changes,) each.
+        pools: Code of every pool; (changes,).
+        threads: Code of every thread; (changes,).
+        totals: Bytes allocated and reserved in the allocator, NULL where absent; (changes, 2).
+        unresolved: Positions at which a code occurs for the first time, ascending.
     """
 
     rows: NDArray[np.int64]
     events: list[Event[KinetoArgs]] | Records
     columns: dict[str, NDArray[np.int64]]
     pools: NDArray[np.signedinteger[Any]]
-    places: NDArray[np.signedinteger[Any]]
+    threads: NDArray[np.signedinteger[Any]]
     totals: NDArray[np.int64]
-    first: list[int]
+    unresolved: list[int]
 
 
 class Allocations:
-    """Hands allocations to the builder.
+    """Adds allocations and samples of the allocator to a trace.
 
     Args:
-        builder: Takes them.
-        facts: Learns that there are some.
-        tracks: Adds the threads that they lie on.
+        builder: Receives the rows.
+        facts: Notes whether allocations were recorded.
+        tracks: Adds the threads of the allocations.
     """
 
     def __init__(self, builder: TraceBuilder, facts: Facts, tracks: Tracks) -> None:
         self._builder, self._facts, self._tracks = builder, facts, tracks
-        self._pools, self._places = _Pools(), Places()
-        self._of_sweep = OfSweep()
-        # String of every pool and track of every place, by their numbers.
-        self._names = np.empty(0, dtype=np.int32)
-        self._rows = np.empty(0, dtype=np.int32)
+        self._pools, self._threads = _Pools(), TrackCodes()
+        self._sweep_codes = SweepCodes()
+        # Name of every pool and track of every thread, by code.
+        self._pool_names = np.empty(0, dtype=np.int32)
+        self._thread_tracks = np.empty(0, dtype=np.int32)
         self._sampled = [False, False]
 
-    def group(self, events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> Changes:
-        """Number pools and threads of records; `meet` those at its `first` before `add`.
+    def number(self, events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> AllocationBatch:
+        """Number pools and threads; `resolve` those at `unresolved` before `add`.
 
         Args:
             events: The records of a batch.
-            rows: Those that are allocations or releases; only newer traces carry totals.
+            rows: The allocations and releases among them; only newer traces record totals.
         """
         chosen = [events[i] for i in rows.tolist()]
         args = list(map(args_of, chosen))
-        told = {name: column(args, name, default) for name, default in _TOLD.items()}
-        rows, told, chosen = self._with_sizes(rows, told, chosen)
-        return self._grouped(rows, chosen, told, self._places.of(map(_THREAD, chosen), len(rows)))
+        arguments = {name: column(args, name, default) for name, default in _ARGUMENTS.items()}
+        rows, arguments, chosen = self._with_sizes(rows, arguments, chosen)
+        threads = self._threads.of(map(_THREAD, chosen), len(rows))
+        return self._batch(rows, chosen, arguments, threads)
 
-    def group_swept(self, swept: Swept, rows: NDArray[np.int64]) -> Changes:
-        """As `group`, for those records of a sweep that have times."""
-        said = swept.said
-        rows, told, _ = self._with_sizes(rows, {n: c[rows] for n, c in swept.changes.items()}, [])
-        records = Records(swept.data, told["offset"], told["length"], Event[KinetoArgs])
-        numbers = self._of_sweep.numbers(
-            said, "thread", told["thread"], self._places.of, said.threads_of
+    def number_swept(self, swept: Swept, rows: NDArray[np.int64]) -> AllocationBatch:
+        """Number some records of a sweep, as `number` does.
+
+        Args:
+            swept: The sweep.
+            rows: The records with usable times.
+        """
+        strings = swept.said
+        columns = {name: values[rows] for name, values in swept.changes.items()}
+        rows, columns, _ = self._with_sizes(rows, columns, [])
+        records = Records(swept.data, columns["offset"], columns["length"], Event[KinetoArgs])
+        threads = self._sweep_codes.translate(
+            strings, "thread", columns["thread"], self._threads.of, strings.threads_of
         )
-        return self._grouped(rows, records, told, numbers)
+        return self._batch(rows, records, columns, threads)
 
-    def _grouped(
+    def _batch(
         self,
         rows: NDArray[np.int64],
         events: list[Event[KinetoArgs]] | Records,
-        told: dict[str, NDArray[np.int64]],
-        places: NDArray[np.signedinteger[Any]],
-    ) -> Changes:
-        host = told["device_type"] == 0
-        pool = np.where(host, NULL, told["device_id"])
+        arguments: dict[str, NDArray[np.int64]],
+        threads: NDArray[np.signedinteger[Any]],
+    ) -> AllocationBatch:
+        host = arguments["device_type"] == 0
+        pool = np.where(host, NULL, arguments["device_id"])
         pools = self._pools.of(zip(host.tolist(), pool.tolist(), strict=True), len(rows))
-        # On the host it counts from the start of the profiler.
-        totals = np.stack([told["allocated"], told["reserved"]], axis=1)
+        # Totals of the host count from the start of the profiler only.
+        totals = np.stack([arguments["allocated"], arguments["reserved"]], axis=1)
         totals = np.where(host[:, np.newaxis], NULL, totals)
-        first = {*first_of(pools, len(self._names)), *first_of(places, len(self._rows))}
-        first.update(self._first_samples(totals))
-        self._names = longer(self._names, len(self._pools))
-        self._rows = longer(self._rows, len(self._places))
+        first = {
+            *first_new(pools, len(self._pool_names)),
+            *first_new(threads, len(self._thread_tracks)),
+            *self._first_samples(totals),
+        }
+        self._pool_names = extended(self._pool_names, len(self._pools))
+        self._thread_tracks = extended(self._thread_tracks, len(self._threads))
         columns = {
             "host": host.astype(np.int64),
-            "change": told["change"],
-            "block": told["address"],
+            "change": arguments["change"],
+            "block": arguments["address"],
         }
-        return Changes(rows, events, columns, pools, places, totals, sorted(first))
+        return AllocationBatch(rows, events, columns, pools, threads, totals, sorted(first))
 
     def _with_sizes(
-        self, rows: NDArray[np.int64], told: dict[str, NDArray[np.int64]], events: list[Any]
+        self, rows: NDArray[np.int64], arguments: dict[str, NDArray[np.int64]], events: list[Any]
     ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]], list[Any]]:
-        untold = (told["allocated"] == NULL) | (told["device_type"] == 0)
-        sized = (told["change"] != 0) | ~untold
+        """Rows, arguments and records of those that record a size or a total."""
+        has_total = (arguments["allocated"] != NULL) & (arguments["device_type"] != 0)
+        sized = (arguments["change"] != 0) | has_total
         self._builder.health.count(
             "allocation-without-size",
             "info",
-            "Allocations that say neither their size nor the allocator's total.",
+            "Allocations without their size and without the allocator's total.",
             count=int((~sized).sum()),
             dropped=True,
         )
-        kept = {name: values[sized] for name, values in told.items()}
+        kept = {name: values[sized] for name, values in arguments.items()}
         return rows[sized], kept, list(compress(events, sized.tolist()))
 
     def finish(self) -> None:
-        """Count what was not told apart."""
+        """Count pools and threads that share a code."""
         self._builder.health.count(
             "pools-together",
             "warning",
-            f"The memory of devices beyond the first {MOST_POOLS:,} counts as that of one device.",
+            f"The memory of devices beyond the first {MAX_POOLS:,} counts as that of one device.",
             count=self._pools.beyond,
             dropped=False,
         )
-        count_tracks_together(self._builder.health, self._places.count_beyond())
+        count_tracks_together(self._builder.health, self._threads.count_beyond())
 
     def _first_samples(self, totals: NDArray[np.int64]) -> list[int]:
-        """Where either total is told for the first time."""
+        """Positions at which either total is recorded for the first time."""
+        recorded = map(np.flatnonzero, (totals != NULL).T)
         return [
-            int(told[0])
-            for told, known in zip(
-                map(np.flatnonzero, (totals != NULL).T), self._sampled, strict=True
-            )
-            if len(told) and not known
+            int(rows[0])
+            for rows, known in zip(recorded, self._sampled, strict=True)
+            if len(rows) and not known
         ]
 
-    def meet(self, group: Changes, position: int) -> None:
-        """Add the pool, the thread and the names of the samples of the record at a position."""
-        pool, place = group.pools[position], group.places[position]
-        host, number = self._pools.by_number[pool]
+    def resolve(self, batch: AllocationBatch, position: int) -> None:
+        """Add the pool, the thread and the counter names of one record."""
+        pool, thread = batch.pools[position], batch.threads[position]
+        host, number = self._pools.keys_by_code[pool]
         # The allocator numbers devices on its own (0 where activity rows say 2).
-        if self._names[pool] == NULL:
+        if self._pool_names[pool] == NULL:
             name = "CPU" if host else f"GPU:{number}"
-            self._names[pool] = self._builder.intern(name)
-        if self._rows[place] == NULL:
-            self._rows[place] = self._row_of(int(place), group.events[position])
-        for kind, value in enumerate(group.totals[position].tolist()):
+            self._pool_names[pool] = self._builder.intern(name)
+        if self._thread_tracks[thread] == NULL:
+            self._thread_tracks[thread] = self._track_of(int(thread), batch.events[position])
+        for kind, value in enumerate(batch.totals[position].tolist()):
             if value != NULL:
                 self._builder.intern(_SAMPLES[kind])
                 self._sampled[kind] = True
 
-    def _row_of(self, place: int, event: Event[KinetoArgs]) -> int:
-        shared = self._places.shared.get(place)
+    def _track_of(self, thread: int, event: Event[KinetoArgs]) -> int:
+        shared = self._threads.shared.get(thread)
         return self._tracks.thread(event) if shared is None else self._tracks.shared(shared, event)
 
-    def add(self, group: Changes, time_ns: NDArray[np.int64]) -> None:
+    def add(self, batch: AllocationBatch, time_ns: NDArray[np.int64]) -> None:
         """Add allocations and samples.
 
         Args:
-            group: The allocations.
+            batch: The numbered allocations.
             time_ns: Their times; (changes,).
         """
-        if not len(group.rows):
+        if not len(batch.rows):
             return
         self._facts.memory = True
-        told = {"total": group.totals[:, 0], "reserved": group.totals[:, 1]}
-        place = {"pool": self._names[group.pools], "track": self._rows[group.places]}
         self._builder.rows_from(
-            "allocations", {"time_ns": time_ns, **place, **group.columns, **told}
+            "allocations",
+            {
+                "time_ns": time_ns,
+                "pool": self._pool_names[batch.pools],
+                "track": self._thread_tracks[batch.threads],
+                **batch.columns,
+                "total": batch.totals[:, 0],
+                "reserved": batch.totals[:, 1],
+            },
         )
-        known = group.totals != NULL
+        known = batch.totals != NULL
         sample = np.nonzero(known)
         if len(sample[0]):
             names = np.asarray(
@@ -233,7 +249,7 @@ class Allocations:
                 {
                     "time_ns": time_ns[sample[0]],
                     "name": names[sample[1]],
-                    "value": group.totals[known],
+                    "value": batch.totals[known],
                 },
             )
-        self._builder.health.events_kept += len(group.rows)
+        self._builder.health.events_kept += len(batch.rows)

@@ -1,4 +1,4 @@
-"""The arguments of Kineto records: one generation writes a number, another text, a third a list."""
+"""Arguments of Kineto records, whose JSON types differ between generations of the profiler."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.shared.chrome_json import Event
 
-# `as_int` decides, so that no record is lost for the type of an argument.
+# Any JSON type is accepted, so that a record is not lost because of one argument; see `as_int`.
 Loose = Any
-# Beyond this, an integer is damage.
+# Larger integers are damage.
 _LARGEST = 2**62
 
 
@@ -53,7 +53,7 @@ def args_of(event: Event[KinetoArgs]) -> KinetoArgs:
 
 
 def as_int(value: Loose, default: int = NULL) -> int:
-    """An integer from a loosely typed field; the default for anything that is none."""
+    """A JSON value as an integer; the default where it is not a number."""
     if isinstance(value, bool) or value is None:
         return default
     if isinstance(value, int):
@@ -66,17 +66,17 @@ def as_int(value: Loose, default: int = NULL) -> int:
 
 
 def column(args: Sequence[KinetoArgs], name: str, default: int = NULL) -> NDArray[np.int64]:
-    """One argument of many records as `as_int` reads it; (records,)."""
+    """One argument of many records, converted by `as_int`; (records,)."""
     return integers(list(map(attrgetter(name), args)), default)
 
 
 def sizes(args: Sequence[KinetoArgs]) -> NDArray[np.int64]:
-    """Bytes that records say they move, NULL where they do not; (records,)."""
+    """Bytes that records move, NULL where absent; (records,)."""
     return integers([a.size if a.bytes is None else a.bytes for a in args])
 
 
 def integers(values: Sequence[Loose], default: int = NULL) -> NDArray[np.int64]:
-    """Loosely typed values as `as_int` reads them; (values,)."""
+    """JSON values converted by `as_int`; (values,)."""
     kinds = set(map(type, values))
     if kinds == {int, type(None)}:
         values, kinds = [default if v is None else v for v in values], {int}

@@ -1,4 +1,4 @@
-"""Numbers for things that repeat: what they are is decided at their first sight."""
+"""Helpers for integer codes: repeated values are numbered, and each new code is resolved once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def first_of(codes: NDArray[np.signedinteger[Any]], known: int) -> list[int]:
-    """Where numbers that are not known stand for the first time."""
+def first_new(codes: NDArray[np.signedinteger[Any]], known: int) -> list[int]:
+    """Rows in which a code of at least `known` occurs for the first time."""
     new = np.flatnonzero(codes >= known)
-    positions: list[int] = new[first_sights(codes[new])].tolist()
-    return positions
+    rows: list[int] = new[first_rows(codes[new])].tolist()
+    return rows
 
 
-def first_sights(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each value stands for the first time, by ascending value; (different values,).
+def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Row of the first occurrence of each distinct value, by ascending value; (distinct values,).
 
-    As the index of `np.unique`, whose first call imports NumPy's masked arrays (0.01 s).
+    The index that `np.unique` returns, without importing NumPy's masked arrays (0.01 s).
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -34,15 +34,15 @@ def first_sights(values: NDArray[Any]) -> NDArray[np.int64]:
     return order[first]
 
 
-def longer(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:
-    """A table with null rows at its end."""
+def extended(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:
+    """A table padded with NULL rows up to a length."""
     if length <= len(table):
         return table
     columns = table.shape[1:]
-    more: NDArray[np.int32] = empty(length * prod(columns), np.int32).reshape(length, *columns)
-    more[: len(table)] = table
-    more[len(table) :] = NULL
-    return more
+    padded: NDArray[np.int32] = empty(length * prod(columns), np.int32).reshape(length, *columns)
+    padded[: len(table)] = table
+    padded[len(table) :] = NULL
+    return padded
 
 
-__all__ = ["Codes", "first_of", "first_sights", "longer"]
+__all__ = ["Codes", "extended", "first_new", "first_rows"]

@@ -1,4 +1,4 @@
-"""What the records say about the run as a whole."""
+"""Properties of the run that are derived from its records."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class Facts(msgspec.Struct):
-    """What the records say about the run as a whole.
+    """Properties of the run that are derived from its records.
 
     Args:
-        kinds: Kinds that occur.
-        device_hints: Host records that only exist where an accelerator is used.
-        profiler_ranges: Kernels recorded by the range profiler, whose times are distorted.
+        kinds: Kinds of slices that occur.
+        device_hints: Whether host records occur that need an accelerator.
+        profiler_ranges: Kernels recorded by the range profiler, which distorts their times.
         accelerator: Name prefix of the accelerator's records ('GPU', 'MTIA', ...).
         complete: False when the file ended early.
         copies_with_bytes: Whether copies carry their size.

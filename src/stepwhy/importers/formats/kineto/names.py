@@ -1,6 +1,6 @@
-"""What a Kineto record is, from its category and name: the one place that knows the names.
+"""What a Kineto record is, from its category and name.
 
-Categories of all generations are folded onto one spelling first.
+Categories of all generations are first mapped to the current spelling.
 
 Source: libkineto's ActivityType strings, ActivityProfilerController and the torch profiler's
 `_collection` module; libkineto's plugin for XPUs, and the forks of it for MLUs and GCUs;
@@ -35,14 +35,14 @@ _IGNORED = frozenset({"trace", "cuda_event", "cuda_profiler_range", "external_co
 
 
 class Meaning(NamedTuple):
-    """What a record's category and name say.
+    """What a record's category and name mean.
 
     Args:
-        kind: The slice's kind; None: not a slice of its own.
-        on_device: Whether it lies on a device stream.
+        kind: The slice's kind; None if the record is not a slice.
+        on_device: Whether it runs on a device stream.
         copy: Direction of a copy.
         pageable: 1 pageable, 0 pinned, -1 not recorded.
-        phase: Phase of the step where the name decides it.
+        phase: Phase of the step, if the name implies one.
         source: Whether the name itself is the source line.
     """
 
@@ -55,7 +55,7 @@ class Meaning(NamedTuple):
 
 
 def category_of(raw: str) -> str:
-    """A category in the current spelling, whatever generation wrote it."""
+    """A category in the current spelling."""
     lower = raw.lower()
     return _OLD_CATEGORIES.get(lower, lower)
 
@@ -68,7 +68,7 @@ _PADDLE = {
     "backward": Meaning(Kind.ANNOTATION, phase=Phase.BACKWARD),
     "optimization": Meaning(Kind.ANNOTATION, phase=Phase.OPTIMIZER),
     "operatorinner": Meaning(Kind.OP),
-    "dygraphkernellaunch": Meaning(Kind.OP),  # of a CPU's kernel: the kernel itself
+    "dygraphkernellaunch": Meaning(Kind.OP),  # the kernel itself, on a CPU
     "userdefined": Meaning(Kind.FRAMEWORK),
     "pythonop": Meaning(Kind.OP),
     "pythonuserdefined": Meaning(Kind.ANNOTATION),
@@ -79,7 +79,7 @@ _ACCELERATORS = {"mtia": "MTIA", "mlu": "MLU", "gcu": "GCU", "hpu": "HPU"}
 
 
 def accelerator_of(category: str) -> str:
-    """What kind of accelerator only writes this category, '' for one that several do."""
+    """Name of the only accelerator that writes this category, '' if several do."""
     return _ACCELERATORS.get(category.partition("_")[0], "")
 
 
@@ -98,7 +98,7 @@ def meaning_of(category: str, name: str) -> Meaning:
     if category.endswith(("_runtime", "_driver")) or category == "xpu_sync":
         return Meaning(call_kind(name))
     if category == "collective_comm" and name.startswith("xccl::"):
-        # A call on a thread of the host; what it starts on a device has records of its own.
+        # A host call; the device work that it launches has its own records.
         return Meaning(Kind.COLLECTIVE)
     if category == "overhead":
         return Meaning(Kind.COMPILE if _LOADING.search(name) else Kind.PROFILER)
@@ -109,7 +109,7 @@ def meaning_of(category: str, name: str) -> Meaning:
 
 _DEVICE_WAIT = regex(r"event_wait|wait_?event|semaphore|barrier_wait", re.IGNORECASE)
 _DMA = regex(r"^(dma|copy|memcpy)", re.IGNORECASE)
-# Level Zero knows host memory ('H') only where it allocated it; 'M' is what malloc gave.
+# Level Zero marks host memory that it allocated as 'H', and memory from malloc as 'M'.
 _UNPINNED = regex(r"Pageable|M2D|D2M")
 _DIRECTIONS = (
     (regex(r"HtoD|HostToDevice|Host -> Device|[HM]2D", re.IGNORECASE), Copy.H2D),
@@ -177,7 +177,7 @@ _WAITING = regex(r"<built-in (method|function) (acquire|select|poll|sleep|wait)\
 
 
 def shown_name(category: str, name: str) -> str:
-    """A record's name without what makes every call unique: addresses, and Paddle's durations."""
+    """A record's name without object addresses and Paddle's durations, which differ per call."""
     if category == "python_function":
         return without_addresses(name)
     return _DURATION.sub("", name) if name.endswith("s]") else name
@@ -216,7 +216,7 @@ def _python(name: str) -> Meaning:
 
 
 def _builtin(name: str) -> Meaning:
-    """`<built-in ...>` and `nn.Module: ...`: the framework's own when a tensor or torch owns it."""
+    """Meaning of `<built-in ...>` and `nn.Module: ...`; framework code if torch owns them."""
     if _WAITING.search(name):
         return Meaning(Kind.WAIT)
     if name.startswith("nn.Module:") or re.search(r"of (Tensor|Parameter|type) object|torch", name):

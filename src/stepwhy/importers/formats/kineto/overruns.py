@@ -1,8 +1,8 @@
-"""Device work whose recorded end is wrong: it lasts over much that ran after it on its stream.
+"""Device work whose recorded end is wrong because it overlaps many later operations.
 
-A stream runs one piece of work after another. Only those of one graph launch run side by side, and
-a kernel may begin shortly before the one before it ends. ROCm's profiler at times writes ends that
-are seconds late, and a stream that idles seems busy.
+A stream runs one operation at a time. Only the kernels of one graph launch run concurrently, and a
+kernel may begin shortly before its predecessor ends. ROCm's profiler sometimes writes ends that are
+seconds late, which makes an idle stream look busy.
 
 Source: AMD-AGI/TraceLens, "over-counts kernel wall-time when dur overflows the next same-track
 slice"; Perfetto, too, ends such slices where the next one begins.
@@ -23,24 +23,27 @@ if TYPE_CHECKING:
     Block = dict[str, NDArray[Any]]
 
 LONG_NS: Final = 10_000_000
-"""Ends are late by far more; what is shorter is not looked at."""
+"""Shorter operations are not checked; wrong ends are late by far more."""
 
 FEWEST: Final = 8
-"""Pieces of other launches that one encloses; a few could be records of another kind."""
+"""Enclosed operations of other launches that prove a wrong end; a few could be annotations."""
 
-_MOST_SEARCHED: Final = 1024
-"""Pieces, from the first of another launch on, among which those that one encloses are counted.
+_MAX_SEARCHED: Final = 1024
+"""Operations after the first of another launch that are compared with a long one.
 
-One after another runs on a stream, so that a late end encloses the very next ones. Where thousands
-overlap, the number of comparisons would otherwise be the square of theirs.
+A late end encloses the very next operations. Without a limit, thousands of overlapping operations
+would need a quadratic number of comparisons.
 """
 
 
 def cut_overruns(blocks: list[Block]) -> int:
-    """End device work where the next begins if it encloses much of that; how many were cut.
+    """Cut each operation that encloses many of the following ones where the next begins.
 
     Args:
-        blocks: Columns of slices, `schema`'s; durations are changed.
+        blocks: Columns of slices, as in the schema; `dur_ns` is replaced where needed.
+
+    Returns:
+        Number of operations that were cut.
     """
     work = [among(block["kind"], BUSY_KINDS) for block in blocks]
     long = [is_work & (b["dur_ns"] >= LONG_NS) for b, is_work in zip(blocks, work, strict=True)]
@@ -56,13 +59,13 @@ def _cut_on(track: int, blocks: list[Block], work: list[NDArray[np.bool_]]) -> i
     )
     order = np.argsort(start, kind="stable")
     begins, ends, launch = start[order], (start + dur)[order], correlation[order]
-    behind = np.searchsorted(begins, ends)
-    many = np.flatnonzero((dur[order] >= LONG_NS) & (behind - np.arange(len(order)) > FEWEST))
-    first = _next_other(launch)
+    after = np.searchsorted(begins, ends)
+    many = np.flatnonzero((dur[order] >= LONG_NS) & (after - np.arange(len(order)) > FEWEST))
+    following = _next_other(launch)
     cut = 0
     for at in many.tolist():
-        other = int(first[at])
-        inside = slice(other, min(int(behind[at]), other + _MOST_SEARCHED))
+        other = int(following[at])
+        inside = slice(other, min(int(after[at]), other + _MAX_SEARCHED))
         is_enclosed = (launch[inside] != launch[at]) & (ends[inside] <= ends[at])
         if np.count_nonzero(is_enclosed) >= FEWEST:
             dur[order[at]] = begins[other] - begins[at]
@@ -73,7 +76,7 @@ def _cut_on(track: int, blocks: list[Block], work: list[NDArray[np.bool_]]) -> i
 
 
 def _next_other(launch: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Row of the first piece of another launch after each, or the number of rows; (rows,)."""
+    """Row of the next operation of another launch, or the number of rows; (rows,)."""
     changes = np.append(np.flatnonzero(launch[1:] != launch[:-1]) + 1, len(launch))
     next_other: NDArray[np.int64] = changes[
         np.searchsorted(changes, np.arange(len(launch)), side="right")

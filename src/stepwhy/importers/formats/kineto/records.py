@@ -1,4 +1,4 @@
-"""From Kineto records to rows of a trace."""
+"""Rows of a trace from Kineto records."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.importers.formats.kineto.allocations import Allocations, Changes
+from stepwhy.importers.formats.kineto.allocations import AllocationBatch, Allocations
 from stepwhy.importers.formats.kineto.facts import Facts
-from stepwhy.importers.formats.kineto.slices import Group, Slices
+from stepwhy.importers.formats.kineto.slices import SliceBatch, Slices
 from stepwhy.importers.formats.kineto.sweep import Swept
 from stepwhy.importers.formats.kineto.tracks import Tracks
 from stepwhy.importers.shared.chrome_json import SLICE, count_untimed, usable
@@ -36,10 +36,10 @@ def add_records(
     offset_ns: int,
     model: str,
 ) -> Facts:
-    """Add every record to the builder, or count why it is not there.
+    """Add every record to the builder, or count why it was left out.
 
     Args:
-        builder: Takes devices, tracks, slices and counters.
+        builder: Receives devices, tracks, slices and counters.
         document: The file's records.
         offset_ns: Clock offset of the file (`baseTimeNanoseconds`).
         model: Model name of the accelerators, '' when not recorded.
@@ -58,7 +58,7 @@ def add_records(
 
 
 class _Rows:
-    """Sends records to the tables that they belong to, and counts those that belong to none."""
+    """Adds records to the tables they belong to, and counts the others."""
 
     def __init__(self, builder: TraceBuilder, offset_ns: int, model: str) -> None:
         self.facts = Facts()
@@ -75,63 +75,65 @@ class _Rows:
         rows = np.flatnonzero(is_slice & batch.timed & ~_is_unset(batch.start_ns, batch.dur_ns))
         self.facts.slices |= bool(is_slice.any())
         self.untimed += int(is_slice.sum()) - len(rows)
-        group = self.slices.group(_take(batch.events, rows))
+        slices = self.slices.number(_select(batch.events, rows))
         memory = _allocations(batch)
-        changes = self.allocations.group(batch.events, memory) if len(memory) else None
-        self._meet(group, rows, changes, np.arange(len(batch.events)))
-        self.slices.add(group, start_ns[rows], batch.dur_ns[rows])
+        changes = self.allocations.number(batch.events, memory) if len(memory) else None
+        self._resolve(slices, rows, changes, np.arange(len(batch.events)))
+        self.slices.add(slices, start_ns[rows], batch.dur_ns[rows])
         if changes is not None:
             self.allocations.add(changes, start_ns[changes.rows])
         is_slice[memory] = True
         self._count(batch, np.flatnonzero(~is_slice))
 
     def add_swept(self, swept: Swept) -> None:
-        """Add what a sweep has read."""
-        columns, told = swept.slices, swept.changes
+        """Add the records of a sweep."""
+        columns, memory_columns = swept.slices, swept.changes
         timed = usable(columns["start_ns"], columns["dur_ns"])
         timed &= ~_is_unset(columns["start_ns"], columns["dur_ns"])
         rows = np.flatnonzero(timed)
         self.facts.slices |= len(timed) > 0
         self.untimed += len(timed) - len(rows)
-        group = self.slices.group_swept(swept, rows)
-        memory = np.flatnonzero(usable(told["time_ns"], np.int64(0)))
-        changes = self.allocations.group_swept(swept, memory) if len(memory) else None
-        self._meet(group, columns["offset"][rows], changes, told["offset"])
-        self.slices.add(group, columns["start_ns"][rows] + self.offset_ns, columns["dur_ns"][rows])
+        slices = self.slices.number_swept(swept, rows)
+        time_ns = memory_columns["time_ns"]
+        memory = np.flatnonzero(usable(time_ns, np.int64(0)))
+        changes = self.allocations.number_swept(swept, memory) if len(memory) else None
+        self._resolve(slices, columns["offset"][rows], changes, memory_columns["offset"])
+        self.slices.add(slices, columns["start_ns"][rows] + self.offset_ns, columns["dur_ns"][rows])
         if changes is not None:
-            self.allocations.add(changes, told["time_ns"][changes.rows] + self.offset_ns)
+            self.allocations.add(changes, time_ns[changes.rows] + self.offset_ns)
         self.arrows += swept.arrows
         self.metadata += swept.metadata
-        self.others += swept.others + len(told["time_ns"]) - len(memory)
+        self.others += swept.others + len(time_ns) - len(memory)
         self.facts.device_hints |= swept.hint
 
-    def _meet(
+    def _resolve(
         self,
-        group: Group,
-        places: NDArray[np.int64],
-        changes: Changes | None,
-        change_places: NDArray[np.int64],
+        slices: SliceBatch,
+        slice_offsets: NDArray[np.int64],
+        changes: AllocationBatch | None,
+        change_offsets: NDArray[np.int64],
     ) -> None:
-        """Everything that names strings and tracks, in the order of the file.
+        """Resolve new codes of slices and allocations in the order of the file.
 
         Args:
-            group: Slices.
-            places: Where each of them stands in the file; (slices,).
-            changes: Allocations.
-            change_places: Where each row of the batch stands that they may be of; (rows,).
+            slices: Numbered slices.
+            slice_offsets: Position of each slice in the file; (slices,).
+            changes: Numbered allocations.
+            change_offsets: Position in the file of each row that `changes.rows` refers to.
         """
         if changes is None:
-            self.slices.meet_all(group)
+            self.slices.resolve_all(slices)
             return
-        meetings = [(int(places[at]), partial(self.slices.meet, group, at)) for at in group.first]
-        if changes is not None:
-            meet = self.allocations.meet
-            meetings += [
-                (int(change_places[changes.rows[at]]), partial(meet, changes, at))
-                for at in changes.first
-            ]
-        for _, meet_one in sorted(meetings, key=itemgetter(0)):
-            meet_one()
+        calls = [
+            (int(slice_offsets[i]), partial(self.slices.resolve, slices, i))
+            for i in slices.unresolved
+        ]
+        calls += [
+            (int(change_offsets[changes.rows[i]]), partial(self.allocations.resolve, changes, i))
+            for i in changes.unresolved
+        ]
+        for _, resolve in sorted(calls, key=itemgetter(0)):
+            resolve()
 
     def _count(self, batch: Batch[KinetoArgs], rows: NDArray[np.int64]) -> None:
         phases = batch.phase[rows]
@@ -141,16 +143,16 @@ class _Rows:
         self.metadata += metadata
         self.others += len(rows) - arrows - metadata
         if not self.facts.device_hints:
-            self.facts.device_hints = any(map(_hints_at_device, _take(batch.events, rows)))
+            self.facts.device_hints = any(map(_hints_at_device, _select(batch.events, rows)))
 
 
 def _is_unset(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """What begins and ends at 0: device work of which the driver gave no time."""
+    """Whether start and duration are 0: device work without a time from the driver; (records,)."""
     unset: NDArray[np.bool_] = (start_ns == 0) & (dur_ns == 0)
     return unset
 
 
-def _take(events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> list[Event[KinetoArgs]]:
+def _select(events: list[Event[KinetoArgs]], rows: NDArray[np.int64]) -> list[Event[KinetoArgs]]:
     return events if len(rows) == len(events) else [events[i] for i in rows.tolist()]
 
 
@@ -163,7 +165,7 @@ def _allocations(batch: Batch[KinetoArgs]) -> NDArray[np.int64]:
 
 
 def _hints_at_device(event: Event[KinetoArgs]) -> bool:
-    """Arrows from launches to device work, and names of device streams, outlive both."""
+    """Whether a record proves an accelerator even where its device work is missing."""
     if event.ph == "M":
         name = event.args.name if event.args and event.name == "thread_name" else None
         return isinstance(name, str) and name.startswith("stream ")
@@ -175,7 +177,7 @@ def _count_left_out(health: Health, rows: _Rows) -> None:
     health.count(
         "flow-arrow",
         "info",
-        "Arrows repeat what correlation ids say.",
+        "Flow arrows; correlation ids hold the same information.",
         count=rows.arrows,
         dropped=True,
     )

@@ -1,4 +1,4 @@
-"""What a Kineto header and its records say about the run as a whole."""
+"""Metadata of the run, from a Kineto header and the records."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 # What Paddle's profiler writes into its header, in older and newer releases.
 _PADDLE = frozenset({"span_indx", "span_index"})
-# A device with more is a damaged header.
-_MOST_MEMORY = 1 << 50
+# A larger value is a damaged header.
+_MAX_MEMORY = 1 << 50
 _SIGNALS = {
     "host-ops": {Kind.OP},
     "device-activity": {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET},
@@ -23,9 +23,10 @@ _SIGNALS = {
 
 
 def meta_of(format_name: str, header: dict[str, Any], facts: Facts) -> Meta:
-    """Facts about the run; only an allow-list of the header is looked at.
+    """Metadata of the run; reads only an allow-list of header keys.
 
-    Hosts, users, job names and environment that some builds write into the header stay out.
+    Some builds write hosts, users, job names and the environment into the header. These are never
+    read.
     """
     distributed = header.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
@@ -52,12 +53,12 @@ def device_model(header: dict[str, Any]) -> str:
 
 
 def device_memory(header: dict[str, Any]) -> int:
-    """Memory of the accelerators in the header, bytes; NULL where they differ or none is told."""
+    """Memory of the accelerators in the header, bytes; NULL where they differ or are absent."""
     devices = header.get("deviceProperties")
-    told = devices if isinstance(devices, list) else []
-    sizes = {_int(d.get("totalGlobalMem")) for d in told if isinstance(d, dict)}
+    known = devices if isinstance(devices, list) else []
+    sizes = {_int(d.get("totalGlobalMem")) for d in known if isinstance(d, dict)}
     size = sizes.pop() if len(sizes) == 1 else NULL
-    return size if 0 < size < _MOST_MEMORY else NULL
+    return size if 0 < size < _MAX_MEMORY else NULL
 
 
 def _int(value: object) -> int:
@@ -85,8 +86,8 @@ def _notes(facts: Facts) -> tuple[str, ...]:
     if facts.profiler_ranges:
         notes.append(
             "Kernels appear only as ranges of the performance-counter profiler, which runs them "
-            "one by one: device time of a normal run cannot be told from this trace."
+            "one by one: this trace does not show the device time of a normal run."
         )
     if not facts.complete:
-        notes.append("The trace file is cut off: what came later is unknown.")
+        notes.append("The trace file is cut off: later events are missing.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Numbers for what records are called: there may be as many as records."""
+"""Integer codes for titles (category and name); a file may have as many titles as records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stepwhy.columns.interning import Interner
-from stepwhy.importers.formats.kineto.codes import Codes, first_sights
+from stepwhy.importers.formats.kineto.codes import Codes, first_rows
 from stepwhy.importers.shared.chrome_json import KeyCodes
 
 if TYPE_CHECKING:
@@ -22,30 +22,30 @@ Title = tuple[str, str]
 
 
 class Titles:
-    """Numbers titles."""
+    """Assigns a code to each distinct title."""
 
     def __init__(self) -> None:
         self._categories, self._names, self._keys = Codes(), Interner(), KeyCodes()
         self._new: list[Title] = []
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of distinct titles."""
         return len(self._keys)
 
     def of(self, titles: Iterable[Title], count: int) -> NDArray[np.int32]:
-        """Numbers of many titles; (count,)."""
-        told = list(titles)
-        categories = self._categories.of((category for category, _ in told), count)
-        names = self._names.numbers([name for _, name in told])
+        """Codes of many titles; (count,)."""
+        titles = list(titles)
+        categories = self._categories.of((category for category, _ in titles), count)
+        names = self._names.numbers([name for _, name in titles])
         keys = categories.astype(np.int64) << _NAME_BITS | names
-        first = first_sights(keys)
-        different, known = keys[first], len(self)
-        numbers = self._keys.of(different)
-        self._new += [told[i] for i in first[numbers >= known].tolist()]
-        return numbers[np.searchsorted(different, keys)]
+        first = first_rows(keys)
+        distinct, known = keys[first], len(self)
+        codes = self._keys.of(distinct)
+        self._new += [titles[i] for i in first[codes >= known].tolist()]
+        return codes[np.searchsorted(distinct, keys)]
 
-    def new(self) -> list[Title]:
-        """Those that got a number since the last call, by their numbers."""
+    def pop_new(self) -> list[Title]:
+        """Titles that got a code since the last call, by ascending code."""
         new, self._new = self._new, []
         return new
 

@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from stepwhy.importers.formats.kineto.facts import Facts
-    from stepwhy.importers.formats.kineto.places import Shared
+    from stepwhy.importers.formats.kineto.track_codes import SharedTrack
     from stepwhy.importers.shared.chrome_json import Event
     from stepwhy.trace import TraceBuilder
 
 _NO_PROCESS = -1
 _OTHERS = "other tracks"
-# Paddle's rows of one thread: what Python called, and what ran inside.
+# Paddle splits a thread into two rows, one for Python calls and one for C++.
 _LANGUAGE = regex(r"\((?:Python|C\+\+)\)$")
 # No operating system numbers its processes this high.
 _FIRST_NAMED_PROCESS = 2**48
 
 
 def plain(value: Loose) -> int | float | str | None:
-    """The value of an argument that should be a number, None for a list or an object."""
+    """The value of an argument if it is a scalar, None for a list or an object."""
     return value if isinstance(value, (int, float, str)) else None
 
 
 def thread_key(event: Event[KinetoArgs]) -> tuple[Hashable, Hashable]:
-    """What tells the thread of a host record from others."""
+    """Key of the thread that a host record belongs to."""
     tid = event.tid
     return event.pid, _LANGUAGE.sub("", tid) if isinstance(tid, str) else tid
 
 
 def stream_key(event: Event[KinetoArgs]) -> Hashable:
-    """What tells the stream of a device record from others, and from threads."""
+    """Key of the stream that a device record belongs to; differs from all thread keys."""
     args = args_of(event)
     return event.pid, event.tid, plain(args.device), plain(args.stream)
 
@@ -45,8 +45,8 @@ class Tracks:
     """Adds the tracks of records to a trace.
 
     Args:
-        builder: Takes devices and tracks.
-        facts: Knows the accelerator's name.
+        builder: Receives devices and tracks.
+        facts: Holds the accelerator's name.
         model: Model name of the accelerators, '' when not recorded.
     """
 
@@ -59,7 +59,7 @@ class Tracks:
         self._named_processes: dict[str, int] = {}
 
     def thread(self, event: Event[KinetoArgs]) -> int:
-        """Row of the host thread that a record lies on."""
+        """Track of the host thread of a record."""
         key = self._with_process(thread_key(event))
         if key not in self._rows:
             process, thread = self._process(event.pid), as_int(key[1])
@@ -70,24 +70,24 @@ class Tracks:
         return self._rows[key]
 
     def _with_process(self, key: tuple[Hashable, Hashable]) -> tuple[Hashable, Hashable]:
-        """The thread of that number in a process, for records that name none (XPUs' waits)."""
+        """Key with its process, for records that name only a thread (waits on XPUs)."""
         if key[0] != _NO_PROCESS:
             return key
         return self._by_number.get(key[1], key)
 
     def stream(self, event: Event[KinetoArgs]) -> int:
-        """Row of the device stream that a record lies on."""
+        """Track of the device stream of a record."""
         key = stream_key(event)
         if key not in self._rows:
             self._rows[key] = self._new_stream(event, args_of(event))
         return self._rows[key]
 
-    def shared(self, shared: Shared, event: Event[KinetoArgs]) -> int:
-        """Row of the track for all threads or streams beyond the most, see `Places`.
+    def shared(self, shared: SharedTrack, event: Event[KinetoArgs]) -> int:
+        """Track that threads or streams beyond the limit share, see `TrackCodes`.
 
         Args:
-            shared: What shares it.
-            event: A record of them.
+            shared: The shared track.
+            event: One of its records.
         """
         if shared.role == "thread":
             return self._builder.track(Role.HOST_THREAD, _OTHERS)
@@ -119,7 +119,7 @@ class Tracks:
         return DeviceKind.GPU if self._facts.accelerator == "GPU" else DeviceKind.OTHER
 
     def _process(self, pid: int | str | None) -> int:
-        """A process id; those that are names ('rank 3') get numbers beyond all process ids."""
+        """A process id; names ('rank 3') get numbers above all real process ids."""
         number = as_int(pid)
         if number == NULL and isinstance(pid, str):
             return self._named_processes.setdefault(
@@ -128,10 +128,10 @@ class Tracks:
         return number
 
     def _device(self, number: int, row: int, label: int | str | None) -> int:
-        """The device with this number on this process row of the file.
+        """The device with this number in this process row of the file.
 
-        A GPU has one row, so a second row with the same number is another rank's GPU, in a file
-        that several ranks were merged into.
+        A GPU has one process row, so a second row with the same number is the GPU of another rank
+        in a merged file.
         """
         key = (number, row)
         if key not in self._devices:

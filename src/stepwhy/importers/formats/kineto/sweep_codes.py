@@ -1,0 +1,66 @@
+"""Translation of the codes of one sweep to codes that hold for the whole file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from stepwhy.importers.formats.kineto.codes import first_rows
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.importers.formats.kineto.sweep import Said
+
+    Numbers = NDArray[np.int32]
+
+
+class SweepCodes:
+    """Translates codes of a sweep's string table, each of them once."""
+
+    def __init__(self) -> None:
+        # An entry goes away with its string table.
+        self._known: WeakKeyDictionary[Said, dict[str, Numbers]] = WeakKeyDictionary()
+
+    def translate(
+        self,
+        strings: Said,
+        role: str,
+        codes: NDArray[Any],
+        assign: Callable[[Iterable[Any], int], Numbers],
+        values_of: Callable[[NDArray[Any]], Sequence[Hashable]],
+    ) -> Numbers:
+        """Codes of the whole file for codes of one sweep.
+
+        Args:
+            strings: The string table that the sweep's codes refer to.
+            role: What is coded ('thread', 'title', ...); each role has its own translation.
+            codes: Codes of the sweep, negative where the value is absent; (rows,).
+            assign: Returns the file's codes for so many values.
+            values_of: Returns the values of some of the sweep's codes.
+
+        Returns:
+            Codes, NULL where the value is absent; (rows,).
+        """
+        known = self._known_up_to(strings, role, int(codes.max(initial=-1)))
+        found: Numbers = known[codes]  # negative codes find a NULL at the end
+        unknown = codes[(found == NULL) & (codes >= 0)]
+        if not len(unknown):
+            return found
+        new = unknown[np.sort(first_rows(unknown))]
+        known[new] = assign(values_of(new), len(new))
+        return np.take(known, codes)
+
+    def _known_up_to(self, strings: Said, role: str, largest: int) -> Numbers:
+        """Translation table for codes up to the largest, NULL where unknown and at its end."""
+        roles = self._known.setdefault(strings, {})
+        known = roles.get(role, np.full(1, NULL, dtype=np.int32))
+        if largest + 1 >= len(known):
+            more = np.full(2 * largest + 2, NULL, dtype=np.int32)
+            known = roles[role] = np.concatenate([known, more])
+        return known
