@@ -104,6 +104,8 @@ def main():
     parser.add_argument("--large", type=int, default=0, metavar="MEGABYTES")
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
+    if not (arguments.paths or arguments.large or os.environ.get("STEPWHY_TRACES")):
+        parser.error("name a path, or set STEPWHY_TRACES")
     recorded = [Path(p) for p in [os.environ.get("STEPWHY_TRACES")] if p]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
