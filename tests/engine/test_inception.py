@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwhy.capture import launch
-from stepwhy.diagnoses import wall_device_gap
+from stepwhy.diagnoses import unfetched_tower
 from stepwhy.diagnoses._rule import examine
 from stepwhy.importers.registry import read_folder
 from stepwhy.passes.facts import Facts
@@ -36,7 +36,7 @@ def observe(tmp_path, *args):
     around = parts.outside_ns + parts.preparing_ns + parts.gap_ns
     assert around + sum(parts.bursts_ns.values()) == parts.wall_ns == facts.wall_ns
     assert parts.unexplained_ns <= _MOST_UNEXPLAINED * parts.wall_ns
-    return parts, examine(wall_device_gap, facts)
+    return parts, examine(unfetched_tower, facts)
 
 
 def test_a_forward_run_of_two_towers_is_one_burst_of_one_tower(tmp_path):

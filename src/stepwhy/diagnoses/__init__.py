@@ -27,6 +27,7 @@ TABLE: tuple[str, ...] = (
     "host_sync",
     "graph_growth",
     "large_fetch",
+    "session_overhead",
     "misplaced_op",
     "single_device_towers",
     "soft_placement_fallback",
@@ -44,6 +45,7 @@ TABLE: tuple[str, ...] = (
     "memory_headroom",
     "exposed_communication",
     "warmup_included",
+    "unfetched_tower",
     "wall_device_gap",
 )
 """Modules of the diagnoses by family, in the order of the documentation."""

@@ -1,106 +1,79 @@
-"""The clock on the wall and the timeline do not tell of the same work.
+"""The wall time of a step contains time that the record does not explain.
 
 ## What it means
-Part of the wall time of a step is covered neither by device work nor by anything that the host
-was seen doing: a timeline looks fast, the clock on the wall does not. Or the clock runs, but part
-of what was built does not: a tower that no fetched result needs is pruned before the run.
+For part of the step, neither device work nor any activity of the host was recorded: a timeline
+looks fast, the wall clock does not.
 
 ## Why it costs
-The training pays wall time. What the timeline does not show is no smaller for it: entering and
-leaving `Session.run`, conversion of fed and fetched values, Python without a profiler, another
-process on the same cores. A measurement that leaves out a tower, or that takes in the first runs,
-in which the graph is prepared, costs wrong conclusions.
+The training takes wall time, whether or not a timeline shows it: Python without a profiler,
+sleeping, reading and writing, or another process on the same cores.
 
 ## How it is measured
-The time of the steady steps without any evidence is the 'unexplained' part of the breakdown, so
-that what waiting for input, launching or synchronisation explain is not blamed twice.
+It is the 'unexplained' part of the breakdown of the steady steps; what waiting for input, launching
+or synchronisation explain does not count.
 
-Steps of `Session.run`s are reconciled to the last nanosecond: Python between two runs,
-preparation of the graph, before the first operation, what runs (each moment once, and on each
-device from when to when), between two operations, after the last one, and what remains. Traced
-runs say how a run divides, untraced ones how long it takes. What tracing adds is told apart: after
-the last operation a traced run hands over its trace, and takes longer for it than an untraced
-run's thread is busy in all; by as much as the rest of a traced run is slower, its parts shrink. By
-as much as it is faster, beyond chance, time is without evidence.
+Steps of `Session.run`s are accounted for to the nanosecond: Python between two runs, preparation of
+the graph, time before the first operation, operations (each moment once, and on each device from
+when to when), time between two operations, time after the last one, and what remains. Traced runs
+show how a run divides, untraced runs how long it takes. The cost of tracing is separate: after the
+last operation a traced run writes its trace, which takes longer than all that an untraced run's
+thread does. Where the rest of a traced run is slower, its parts are scaled down; where it is faster
+by more than chance, the difference is without evidence.
 
-A tower of which no operation ran, while operations of another one did, was not fetched. The finding
-then costs what the gap costs, the time of a run in which no operation runs. Where the gap alone is
-the finding it has no cost of its own: what fills it may have a finding with a cost.
+Where the time lies before and after the operations of `Session.run`, `session-overhead` reports it.
 
 ## Fix
-Look where the record does not: record Python stacks, time the parts of the loop by hand, and for
-`Session.run` feed and fetch less. Fetch what needs all towers, and leave the first runs out of the
-mean.
+Record what is missing: Python stacks, or the time of each part of the loop.
 
 ## Fix risk
 None.
 
 ## When it abstains
-When device time was not recorded at all: then all of the step is a gap, and it says nothing.
+When device time was not recorded at all: then nothing explains any of the step.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._placement import placed_nodes
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses._rule import Rule
+from stepwhy.diagnoses._session_evidence import FEED_LESS, is_overhead, session_evidence
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.session_parts import find_session_parts
-from stepwhy.patterns import regex
 from stepwhy.trace import Kind
-from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._placement import Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
-    from stepwhy.passes.session_parts import SessionParts
 
 RULE = Rule(
     id="wall-device-gap",
     family="measurement",
-    name="Wall clock and timeline",
-    found="Make the clock and the timeline tell of the same work",
+    name="Wall time without a record",
+    found="Record what the step does: part of its wall time has no explanation",
     clear="The record accounts for the wall time of the step",
     needs=(("device-time",), ("steps",)),
 )
 
 SHARE = 0.20  # of the step; profilers always miss something, a fifth is more than that
-LEAST_GAP_NS = 1_000_000  # per step; every call of Session.run takes some tenths of a millisecond
-WORTH_NAMING = 0.01  # of the step; shorter bursts are one line each that nobody reads
-
-# Source: `gradients_util.py`, names of the scopes that tf.gradients opens.
-_BACKWARD = regex(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the part of the step that nothing explains, and of the graph that does not run."""
+    """Judge the part of the step that nothing explains."""
     parts = find_session_parts(facts)
     if parts is None:
-        evidence = (*_unexplained(facts), *_around(facts), *_unprofiled(facts))
-        return _of_the_record(facts, evidence)
-    nodes = placed_nodes(facts)
-    idle = _idle_towers(nodes)
-    evidence = (*_told(idle), *_graph(nodes), *_first_runs(facts), *_sum(parts), *_bursts(parts))
-    if idle:
-        gap = saving("feed and fetch less", 0, parts.gap_ns)
-        return RULE.finding(parts.gap_ns, evidence, _FETCH, gap)
-    # While other threads hold the interpreter's lock, feeding less would gain nothing.
-    gap_ns = parts.gap_ns - facts.lock_wait_ns
-    if gap_ns >= max(SHARE * parts.wall_ns, LEAST_GAP_NS):
-        return RULE.finding(None, evidence, _TENSORFLOW)
-    return _of_the_record(facts, evidence)
+        return _judge(facts, (*_unexplained(facts), *_around(facts), *_unprofiled(facts)))
+    evidence = session_evidence(facts, parts)
+    # Then the time is known to be that of feeding, fetching and scheduling.
+    return RULE.nothing(evidence) if is_overhead(facts, parts) else _judge(facts, evidence)
 
 
-def _of_the_record(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
-    """Judge what the record leaves open."""
+def _judge(facts: Facts, evidence: tuple[Evidence, ...]) -> Finding:
     if facts.share("unexplained") < SHARE:
         return RULE.nothing(evidence)
     return RULE.finding(facts.breakdown["unexplained"], evidence, _fix(facts))
@@ -113,85 +86,6 @@ def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
         Evidence("wall time of the step", facts.wall_ns, "ns"),
         Evidence("time in which a device works", busy, "ns"),
     )
-
-
-def _idle_towers(nodes: list[Node]) -> dict[str, int]:
-    """Operations of each tower of which none ran, where another one's did."""
-    built: dict[str, set[str]] = defaultdict(set)
-    heavy: set[str] = set()
-    ran: set[str] = set()
-    for node in nodes:
-        if node.tower:
-            built[node.tower].add(node.name)
-            heavy.update({node.tower} if node.is_heavy else ())
-            ran.update({node.tower} if node.actual else ())
-    return {t: len(names) for t, names in sorted(built.items()) if t in heavy - ran and ran & heavy}
-
-
-def _told(idle: dict[str, int]) -> list[Evidence]:
-    return [
-        Evidence(f"{tower}: built, but none of it ran", count, "count", "operations")
-        for tower, count in idle.items()
-    ]
-
-
-def _first_runs(facts: Facts) -> list[Evidence]:
-    """What a clock says that also counts the runs in which the graph is prepared."""
-    observed = facts.observed
-    if observed is None or not observed.warm_up:
-        return []
-    mean = round(float(observed.durations_ns.mean()))
-    first = "the first run" if observed.warm_up == 1 else f"the first {observed.warm_up} runs"
-    slowest = format_ns(int(observed.durations_ns[: observed.warm_up].max()))
-    where = f"of all untraced runs; the slowest of the first ones takes {slowest}"
-    return [Evidence(f"mean step that counts {first}", mean, "ns", where)]
-
-
-def _sum(parts: SessionParts) -> list[Evidence]:
-    """The wall time, its parts, which sum to it, and what tracing added."""
-    share = parts.unexplained_ns / parts.wall_ns if parts.wall_ns else 0.0
-    by_time = [
-        ("before the first operation of Session.run", parts.before_ns, ""),
-        *((name, ns, "any device") for name, ns in parts.bursts_ns.items()),
-        ("between two operations", parts.scheduling_ns, ""),
-        ("after the last operation of Session.run", parts.after_ns, ""),
-        ("Python between two runs", parts.outside_ns, ""),
-        ("preparation of the graph", parts.preparing_ns, ""),
-        ("without evidence", parts.unexplained_ns, ""),
-    ]
-    found = [Evidence("wall time of the step", parts.wall_ns, "ns")]
-    found += [Evidence(what, ns, "ns", where) for what, ns, where in by_time if ns]
-    found.append(Evidence("share of the step without evidence", share, "fraction"))
-    if parts.handing_over_ns:
-        what = "a traced run on top, for its trace"
-        found.append(Evidence(what, parts.handing_over_ns, "ns", "not in the sum"))
-    if parts.slower is not None:
-        found.append(Evidence("a traced run otherwise, relatively", parts.slower, "fraction"))
-    return found
-
-
-def _graph(nodes: list[Node]) -> list[Evidence]:
-    """Whether backpropagation is among what ran, where the graph has any."""
-    built = {n.name for n in nodes if _BACKWARD.search(n.name)}
-    ran = {n.name for n in nodes if n.actual and n.name in built}
-    if not built:
-        return []
-    where = f"of {format_count(len(built))} built" + ("" if ran else ": no burst is backward")
-    return [Evidence("operations of backpropagation that ran", len(ran), "count", where)]
-
-
-def _bursts(parts: SessionParts) -> list[Evidence]:
-    """What each device does and when, in a traced run."""
-    return [
-        Evidence(
-            f"traced: {b.name} on {b.device}",
-            b.busy_ns,
-            "ns",
-            f"from {format_ns(b.start_ns)} to {format_ns(b.end_ns)}",
-        )
-        for b in parts.bursts
-        if b.busy_ns >= WORTH_NAMING * parts.wall_ns
-    ]
 
 
 def _around(facts: Facts) -> list[Evidence]:
@@ -241,7 +135,7 @@ def _fix(facts: Facts) -> Fix:
     framework = facts.trace.meta.framework
     if framework == "pytorch":
         return _PYTORCH_GPU if facts.has_accelerator else _PYTORCH
-    return _TENSORFLOW if framework == "tensorflow" else _ANY
+    return FEED_LESS if framework == "tensorflow" else _ANY
 
 
 def _watched(facts: Facts) -> Fix:
@@ -265,23 +159,6 @@ _PYTORCH_GPU = Fix(
     "Record what the host does meanwhile: operations and Python stacks.",
     "activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]\n"
     "torch.profiler.profile(activities=activities, with_stack=True)",
-    "none",
-)
-_TENSORFLOW = Fix(
-    "Feed and fetch less: what goes into and comes out of Session.run is converted and copied on "
-    "the calling thread. Fetch only what is used, read input inside the graph, feed NumPy arrays "
-    "of the placeholder's own type.",
-    "_, loss = session.run([train_op, loss_op])\n# no large fetches, no feed_dict of lists",
-    "none",
-)
-_FETCH = Fix(
-    "Fetch what needs all towers: what no fetched result needs is pruned and does not run. Leave "
-    "the first runs out of the mean, and give each tower its share of the batch.",
-    "parts = enumerate(tf.split(batch, towers))\n"
-    "logits = [tower(i, images) for i, images in parts]\n"
-    "for _ in range(10):\n"
-    "    session.run(logits)  # not timed\n"
-    "session.run(logits)",
     "none",
 )
 _ANY = Fix("Record what the host does meanwhile.", "", "none")

@@ -115,7 +115,7 @@ def _count_together(trace: Trace) -> None:
 # The findings that only repeat in detail what the verdict says.
 _SAME = {
     "input": {"input-bound"},
-    "host": {"launch-bound", "host-sync", "wall-device-gap"},
+    "host": {"launch-bound", "host-sync", "session-overhead", "wall-device-gap"},
     "communication": {"exposed-communication"},
     "transfer": {"exposed-transfer"},
     "startup": {"warmup-included"},
