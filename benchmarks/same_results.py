@@ -1,11 +1,12 @@
 """Whether this tree explains traces with the same numbers as another revision.
 
     python benchmarks/same_results.py REVISION [PATH]... [--large MEGABYTES] [--jobs N]
+                                      [--without DIAGNOSIS]...
 
 Runs `stepwhy explain --json --all` of both revisions on every trace file below the given paths
 (default: STEPWHY_TRACES), and on each folder that holds several; with --large also on a generated
 file of each format. Exit codes, numbers, identifiers and names must be equal. Sentences for people
-may differ. Prints the first differences of each input, and exits with 1 when there are any.
+may differ, and --without leaves out a diagnosis that is new or split. Prints the first differences of each input, and exits with 1 when there are any.
 
 The other revision is checked out into a temporary folder, and runs with the same packages.
 """
@@ -77,11 +78,13 @@ def differences(before, after):
             yield f"{place}: {old.get(place, 'absent')} before, {new.get(place, 'absent')} now"
 
 
-def compare(path, sources, caches):
+def compare(path, sources, caches, without):
     """What differs for an input, as lines."""
-    return list(
-        differences(*(explained(*pair, path) for pair in zip(sources, caches, strict=True)))
-    )
+    results = [explained(*pair, path) for pair in zip(sources, caches, strict=True)]
+    for _, result in results:
+        if result and "findings" in result:
+            result["findings"] = [f for f in result["findings"] if f["id"] not in without]
+    return list(differences(*results))
 
 
 def generated(folder, megabytes):
@@ -103,6 +106,7 @@ def main():
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
     parser.add_argument("--large", type=int, default=0, metavar="MEGABYTES")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--without", action="append", default=[], metavar="DIAGNOSIS")
     arguments = parser.parse_args()
     if not (arguments.paths or arguments.large or os.environ.get("STEPWHY_TRACES")):
         parser.error("name a path, or set STEPWHY_TRACES")
@@ -131,7 +135,9 @@ def run(arguments, folder, paths):
         cache.mkdir()
     differing = 0
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        found = pool.map(partial(compare, sources=sources, caches=caches), inputs)
+        found = pool.map(
+            partial(compare, sources=sources, caches=caches, without=arguments.without), inputs
+        )
         for path, lines in zip(inputs, found, strict=True):
             differing += bool(lines)
             for line in lines[:SHOWN]:
