@@ -6,7 +6,8 @@
 Runs `stepwhy explain --json --all` of both revisions on every trace file below the given paths
 (default: STEPWHY_TRACES), and on each folder that holds several; with --large also on a generated
 file of each format. Exit codes, numbers, identifiers and names must be equal. Sentences for people
-may differ, and --without leaves out a diagnosis that is new or split. Prints the first differences of each input, and exits with 1 when there are any.
+may differ, and --without leaves out a diagnosis that is new or split. Prints the first differences
+of each input, and exits with 1 when there are any.
 
 The other revision is checked out into a temporary folder, and runs with the same packages.
 """
