@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -28,10 +28,6 @@ def chunks(count: int, size: int | None = None) -> Iterator[slice]:
     """
     size = CHUNK if size is None else size
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
-
-
-NO_ROWS: Final = np.empty(0, dtype=np.int64)
-"""An empty array of rows."""
 
 
 def take(values: NDArray[Value], rows: Rows) -> NDArray[Value]:
@@ -58,21 +54,4 @@ def put(target: NDArray[Any], rows: Rows, values: NDArray[Any] | bool) -> None:
         target[rows[chunk]] = values if isinstance(values, bool) else values[chunk]
 
 
-def joined(parts: Iterable[NDArray[Value]], empty: NDArray[Value]) -> NDArray[Value]:
-    """Concatenate arrays.
-
-    Args:
-        parts: The arrays, which are few or small.
-        empty: Returned when there are none.
-    """
-    found = list(parts)
-    return np.concatenate(found) if found else empty
-
-
-def rows_within(rows: NDArray[Any], chunk: slice) -> NDArray[Any]:
-    """Those of ascending rows that lie in a chunk, without a copy."""
-    first, end = np.searchsorted(rows, np.array([chunk.start, chunk.stop], dtype=rows.dtype))
-    return rows[first:end]
-
-
-__all__ = ["CHUNK", "NO_ROWS", "chunks", "joined", "put", "rows_within", "take"]
+__all__ = ["CHUNK", "chunks", "put", "take"]

@@ -13,7 +13,6 @@ from stepwhy.columns.narrow import narrowest
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterable
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -96,12 +95,4 @@ class NarrowColumn:
                 self._held.append(narrow[chunk])
 
 
-def collected(parts: Iterable[Ints]) -> NDArray[np.int32]:
-    """Concatenate arrays of rows, which may be millions; (rows,)."""
-    found = Growing(np.int32)
-    for rows in parts:
-        found.append(rows)
-    return found.values()
-
-
-__all__ = ["Growing", "NarrowColumn", "collected"]
+__all__ = ["Growing", "NarrowColumn"]

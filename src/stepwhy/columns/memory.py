@@ -58,13 +58,6 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     return np.empty(count, dtype) if size < LARGE else np.frombuffer(room(size), dtype)
 
 
-def falses(count: int) -> NDArray[np.bool_]:
-    """A mask that is False everywhere; (count,)."""
-    found: NDArray[np.bool_] = empty(count, np.bool_)
-    found[:] = False
-    return found
-
-
 def give_back() -> None:
     """Give freed memory back to the system, also what lies between pieces that are held."""
     import ctypes  # noqa: PLC0415 - NumPy has imported it
@@ -73,4 +66,4 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-__all__ = ["LARGE", "empty", "falses", "give_back", "larger", "room"]
+__all__ = ["LARGE", "empty", "give_back", "larger", "room"]

@@ -13,10 +13,11 @@ import numpy as np
 
 from stepwhy import native
 from stepwhy.columns._tree import NO_PARENT, hang
-from stepwhy.columns.chunks import chunks, joined, take
+from stepwhy.columns.chunks import chunks, take
 from stepwhy.columns.groups import by_code
 from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.memory import empty, falses
+from stepwhy.columns.memory import empty
+from stepwhy.columns.narrow import constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -312,29 +313,23 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
         nesting: The call tree.
         wanted: Whether each slice is wanted; (slices,).
     """
-    own: NDArray[np.int32] = empty(len(wanted), np.int32)
-    own[:] = NO_PARENT
-    for part in chunks(len(wanted)):
-        rows = np.flatnonzero(wanted[part]) + part.start
-        own[rows] = rows
+    rows = np.flatnonzero(wanted)
+    if not len(rows):
+        return constant(NO_PARENT, len(wanted), np.int32)
+    own = np.full(len(wanted), NO_PARENT, dtype=np.int32)
+    own[rows] = rows
     return inherit(nesting, own, NO_PARENT)
 
 
 def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
     """Those of some slices that lie in no other of them; (outermost,)."""
-    chosen = falses(len(nesting.parent))
-    for part in chunks(len(rows)):
-        chosen[rows[part]] = True
-    if len(rows) * _SPARSE <= len(chosen):
-        around = nesting.parent[rows]
-        hung = np.flatnonzero(around != NO_PARENT)
-        around[hung] = climb(nesting, around[hung], chosen)
-        few: AnyRows = rows[around == NO_PARENT]
-        return few
-    is_inside = inherit(nesting, chosen.view(np.int8)).view(np.bool_)
-    pieces = ((some, nesting.parent[some]) for some in (rows[part] for part in chunks(len(rows))))
-    found = (some[(above == NO_PARENT) | ~is_inside[above]] for some, above in pieces)
-    return joined(found, rows[:0])
+    chosen = np.zeros(len(nesting.parent), dtype=bool)
+    chosen[rows] = True
+    around = nesting.parent[rows]
+    has_parent = np.flatnonzero(around != NO_PARENT)
+    around[has_parent] = climb(nesting, around[has_parent], chosen)
+    found: AnyRows = rows[around == NO_PARENT]
+    return found
 
 
 def climb(nesting: Nesting, rows: AnyRows, wanted: NDArray[np.bool_]) -> Rows:

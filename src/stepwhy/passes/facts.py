@@ -10,7 +10,6 @@ import numpy as np
 from stepwhy.columns import nesting
 from stepwhy.columns.groups import distinct
 from stepwhy.columns.intervals import Intervals, Measure
-from stepwhy.columns.nesting import NO_PARENT
 from stepwhy.columns.sums import LARGEST
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.breakdown import IdleTime, Partition, mean_exact, partition, unexplained
@@ -111,13 +110,8 @@ class Facts:
         NO_PARENT where there is none.
         """
         if kinds not in self._nearest:
-            self._nearest[kinds] = self._find_nearest(mask(self.trace, kinds))
+            self._nearest[kinds] = nesting.nearest(self.nesting, mask(self.trace, kinds))
         return self._nearest[kinds]
-
-    def _find_nearest(self, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
-        if not wanted.any():
-            return np.broadcast_to(np.int32(NO_PARENT), len(wanted))  # one value in memory
-        return nesting.nearest(self.nesting, wanted)
 
     @cached_property
     def activities(self) -> list[Activity]:

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.columns.chunks import NO_ROWS
 from stepwhy.columns.groups import distinct, looked_up, numbered
 from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Role
@@ -70,7 +69,7 @@ def join_launches(trace: Trace) -> Launches:
     reused = int(again.sum()) > _MOST_REUSED * len(calls)
     calls = np.delete(calls, shared[again | ambiguous])
     call_row = looked_up(ids[calls], calls, ids[device_rows], NO_CALL)
-    found = Launches(device_rows, call_row, NO_ROWS, reused)
+    found = Launches(device_rows, call_row, np.empty(0, dtype=np.int64), reused)
     return replace(found, blocking_calls=_blocking(trace, found))
 
 
@@ -81,7 +80,7 @@ _CALLS = (Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME)
 def _shared(ids: Ids) -> NDArray[np.int64]:
     """Places of the ids that occur several times, ascending."""
     if (ids[1:] > ids[:-1]).all():
-        return NO_ROWS
+        return np.empty(0, dtype=np.int64)
     _, place = numbered(ids)
     return np.flatnonzero(np.bincount(place)[place] > 1)
 

@@ -13,7 +13,7 @@ import numpy as np
 from stepwhy.columns.chunks import take
 from stepwhy.columns.interning import Interner
 from stepwhy.columns.memory import give_back
-from stepwhy.columns.narrow import narrowed
+from stepwhy.columns.narrow import constant, is_constant, narrowed
 from stepwhy.columns.order import parents_first
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
@@ -183,9 +183,8 @@ class TraceBuilder:
         for column in columns_of(table):
             given = columns.get(column.name)
             if given is None:
-                # One value, repeated without memory.
-                null = np.asarray(_DEFAULTS[table, column.name], dtype=column.dtype)
-                block[column.name] = np.broadcast_to(null, length)
+                null = _DEFAULTS[table, column.name]
+                block[column.name] = constant(null, length, column.dtype)
             else:
                 block[column.name] = _held(given, column.dtype)
         self._blocks[table].append(block)
@@ -239,7 +238,7 @@ class TraceBuilder:
         for column in columns_of("slices"):
             values = columns.pop(column.name, None)
             values = self._column("slices", column.name) if values is None else values
-            if order is not None and values.strides != (0,):  # else all rows are alike
+            if order is not None and not is_constant(values):
                 values = take(values, order)
             columns[column.name] = narrowed(values) if column.name in NARROW_COLUMNS else values
             del values  # not held while the next one is joined
@@ -265,5 +264,5 @@ def _joined(parts: list[Block], null: int) -> Block:
         null: The null of the column.
     """
     if all((part[:1] == null).all() and (part == null).all() for part in parts):
-        return np.broadcast_to(parts[0].dtype.type(null), sum(map(len, parts)))
+        return constant(null, sum(map(len, parts)), parts[0].dtype)
     return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.narrow import is_constant
 from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
 from stepwhy.trace.schema import TABLES, columns_of
 
@@ -99,7 +100,7 @@ def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
 
 
 def _members(where: str, values: NDArray[np.int8], enum: _Enum) -> None:
-    if not _seen(values[:1] if values.strides == (0,) else values) <= set(enum):
+    if not _seen(values[:1] if is_constant(values) else values) <= set(enum):
         bad = np.flatnonzero(~np.isin(values, [int(m) for m in enum]))
         raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, not a {enum.__name__}")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.memory import empty, give_back
-from stepwhy.columns.narrow import narrowed
+from stepwhy.columns.narrow import is_constant, narrowed
 from stepwhy.columns.strings import strings_from
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
 from stepwhy.optional import needs_extra
@@ -320,7 +320,7 @@ def _column(column: Column, stored: Any) -> NDArray[Any]:
     for part in _parts(stored, column.name):
         values = _values(column, part)
         values = narrowed(values) if is_code else values
-        if held.strides != (0,) or (values != null).any():
+        if not is_constant(held) or (values != null).any():
             held = _writable(held, read, values.dtype)
             held[read : read + len(values)] = values
         read += len(values)
@@ -337,9 +337,9 @@ def _writable(held: NDArray[Any], read: int, dtype: np.dtype[Any]) -> NDArray[An
         read: How many values it has.
         dtype: Type of more.
     """
-    if held.strides != (0,) and held.dtype >= dtype:
+    if not is_constant(held) and held.dtype >= dtype:
         return held
-    found = empty(len(held), max(held.dtype, dtype) if held.strides != (0,) else dtype)
+    found = empty(len(held), dtype if is_constant(held) else max(held.dtype, dtype))
     found[:read] = held[:read]
     return found
 

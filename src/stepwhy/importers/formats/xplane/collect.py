@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.narrow import is_constant
 from stepwhy.importers.formats.xplane.events import (
     CORRELATION,
     IDS,
@@ -70,7 +71,7 @@ class Collector:
         for stat in _MARKS & labels.numbers.keys():
             labels.numbers[stat] = np.where(labels.numbers[stat] == MISSING, MISSING, 1)
         # A column with one value, repeated without memory, tells nothing apart.
-        differing = [column for column in labels.columns if column.strides != (0,)]
+        differing = [column for column in labels.columns if not is_constant(column)]
         first, group = alike(*differing, kernel=self._kernel)
         np.add(group, self._label_count, out=self._label[here], casting="same_kind")
         self._labels.append(labels.take(first))
