@@ -254,6 +254,41 @@ def test_modules_are_imported_in_no_time():
     assert made == {}, "use msgspec.Struct, and stepwhy.patterns.regex"
 
 
+# --- Private modules ---
+
+
+def private_imports(source, package):
+    """Names in an import that are private modules of a package other than the given one."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("stepwhy"):
+            continue
+        for name in (f"{node.module}.{alias.name}" for alias in node.names):
+            parts = name.split(".")
+            private = [i for i, part in enumerate(parts) if part.startswith("_") and part[1] != "_"]
+            if private and not f"{package}.".startswith(".".join(parts[: private[0]]) + "."):
+                yield name
+
+
+def test_an_import_of_a_private_module_is_noticed():
+    source = "from stepwhy.columns import _tree\nfrom stepwhy.columns._slots import Slots\n"
+    expected = ["stepwhy.columns._tree", "stepwhy.columns._slots.Slots"]
+    assert list(private_imports(source, "stepwhy.engine")) == expected
+    assert list(private_imports(source, "stepwhy.columns")) == []
+
+
+def test_private_modules_are_imported_in_their_own_package_only():
+    found = {
+        str(path.relative_to(ROOT)): names
+        for path in sorted((ROOT / "src/stepwhy").rglob("*.py"))
+        if (names := list(private_imports(path.read_text(), _package_of(path))))
+    }
+    assert found == {}
+
+
+def _package_of(path):
+    return ".".join(path.relative_to(ROOT / "src").parent.parts)
+
+
 # --- The installed package ---
 
 

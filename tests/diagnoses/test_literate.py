@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepwhy.diagnoses import load
-from stepwhy.diagnoses._rule import examine
+from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 

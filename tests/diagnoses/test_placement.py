@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwhy.diagnoses._placement import (
+from stepwhy.diagnoses.shared.placement import (
     Node,
     conflicts,
     crossings,

@@ -6,7 +6,7 @@ import pytest
 from tests.passes.timeline import Timeline
 
 from stepwhy.diagnoses import TABLE, load, rank, run_all
-from stepwhy.diagnoses._rule import Rule, examine, saving
+from stepwhy.diagnoses.shared.rule import Rule, examine, saving
 from stepwhy.findings import Fix
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind

@@ -8,7 +8,7 @@ import pytest
 
 from stepwhy.capture import launch
 from stepwhy.diagnoses import unfetched_tower
-from stepwhy.diagnoses._rule import examine
+from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.importers.registry import read_folder
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.session_parts import find_session_parts

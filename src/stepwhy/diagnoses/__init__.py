@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from stepwhy.diagnoses._rule import Diagnosis, Rule, examine
+from stepwhy.diagnoses.shared.rule import Diagnosis, Rule, examine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

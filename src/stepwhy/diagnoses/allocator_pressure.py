@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import (
+from stepwhy.diagnoses.shared.measure import (
     by_name,
     idle,
     mean_within,
@@ -39,8 +39,8 @@ from stepwhy.diagnoses._look import (
     tells_steps,
     time_of,
 )
-from stepwhy.diagnoses._rule import Rule, missing, saving
-from stepwhy.diagnoses._steady import strings_of
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, among
@@ -48,7 +48,7 @@ from stepwhy.trace import Kind, among
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._steady import Rows
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

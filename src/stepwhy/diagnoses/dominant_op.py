@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import NOWHERE, by_string, merged, nearest
-from stepwhy.diagnoses._rule import Rule
-from stepwhy.diagnoses._steady import steady_work
+from stepwhy.diagnoses.shared.measure import NOWHERE, by_string, merged, nearest
+from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import NO_CALL
 from stepwhy.patterns import regex
@@ -43,7 +43,7 @@ from stepwhy.trace import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._look import Group
+    from stepwhy.diagnoses.shared.measure import Group
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

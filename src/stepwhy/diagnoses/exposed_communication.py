@@ -34,8 +34,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.diagnoses._look import by_name, mean_within, on_scale
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind

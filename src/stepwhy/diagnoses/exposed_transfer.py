@@ -29,14 +29,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.columns.sums import total_of
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.devices import known_bytes
 from stepwhy.trace import Copy, Kind
 from stepwhy.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._steady import Rows
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.diagnoses._look import mean_within, time_of
-from stepwhy.diagnoses._rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.measure import mean_within, time_of
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import NULL, Kind
 

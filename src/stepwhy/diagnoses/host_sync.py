@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import (
+from stepwhy.diagnoses.shared.measure import (
     Group,
     by_name,
     grouped,
@@ -44,7 +44,7 @@ from stepwhy.diagnoses._look import (
     tells_steps,
     time_of,
 )
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind, among
 

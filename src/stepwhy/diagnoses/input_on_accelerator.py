@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.groups import distinct_rows
-from stepwhy.diagnoses._look import mean_within, on_scale, time_of
-from stepwhy.diagnoses._placement import (
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.placement import (
     by_op,
     crossing_of,
     exposed_copies_ns,
@@ -43,7 +43,7 @@ from stepwhy.diagnoses._placement import (
     trips,
     type_of,
 )
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
@@ -51,7 +51,7 @@ from stepwhy.trace import NULL, DeviceKind, Kind, Role
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._placement import Crossing, Node, Trip
+    from stepwhy.diagnoses.shared.placement import Crossing, Node, Trip
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._handed import CALL_NS, handed, longest_ns, parts_or_reason
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.feeds import CALL_NS, handed, longest_ns, parts_or_reason
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Finding, Fix
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.diagnoses._look import on_scale, steady
-from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_work
+from stepwhy.diagnoses.shared.measure import on_scale, steady
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind
 

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import steady
-from stepwhy.diagnoses._rule import Rule
+from stepwhy.diagnoses.shared.measure import steady
+from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.memory import memory_uses
 from stepwhy.trace import Kind, Phase

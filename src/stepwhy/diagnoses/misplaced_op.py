@@ -29,31 +29,30 @@ were not recorded, because then what the program asked for is not known.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses._placement import (
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.placement import (
     by_op,
     conflicts,
     crossings,
     is_heavy,
     listed,
+    misplaced,
     placed_nodes,
-    type_of,
 )
-from stepwhy.diagnoses._rule import Rule, missing, saving
-from stepwhy.diagnoses._steady import scopes_among, strings_of
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._look import Group
-    from stepwhy.diagnoses._placement import Crossing, Node
-    from stepwhy.diagnoses._steady import Rows
+    from stepwhy.diagnoses.shared.measure import Group
+    from stepwhy.diagnoses.shared.placement import Crossing, Node
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
 
@@ -83,39 +82,6 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete("The devices that the program asked for are not recorded.")
     ran = sum(bool(node.actual) for node in nodes)
     return RULE.nothing((Evidence("placed operations", ran, "count"),))
-
-
-def misplaced(nodes: list[Node]) -> list[Node]:
-    """Nodes that compute on another device than an enclosing scope asked for."""
-    overruled = [n for n in nodes if n.actual and n.outer and conflicts(n.outer, n.actual)]
-    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for node in overruled:
-        asked[node.actual, node.line].add(node.outer)
-    wrong = [n for n in overruled if n.is_compute and _is_worse(n, len(asked[n.actual, n.line]))]
-    names = {n.name for n in wrong}
-    bound = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
-    return wrong + [n for n in bound if n.name not in names]
-
-
-def _is_worse(node: Node, gathered: int) -> bool:
-    """Whether the inner device is a step down, not a choice of another peer.
-
-    It is when the inner scope gave up an accelerator, left the job of the outer one, or gathered
-    on one device what several scopes had spread.
-
-    Args:
-        node: A node whose outer scope was overruled.
-        gathered: How many outer devices the same line overruled in favour of the same device.
-    """
-    if type_of(node.outer) not in {"", "CPU"} and type_of(node.actual) == "CPU":
-        return True
-    if _job(node.outer) and _job(node.actual) and _job(node.outer) != _job(node.actual):
-        return True
-    return gathered > 1
-
-
-def _job(device: str) -> str:
-    return device.partition("/job:")[2].split("/")[0].split(" ")[0]
 
 
 def _found(facts: Facts, wrong: list[Node]) -> Finding:

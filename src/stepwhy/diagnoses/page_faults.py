@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.diagnoses._rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
 

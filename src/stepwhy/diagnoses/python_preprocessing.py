@@ -40,8 +40,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._look import taken_from_the_rest
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.measure import taken_from_the_rest
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
 from stepwhy.passes.preparation import find_preparation

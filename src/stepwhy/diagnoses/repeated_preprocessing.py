@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.preparation import find_preparation
 from stepwhy.trace import NULL

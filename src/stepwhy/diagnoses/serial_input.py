@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import steady_work, strings_among
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import steady_work, strings_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.op_costs import reads_of
 from stepwhy.passes.selection import of_role

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._handed import parts_or_reason
-from stepwhy.diagnoses._rule import Rule
-from stepwhy.diagnoses._session_evidence import FEED_LESS, is_overhead, session_evidence
+from stepwhy.diagnoses.shared.feeds import parts_or_reason
+from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
 from stepwhy.findings import Finding
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.columns.sums import total_of
-from stepwhy.diagnoses._look import mean_within, on_scale, time_of
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.host_load import host_load
 from stepwhy.passes.selection import rows_of
@@ -43,7 +43,7 @@ from stepwhy.trace import NULL, Copy, Kind, among
 from stepwhy.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._steady import Rows
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

@@ -28,15 +28,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._look import mean_within, on_scale, time_of
-from stepwhy.diagnoses._placement import by_op, crossings, is_heavy, listed, placed_nodes, type_of
-from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import scopes_among
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.placement import (
+    by_op,
+    crossings,
+    is_heavy,
+    listed,
+    placed_nodes,
+    type_of,
+)
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import DeviceKind, Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._placement import Node
+    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

@@ -31,24 +31,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy.diagnoses._look import mean_within, on_scale, time_of
-from stepwhy.diagnoses._placement import (
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.placement import (
     IN_GRADIENTS,
     by_op,
     crossings,
     is_heavy,
     listed,
+    misplaced,
     placed_nodes,
 )
-from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import scopes_among
-from stepwhy.diagnoses.misplaced_op import misplaced
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._placement import Crossing, Node
+    from stepwhy.diagnoses.shared.placement import Crossing, Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

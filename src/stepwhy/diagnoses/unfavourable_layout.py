@@ -41,10 +41,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.groups import distinct
-from stepwhy.diagnoses._batch_norm import CONVOLUTION, count_of
-from stepwhy.diagnoses._look import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._steady import ops_of_nodes, scopes_among, strings_of
+from stepwhy.diagnoses.shared.batch_norm import CONVOLUTION, count_of
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import ops_of_nodes, scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind

@@ -28,14 +28,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._handed import parts_or_reason
-from stepwhy.diagnoses._placement import placed_nodes
-from stepwhy.diagnoses._rule import Rule, saving
-from stepwhy.diagnoses._session_evidence import session_evidence
+from stepwhy.diagnoses.shared.feeds import parts_or_reason
+from stepwhy.diagnoses.shared.placement import placed_nodes
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.session_evidence import session_evidence
 from stepwhy.findings import Evidence, Finding, Fix
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._placement import Node
+    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._batch_norm import (
+from stepwhy.diagnoses.shared.batch_norm import (
     CONVOLUTION,
     FUSED,
     attributed,
@@ -48,15 +48,15 @@ from stepwhy.diagnoses._batch_norm import (
     in_calls,
     in_graph,
 )
-from stepwhy.diagnoses._look import mean_within, on_scale, time_of
-from stepwhy.diagnoses._placement import listed
-from stepwhy.diagnoses._rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.placement import listed
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._batch_norm import WrittenOut
+    from stepwhy.diagnoses.shared.batch_norm import WrittenOut
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._placement import (
+from stepwhy.diagnoses.shared.placement import (
     crossing_of,
     exposed_copies_ns,
     listed,
@@ -38,11 +38,11 @@ from stepwhy.diagnoses._placement import (
     variable_of,
     variable_trips,
 )
-from stepwhy.diagnoses._rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._placement import Crossing, Trip
+    from stepwhy.diagnoses.shared.placement import Crossing, Trip
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses._rule import Rule
-from stepwhy.diagnoses._session_evidence import FEED_LESS, is_overhead, session_evidence
+from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.session_parts import find_session_parts

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.nesting import NO_PARENT
-from stepwhy.diagnoses._look import by_name
-from stepwhy.diagnoses._rule import Rule
+from stepwhy.diagnoses.shared.measure import by_name
+from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up

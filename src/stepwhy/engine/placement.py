@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from stepwhy.diagnoses._placement import conflicts, copies_by_node, fields_of, placed_nodes
-from stepwhy.diagnoses.misplaced_op import misplaced
+from stepwhy.diagnoses.shared.placement import (
+    conflicts,
+    copies_by_node,
+    fields_of,
+    misplaced,
+    placed_nodes,
+)
 from stepwhy.findings.placement import (
     PlacedOp,
     PlacedScope,
@@ -22,7 +27,7 @@ from stepwhy.trace import NULL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from stepwhy.diagnoses._placement import Node
+    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.findings.placement import Placed
     from stepwhy.passes.facts import Facts
 

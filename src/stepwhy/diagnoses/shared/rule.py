@@ -1,4 +1,4 @@
-"""What all diagnoses share: their metadata, the findings they make of it, and when they may look.
+"""Metadata of a diagnosis, the findings it can return, and when it abstains.
 
 A diagnosis is a module with a `RULE` and a pure function `diagnose(facts) -> Finding`.
 """

@@ -1,4 +1,4 @@
-"""Small questions that several diagnoses ask of the facts."""
+"""Durations, groups and surroundings of slices, as mean steady steps have them."""
 
 from __future__ import annotations
 

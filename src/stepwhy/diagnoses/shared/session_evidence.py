@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses._placement import placed_nodes
+from stepwhy.diagnoses.shared.placement import placed_nodes
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._placement import Node
+    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.session_parts import SessionParts
 

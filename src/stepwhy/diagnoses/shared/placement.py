@@ -15,15 +15,15 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from stepwhy.diagnoses._look import Group, grouped, mean_within, on_scale, time_of
-from stepwhy.diagnoses._steady import scopes_among
+from stepwhy.diagnoses.shared.measure import Group, grouped, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from stepwhy.diagnoses._steady import Rows
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.passes.facts import Facts
 
 _FIELD = regex(r"(?:(job|replica|task|device):)?([^:]+)(?::(\d+|\*))?")
@@ -163,6 +163,39 @@ def conflicts(one: str, other: str) -> bool:
 def type_of(device: str) -> str:
     """Device type in capitals ('GPU'), '' where the name gives none."""
     return fields_of(device).get("type", "")
+
+
+def misplaced(nodes: list[Node]) -> list[Node]:
+    """Nodes that compute on another device than an enclosing scope asked for."""
+    overruled = [n for n in nodes if n.actual and n.outer and conflicts(n.outer, n.actual)]
+    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for node in overruled:
+        asked[node.actual, node.line].add(node.outer)
+    wrong = [n for n in overruled if n.is_compute and _is_worse(n, len(asked[n.actual, n.line]))]
+    names = {n.name for n in wrong}
+    bound = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
+    return wrong + [n for n in bound if n.name not in names]
+
+
+def _is_worse(node: Node, gathered: int) -> bool:
+    """Whether the inner device is a step down, not a choice of another peer.
+
+    It is when the inner scope gave up an accelerator, left the job of the outer one, or gathered
+    on one device what several scopes had spread.
+
+    Args:
+        node: A node whose outer scope was overruled.
+        gathered: How many outer devices the same line overruled in favour of the same device.
+    """
+    if type_of(node.outer) not in {"", "CPU"} and type_of(node.actual) == "CPU":
+        return True
+    if _job(node.outer) and _job(node.actual) and _job(node.outer) != _job(node.actual):
+        return True
+    return gathered > 1
+
+
+def _job(device: str) -> str:
+    return device.partition("/job:")[2].split("/")[0].split(" ")[0]
 
 
 def by_op(nodes: Iterable[Node]) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Batch normalisations that a program writes out in single operations, found from them alone.
+"""Batch normalisations that a program writes out as single operations.
 
 In a graph, the operations of one normalisation share a name scope; in an eager program they follow
 one another. Sources: `tf.nn.moments` and `tf.nn.batch_normalization` (`nn_impl.py`), the gradient
@@ -16,8 +16,8 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct, numbered
 from stepwhy.columns.sums import total_of
-from stepwhy.diagnoses._look import NOWHERE, by_name, nearest, outermost
-from stepwhy.diagnoses._steady import ops_of_nodes, steady_work
+from stepwhy.diagnoses.shared.measure import NOWHERE, by_name, nearest, outermost
+from stepwhy.diagnoses.shared.slices import ops_of_nodes, steady_work
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses._steady import Rows
+    from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.passes.facts import Facts
 
 CONVOLUTION = regex(

@@ -1,4 +1,4 @@
-"""What runs of a session are handed and hand back, as the diagnoses of feeds and fetches see it."""
+"""Values that are fed to and fetched from the runs of a session."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.diagnoses._rule import missing
+from stepwhy.diagnoses.shared.rule import missing
 from stepwhy.passes.session_parts import find_session_parts
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses._rule import Rule
+    from stepwhy.diagnoses.shared.rule import Rule
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.session_parts import SessionParts

@@ -1,0 +1,1 @@
+"""What several diagnoses need; the diagnoses themselves never import each other."""
