@@ -1,13 +1,15 @@
-"""The columns of a trace: unit, null meaning and ordering of each, as data.
+"""Schema of a trace: unit, null meaning and ordering of each column, as data.
 
-The tables are structs of arrays. `docs/reference/trace-schema.md` is generated from this file.
+Each table is stored as one array per column. `docs/reference/trace-schema.md` is generated from
+this file.
+
 A change of meaning needs a new `SCHEMA_VERSION` and an upgrader in `store`. A new table, or a new
-column that may be null, needs neither: a file that lacks it reads as one in which it is empty.
+nullable column, needs neither: it reads as empty from files that lack it.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -43,9 +45,9 @@ class Column(msgspec.Struct, frozen=True):
     Args:
         table: The table.
         name: The column's name.
-        dtype: NumPy dtype of its array; those of `NARROW_COLUMNS` may be narrower.
+        dtype: NumPy dtype of its array; columns in `NARROW_COLUMNS` may use a narrower one.
         unit: 'ns', 'bytes', 'string' (index into `Trace.strings`), 'Kind', '' ...
-        null: What stands for 'not recorded', in words; '' when the column is never null.
+        null: Value that means 'not recorded'; '' if the column is never null.
         help: One sentence.
     """
 
@@ -59,14 +61,18 @@ class Column(msgspec.Struct, frozen=True):
 
 _NO_STRING = "-1"
 
+
+def _string(table: Table, name: str, description: str, *, null: str = "") -> Column:
+    """A column of indices into `Trace.strings`."""
+    return Column(table, name, "int32", "string", null, description)
+
+
 COLUMNS: tuple[Column, ...] = (
-    Column(
-        "devices", "name", "int32", "string", "", "Name as the trace gives it, host part removed."
-    ),
+    _string("devices", "name", "Name as the trace gives it, host part removed."),
     Column("devices", "kind", "int8", "DeviceKind", "", "CPU, GPU, TPU or another accelerator."),
-    Column("devices", "model", "int32", "string", _NO_STRING, "Model name, e.g. 'NVIDIA A100'."),
-    Column("tracks", "role", "int8", "Role", "", "What lies on the track."),
-    Column("tracks", "name", "int32", "string", "", "Name for people, e.g. 'stream 7'."),
+    _string("devices", "model", "Model name, e.g. 'NVIDIA A100'.", null=_NO_STRING),
+    Column("tracks", "role", "int8", "Role", "", "What the track shows."),
+    _string("tracks", "name", "Name to show, e.g. 'stream 7'."),
     Column(
         "tracks", "process", "int64", "", "-1", "Process id; an id, not a number to compute with."
     ),
@@ -79,23 +85,14 @@ COLUMNS: tuple[Column, ...] = (
         "ns",
         "",
         "Start on the trace's clock. Rows are ordered by start, then longest first: "
-        "on one track a parent comes before its children.",
+        "parents come before their children.",
     ),
     Column("slices", "dur_ns", "int64", "ns", "", "Duration, never negative."),
-    Column("slices", "track", "int32", "row of tracks", "", "Where it lies."),
-    Column("slices", "kind", "int8", "Kind", "", "What it is."),
-    Column("slices", "name", "int32", "string", "", "Name; for graph ops the op type."),
-    Column(
-        "slices",
-        "scope",
-        "int32",
-        "string",
-        _NO_STRING,
-        "Node name with its name scope (graph ops).",
-    ),
-    Column(
-        "slices", "source", "int32", "string", _NO_STRING, "Source line 'file(line): function'."
-    ),
+    Column("slices", "track", "int32", "row of tracks", "", "Track of the slice."),
+    Column("slices", "kind", "int8", "Kind", "", "What the slice is."),
+    _string("slices", "name", "Name; for graph ops the op type."),
+    _string("slices", "scope", "Node name with its name scope (graph ops).", null=_NO_STRING),
+    _string("slices", "source", "Source line 'file(line): function'.", null=_NO_STRING),
     Column("slices", "phase", "int8", "Phase", "0", "Phase where the importer knows it."),
     Column(
         "slices",
@@ -132,67 +129,37 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("flows", "source", "int32", "row of slices", "", "Where the flow begins."),
     Column("flows", "target", "int32", "row of slices", "", "Where it ends."),
-    Column("flows", "kind", "int8", "FlowKind", "", "What it says."),
+    Column("flows", "kind", "int8", "FlowKind", "", "What the flow connects."),
     Column("counters", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
-    Column(
-        "counters",
-        "name",
-        "int32",
-        "string",
-        "",
-        "What was sampled, e.g. 'device memory allocated'.",
-    ),
+    _string("counters", "name", "What was sampled, e.g. 'device memory allocated'."),
     Column("counters", "device", "int32", "row of devices", "-1", "Device it belongs to."),
     Column("counters", "value", "int64", "as named", "", "The sample."),
-    Column("nodes", "name", "int32", "string", "", "Graph node, with its name scope."),
-    Column("nodes", "op", "int32", "string", "", "Op type as the program wrote it."),
-    Column(
-        "nodes",
-        "requested",
-        "int32",
-        "string",
-        _NO_STRING,
-        "Device the program asked for; '' when it asked for none.",
+    _string("nodes", "name", "Graph node, with its name scope."),
+    _string("nodes", "op", "Op type as the program wrote it."),
+    _string(
+        "nodes", "requested", "Device that the program requested; '' for none.", null=_NO_STRING
     ),
-    Column(
-        "nodes",
-        "actual",
-        "int32",
-        "string",
-        _NO_STRING,
-        "Device it ran on; null when it never ran.",
-    ),
-    Column(
+    _string("nodes", "actual", "Device it ran on; null when it never ran.", null=_NO_STRING),
+    _string(
         "nodes",
         "outer",
-        "int32",
-        "string",
-        _NO_STRING,
-        "Device that an enclosing device scope asked for before an inner scope replaced it.",
+        "Device of an enclosing device scope that an inner scope replaced.",
+        null=_NO_STRING,
     ),
-    Column(
+    _string(
         "nodes",
         "scope_line",
-        "int32",
-        "string",
-        _NO_STRING,
         "Source line of the device scope that decided `requested`.",
+        null=_NO_STRING,
     ),
-    Column("nodes", "source", "int32", "string", _NO_STRING, "Source line that created the node."),
-    Column(
-        "nodes",
-        "colocated",
-        "int32",
-        "string",
-        _NO_STRING,
-        "Node that it is bound to by colocation.",
-    ),
+    _string("nodes", "source", "Source line that created the node.", null=_NO_STRING),
+    _string("nodes", "colocated", "Node that it is bound to by colocation.", null=_NO_STRING),
     Column("copies", "source", "int32", "row of nodes", "", "Node whose output travels."),
     Column(
         "copies", "target", "int32", "row of nodes", "-1", "A consumer of it on the other device."
     ),
-    Column("copies", "from_device", "int32", "string", "", "Sending device."),
-    Column("copies", "to_device", "int32", "string", "", "Receiving device."),
+    _string("copies", "from_device", "Sending device."),
+    _string("copies", "to_device", "Receiving device."),
     Column("copies", "bytes", "int64", "bytes", "-1", "Size of the tensor, per run of the graph."),
     Column("copies", "dur_ns", "int64", "ns", "-1", "Time of the transfer, per run of the graph."),
     Column("marks", "start_ns", "int64", "ns", "", "Start of an observed step; ordered."),
@@ -224,53 +191,41 @@ COLUMNS: tuple[Column, ...] = (
         "int8",
         "0, 1 or 2",
         "0",
-        "1: it was only timed, so that its other columns are null; 2: parts of it were.",
+        "1: only timed, so its other columns are null; 2: only partly observed.",
     ),
-    Column(
+    _string(
         "samples",
         "line",
-        "int32",
-        "string",
-        "",
         "Innermost line of the program's own code, 'file(line): function'; '' without any.",
     ),
-    Column(
-        "samples", "leaf", "int32", "string", "", "Package that ran; '' for the program itself."
-    ),
-    Column("samples", "count", "int64", "", "", "Stack samples taken there."),
-    Column("samples", "role", "int8", "SampleRole", "0", "Which thread they are of."),
-    Column(
+    _string("samples", "leaf", "Package that ran; '' for the program itself."),
+    Column("samples", "count", "int64", "", "", "Number of stack samples."),
+    Column("samples", "role", "int8", "SampleRole", "0", "Thread that was sampled."),
+    _string(
         "samples",
         "entry",
-        "int32",
-        "string",
-        _NO_STRING,
-        "What of an input pipeline called the line: 'DataLoader', 'py_func', 'PyDataset', or "
-        "'feed' for a thread that fills a queue; null where nothing of it is known.",
+        "Part of the input pipeline that called the line: 'DataLoader', 'py_func', "
+        "'PyDataset', or 'feed' for a thread that fills a queue; null if unknown.",
+        null=_NO_STRING,
     ),
-    Column("samples", "start_ns", "int64", "ns", "-1", "When the sampling began that saw it."),
-    Column("samples", "end_ns", "int64", "ns", "-1", "When that sampling ended."),
-    Column(
+    Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),
+    Column("samples", "end_ns", "int64", "ns", "-1", "End of the sampling session."),
+    _string(
         "events",
         "kind",
-        "int32",
-        "string",
-        "",
         "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
         "graph has grown; 'change': the step time has changed for good; 'workers': a loader has "
-        "started its workers; 'epoch': a loader was asked to begin anew, until its first batch.",
+        "started its workers; 'epoch': a loader was restarted, until its first batch.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "When it began; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
-    Column("events", "name", "int32", "string", "", "What was traced or compiled."),
-    Column("events", "reason", "int32", "string", _NO_STRING, "Why, in the framework's words."),
-    Column(
+    _string("events", "name", "What was traced or compiled."),
+    _string("events", "reason", "Why, in the framework's words.", null=_NO_STRING),
+    _string(
         "events",
         "source",
-        "int32",
-        "string",
-        _NO_STRING,
         "Line of the program that caused it, 'file(line): function'.",
+        null=_NO_STRING,
     ),
     Column(
         "events",
@@ -281,49 +236,44 @@ COLUMNS: tuple[Column, ...] = (
         "Traces of this function so far; operations added to the graph; workers; epochs so far.",
     ),
     Column("levels", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
-    Column("levels", "queue", "int32", "string", "", "Name of the queue or buffer."),
-    Column("levels", "kind", "int32", "string", "", "'tf1-queue', 'tf.data' or 'dataloader'."),
+    _string("levels", "queue", "Name of the queue or buffer."),
+    _string("levels", "kind", "'tf1-queue', 'tf.data' or 'dataloader'."),
     Column("levels", "value", "int64", "", "", "Elements in it."),
-    Column("levels", "capacity", "int64", "", "-1", "How many it holds; null without a bound."),
-    Column("levels", "reserve", "int64", "", "", "How many of them cannot be taken out."),
     Column(
+        "levels", "capacity", "int64", "", "-1", "Maximum number of elements; null if unbounded."
+    ),
+    Column("levels", "reserve", "int64", "", "", "Number of elements that cannot be removed."),
+    _string(
         "stages",
         "name",
-        "int32",
-        "string",
-        "",
-        "What the stage does, in the library's words, with what makes the name its own; if it "
-        "keeps a buffer, the name of that in `levels`.",
+        "Operation of the stage in the library's words, made unique; for a stage with a buffer, "
+        "the name of its queue in `levels`.",
     ),
-    Column("stages", "kind", "int32", "string", "", "As in `levels`."),
-    Column(
+    _string("stages", "kind", "As in `levels`."),
+    _string(
         "stages",
         "taker",
-        "int32",
-        "string",
-        _NO_STRING,
-        "The stage that takes from it; null: the training. Takers come before what they take from.",
+        "The consuming stage; null for the training. Consumers come before their producers.",
+        null=_NO_STRING,
     ),
-    Column("stages", "buffered", "int8", "0 or 1", "", "Whether a buffer keeps what it makes."),
-    Column("stages", "parallelism", "int64", "", "-1", "Threads or processes that do its work."),
-    Column("stages", "buffer_size", "int64", "", "-1", "Elements that its buffer holds."),
-    Column("stages", "elements", "int64", "", "-1", "Elements that it has made."),
+    Column("stages", "buffered", "int8", "0 or 1", "", "Whether its elements are buffered."),
+    Column("stages", "parallelism", "int64", "", "-1", "Number of its threads or processes."),
+    Column("stages", "buffer_size", "int64", "", "-1", "Capacity of its buffer, elements."),
+    Column("stages", "elements", "int64", "", "-1", "Number of elements produced."),
     Column(
         "stages",
         "processing_ns",
         "int64",
         "ns",
         "-1",
-        "Work per element over all of its threads, without that of the stages before it.",
+        "Work per element over all of its threads, without its producers.",
     ),
     Column("executions", "slice", "int32", "row of slices", "", "The run of a graph operation."),
-    Column(
+    _string(
         "executions",
         "written",
-        "int32",
-        "string",
-        _NO_STRING,
         "Op type as the runtime wrote it, e.g. '_MklMatMul'.",
+        null=_NO_STRING,
     ),
     Column(
         "executions",
@@ -331,7 +281,7 @@ COLUMNS: tuple[Column, ...] = (
         "int64",
         "ns",
         "-1",
-        "From the start of the slice until the operation itself returned: what follows is the "
+        "From the start of the slice until the operation itself returned; the rest is the "
         "executor's work.",
     ),
     Column(
@@ -340,34 +290,30 @@ COLUMNS: tuple[Column, ...] = (
         "int64",
         "bytes",
         "-1",
-        "All memory that it asked for: outputs, temporary and persistent.",
+        "All memory requested: outputs, temporary and persistent.",
     ),
-    Column(
-        "executions", "peak_bytes", "int64", "bytes", "-1", "The most of it that it held at once."
-    ),
+    Column("executions", "peak_bytes", "int64", "bytes", "-1", "Peak memory of the operation."),
     Column(
         "executions",
         "residual_bytes",
         "int64",
         "bytes",
         "-1",
-        "What of it was still held when it returned.",
+        "Memory still allocated when it returned.",
     ),
     Column("handed", "slice", "int32", "row of slices", "", "The run of a graph."),
-    Column("handed", "fed", "int8", "0 or 1", "", "1: it was fed to the run; 0: fetched from it."),
-    Column("handed", "name", "int32", "string", "", "Name in the graph."),
-    Column(
+    Column("handed", "fed", "int8", "0 or 1", "", "1: fed to the run; 0: fetched from it."),
+    _string("handed", "name", "Name in the graph."),
+    _string(
         "handed",
         "given",
-        "int32",
-        "string",
-        _NO_STRING,
-        "What was handed over: the type of an array ('float64'), or 'list of float'.",
+        "Type of the value: that of an array ('float64'), or 'list of float'.",
+        null=_NO_STRING,
     ),
-    Column("handed", "wanted", "int32", "string", _NO_STRING, "Type in the graph of what was fed."),
-    Column("handed", "bytes", "int64", "bytes", "-1", "Size, in the type that was wanted."),
+    _string("handed", "wanted", "Type of a fed tensor in the graph.", null=_NO_STRING),
+    Column("handed", "bytes", "int64", "bytes", "-1", "Size, in the type of the graph."),
     Column("allocations", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
-    Column("allocations", "pool", "int32", "string", "", "Name of the allocator, or its device."),
+    _string("allocations", "pool", "Name of the allocator, or its device."),
     Column("allocations", "host", "int8", "0 or 1", "", "Whether it is memory of the host."),
     Column(
         "allocations",
@@ -383,42 +329,17 @@ COLUMNS: tuple[Column, ...] = (
         "int64",
         "",
         "-1",
-        "Joins a block's allocation with its release: they are one after the other.",
+        "Joins a block's allocation with its release, the two alternate.",
     ),
     Column(
-        "allocations", "track", "int32", "row of tracks", "-1", "The host thread that asked for it."
+        "allocations", "track", "int32", "row of tracks", "-1", "The host thread that requested it."
     ),
-    Column(
-        "allocations",
-        "owner",
-        "int32",
-        "string",
-        _NO_STRING,
-        "Graph node that asked for the block.",
-    ),
-    Column(
-        "allocations", "total", "int64", "bytes", "-1", "What the allocator has handed out, after."
-    ),
-    Column("allocations", "reserved", "int64", "bytes", "-1", "What it has taken from the system."),
+    _string("allocations", "owner", "Graph node that requested the block.", null=_NO_STRING),
+    Column("allocations", "total", "int64", "bytes", "-1", "Bytes allocated after the change."),
+    Column("allocations", "reserved", "int64", "bytes", "-1", "Bytes reserved from the system."),
 )
 
-TABLES: tuple[Table, ...] = (
-    "devices",
-    "tracks",
-    "slices",
-    "flows",
-    "counters",
-    "nodes",
-    "copies",
-    "marks",
-    "samples",
-    "events",
-    "levels",
-    "stages",
-    "executions",
-    "handed",
-    "allocations",
-)
+TABLES: tuple[Table, ...] = get_args(Table)
 
 
 def columns_of(table: Table) -> tuple[Column, ...]:
@@ -427,7 +348,7 @@ def columns_of(table: Table) -> tuple[Column, ...]:
 
 
 def _may_be_narrow(column: Column) -> bool:
-    # Times and sizes stay wide, as they are added up.
+    # Times and sizes stay wide, because they are summed.
     is_index = column.unit == "string" or column.unit.startswith("row of ")
     return is_index or column.name in {"correlation", "sequence"}
 
@@ -435,4 +356,4 @@ def _may_be_narrow(column: Column) -> bool:
 NARROW_COLUMNS: frozenset[str] = frozenset(
     c.name for c in columns_of("slices") if _may_be_narrow(c)
 )
-"""Columns of slices that may be narrower than the schema says."""
+"""Columns of slices whose arrays may have a narrower dtype than the schema's."""
