@@ -1,6 +1,6 @@
 """Other ways in which the same file is read: as if it were large, with and without kernels.
 
-A large file is read in pieces and by compiled kernels; an input is small. Where an importer has
+A large file is read in chunks and by compiled kernels; an input is small. Where an importer has
 several ways, they must read the same trace, or refuse the file alike.
 """
 
@@ -42,18 +42,18 @@ class Way:
     values: dict[str, Any] = field(hash=False)
 
 
-_IN_PIECES = {"shared.chrome_json.cuts:PIECE": 2048}
+_IN_CHUNKS = {"shared.chrome_json.cuts:CHUNK": 2048}
 WAYS = (
     Way("kineto", "as a large file", {
-        "formats.kineto.reader:LARGE": 0, "formats.kineto.lanes:STRETCH": 4096, **_IN_PIECES,
+        "formats.kineto.reader:LARGE": 0, "formats.kineto.lanes:STRETCH": 4096, **_IN_CHUNKS,
     }),
-    Way("kineto", "in pieces", {"formats.kineto.reader:LARGE": 1 << 60, **_IN_PIECES}),
+    Way("kineto", "in chunks", {"formats.kineto.reader:LARGE": 1 << 60, **_IN_CHUNKS}),
     Way("xplane", "as a large file", {
         "formats.xplane.compiled:LARGE": 0,
         "formats.xplane.compiled:MANY": 0,
         "formats.xplane.sweep:_PIECE": 4096,
     }),
-    *(Way(name, "in pieces", _IN_PIECES) for name in ("tf_timeline", "horovod", "chrome_trace")),
+    *(Way(name, "in chunks", _IN_CHUNKS) for name in ("tf_timeline", "horovod", "chrome_trace")),
 )  # fmt: skip
 
 

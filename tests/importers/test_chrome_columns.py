@@ -56,7 +56,7 @@ SAMPLES = list(samples())
 @pytest.mark.parametrize("piece", [40, 700])
 def test_a_trace_is_the_same_whatever_the_pieces_are(importer, data, piece, monkeypatch):
     whole = contents(importer.read(Source(data, "x.json")))
-    monkeypatch.setattr(cuts, "PIECE", piece)
+    monkeypatch.setattr(cuts, "CHUNK", piece)
     assert contents(importer.read(Source(data, "x.json"))) == whole
 
 
@@ -72,7 +72,7 @@ def test_a_trace_is_the_same_from_a_mapped_file(importer, data, tmp_path, monkey
 
 
 def test_records_that_begin_with_any_key_are_read_in_pieces(monkeypatch):
-    monkeypatch.setattr(cuts, "PIECE", 100)
+    monkeypatch.setattr(cuts, "CHUNK", 100)
     events = [{"number": i, "ph": "X", "name": str(i), "ts": i, "dur": 1} for i in range(50)]
     batches = list(Document(Source(json.dumps(events).encode(), "x"), dict, Health()))
     assert len(batches) > 10

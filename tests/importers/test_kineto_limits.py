@@ -21,7 +21,7 @@ def read(request, monkeypatch):
     if request.param == "swept":
         kernels = request.getfixturevalue("kernels")
         monkeypatch.setattr(kineto, "LARGE", 0)
-        monkeypatch.setattr(cuts, "PIECE", 128)
+        monkeypatch.setattr(cuts, "CHUNK", 128)
         monkeypatch.setattr(native, "kernel", kernels)
 
     class Counted(lanes.Sweep):

@@ -193,7 +193,7 @@ def both(kernels):
         data = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
         swept.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cuts, "PIECE", PIECE)
+            patch.setattr(cuts, "CHUNK", PIECE)
             slow = outcome(data)
             patch.setattr(kineto, "LARGE", 0)
             patch.setattr(lanes, "STRETCH", 2 * PIECE)
@@ -357,7 +357,7 @@ def test_a_mapped_file_is_read_without_keeping_it(both, tmp_path: Path, monkeypa
     monkeypatch.setattr(plain, "_DROP", 4096)
     with_kernel, _, _ = both(path.read_bytes())
     monkeypatch.setattr(kineto, "LARGE", 0)
-    monkeypatch.setattr(cuts, "PIECE", PIECE)
+    monkeypatch.setattr(cuts, "CHUNK", PIECE)
     trace = kineto.read(Source(pytest.fail, "x.json", path, head=b"{"))
     assert np.array_equal(trace.slices.start_ns, with_kernel[0]["slices", "start_ns"][1])
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs
 from stepwhy.importers.formats.kineto.sweep import LIST, ODD, Swept
+from stepwhy.importers.shared.chrome_json.chunks import ChunkReader
 from stepwhy.importers.shared.chrome_json.cuts import (
     Cut,
     Tail,
@@ -15,7 +16,6 @@ from stepwhy.importers.shared.chrome_json.cuts import (
     find_tail,
     first_record,
 )
-from stepwhy.importers.shared.chrome_json.pieces import Pieces
 from stepwhy.importers.shared.chrome_json.text import BYTE_ORDER_MARK, is_utf8
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
@@ -60,7 +60,7 @@ class PlainDocument:
         self._first = first_record(self._data, source)
         self._tail = self._whole_tail()
         self._kernel = kernel
-        self._pieces = Pieces(KinetoArgs, health)
+        self._chunks = ChunkReader(KinetoArgs, health)
         self._health = health
         self._records = self._dropped = 0
         self.complete = True
@@ -93,22 +93,22 @@ class PlainDocument:
                 if status == LIST:
                     raise NotPlainError
                 if status == ODD:
-                    batch, position = self._piece(position)
+                    batch, position = self._chunk(position)
                     yield batch
         if position != end:
             raise NotPlainError
         yield self._read(self._tail.events)
 
-    def _piece(self, position: int) -> tuple[Batch[KinetoArgs], int]:
+    def _chunk(self, position: int) -> tuple[Batch[KinetoArgs], int]:
         """Some records that are not all plain, and where the next one begins."""
         end = self._tail.cut
         guesses = list(cuts(self._data, position, end.begin)) or [end]
         for cut in chain(guesses, farther_cuts(self._data, position, end)):
-            batch = self._pieces.read(self._list(position, cut))
+            batch = self._chunks.read(self._list(position, cut))
             if batch is not None:
                 self._count(len(batch.events))
                 return batch, cut.begin
-            if not self._pieces.ended_early:
+            if not self._chunks.ended_early:
                 break
         raise NotPlainError
 
@@ -119,7 +119,7 @@ class PlainDocument:
         return b"[" + text + b"]"
 
     def _read(self, events: Any) -> Batch[KinetoArgs]:
-        batch = self._pieces.read(events)
+        batch = self._chunks.read(events)
         if batch is None:
             raise NotPlainError
         self._count(len(batch.events))

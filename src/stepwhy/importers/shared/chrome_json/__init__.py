@@ -1,11 +1,10 @@
 """Chrome trace JSON as records: shared by every importer whose format is built on it.
 
-The list of events is read piece by piece (`Document`), so that only one piece at a time exists as
-objects; what is needed later is kept as columns (`Collector`). Each piece goes through three
-readers, from fast to forgiving, with the same result: a typed decode; a decode whose records are
-coerced one by one; and a scan for complete records where the text is not JSON (torn, NaN, trailing
-commas). The JSON itself is parsed by `msgspec`; only the scan is written here, because no library
-salvages a torn file.
+`Document` reads the list of events in chunks, so that only one chunk at a time exists as Python
+objects. `Collector` keeps what is needed later as columns. Each chunk is read by the first of three
+readers that succeeds: a typed decode; a decode that coerces records one by one; and a scan for
+complete records in text that is not JSON (truncated, NaN, trailing commas). `msgspec` parses the
+JSON; only the scan is written here, because no library salvages a truncated file.
 
 Source: the "Trace Event Format" document of the Chromium project (JSON array and object formats).
 """

@@ -1,4 +1,4 @@
-"""Where codes first occur."""
+"""First occurrences of codes."""
 
 from __future__ import annotations
 

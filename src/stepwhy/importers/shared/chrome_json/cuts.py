@@ -1,9 +1,8 @@
-"""Where the list of events begins, where it can be cut, and what stands around it.
+"""Find the list of events, the places where it can be cut into chunks, and the keys around it.
 
-A cut is a guess: the text that looks like the end of one record and the beginning of the next may
-stand inside of a string or of a nested list. Decoding the piece before it is the proof: JSON is
-read from left to right, so that where a piece and a closing bracket are a list, the piece ends
-between two of its elements.
+A cut is a guess: the text that looks like the boundary between two records may be inside a string
+or a nested list. Decoding the chunk before it proves the guess. JSON is read from left to right, so
+if the chunk plus a closing bracket is a valid list, the chunk ends between two of its elements.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepwhy.errors import CorruptInputError, InputError
-from stepwhy.importers.shared.chrome_json.pieces import NOT_JSON
+from stepwhy.importers.shared.chrome_json.chunks import NOT_JSON
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -23,39 +22,39 @@ if TYPE_CHECKING:
 
     from stepwhy.inputs.source import Source
 
-PIECE = 1 << 20
-"""Bytes of a piece: some thousand records, which fit into a processor's cache."""
+CHUNK = 1 << 20
+"""Bytes of a chunk: a few thousand records, which fit into a processor's cache."""
 
 _EVENTS_KEY = regex(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = regex(
     rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|tts|dur|id|bp|s|sf|cname|args)"\s*:)'
 )
-# Where records begin with another key; so do objects in their arguments.
+# Records that begin with another key; also matches objects in arguments.
 _BETWEEN_OBJECTS = regex(rb'\}\s*,\s*(?=\{\s*")')
-# A wrong guess costs reading the piece once.
+# Each wrong guess costs decoding the chunk once more.
 _GUESSES = 4
-# No record is longer than so many pieces.
+# Chunks to look ahead for a cut; no record is longer than the last.
 _FARTHER = (4, 16, 64)
-# Pieces that are searched for a key before any object is guessed to be a record.
+# Chunks searched for a known key before any object counts as a record.
 _SEARCHED = 8
 LARGE = 1 << 26
-"""Bytes; a larger file is not decoded as a whole only to find where its list of events ends."""
+"""Bytes; larger files are not decoded as a whole to find the end of their list of events."""
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A place between two records: where the first ends, and where the second begins."""
+    """Boundary between two records: end of the first, begin of the second."""
 
     end: int
     begin: int
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The last records of a file and what stands around the list.
+    """The last records of a file and the keys around the list of events.
 
     Args:
-        cut: Where they begin, if every piece before is whole.
-        events: They, as a JSON list.
-        header: The keys beside the events.
+        cut: Where the records begin, if all chunks before are valid.
+        events: The records, as a JSON list.
+        header: The other keys of the object.
     """
 
     cut: Cut
@@ -64,7 +63,7 @@ class Tail(msgspec.Struct, frozen=True):
 
 
 def first_record(data: bytes | mmap, source: Source) -> int:
-    """Where the list of events begins, behind its bracket.
+    """Offset of the first record, after the opening bracket of the list of events.
 
     Raises:
         CorruptInputError: There is no such list.
@@ -78,14 +77,14 @@ def first_record(data: bytes | mmap, source: Source) -> int:
 
 
 def before_events(data: bytes | mmap) -> bytes:
-    """What stands before the key of the events."""
+    """The text before the key of the events."""
     found = _EVENTS_KEY.search(data)
     return data[: found.start()] if found else b""
 
 
 def is_list(data: bytes | mmap) -> bool:
-    """Whether the file is a list of events, not an object that has one."""
-    return data[:PIECE].lstrip(b" \t\r\n")[:1] == b"["
+    """Whether the file is a list of events rather than an object with one."""
+    return data[:CHUNK].lstrip(b" \t\r\n")[:1] == b"["
 
 
 def _without_events(data: bytes | mmap, source: Source) -> InputError:
@@ -108,22 +107,22 @@ def no_events(source: Source) -> CorruptInputError:
 
 
 def unclosed_end(data: bytes | mmap) -> int | None:
-    """Where the last record ends in a list that was never closed, None for any other text.
+    """End of the last record in a list that was never closed, None for any other text.
 
-    Writers that append leave out the bracket, so that nothing is lost where the text ends between
-    two records. A text that ends inside of one was cut off and stays so.
+    Writers that append leave out the bracket, so nothing is missing if the text ends between two
+    records. A text that ends inside a record is truncated.
     """
     if not is_list(data):
         return None
-    tail = data[-PIECE:]
+    tail = data[-CHUNK:]
     kept = tail.rstrip(b", \t\r\n")
     return len(data) - len(tail) + len(kept) if kept.endswith(b"}") else None
 
 
-def cuts(data: bytes | mmap, position: int, end: int, pieces: int = 1) -> Iterator[Cut]:
-    """The first places behind so many pieces where the list may be cut, before `end`."""
-    begin = position + pieces * PIECE
-    soon = min(begin + _SEARCHED * PIECE, end)
+def cuts(data: bytes | mmap, position: int, end: int, chunks: int = 1) -> Iterator[Cut]:
+    """Candidate cuts that many chunks after a position, and before `end`."""
+    begin = position + chunks * CHUNK
+    soon = min(begin + _SEARCHED * CHUNK, end)
     for found in (
         list(islice(_BETWEEN.finditer(data, begin, soon), _GUESSES))
         or list(islice(_BETWEEN_OBJECTS.finditer(data, begin, soon), _GUESSES))
@@ -133,30 +132,30 @@ def cuts(data: bytes | mmap, position: int, end: int, pieces: int = 1) -> Iterat
 
 
 def farther_cuts(data: bytes | mmap, position: int, end: Cut) -> Iterator[Cut]:
-    """The same farther ahead, up to the end: a record can hold a list of others."""
-    for pieces in _FARTHER:
-        yield from cuts(data, position, end.begin, pieces)
-    if position + _FARTHER[-1] * PIECE > end.begin:
+    """Candidate cuts farther ahead, up to the end: a record can contain a list of objects."""
+    for chunks in _FARTHER:
+        yield from cuts(data, position, end.begin, chunks)
+    if position + _FARTHER[-1] * CHUNK > end.begin:
         yield end
 
 
 def next_record(data: bytes | mmap, position: int, end: int) -> int:
-    """Where a record may begin at a position or soon behind it; the position if none is seen."""
+    """Begin of the first record after a position; the position if none is within a chunk."""
     if position >= end:
         return end
-    found = _BETWEEN.search(data, position, min(position + PIECE, end))
+    found = _BETWEEN.search(data, position, min(position + CHUNK, end))
     return found.end() if found else position
 
 
 def find_tail(
     data: bytes | mmap, first: int, unclosed: int | None = None, raw: Container[str] = ()
 ) -> Tail | None:
-    """The end of a file, None where it is torn or damaged there.
+    """The end of a file, None if it is truncated or damaged there.
 
     Args:
         data: The file.
-        first: Where its list of events begins.
-        unclosed: Where the last record ends, if the list is to be closed there.
+        first: Offset of the first record.
+        unclosed: End of the last record, if the closing bracket has to be added there.
         raw: Keys of the header whose values are not decoded.
     """
     if unclosed is None and _is_torn(data):
@@ -174,14 +173,14 @@ def find_tail(
             if whole and not _begins_object(data[:first]):
                 return Tail(cut, events, header)  # the first list is inside another value
         elif next_list(text, first - 2 + len(events)) is not None:
-            continue  # behind it, the key is repeated
+            continue  # the key is repeated after it
         elif whole or _begins_with_a_record(events):
             return Tail(cut, events, header)
     return None
 
 
 def next_list(data: bytes | mmap, end: int) -> int | None:
-    """Where the records of the next list begin, if the object repeats the key of its events.
+    """Offset of the first record of the next list, if the object repeats the key `traceEvents`.
 
     Args:
         data: The file.
@@ -196,7 +195,7 @@ def next_list(data: bytes | mmap, end: int) -> int | None:
 
 
 def _begins_object(text: bytes) -> bool:
-    """Whether a text up to the bracket of a list of events is the beginning of one object."""
+    """Whether the text before a list of events is the beginning of a single object."""
     keys = text[: text.rindex(b'"traceEvents"')].rstrip(b" \t\r\n").removesuffix(b",")
     return _is_object(keys + b"}")
 
@@ -210,7 +209,7 @@ def _is_object(text: bytes) -> bool:
 
 
 def header_around(data: bytes | mmap, first: int, end: int) -> dict[str, Any] | None:
-    """The keys beside a list of events that ends with the bracket at `end`, None where damaged."""
+    """The other keys of an object whose list of events ends at `end`, None if damaged."""
     try:
         return _around(_without(data, first, end))[1]
     except (*NOT_JSON, KeyError):
@@ -218,14 +217,14 @@ def header_around(data: bytes | mmap, first: int, end: int) -> dict[str, Any] | 
 
 
 def _without(data: bytes | mmap, begin: int, end: int) -> bytes:
-    """A text without a part of it, copied once."""
+    """A text without the bytes from `begin` to `end`, copied once."""
     with memoryview(data) as view:
         return b"".join((view[:begin], view[end:]))
 
 
 def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:
-    """Cuts before the last piece, or further ahead, and in the end the beginning of the list."""
-    window = PIECE
+    """Cuts before the last chunk, then further back, and at last the beginning of the list."""
+    window = CHUNK
     while 2 * window < len(data) - first:
         begin = len(data) - window
         for pattern in (_BETWEEN, _BETWEEN_OBJECTS):
@@ -237,12 +236,12 @@ def _ends(data: bytes | mmap, first: int) -> Iterator[Cut]:
 
 
 def _is_torn(data: bytes | mmap) -> bool:
-    """Whether a file does not end as it begins."""
-    return data[-PIECE:].rstrip(b" \t\r\n")[-1:] != (b"]" if is_list(data) else b"}")
+    """Whether the closing bracket of the file is missing."""
+    return data[-CHUNK:].rstrip(b" \t\r\n")[-1:] != (b"]" if is_list(data) else b"}")
 
 
 def _around(text: bytes, raw: Container[str] = ()) -> tuple[msgspec.Raw | bytes, dict[str, Any]]:
-    """The list of events of a document as it is written, and all keys but it."""
+    """The list of events of a document as raw JSON, and all other keys."""
     if is_list(text):
         msgspec.json.decode(text, type=msgspec.Raw)
         return text.lstrip(b" \t\r\n"), {}
@@ -252,6 +251,6 @@ def _around(text: bytes, raw: Container[str] = ()) -> tuple[msgspec.Raw | bytes,
 
 
 def _begins_with_a_record(events: msgspec.Raw | bytes) -> bool:
-    """Whether these are events, not the elements of another list that stands behind them."""
+    """Whether the list contains events rather than the elements of a later list."""
     first = next(iter(msgspec.json.decode(events, type=list[msgspec.Raw])), b"")
     return b'"ph"' in bytes(first)

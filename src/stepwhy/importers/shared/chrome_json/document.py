@@ -1,10 +1,11 @@
-"""A Chrome trace file, read piece by piece."""
+"""A Chrome trace file, read in chunks."""
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic
 
+from stepwhy.importers.shared.chrome_json.chunks import ChunkReader
 from stepwhy.importers.shared.chrome_json.cuts import (
     LARGE,
     Cut,
@@ -21,7 +22,6 @@ from stepwhy.importers.shared.chrome_json.cuts import (
     unclosed_end,
 )
 from stepwhy.importers.shared.chrome_json.events import A, Batch, Event
-from stepwhy.importers.shared.chrome_json.pieces import Pieces
 from stepwhy.importers.shared.chrome_json.text import valid_text
 from stepwhy.importers.shared.chrome_json.times import LARGEST_NS
 from stepwhy.importers.shared.chrome_json.torn import End, Salvage, head_of_object
@@ -31,23 +31,23 @@ from stepwhy.inputs.source import let_go
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from stepwhy.importers.shared.chrome_json.torn import Stretch
+    from stepwhy.importers.shared.chrome_json.torn import Scan
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
 
 # Below this, a double holds microseconds with an error under half a nanosecond.
 _EXACT_AS_DOUBLE_US = 2.0**43
-# Bytes of a mapped file that stay in memory behind the piece that is read.
+# Bytes of a mapped file that stay in memory after they were read.
 _HELD = 1 << 24
-# Each further list costs reading a piece twice.
-_MOST_LISTS = 16
+# Each further list costs reading a chunk twice.
+_MAX_LISTS = 16
 _REPEATED = (
     "The file has the key traceEvents more than once. The events of all these lists were read, "
     "although JSON parsers keep only the last."
 )
 _LEFT_OUT = (
-    f"The file has the key traceEvents more than {_MOST_LISTS} times: the events of later lists "
+    f"The file has the key traceEvents more than {_MAX_LISTS} times: the events of later lists "
     "are missing. Merge the lists."
 )
 
@@ -55,17 +55,17 @@ _LEFT_OUT = (
 class Document(Generic[A]):
     """The records of a Chrome trace file, in batches; iterate over it once.
 
-    While it is iterated, `health.events_read` grows by the number of records, and what was lost or
-    repaired is counted. Iterating raises an InputError after the last of no records at all.
+    Iterating adds the number of records to `health.events_read`, and counts what was lost or
+    repaired. It raises an InputError at the end if there was no record at all.
 
     Args:
         source: The file.
         args: msgspec type of the records' `args`.
         health: Counters to fill.
         event: Type of the records.
-        may_be_unclosed: Whether a list that ends between two records without a bracket is whole, as
-            those of writers that append.
-        raw: Keys of the header whose values stay JSON.
+        may_be_unclosed: Whether a list without its closing bracket is complete if it ends between
+            two records, as with writers that append.
+        raw: Keys of the header whose values stay raw JSON.
 
     Raises:
         CorruptInputError: The file has no list of events.
@@ -83,7 +83,7 @@ class Document(Generic[A]):
     ) -> None:
         self._source, self._health = source, health
         self._data = valid_text(source.mapped, health)
-        self._pieces = Pieces(args, health, event)
+        self._chunks = ChunkReader(args, health, event)
         self._first = first_record(self._data, source)
         self._unclosed: int | None = None
         if may_be_unclosed and not source.truncated:
@@ -102,7 +102,7 @@ class Document(Generic[A]):
         self._health.count(
             "unclosed-list",
             "info",
-            "The list of events is never closed, as writers leave it that append to it.",
+            "The list of events has no closing bracket, as with writers that append to it.",
             count=int(self._unclosed is not None),
             dropped=False,
         )
@@ -125,42 +125,44 @@ class Document(Generic[A]):
         position, tail = self._first, self._tail
         while tail is None or position != tail.cut.begin:
             if tail is None or position > tail.cut.begin:
-                tail = None  # what looked like its beginning stands inside of a record
+                tail = None  # the cut was inside a record
                 self._close()
-            if position >= len(self._data):  # the last record was whole, but no bracket follows
+            if position >= len(
+                self._data
+            ):  # the last record is complete, but the bracket is missing
                 self._ended(position, complete=False)
                 return
             last = self._end(tail)
             guesses = list(cuts(self._data, position, last.begin)) or [last]
-            batch, end = self._whole_piece(position, guesses, last)
+            batch, end = self._valid_chunk(position, guesses, last)
             if batch is not None:
                 yield batch
                 position = end
                 self._let_go(position)
                 continue
-            stretch = self._walker().walk(position, guesses[-1].begin)
-            yield self._converted(stretch.records)
-            position = stretch.position
+            scan = self._walker().walk(position, guesses[-1].begin)
+            yield self._converted(scan.records)
+            position = scan.position
             self._let_go(position)
-            if stretch.end is not End.GOAL:
-                following = self._next_list(stretch)
+            if scan.end is not End.GOAL:
+                following = self._next_list(scan)
                 if following is None:
-                    self._ended(position, complete=stretch.end is End.LIST)
+                    self._ended(position, complete=scan.end is End.LIST)
                     return
                 position = following
-        batch = self._pieces.read(tail.events)
+        batch = self._chunks.read(tail.events)
         if batch is not None:
             yield batch
 
-    def _next_list(self, stretch: Stretch) -> int | None:
-        """Where the next list of events begins behind the end of one, None if there is none."""
-        if stretch.end is not End.LIST or is_list(self._data):
+    def _next_list(self, scan: Scan) -> int | None:
+        """Begin of the next list of events after the end of one, None if there is none."""
+        if scan.end is not End.LIST or is_list(self._data):
             return None
-        following = next_list(self._data, stretch.position)
+        following = next_list(self._data, scan.position)
         if following is None:
             return None
         self._lists += 1
-        is_read = self._lists <= _MOST_LISTS
+        is_read = self._lists <= _MAX_LISTS
         self._health.count(
             "repeated-key" if is_read else "repeated-key-left-out",
             "warning" if is_read else "error",
@@ -170,7 +172,7 @@ class Document(Generic[A]):
         return following if is_read else None
 
     def _close(self) -> None:
-        """Close a list that was never closed: what is damaged is looked at in other ways."""
+        """Add the missing bracket to a list, for the readers of damaged text."""
         if self._unclosed is not None:
             self._data = self._data[: self._unclosed] + b"]"
             self._unclosed = None
@@ -182,7 +184,7 @@ class Document(Generic[A]):
         return self._salvage
 
     def _let_go(self, position: int) -> None:
-        """Give back what was read up to a position."""
+        """Release the memory of what was read up to a position."""
         if position - self._held_from >= _HELD:
             let_go(self._data, self._held_from, position)
             self._held_from = position
@@ -190,16 +192,16 @@ class Document(Generic[A]):
     def _end(self, tail: Tail | None) -> Cut:
         return Cut(len(self._data), len(self._data)) if tail is None else tail.cut
 
-    def _whole_piece(
+    def _valid_chunk(
         self, position: int, guesses: list[Cut], last: Cut
     ) -> tuple[Batch[A] | None, int]:
-        """A piece that is whole, and where the next one begins."""
+        """The next chunk that decodes, and where it ends; (None, position) if there is none."""
         for cut in chain(guesses, farther_cuts(self._data, position, last)):
             text = b"".join((b"[", memoryview(self._data)[position : cut.end], b"]"))
-            batch = self._pieces.read(text)
+            batch = self._chunks.read(text)
             if batch is not None:
                 return batch, cut.begin
-            if not self._pieces.ended_early:  # nothing that follows would mend it
+            if not self._chunks.ended_early:  # more text would not repair it
                 break
         return None, position
 
@@ -212,10 +214,10 @@ class Document(Generic[A]):
             count=sum(_is_rounded(r) for r in records),
             dropped=False,
         )
-        return self._pieces.convert(records)
+        return self._chunks.convert(records)
 
     def _ended(self, position: int, *, complete: bool) -> None:
-        """The list ended where a walk did, not where the tail says."""
+        """Handle a list that ended where the scan did instead of where the tail was found."""
         self.complete = complete
         self._walker()
         if self._tail is not None or len(self._data) - self._first > LARGE:
@@ -227,6 +229,6 @@ class Document(Generic[A]):
 
 
 def _is_rounded(record: Any) -> bool:
-    """Whether a double cannot hold the time of a record with three decimals."""
+    """Whether the time of a record is too large for a double with three decimals."""
     time = record.get("ts") if isinstance(record, dict) else None
     return isinstance(time, float) and _EXACT_AS_DOUBLE_US <= abs(time) < LARGEST_NS / 1000

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 SLICE = ord("X")
-"""The phase of a slice that one record tells whole."""
+"""Phase of a complete slice, with start and duration in one record."""
 
 
 class Event(msgspec.Struct, Generic[A], gc=False):
@@ -41,9 +41,9 @@ class Batch(msgspec.Struct, Generic[A], frozen=True):
 
     Args:
         events: The records, in file order.
-        phase: Code point of every record's `ph`, 0 where that is no single character; (events,).
+        phase: Code point of every record's `ph`, 0 if it is not a single character; (events,).
         start_ns: Exact start of every record, shape (events,), ns; 0 where `timed` is False.
-        dur_ns: Exact duration, ns; 0 where none is written.
+        dur_ns: Exact duration, ns; 0 if absent.
         timed: Whether the record has a usable time and, if it is a slice, a duration that is not
             negative; count the others with `count_untimed`.
     """
@@ -56,7 +56,7 @@ class Batch(msgspec.Struct, Generic[A], frozen=True):
 
 
 def batch_of(events: list[Event[A]]) -> Batch[A]:
-    """Records with their times.
+    """A batch of records and their times.
 
     Raises:
         NotNumbersError: A time is neither a number nor null.

@@ -1,4 +1,4 @@
-"""Records of a file as columns: what they are called and where they lie are numbers."""
+"""Records of a file as columns, with integer codes for names, categories and threads."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ _NAME_BITS = 32
 Title = tuple[str, str]
 """Name and category of a record."""
 Place = tuple[Any, Any]
-"""Process and thread of a record, as the file has them."""
+"""Process and thread id of a record, as in the file."""
 
 
 class Table(msgspec.Struct):
-    """Some records of a file, in its order.
+    """Some records of a file, in file order.
+
+    A `use` is a distinct combination of place, category and name.
 
     Args:
         phase: Code point of every record's `ph`, which is ASCII; (records,).
-        use: Number of its place, category and name; (records,).
+        use: Code of the record's place, category and name; (records,).
         start_ns, timed: As in `Batch`; (records,).
-        dur_ns: As in `Batch`, of the slices among them; (slices,).
+        dur_ns: As in `Batch`, for the slices among the records; (slices,).
         places: All places.
         categories: All categories.
-        names: All names, the first one empty; packed where there are many.
-        contexts: Numbers of the places and categories that occur together; (contexts, 2).
-        context_of_use: Number of every use's place and category; (uses,).
-        name_of_use: Number of every use's name; (uses,).
-        more: Further columns, as they were collected; (records,) each.
+        names: All names; the first one is empty.
+        contexts: Codes of the places and categories that occur together; (contexts, 2).
+        context_of_use: Code of every use's context; (uses,).
+        name_of_use: Code of every use's name; (uses,).
+        more: Further columns passed to `Collector.add`; (records,) each.
     """
 
     phase: NDArray[np.uint8]
@@ -62,12 +64,12 @@ class Table(msgspec.Struct):
 
     @property
     def place(self) -> NDArray[np.int32]:
-        """Number of every record's place; (records,)."""
+        """Code of every record's place; (records,)."""
         return take(self.place_of_use, self.use)
 
     @property
     def place_of_use(self) -> NDArray[np.int32]:
-        """Number of every use's place; (uses,)."""
+        """Code of every use's place; (uses,)."""
         return take(self.contexts[:, 0], self.context_of_use)
 
     def title_of(self, use: int) -> Title:
@@ -88,11 +90,11 @@ class Collector:
         self._columns: dict[str, Growing] = {}
 
     def add(self, batch: Batch[Any], rows: NDArray[np.int64], **more: NDArray[Any]) -> None:
-        """Take some records of a batch.
+        """Add some records of a batch.
 
         Args:
             batch: The batch.
-            rows: Which.
+            rows: Rows of the records in the batch.
             more: Further columns, the same in every call; (rows,).
         """
         columns: dict[str, NDArray[Any]] = {
@@ -114,10 +116,10 @@ class Collector:
         return self._uses.of(keys)[which]
 
     def finish(self) -> Table:
-        """All that was taken, once there was a call of `add`; nothing may be added any more."""
+        """All records; call it once, after at least one `add`."""
         columns = {name: column.values() for name, column in self._columns.items()}
         self._columns.clear()
-        places, categories, contexts = self._taken_apart()
+        places, categories, contexts = self._split_contexts()
         names = self._names.strings()
         return Table(
             columns.pop("phase"),
@@ -129,12 +131,12 @@ class Collector:
             categories,
             names,
             contexts,
-            *self._parts_of_uses(),
+            *self._split_uses(),
             more=columns,
         )
 
-    def _taken_apart(self) -> tuple[list[Place], list[str], NDArray[np.int32]]:
-        """Places, categories, and the numbers that every context has of these."""
+    def _split_contexts(self) -> tuple[list[Place], list[str], NDArray[np.int32]]:
+        """Places, categories, and the codes of both for every context."""
         places, categories = Codes(), Codes()
         count = len(self._contexts)
         contexts = np.stack(
@@ -146,9 +148,9 @@ class Collector:
         )
         return list(places), list(categories), contexts
 
-    def _parts_of_uses(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Numbers of every use's context and name."""
+    def _split_uses(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Codes of every use's context and name."""
         keys, self._uses = self._uses.keys(), KeyCodes()
         contexts = np.empty(len(keys), dtype=np.int32)
         np.right_shift(keys, _NAME_BITS, out=contexts, casting="unsafe")
-        return contexts, keys.astype(np.int32)  # of which the lowest bits remain
+        return contexts, keys.astype(np.int32)  # keeps the low 32 bits

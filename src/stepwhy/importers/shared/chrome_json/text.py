@@ -1,4 +1,4 @@
-"""The text of a file: UTF-8 throughout."""
+"""Validate and repair the UTF-8 text of a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 1 << 22
 
 
 def valid_text(data: bytes | mmap, health: Health) -> bytes | mmap:
-    """The file without its byte order mark; bytes that are not UTF-8 are replaced and counted."""
+    """The file without its byte order mark; invalid bytes are replaced and counted."""
     if data[: len(BYTE_ORDER_MARK)] == BYTE_ORDER_MARK:
         data = data[len(BYTE_ORDER_MARK) :]
     if is_utf8(data):
@@ -33,7 +33,7 @@ def valid_text(data: bytes | mmap, health: Health) -> bytes | mmap:
 
 
 def is_utf8(data: bytes | mmap | msgspec.Raw) -> bool:
-    """Whether a text is UTF-8, without a second copy of it."""
+    """Whether a text is UTF-8; does not copy it."""
     decoder = getincrementaldecoder("utf-8")()
     try:
         with memoryview(data) as view:

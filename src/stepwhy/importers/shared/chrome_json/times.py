@@ -1,8 +1,8 @@
-"""Times of records: from the text of a number in microseconds to integer nanoseconds, exactly.
+"""Exact conversion of times in microseconds, as JSON text, to integer nanoseconds.
 
-A double cannot hold the microseconds since 1970 with their fraction, so the digits themselves are
-read. Whole columns at once: the texts are joined, their points removed, and what is left is one
-list of integers, which differ from nanoseconds by a power of ten each.
+A double cannot represent the microseconds since 1970 with their fraction, so the digits are read as
+text. A whole column is read at once: the texts are joined and their decimal points removed. The
+remaining integers differ from nanoseconds by a power of ten each.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 # Beyond this (146 years) nanoseconds may leave int64 once a file's clock offset is added.
 LARGEST_NS = 2**62
-# Spellings that JSON does not have, so that no file can hold them.
+# Not valid JSON, so that no file contains them.
 ABSENT = msgspec.Raw(b"-00")
-"""The text of a time that is not written, or null."""
+"""Text of a time that is absent or null."""
 UNUSABLE = msgspec.Raw(b"+")
-"""The text of a time that is no number: NaN, infinite."""
+"""Text of a time that is not a finite number."""
 
 _PLAIN_CHARACTERS = b"0123456789.-,"
 _PLAIN = regex(rb"-?\d+(\.\d{1,3})?\Z")
@@ -47,15 +47,15 @@ def read_times(
     """Nanoseconds of numbers of microseconds.
 
     Args:
-        texts: JSON numbers or null as they are written, numbers in quotes, ABSENT or UNUSABLE.
+        texts: JSON numbers, null, numbers in quotes, ABSENT or UNUSABLE.
 
     Returns:
-        Nanoseconds, rounded to even where there are more than three decimals, at least
-        `LARGEST_NS` in size where they are beyond it or unusable, 0 where absent; and which are
-        absent; both of shape (texts,).
+        Nanoseconds, and a mask of the absent times; both of shape (texts,). Times with more than
+        three decimals are rounded to even. Absent times are 0. Times that are too large or
+        unusable have an absolute value of at least `LARGEST_NS`.
 
     Raises:
-        NotNumbersError: There is something else among them.
+        NotNumbersError: A text is something else.
     """
     if not texts:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
@@ -77,11 +77,11 @@ def read_times(
 
 
 def usable(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64] | np.int64) -> NDArray[np.bool_]:
-    """Whether each is a time with a duration that is not negative, none of them absurdly large.
+    """Whether each record has a plausible start and a non-negative, plausible duration.
 
     Args:
         start_ns: Starts; (records,).
-        dur_ns: Durations; (records,), or one for all.
+        dur_ns: Durations; (records,), or one duration for all.
     """
     known: NDArray[np.bool_] = (np.abs(start_ns) < LARGEST_NS) & (start_ns + dur_ns < LARGEST_NS)
     return known & (dur_ns >= 0) & (dur_ns < LARGEST_NS)
@@ -90,7 +90,7 @@ def usable(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64] | np.int64) ->
 def _read_plain(
     joined: bytes,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """Plain numbers, each before a comma; which are ABSENT, and which have over three decimals."""
+    """Nanoseconds of comma-terminated numbers, a mask of ABSENT, rows with over three decimals."""
     characters = np.frombuffer(joined, dtype=np.uint8)
     ends = np.flatnonzero(characters == _COMMA)
     starts = np.concatenate([[0], ends[:-1] + 1])
@@ -108,13 +108,13 @@ def _read_plain(
 
 
 def _without_quotes(text: msgspec.Raw | bytes) -> msgspec.Raw | bytes:
-    """A number that is written as text."""
+    """A number without the quotes around it, if any."""
     found = _QUOTED.match(text)
     return text if found is None else found[1]
 
 
 def _odd_ns(text: bytes) -> int | None:
-    """Nanoseconds of a number in an unusual spelling, None where it is absent."""
+    """Nanoseconds of a number in an unusual notation, None if absent."""
     if text in {b"null", bytes(ABSENT)}:
         return None
     if text == bytes(UNUSABLE):
@@ -136,10 +136,10 @@ def _decimal_ns(text: bytes) -> int:
 
 
 def text_of(value: Any) -> msgspec.Raw:
-    """The text of a decoded time; text that holds a number counts as that number.
+    """The JSON text of a decoded time; a string that contains a number counts as that number.
 
     Raises:
-        msgspec.ValidationError: It is no number.
+        msgspec.ValidationError: It is not a number.
     """
     if isinstance(value, str) and value.isascii() and _QUOTED.match(b'"%b"' % value.encode()):
         return msgspec.Raw(value.encode())  # with more digits than can be converted, too

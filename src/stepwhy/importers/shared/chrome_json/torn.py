@@ -1,4 +1,4 @@
-"""Every complete record of a text that is not JSON as a whole: torn, NaN, trailing commas."""
+"""Salvage complete records from invalid JSON: truncated files, NaN, trailing commas."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Health
 
-# A torn file is worth a search for its next record, a file of another kind is not.
+# Damaged records after which the search for the next one is given up.
 _RESYNC_LIMIT = 1000
-# Bytes that are looked at beyond the piece, before all that follows is: a record is shorter.
+# Bytes read beyond the chunk to complete its last record, before the whole rest is read.
 _MARGINS = (1 << 16, 1 << 22)
 
-# Characters that are encoded at a time.
-_PIECE = 1 << 16
+# Characters encoded at a time.
+_CHUNK = 1 << 16
 
 _NEXT_RECORD = regex(r",\s*(?=\{)")
 _SEPARATOR = regex(r"[\s,]*")
@@ -28,20 +28,20 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class End(Enum):
-    """Why a walk over records ended."""
+    """Why a scan over records ended."""
 
-    GOAL = 0  # at its goal, before another record
+    GOAL = 0  # at the goal, before another record
     LIST = 1  # at the bracket that closes the list
     TEXT = 2  # at the end of the text
 
 
-class Stretch(NamedTuple):
-    """What a walk has found.
+class Scan(NamedTuple):
+    """Result of a scan.
 
     Args:
         records: The records, as plain objects.
-        position: Where the walk ended.
-        end: Why.
+        position: Where the scan ended.
+        end: Why it ended.
     """
 
     records: list[Any]
@@ -50,7 +50,7 @@ class Stretch(NamedTuple):
 
 
 class Salvage:
-    """Walks over a damaged file record by record.
+    """Scans a damaged file record by record.
 
     Args:
         data: The file, UTF-8.
@@ -60,8 +60,8 @@ class Salvage:
         self._data = data
         self.broken = 0
 
-    def walk(self, position: int, goal: int) -> Stretch:
-        """The records from a position, where one may begin, up to the last before a goal."""
+    def walk(self, position: int, goal: int) -> Scan:
+        """The records that begin between a position and a goal."""
         for margin in _MARGINS:
             if goal + margin < len(self._data):
                 found = self._walk(position, goal, goal + margin)
@@ -71,8 +71,8 @@ class Salvage:
         assert found is not None  # noqa: S101 - only a part of the text can be too short
         return found
 
-    def _walk(self, begin: int, goal: int, end: int) -> Stretch | None:
-        """A walk in a part of the text, None where more of the text is needed."""
+    def _walk(self, begin: int, goal: int, end: int) -> Scan | None:
+        """Scan the bytes from `begin` to `end`; None if the last record needs more of the text."""
         whole = end >= len(self._data)
         text = self._decoded(begin, end)
         is_plain = len(text) == end - begin  # a character is a byte, and none was left out
@@ -91,10 +91,10 @@ class Salvage:
         if at >= len(text) and not whole:
             return None
         self.broken += broken
-        return Stretch(records, begin + _encoded_length(text, at), _why(text, at))
+        return Scan(records, begin + _encoded_length(text, at), _why(text, at))
 
     def _decoded(self, begin: int, end: int) -> str:
-        """A part of the text; it may be all of a large file, of which no other copy is made."""
+        """The text from `begin` to `end`, with a single copy."""
         with memoryview(self._data) as view:
             return str(view[begin:end], "utf-8", "ignore")
 
@@ -128,11 +128,11 @@ class Salvage:
 
 
 def _encoded_length(text: str, end: int) -> int:
-    """How many bytes the beginning of a text has."""
+    """Number of bytes of the first characters of a text."""
     if text.isascii():
         return end
-    begins = range(0, end, _PIECE)
-    return sum(len(text[begin : min(begin + _PIECE, end)].encode()) for begin in begins)
+    begins = range(0, end, _CHUNK)
+    return sum(len(text[begin : min(begin + _CHUNK, end)].encode()) for begin in begins)
 
 
 def _why(text: str, at: int) -> End:
@@ -142,9 +142,9 @@ def _why(text: str, at: int) -> End:
 
 
 def _resync(text: str, position: int) -> int:
-    """Where the next record begins after a damaged one, the end of the text if there is none.
+    """Begin of the next record after a damaged one, the end of the text if there is none.
 
-    Objects in the arguments of the damaged record come before it; they have no `ph`.
+    Skips objects in the arguments of the damaged record, which have no `ph`.
     """
     for attempt, found in enumerate(_NEXT_RECORD.finditer(text, position + 1)):
         try:
@@ -168,7 +168,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def encodable(value: Any) -> Any:
-    """Text without lone surrogates: JSON can spell them, but no file or terminal takes them."""
+    """A value without lone surrogates, which JSON allows but UTF-8 does not."""
     if isinstance(value, str):
         return value.encode("utf-8", errors="replace").decode()
     if isinstance(value, dict):
@@ -177,7 +177,7 @@ def encodable(value: Any) -> Any:
 
 
 def head_of_object(data: bytes) -> dict[str, Any]:
-    """The keys before the events, where a torn file still has them whole.
+    """The keys before the events of a truncated file, {} if they are damaged.
 
     Args:
         data: The file up to the key of the events.

@@ -51,7 +51,7 @@ def read(text, piece, health=None):
     """All records of a text, with pieces of a size."""
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuts, "PIECE", piece)
+        patch.setattr(cuts, "CHUNK", piece)
         return read_records(Source(data, "x.json"), KinetoArgs, health or Health())
 
 
@@ -135,7 +135,7 @@ def test_damage_anywhere_costs_no_record_beside_it(document, piece, data):
 def test_a_trace_is_the_same_whatever_the_pieces_are(generation, piece, monkeypatch):
     source = Source(sample(generation), "x.json")
     whole = kineto.read(source)
-    monkeypatch.setattr(cuts, "PIECE", piece)
+    monkeypatch.setattr(cuts, "CHUNK", piece)
     cut = kineto.read(source)
     assert (cut.strings, cut.meta) == (whole.strings, whole.meta)
     assert cut.health == whole.health
@@ -186,7 +186,7 @@ def test_a_number_that_json_does_not_know_costs_no_other_record_its_exact_time(p
 
 
 def test_the_records_of_a_document_come_in_batches(monkeypatch):
-    monkeypatch.setattr(cuts, "PIECE", 100)
+    monkeypatch.setattr(cuts, "CHUNK", 100)
     events = [{"ph": "X", "name": str(i), "ts": i, "dur": 1} for i in range(50)]
     document = Document(Source(json.dumps(events).encode(), "x"), KinetoArgs, Health())
     batches = list(document)

@@ -1,4 +1,4 @@
-"""Records of one piece of the list of events, from JSON that is whole."""
+"""Records of one chunk of the list of events, decoded from valid JSON."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health
 
 NOT_JSON = (msgspec.DecodeError, RecursionError)
-_CUT_OFF = "truncated"  # says msgspec of a text that could go on
+_CUT_OFF = "truncated"  # in msgspec's message when the text ends too early
 _TIMES = ("ts", "dur")
 
 
 class _Times(msgspec.Struct, gc=False):
-    """The times of a record as they are written."""
+    """The times of a record as raw JSON."""
 
     ts: msgspec.Raw = ABSENT
     dur: msgspec.Raw = ABSENT
 
 
-class Pieces(Generic[A]):
-    """Reads pieces of a list of records.
+class ChunkReader(Generic[A]):
+    """Decodes chunks of a list of records.
 
     Args:
         args: msgspec type of the records' `args`.
-        health: Counts the records that do not fit.
+        health: Counts malformed records.
         event: Type of the records.
     """
 
@@ -45,10 +45,10 @@ class Pieces(Generic[A]):
         self._typed: Any = msgspec.json.Decoder(list[self._event])  # type: ignore[name-defined]
         self._raw = msgspec.json.Decoder(list[msgspec.Raw])
         self.ended_early = False
-        """Whether the last text that was no list only lacked its end, as behind a wrong guess."""
+        """Whether the last text that failed to decode only lacked its end, as after a wrong cut."""
 
     def read(self, text: bytes | msgspec.Raw) -> Batch[A] | None:
-        """The records of a JSON list, None where the text is none."""
+        """The records of a JSON list, None if the text is not one."""
         with _no_collector():
             try:
                 return batch_of(self._typed.decode(text))
@@ -62,7 +62,7 @@ class Pieces(Generic[A]):
             return self.convert(map(_object, raws))
 
     def convert(self, records: Iterable[Any]) -> Batch[A]:
-        """Coerce plain objects one by one; what does not fit is counted and left out."""
+        """Coerce plain objects one by one; malformed ones are counted and left out."""
         events = []
         malformed = 0
         for record in records:
@@ -94,10 +94,10 @@ def _text(value: Any) -> msgspec.Raw:
 
 
 def _object(raw: msgspec.Raw) -> Any:
-    """A record as a plain object, its times as they are written where they are numbers."""
+    """A record as a plain object, with numeric times as raw JSON."""
     try:
         record = msgspec.json.decode(raw)
-    except NOT_JSON:  # a number beyond all doubles
+    except NOT_JSON:  # a number beyond the range of doubles
         record = json.loads(bytes(raw), parse_int=_integer)
     if isinstance(record, dict):
         times = msgspec.json.decode(raw, type=_Times)
@@ -120,7 +120,7 @@ def _is_number(value: Any) -> bool:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Cyclic garbage collection over thousands of fresh records costs more than decoding them."""
+    """Pause cyclic garbage collection, which costs more than decoding thousands of records."""
     was = gc.isenabled()
     gc.disable()
     try:
