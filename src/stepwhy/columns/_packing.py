@@ -1,4 +1,4 @@
-"""Texts one behind another, as bytes."""
+"""Strings stored one after another as bytes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 CODE: Final = ("utf-8", "surrogatepass")
-"""What texts are as bytes; JSON can write halves of surrogate pairs."""
+"""Encoding of strings; JSON may contain halves of surrogate pairs."""
 
 _NARROW: Final = 1 << 32  # bytes
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Parts of data.
+    """Byte strings inside one block of data.
 
     Args:
         data: The data.
-        begins: Where each begins; (parts,).
-        lengths: How many bytes each has; (parts,).
+        begins: First byte of each string; (parts,).
+        lengths: Number of bytes of each; (parts,).
     """
 
     data: Data
@@ -44,7 +44,7 @@ class Parts(msgspec.Struct, frozen=True):
         return Parts(self.data, self.begins[rows], self.lengths[rows])
 
     def joined(self) -> tuple[NDArray[np.uint8], Places]:
-        """One behind another, and where each begins, with the end of the last; (parts + 1,)."""
+        """The strings concatenated, and their bounds; (bytes,), (parts + 1,)."""
         bounds = np.zeros(len(self.begins) + 1, dtype=np.int64)
         np.cumsum(self.lengths, out=bounds[1:])
         at = np.arange(bounds[-1])
@@ -52,7 +52,7 @@ class Parts(msgspec.Struct, frozen=True):
         return np.frombuffer(self.data, dtype=np.uint8)[at], bounds
 
     def are(self, others: Parts) -> NDArray[np.bool_]:
-        """Whether each is equal to one of as many others; (parts,)."""
+        """Whether each equals the one at the same place of others; (parts,)."""
         same: NDArray[np.bool_] = self.lengths == others.lengths
         alike = np.flatnonzero(same)
         one, bounds = self[alike].joined()
@@ -62,19 +62,19 @@ class Parts(msgspec.Struct, frozen=True):
         return same
 
     def texts(self) -> list[str]:
-        """What they say."""
+        """The strings, decoded."""
         data, bounds = self.joined()
         return cut(data.tobytes(), bounds)
 
 
 def parts_between(data: Data, bounds: Bounds) -> Parts:
-    """Parts that stand one behind another; (bounds - 1,)."""
+    """Strings between consecutive bounds; (bounds - 1,)."""
     wide = bounds.astype(np.int64)
     return Parts(data, wide[:-1], np.diff(wide))
 
 
 def parts_of(texts: Sequence[str]) -> Parts:
-    """Texts one behind another."""
+    """Encode strings into one block of data."""
     joined = "".join(texts)
     data = joined.encode(*CODE)
     is_ascii = len(data) == len(joined)
@@ -85,7 +85,7 @@ def parts_of(texts: Sequence[str]) -> Parts:
 
 
 def cut(data: Data, bounds: NDArray[np.int64]) -> list[str]:
-    """Texts that stand one behind another, from the first byte on."""
+    """Decode concatenated strings, the first of which starts at byte 0."""
     joined = str(data, *CODE)
     if len(joined) == len(data):
         return [joined[a:b] for a, b in pairwise(bounds.tolist())]
@@ -93,28 +93,28 @@ def cut(data: Data, bounds: NDArray[np.int64]) -> list[str]:
 
 
 class Packing:
-    """Packs texts, one lot behind another."""
+    """Appends strings to one block of data."""
 
     def __init__(self) -> None:
         self._data, self._bounds = Growing(np.uint8), Growing(np.uint32)
         self._bounds.append(np.zeros(1, dtype=np.uint32))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of strings."""
         return len(self._bounds) - 1
 
     @property
     def data(self) -> Data:
-        """What all say, and some zeros."""
+        """All strings, followed by zeros."""
         return self._data.memory
 
     @property
     def bounds(self) -> Bounds:
-        """Where each begins, with the end of the last; nothing can be added while it is held."""
+        """Bounds of all; nothing can be added while the array is alive; (strings + 1,)."""
         return self._bounds.values()
 
     def add(self, texts: Parts) -> None:
-        """Add texts whose parts of the data do not overlap."""
+        """Append strings that do not overlap in their data."""
         ends = np.cumsum(texts.lengths) + len(self._data)
         is_whole = texts.lengths.sum() == len(texts.data)
         whole = np.frombuffer(texts.data, dtype=np.uint8) if is_whole else texts.joined()[0]
@@ -126,10 +126,10 @@ class Packing:
         self._bounds.append(ends)
 
     def text(self, number: int) -> str:
-        """One of them."""
+        """Decode one string."""
         return str(self.data[self._bounds[number] : self._bounds[number + 1]], *CODE)
 
     def __getitem__(self, numbers: NDArray[np.int32]) -> Parts:
-        """Some of them; nothing can be added while they are held."""
+        """Select strings; nothing can be added while they are in use."""
         begins, bounds = self.bounds[numbers].astype(np.int64), self.bounds
         return Parts(self.data, begins, bounds[numbers + 1] - begins)

@@ -1,4 +1,4 @@
-"""Where numbers are found by the hashes of what they stand for, without an object for each."""
+"""Hash table from hashes to numbers, without a Python object for each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.memory import empty
 
 if TYPE_CHECKING:
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
     Hashes = NDArray[np.uint32]
     Places = NDArray[np.int64]
 
-# Numbers that are looked at at a time.
-_PIECE = 1 << 16
 _FREE = -1
 _BITS = 32
 
 
 class Slots:
-    """A table with open addressing: a slot holds a number, and is negative where it is free.
+    """Hash table with open addressing: a slot holds a number, or is negative when it is free.
 
-    At most half of them are taken. The highest bits of a hash say where to look first, so that
-    these have to differ.
+    At most half of the slots are in use. The highest bits of a hash give its first slot, so that
+    they must be well mixed.
     """
 
     def __init__(self) -> None:
@@ -42,11 +41,11 @@ class Slots:
     def find(
         self, hashes: Hashes, same: Callable[[Numbers, Places], NDArray[np.bool_]]
     ) -> tuple[Numbers, Places]:
-        """Numbers of things, negative where they have none, and where each is or would be.
+        """Look up keys: their numbers, negative for unknown ones, and the slot of each.
 
         Args:
-            hashes: Their hashes; (things,).
-            same: Whether what numbers stand for are the things at some places of `hashes`.
+            hashes: Hashes of the keys; (keys,).
+            same: Compares the keys of some numbers with those at some places of `hashes`.
         """
         numbers = np.full(len(hashes), _FREE, dtype=np.int32)
         places, left = self._home(hashes), np.arange(len(hashes))
@@ -59,14 +58,14 @@ class Slots:
         return numbers, places
 
     def from_hash(self, hashed: int) -> Iterator[int]:
-        """Numbers among which that of a thing is, if it has one."""
+        """Numbers of all keys that may have a hash."""
         place = hashed >> self._shift
         while (number := self._view[place]) >= 0:
             yield number
             place = (place + 1) & (len(self._view) - 1)
 
     def put(self, numbers: Numbers, places: Places) -> None:
-        """Put numbers where `find` would have found them, or in the next slots that are free."""
+        """Store numbers in the slots that `find` returned, or in the next free ones."""
         while len(numbers):
             free = self._slots[places] < 0
             self._slots[places[free]] = numbers[free]
@@ -74,11 +73,11 @@ class Slots:
             numbers, places = numbers[left], (places[left] + 1) & (len(self._slots) - 1)
 
     def grow(self, count: int, hashes: Callable[[slice], Hashes]) -> bool:
-        """Make room for as many numbers as there are, and put them in; whether that was needed.
+        """Enlarge the table and store all numbers in it, if it is too small; return whether it was.
 
         Args:
-            count: How many numbers there are, from 0 on.
-            hashes: The hashes of some of them.
+            count: Number of keys; their numbers start at 0.
+            hashes: Returns the hashes of some of them.
         """
         size = len(self._slots)
         while size < 2 * count:
@@ -87,14 +86,13 @@ class Slots:
             return False
         del self._slots, self._view  # not held twice
         self._make(size)
-        for begin in range(0, count, _PIECE):
-            end = min(begin + _PIECE, count)
-            numbers = np.arange(begin, end, dtype=np.int32)
-            self.put(numbers, self._home(hashes(slice(begin, end))))
+        for chunk in chunks(count):
+            numbers = np.arange(chunk.start, chunk.stop, dtype=np.int32)
+            self.put(numbers, self._home(hashes(chunk)))
         return True
 
     def _home(self, hashes: Hashes) -> Places:
-        """The slot in which to look for each first."""
+        """First slot of each hash."""
         return (hashes >> np.uint32(self._shift)).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Putting rows in groups by small integers: kinds, depths, tracks, interned strings."""
+"""Groups of rows with equal values, and lookup of values by key."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int32]
 
-# Texts that are packed together: each lot of them costs some time.
+# Strings that are packed together: each call costs some time.
 _LOT: Final = 1 << 12
 _UNKNOWN: Final = -1
 _HASH: Final = (1 << 32) - 1
@@ -29,13 +29,13 @@ _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Interner:
-    """Numbers texts.
+    """Numbers strings in the order in which they are first looked up.
 
-    The first ones, which are all of an ordinary trace, are found in a dictionary. All others are
-    packed: each takes its bytes and about 20 more, where it would be 150 in a dictionary.
+    The first `FEW` strings, more than an ordinary trace has, are kept in a dictionary. All others
+    are packed: each takes 20 bytes more than its text, where a dictionary entry takes 150.
 
     Args:
-        texts: The first ones.
+        texts: Strings that get the first numbers.
     """
 
     def __init__(self, texts: Sequence[str] = ()) -> None:
@@ -43,15 +43,15 @@ class Interner:
         self.numbers(texts)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of distinct strings."""
         return self._known.count()
 
     def number(self, text: str) -> int:
-        """The number of a text."""
+        """Number of a string."""
         return self._known[text]
 
     def numbers(self, texts: Sequence[str]) -> Numbers:
-        """Numbers of many texts; (texts,)."""
+        """Numbers of many strings; (strings,)."""
         known = self._known
         if len(known) < FEW:
             return np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
@@ -62,12 +62,12 @@ class Interner:
         return told
 
     def strings(self) -> Sequence[str]:
-        """All texts by their numbers; more may follow, at the price of a copy."""
+        """All strings by number; adding more afterwards costs a copy."""
         return self._known.strings()
 
 
 class _Known(dict[str, int]):
-    """The numbers of the first texts; it has those of all others looked up."""
+    """Dictionary of the first strings; looks up all others in `_Others`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class _Known(dict[str, int]):
         self._strings: Strings | None = None
 
     def __missing__(self, text: str) -> int:
-        """The next number, or that of a text that is not among the first."""
+        """The next number, or that of a packed string."""
         if len(self) < FEW:
             number = self[text] = len(self)
             return number
@@ -87,24 +87,24 @@ class _Known(dict[str, int]):
         return len(self) if held is None else len(held)
 
     def packed(self) -> _Others:
-        """What numbers all texts, these among them."""
+        """The packed strings, which include those of the dictionary."""
         if self._others is None:
             self._others = _Others(self if self._strings is None else self._strings)
             self._strings = None
         return self._others
 
     def strings(self) -> Sequence[str]:
-        """All texts; what finds the others is let go."""
+        """All strings; frees what finds the packed ones."""
         if self._others is not None:
             self._strings, self._others = self._others.finish(), None
         return tuple(self) if self._strings is None else self._strings
 
 
 class _Others:
-    """Numbers texts that are packed.
+    """Numbers packed strings.
 
     Args:
-        texts: The first ones, all different.
+        texts: Distinct strings that get the first numbers.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -116,11 +116,11 @@ class _Others:
             self._add(lot)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of distinct strings."""
         return self._count
 
     def number(self, text: str) -> int:
-        """The number of a text."""
+        """Number of a string."""
         number = self._new.get(text, _UNKNOWN)
         if number == _UNKNOWN:
             number = self._find(text)
@@ -132,7 +132,7 @@ class _Others:
         return number
 
     def numbers(self, texts: Sequence[str]) -> Numbers:
-        """Numbers of many texts; (texts,)."""
+        """Numbers of many strings; (strings,)."""
         self._pack_new()
         different = dict.fromkeys(texts)
         numbers = self._add(list(different))
@@ -142,12 +142,12 @@ class _Others:
         return np.fromiter(map(told.__getitem__, texts), dtype=np.int32, count=len(texts))
 
     def finish(self) -> Strings:
-        """All texts; nothing may be added any more."""
+        """All strings; nothing may be added afterwards."""
         self._pack_new()
         return Strings(self._texts.data, self._texts.bounds)
 
     def _find(self, text: str) -> int:
-        """The number of a text that is packed, `_UNKNOWN` of any other."""
+        """Number of a packed string, `_UNKNOWN` for any other."""
         hashed = hash(text) & _HASH
         for number in self._slots.from_hash(hashed):
             if self._hashes[number] == hashed and self._texts.text(number) == text:
@@ -161,7 +161,7 @@ class _Others:
             self._add(new)
 
     def _add(self, texts: list[str]) -> Numbers:
-        """Numbers of different texts; (texts,)."""
+        """Numbers of distinct strings; (strings,)."""
         hashes = np.fromiter(map(hash, texts), dtype=np.int64, count=len(texts)).astype(np.uint32)
         parts, count = parts_of(texts), self._count
         numbers, places = self._slots.find(hashes, partial(self._are, parts, hashes))
@@ -177,7 +177,7 @@ class _Others:
     def _are(
         self, parts: Parts, hashes: NDArray[np.uint32], numbers: Numbers, at: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether the texts of numbers are some of those that are looked for."""
+        """Compare the strings of some numbers with those at some places of `parts`."""
         same: NDArray[np.bool_] = self._hashes.values()[numbers] == hashes[at]
         alike = np.flatnonzero(same)
         same[alike] = self._texts[numbers[alike]].are(parts[at[alike]])

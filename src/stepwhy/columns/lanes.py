@@ -1,4 +1,4 @@
-"""Lanes: what overlaps on one row lies side by side."""
+"""Distributes intervals that overlap over lanes on which none do."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def assign_lanes(
 
 
 class _Free:
-    """Which lanes are taken, and until when."""
+    """Lanes in use and when they become free."""
 
     def __init__(self) -> None:
         self._busy: list[tuple[int, int]] = []
         self._free: list[int] = []
 
     def take(self, start: int, end: int) -> int:
-        """The lowest lane that is free from a time on; times of later calls are no earlier."""
+        """Occupy the lowest lane that is free at `start`, which never decreases between calls."""
         while self._busy and self._busy[0][0] <= start:
             heappush(self._free, heappop(self._busy)[1])
         lane = heappop(self._free) if self._free else len(self._busy)

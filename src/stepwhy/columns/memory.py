@@ -1,7 +1,6 @@
-"""Memory of the process: what is freed shall be given back to the system, and soon.
+"""Memory outside of the heap, so that the system gets it back as soon as it is freed.
 
-Where the heap holds large arrays, those that grow leave holes behind, and so do those that are
-freed below others.
+Large arrays in the heap leave holes when they grow, or when they are freed below others.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 LARGE: Final = 1 << 20
-"""Bytes from which on memory lies outside of the heap."""
+"""Smallest block, in bytes, that lies outside of the heap."""
 
 # Private, for what is shared cannot become larger. Not on every system.
 _FLAGS: Final = (
@@ -25,23 +24,23 @@ _FLAGS: Final = (
 
 
 def room(size: int) -> bytearray | mmap.mmap:
-    """Zeros; pages that are not written to take no memory.
+    """Return zeroed memory; pages take no memory until they are written to.
 
     Args:
-        size: How many bytes.
+        size: Number of bytes.
     """
     return bytearray(size) if size < LARGE else mmap.mmap(-1, size, **_FLAGS)
 
 
 def larger(memory: bytearray | mmap.mmap, size: int) -> bytearray | mmap.mmap:
-    """The same memory with zeros behind it.
+    """Return the same memory with zeros at its end.
 
     Args:
-        memory: It may not be used any more.
-        size: How many bytes.
+        memory: The memory, which must not be used afterwards.
+        size: New number of bytes.
 
     Raises:
-        BufferError: It is held by somebody.
+        BufferError: An array still uses the memory.
     """
     if isinstance(memory, mmap.mmap):
         with suppress(SystemError):  # not on every system
@@ -53,13 +52,13 @@ def larger(memory: bytearray | mmap.mmap, size: int) -> bytearray | mmap.mmap:
 
 
 def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """An array to be written to, as `np.empty`; (count,)."""
+    """Return an uninitialised array, as `np.empty` does; (count,)."""
     size = count * np.dtype(dtype).itemsize
     return np.empty(count, dtype) if size < LARGE else np.frombuffer(room(size), dtype)
 
 
 def give_back() -> None:
-    """Give freed memory back to the system, also what lies between pieces that are held."""
+    """Return free memory inside the heap to the system."""
     import ctypes  # noqa: PLC0415 - NumPy has imported it
 
     with suppress(AttributeError, OSError, TypeError):  # not on every system

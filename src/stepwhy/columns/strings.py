@@ -1,7 +1,4 @@
-"""Texts without an object for each: there may be as many as slices, if each has a name of its own.
-
-Few texts are a tuple, which is faster to read.
-"""
+"""Sequences of strings, packed when there are many: every slice may have a name of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from stepwhy.columns._packing import Bounds, Data
 
 FEW: Final = 1 << 16
-"""How many texts may be objects."""
+"""Number of strings up to which they are kept in a tuple, which is faster to read."""
 
 # Texts that are objects at a time, of those that are packed; and those that are looked at.
 _LOT: Final = 1 << 12
@@ -33,11 +30,11 @@ _NOWHERE: Final = np.empty(0, dtype=np.int64)
 
 
 class Strings(Sequence[str]):
-    """Texts one behind another.
+    """Packed sequence of strings.
 
     Args:
-        data: Their UTF-8.
-        bounds: Where each begins, with the end of the last; (texts + 1,), bytes.
+        data: The strings in UTF-8, one after another.
+        bounds: First byte of each, and the end of the last; (strings + 1,).
     """
 
     __slots__ = ("_bounds", "_data", "_places")
@@ -50,7 +47,7 @@ class Strings(Sequence[str]):
         return Strings, (bytes(self._data[: self._places[-1]]), self._bounds)
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Number of strings."""
         return len(self._places) - 1
 
     @overload
@@ -67,7 +64,7 @@ class Strings(Sequence[str]):
         return str(self._data[self._places[at] : self._places[at + 1]], *CODE)
 
     def __iter__(self) -> Iterator[str]:
-        """All texts, few of them as objects at a time."""
+        """Iterate over all strings, decoding a few thousand at a time."""
         for begin in range(0, len(self), _LOT):
             bounds = self._bounds[begin : begin + _LOT + 1].astype(np.int64)
             yield from cut(self._data[int(bounds[0]) : int(bounds[-1])], bounds - bounds[0])
@@ -86,23 +83,23 @@ class Strings(Sequence[str]):
         return f"<{len(self)} texts, {list(islice(self, 3))} ...>"
 
     def between(self, first: int, last: int) -> bytes:
-        """The UTF-8 of the texts from one place to another, without separators."""
+        """UTF-8 of the strings [first, last), without separators."""
         return bytes(self._data[self._places[first] : self._places[last]])
 
     def some(self, places: NDArray[np.signedinteger[Any]]) -> list[str]:
-        """The texts at some places; (places,)."""
+        """Strings at some places; (places,)."""
         begins = self._bounds[places].astype(np.int64)
         lengths = self._bounds[places + 1].astype(np.int64) - begins
         return Parts(self._data, begins, lengths).texts()
 
     def where(self, text: str) -> NDArray[np.int64]:
-        """Places of a text, ascending."""
+        """Places of a string, ascending."""
         wanted = np.frombuffer(text.encode(*CODE), dtype=np.uint8)
         pieces = (self._where(begin, wanted) for begin in range(0, len(self), _PIECE))
         return np.concatenate([_NOWHERE, *pieces])
 
     def where_any(self, texts: Iterable[str]) -> NDArray[np.int64]:
-        """Places of some texts, ascending."""
+        """Places of some strings, ascending."""
         wanted = set(texts)
         if len(wanted) > _MANY:
             found = [place for place, text in enumerate(self) if text in wanted]
@@ -120,7 +117,7 @@ class Strings(Sequence[str]):
 
 
 def strings_from(texts: Iterable[str]) -> Sequence[str]:
-    """Texts, packed where there are many."""
+    """Return a tuple of strings, or a packed sequence when there are more than `FEW`."""
     left = iter(texts)
     few = tuple(islice(left, FEW))
     lot = list(islice(left, _LOT))
@@ -135,7 +132,7 @@ def strings_from(texts: Iterable[str]) -> Sequence[str]:
 
 
 def pieces_of(texts: Sequence[str]) -> Iterator[tuple[int, int, bytes]]:
-    """First and last place of some texts after others, and their UTF-8 without separators."""
+    """Yield chunks of strings: first place, last place, and UTF-8 without separators."""
     for first in range(0, len(texts), _LOT):
         last = min(first + _LOT, len(texts))
         if isinstance(texts, Strings):
@@ -145,7 +142,7 @@ def pieces_of(texts: Sequence[str]) -> Iterator[tuple[int, int, bytes]]:
 
 
 def texts_at(texts: Sequence[str], places: NDArray[np.signedinteger[Any]]) -> list[str]:
-    """Some of many texts, which may be packed; (places,)."""
+    """Strings at some places of a sequence, packed or not; (places,)."""
     if isinstance(texts, Strings):
         return texts.some(places)
     return [texts[place] for place in places.tolist()]

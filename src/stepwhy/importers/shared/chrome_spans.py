@@ -14,6 +14,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import take
+from stepwhy.columns.groups import group_rows
+from stepwhy.columns.order import parents_first
 from stepwhy.importers.shared.chrome_json import SLICE, A, Codes, Collector, Event, count_untimed
 from stepwhy.importers.shared.chrome_pairs import pair
 from stepwhy.patterns import regex
@@ -38,8 +40,6 @@ ASYNC: Final = tuple(map(ord, "beSF"))
 _BEGINS = tuple(map(ord, "BbS"))
 # Records that are paired at a time, if there are not more of one key, and ranges that are sorted.
 _AT_ONCE = 1 << 21
-# Ranges by which those that are sorted together are chosen, for each lot.
-_SAMPLES = 1 << 8
 _NONE = np.empty(0, dtype=np.int32)
 # What ids are written like that are numbers: '12', '0xc'. Each is written in one way only.
 _NUMBERED = (
@@ -91,28 +91,9 @@ class Spans(Times, frozen=True):
 
 
 def outermost_first(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The order by start, then longest first, of equal ranges the first one first; (ranges,).
-
-    Sorted some at a time: keys and order of all take twice the memory of the ranges.
-    """
-    order, count = np.empty(len(start_ns), dtype=np.int32), 0
-    for some in _by_time(start_ns):
-        found = some[np.lexsort((-dur_ns[some], start_ns[some]))]
-        order[count : count + len(some)] = found
-        count += len(some)
-    return order
-
-
-def _by_time(start_ns: NDArray[np.int64]) -> Iterator[NDArray[np.int32]]:
-    """Rows of the earliest ranges, ascending, of those that follow, and so on; few at a time."""
-    parts = len(start_ns) // _AT_ONCE + 1
-    sample = np.sort(start_ns[:: max(len(start_ns) // (_SAMPLES * parts), 1)])
-    bounds = sample[np.arange(1, parts) * len(sample) // parts]
-    for part in range(parts):
-        some = np.ones(len(start_ns), dtype=bool) if part == 0 else start_ns >= bounds[part - 1]
-        if part < parts - 1:
-            some &= start_ns < bounds[part]
-        yield np.flatnonzero(some).astype(np.int32)
+    """The order by start, then longest first, then row; (ranges,)."""
+    order = parents_first(start_ns, dur_ns)
+    return np.arange(len(start_ns), dtype=np.int32) if order is None else order.astype(np.int32)
 
 
 class Identified(Event[A], Generic[A], gc=False):
@@ -164,20 +145,10 @@ def async_spans_of(table: Table, health: Health) -> Spans:
         count=len(family) - int(known.sum()),
         dropped=True,
     )
-    first, last = _pair(table, known, _numbered(family, number), health)
+    first, last = _pair(table, known, group_rows(family, number)[1], health)
     start_ns, dur_ns = take(table.start_ns, first), take(table.start_ns, last)
     dur_ns -= start_ns
     return Spans(start_ns, dur_ns, first, last)
-
-
-def _numbered(family: NDArray[np.int32], number: NDArray[np.int64]) -> NDArray[np.int32]:
-    """One number for equal pairs; (records,)."""
-    order = np.lexsort((number, family))
-    is_new = np.zeros(len(order), dtype=np.int32)
-    is_new[1:] = (np.diff(family[order]) != 0) | (np.diff(number[order]) != 0)
-    numbers = np.empty(len(order), dtype=np.int32)
-    numbers[order] = np.cumsum(is_new)
-    return numbers
 
 
 class Identities:
