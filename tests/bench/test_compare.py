@@ -39,7 +39,7 @@ def test_noise_hides_a_difference_and_says_what_would_be_found():
     said = compare(("a", "b"), side([10, 14, 9]), side([12, 11, 13]), margin=0.03)
     assert said.verdict == "cannot tell"
     assert said.detectable > 0.2
-    assert "would be found" in said.sentence
+    assert "would be detected" in said.sentence
 
 
 def test_one_run_each_shows_the_difference_and_cannot_tell():

@@ -35,8 +35,8 @@ def invoke(*args):
 def test_a_first_look_lists_scopes_and_what_ran_elsewhere():
     outcome = invoke("faulty")
     assert outcome.exit_code == 0
-    assert "5 of 6 operations ran on 2 devices, 2 elsewhere" in outcome.stdout
-    assert "asked for GPU:0, ran on CPU:0: 1 (not where it was asked to run)" in outcome.stdout
+    assert "5 of 6 operations ran on 2 devices, 2 not on the requested" in outcome.stdout
+    assert "requested GPU:0, ran on CPU:0: 1 (not on the requested device)" in outcome.stdout
     assert "net/Conv3D  2 copies, 2.00 MiB  a.py(5)" in outcome.stdout
     assert "weights" not in outcome.stdout
 
@@ -45,7 +45,7 @@ def test_a_condition_lists_every_operation_that_it_holds_for():
     stdout = invoke("faulty", "--device", "CPU:0").stdout
     assert all(name in stdout for name in ("net/Conv3D", "net/in/Relu", "weights"))
     assert "net/MatMul" not in stdout
-    assert "No operation is like that." in invoke("faulty", "--scope", "none").stdout
+    assert "No operation matches." in invoke("faulty", "--scope", "none").stdout
 
 
 def test_two_runs_list_what_differs():

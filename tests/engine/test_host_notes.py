@@ -20,21 +20,21 @@ def test_a_calm_machine_needs_no_word():
 
 def test_waiting_for_cores():
     (note,) = host_notes(HostLoad(0.24, 1.5, 2, None))
-    assert "for 24 % of the time" in note
+    assert "24 % of its runnable time" in note
     assert "1.5 of 2 busy" in note
 
 
 def test_the_main_thread_was_blocked_on_a_disk():
     load = replace(NOTHING, disk_wait_share=0.2, disk_read_bytes=5 * MIB, disk_written_bytes=0)
     assert host_notes(load) == (
-        "For 20 % of the time the main thread was blocked on a disk (the process read 5.00 MiB).",
+        "The main thread was blocked on a disk for 20 % of the time (the process read 5.00 MiB).",
     )
 
 
 def test_only_the_machine_is_known_to_wait_for_disks():
     (note,) = host_notes(replace(NOTHING, machine_disk_stall_share=0.3))
-    assert "everything on the machine" in note
-    assert "does not tell" in note
+    assert "All runnable work" in note
+    assert "is unknown" in note
 
 
 def test_a_gpu_that_heat_slows_down():

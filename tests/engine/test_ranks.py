@@ -45,7 +45,7 @@ def test_the_slowest_of_four_speaks(tmp_path):
     assert result.breakdown.wall_ns == 3_000_000
     assert sum(result.breakdown.categories.values()) == 3_000_000
     assert result.notes[0] == (
-        "All but the devices is of rank 2, the slowest of 4: 3.00 ms per step, "
+        "Except for the devices, the report covers rank 2, the slowest of 4: 3.00 ms per step, "
         "the fastest 1.00 ms. It computes for 2.70 ms of that, rank 0 for 700 µs."
     )
     assert [d.name for d in result.devices] == [f"rank {n} GPU:0" for n in range(4)]

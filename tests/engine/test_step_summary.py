@@ -36,12 +36,12 @@ def test_a_steady_run_needs_no_note():
 
 
 ROSE = (
-    "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report is of the steps "
-    "before that."
+    "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report covers the steps "
+    "before it."
 )
 FELL = (
-    "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report is of the steps after "
-    "that."
+    "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report covers the steps after "
+    "it."
 )
 BOTH = (
     "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "

@@ -74,7 +74,7 @@ def test_a_loop_of_ones_own_gives_steps_and_ranges_but_no_verdict():
     assert facts.breakdown["unexplained"] == facts.wall_ns == 900_000
     assert facts.activities == []
     (note,) = assemble(facts, "sample", "chrome-trace").notes
-    assert note.startswith("Longest per step, without what was timed inside of it: ")
+    assert note.startswith("Longest per step, excluding nested operations: ")
     assert note.endswith("'backward' 350 µs, 'load_batch' 300 µs, 'forward' 200 µs.")
     assert {r.name: (r.device, r.count, r.total_ns) for r in facts.ops.largest(100)} == {
         "load_batch": ("host", 4, 1_200_000),

@@ -329,7 +329,7 @@ def towers():
                 saving=Saving(11 * MS, 17 * MS, "move tower_0/*, tower_1/* to their device"),
                 evidence=(
                     Evidence("misplaced ops", 38, "count", "tower_0/dense/MatMul and 37 more"),
-                    Evidence("device asked for", "/job:worker/task:1/device:CPU:0", ""),
+                    Evidence("requested device", "/job:worker/task:1/device:CPU:0", ""),
                     Evidence("device it ran on", "/job:worker/replica:0/task:0/device:CPU:0", ""),
                     Evidence("copied per step because of it", 33_554_432, "bytes"),
                     Evidence("placed by", "tf.device('/cpu:0')", "", "train_towers.py:57"),

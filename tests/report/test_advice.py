@@ -25,9 +25,9 @@ def test_there_is_always_something_to_do(any_result):
 
 def test_a_run_that_stepwhy_watched_is_not_sent_to_it_again(sample):
     watched = replace(sample("unknown"), steps=replace(sample("unknown").steps, source="hook"))
-    assert advice.next_steps(watched)[-1].startswith("Look at what the loop does between")
+    assert advice.next_steps(watched)[-1].startswith("Check what the loop does between")
     untraced = replace(watched, devices=())
-    assert advice.next_steps(untraced)[-1].startswith("Let it train for 20 steps")
+    assert advice.next_steps(untraced)[-1].startswith("Train for at least 20 steps")
     profiled = replace(untraced.run, untraced_advice="Stop that profiler")
     assert advice.next_steps(replace(untraced, run=profiled))[-1] == "Stop that profiler."
     told = replace(untraced, run=replace(untraced.run, framework=""))

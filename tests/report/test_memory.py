@@ -41,12 +41,15 @@ def change(**values):
 @pytest.mark.parametrize(
     ("use", "state"),
     [
-        (USE, "8.00 GiB at the peak, of 80.0 GiB; each step begins with 2.00 GiB"),
-        (change(base_bytes=None, capacity_bytes=None), "8.00 GiB above its beginning at the peak"),
+        (USE, "8.00 GiB at the peak, of 80.0 GiB; each step starts with 2.00 GiB"),
+        (
+            change(base_bytes=None, capacity_bytes=None),
+            "8.00 GiB above the start of the step at the peak",
+        ),
         (
             change(growth_bytes=GIB, capacity_bytes=None),
             (
-                "8.00 GiB at the peak; each step begins with 2.00 GiB, "
+                "8.00 GiB at the peak; each step starts with 2.00 GiB, "
                 "and 1.00 GiB more than the one before"
             ),
         ),

@@ -29,18 +29,16 @@ def watching(**told):
 def test_the_cost_of_watching_is_one_quiet_sentence():
     assert watching() == ""
     said = watching(ns=3_420, interval_ns=(-2_010, 9_130))
-    assert said == "Watching cost 3.4 µs per step (95 %: -2.0 to 9.1 µs)"
+    assert said == "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)"
     said = watching(ns=-700, interval_ns=(-5_000, 12_000))
-    assert said == "Watching cost nothing measurable per step (95 %: -5 to 12 µs)"
-    assert watching(missing_steps=128) == (
-        "Watching cost cannot be told yet: about 130 more steps would do"
-    )
+    assert said == "Watching added nothing measurable per step (95 %: -5 to 12 µs)"
+    assert watching(missing_steps=128) == ("Cost of watching unknown: about 130 more steps needed")
     assert watching(interval_ns=(-80_000, 120_000), missing_steps=3_104) == (
-        "Watching cost cannot be told yet: steps vary too much (95 %: -80 to 120 µs); about 3,100 "
-        "more steps would do"
+        "Cost of watching unknown: steps vary too much (95 %: -80 to 120 µs); about 3,100 "
+        "more steps needed"
     )
     assert watching(interval_ns=(-80_000, 120_000), missing_steps=95_000) == (
-        "Watching cost cannot be told: steps vary too much (95 %: -80 to 120 µs)"
+        "Cost of watching unknown: steps vary too much (95 %: -80 to 120 µs)"
     )
 
 
@@ -80,19 +78,19 @@ def test_a_queue_is_called_what_it_is(shares, state):
 def test_a_queue_that_was_rarely_looked_at_is_called_nothing():
     queue = levels("tf1-queue", "q", 10, [10] * 9, mean_fill=1.0, empty_share=0.0, full_share=1.0)
     assert watched.pipeline_state(queue) == (
-        "100 % full, but looked at 9 times only, too rarely to tell"
+        "100 % full, but sampled only 9 times, too rarely for a verdict"
     )
     unbounded = levels("tf1-queue", "q", None, [10], empty_share=0.0)
-    assert watched.pipeline_state(unbounded) == "looked at once only, too rarely to tell"
+    assert watched.pipeline_state(unbounded) == "sampled only once, too rarely for a verdict"
 
 
 @pytest.mark.parametrize(
     ("stages", "state"),
     [
-        ((), "no buffer: the step does this work"),
-        ((PipelineStage("Images", 0, 0),), "no buffer: the step does this work"),
-        ((PipelineStage("Images", 4, 8),), "how full it was is not known"),
-        ((PipelineStage("M"), PipelineStage("R", None, 8)), "no buffer: the step does this work"),
+        ((), "no buffer: this runs inside the step"),
+        ((PipelineStage("Images", 0, 0),), "no buffer: this runs inside the step"),
+        ((PipelineStage("Images", 4, 8),), "fill level unknown"),
+        ((PipelineStage("M"), PipelineStage("R", None, 8)), "no buffer: this runs inside the step"),
     ],
 )  # fmt: skip
 def test_a_queue_that_was_never_seen(stages, state):
@@ -142,9 +140,9 @@ def test_an_event_in_words(event, words):
 
 def test_a_heading_names_no_more_than_there_is():
     events = [EventGroup(kind, "x", "", 1, 1, 1) for kind in ("trace", "epoch")]
-    assert watched.events_title(events[:1]) == "Compiled or traced while training"
-    assert watched.events_title(events) == "Compiled, traced or begun anew while training"
-    assert watched.events_title(events[1:]) == "Begun anew while training"
+    assert watched.events_title(events[:1]) == "Compiled or traced during training"
+    assert watched.events_title(events) == "Compiled, traced or restarted during training"
+    assert watched.events_title(events[1:]) == "Restarted during training"
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -155,10 +153,10 @@ def test_the_terminal_shows_queues_events_and_cost(sample, width):
         "Queues and buffers",
         "queue batch/fifo_queue: empty 92 % of the time (starved: the consumer waits)",
         "queue of the DataLoader of Images: full 75 % of the time",
-        "Compiled or traced while training",
+        "Compiled or traced during training",
         "traced train_step",
         "graph grown by 400 operations",
-        "Watching cost 3.4 µs per step",
+        "Watching added 3.4 µs per step",
     ):
         assert part in said
     assert re.search(r"^ +12 +1\.24 s +1 to 190 +traced train_step$", text, re.MULTILINE)
@@ -209,7 +207,7 @@ def test_the_page_shows_levels_with_capacity_and_reserve(sample):
     assert text.count('class="reserve"') == 1
     assert "Dashed: holds 1,000. Dotted: 200 that cannot be taken out." in text
     assert "input 0 has shape (31, 224), before (32, 224) (and 2 others)" in text
-    assert "Watching cost 3.4 µs per step (95 %: -2.0 to 9.1 µs)" in text
+    assert "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)" in text
 
 
 @FEW
@@ -247,7 +245,7 @@ def test_the_page_lists_the_stages_that_fill_a_buffer(sample):
     assert "Prefetch[5] – – 2 90" in text  # noqa: RUF001 - an en dash it is
     assert "ParallelMapV2[4] 1.20 ms 8 – 90" in text  # noqa: RUF001
     alone = structs.replace(result, pipelines=result.pipelines[-1:])
-    assert "No buffer: the step does this work." in html.render(alone)
+    assert "No buffer: this runs inside the step." in html.render(alone)
     assert "Queues and buffers" not in printed(alone)
 
 

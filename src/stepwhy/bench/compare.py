@@ -84,7 +84,7 @@ def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, pairs: int, wanted: int)
 def _sentence(verdict: str, change: float, ratio: Ratio | None, margin: float) -> str:
     size = _change(change)
     if ratio is None:
-        return f"Cannot tell: one run each, in which B {size}; nothing says how runs differ."
+        return f"Cannot tell: B {size} in a single run each; the variation between runs is unknown."
     where = f"({_signed(ratio.low)} to {_signed(ratio.high)}, {ratio.pairs} pairs of runs)"
     match verdict:
         case "same":
@@ -104,8 +104,8 @@ def _change(change: float) -> str:
 
 def _detectable(change: float) -> str:
     if change > _BEYOND:
-        return "such noise hides any change"
-    return f"only a change of {format_fraction(change)} would be found"
+        return "the noise would hide any change"
+    return f"only a change of {format_fraction(change)} would be detected"
 
 
 def _signed(change: float) -> str:
@@ -119,14 +119,14 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if quiet is False:
-        notes.append("Void: too few pairs of runs were made while the machine was quiet.")
+        notes.append("Void: the machine was busy during too many runs.")
     left_out = max(len(a), len(b)) - pairs
     if left_out and pairs:
-        notes.append(f"{left_out} runs have no counterpart that counts and were left out.")
+        notes.append(f"{left_out} runs without a valid counterpart were left out.")
     ratio = _means(a) / _means(b) / (_medians(a) / _medians(b)) if pairs else 1.0
     if not 0.95 < ratio < 1.05:
         means = f"{format_ns(_means(a))} and {format_ns(_means(b))}"
-        notes.append(f"The mean steps say otherwise ({means}): rare long steps differ.")
+        notes.append(f"The mean step times disagree ({means}): rare long steps differ.")
     return tuple(notes)
 
 

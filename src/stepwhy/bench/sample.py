@@ -63,7 +63,7 @@ def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
     durations = np.asarray(steps.durations_ns[steps.warm_up :], dtype=np.int64)
     if not len(durations):
         raise MeasurementError(
-            f"{path} holds no steady step to measure", "Measure a program that makes more steps"
+            f"{path} holds no steady step to measure", "Measure a program that runs more steps"
         )
     background = result.host.background_cores if result.host is not None else None
     summary = RunSummary(

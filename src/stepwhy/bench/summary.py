@@ -118,7 +118,7 @@ def _notes(found: Measurement, samples: Sequence[Sample]) -> tuple[str, ...]:
     if void:
         notes.append(f"{void} of {len(samples)} runs do not count: {_reasons(samples)}.")
     if len(samples) == 1:
-        notes.append("A single run: the interval says nothing about how runs differ.")
+        notes.append("A single run: the interval does not include the variation between runs.")
     if found.mean_ns > 1.1 * found.step_ns:
         notes.append(
             f"The mean step takes {format_ns(found.mean_ns)}: some steps are much longer than the "

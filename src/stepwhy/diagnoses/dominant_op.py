@@ -1,17 +1,16 @@
 """One kind of operation holds most of the device's compute time.
 
 ## What it means
-Where the step computes, it mostly computes one thing: convolutions, matrix products, softmax...
+Most of the step's computation is of one kind: convolutions, matrix products, softmax...
 
 ## Why it costs
-It is no fault by itself. A step that is bound by computation is as fast as its largest operation
-lets it be, so that this is the place where a change counts.
+This is not a problem by itself. But a compute-bound step is limited by its largest operation, so
+this is the place to optimise.
 
 ## How it is measured
-Durations of the kernels in the steady steps, grouped by what they do: by the framework operation
-that launched them, where it is known, else by the kernel's name; on a CPU by the operation. It
-has no cost of its own, because all of it may be needed: found causes with a cost stand before it,
-and where it comes first, computing is what the step does.
+Sum the durations of the kernels in the steady steps, grouped by the framework operation that
+launched them or, if unknown, by the kernel's name; on a CPU, by operation. The finding has no cost,
+because all of the work may be needed. Findings with a cost are listed before it.
 
 ## Fix
 Lower precision for matrix products and convolutions, a layout that the hardware prefers, fused
@@ -21,8 +20,8 @@ kernels for chains of element-wise work, a better algorithm for the rest.
 Lower precision changes numerics; layouts and fusion may, in the last digits.
 
 ## When it abstains
-When no computation was recorded; with fewer than `FEWEST_SLICES` pieces of it, of which one
-always dominates, it is incomplete.
+When no computation was recorded. With fewer than `FEWEST_SLICES` kernels or operations, one always
+dominates, so the verdict is `incomplete`.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ RULE = Rule(
     id="dominant-op",
     family="compute",
     name="Where the computation goes",
-    found="Make the largest operation cheaper",
+    found="Speed up the largest operation",
     clear="No single kind of operation dominates the step",
     needs=(("device-time",), ("kernels",), ("steps",)),
 )
 
-DOMINANT = 0.30  # of the summed compute time; a third in one place is worth a look of its own
+DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth optimising
 WORTH_A_LOOK = 0.50  # of the step in computation; below it something else is the step's problem
-FEWEST_SLICES = 10  # of computation; of fewer, one always dominates
+FEWEST_SLICES = 10  # kernels or operations; of fewer, one always dominates
 
 # First match wins, in names in lower case: to ignore case would take three times as long.
 # Source: operator names of PyTorch and TensorFlow, kernel names of cuDNN, cuBLAS, MIOpen, Tensile
@@ -99,7 +98,7 @@ def diagnose(facts: Facts) -> Finding:
     if not len(rows):
         return RULE.no_data("No computation is recorded in the steps (signal 'device-activity').")
     if len(rows) < FEWEST_SLICES:
-        return RULE.incomplete("Too little computation is recorded to tell what dominates it.")
+        return RULE.incomplete("Too few operations are recorded to say which one dominates.")
     names = facts.trace.slices.name[_named_by(facts, rows)]
     ops = by_string(facts, names, _own_ns(facts, rows))
     families = merged((family_of(op.name), op) for op in ops)
@@ -140,7 +139,7 @@ def _named_by(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 def _evidence(
     facts: Facts, families: list[Group], ops: list[Group], total_ns: int
 ) -> tuple[Evidence, ...]:
-    found = [Evidence("share of the step in computation", facts.share("compute"), "fraction")]
+    found = [Evidence("share of the step spent computing", facts.share("compute"), "fraction")]
     found.extend(
         Evidence("share of the computation", g.total_ns / max(total_ns, 1), "fraction", g.name)
         for g in families[:3]
@@ -176,18 +175,21 @@ _CONVOLUTION = Fix(
     "changes-numerics",
 )
 _FUSE = Fix(
-    "Let a compiler fuse chains of element-wise work: they are bound by memory, not by arithmetic.",
+    (
+        "Let a compiler fuse chains of element-wise operations: they are limited by memory "
+        "bandwidth, not by arithmetic."
+    ),
     "model = torch.compile(model)",
     "changes-numerics",
 )
 _ATTENTION = Fix(
-    "Use a fused attention that does not write the score matrix to memory.",
+    "Use fused attention, which does not write the score matrix to memory.",
     "torch.nn.functional.scaled_dot_product_attention(query, key, value)",
     "changes-numerics",
 )
 _FUSED_ATTENTION = Fix(
-    "The attention is a fused one already. What is left is to attend to less (shorter sequences, "
-    "sliding windows, fewer heads for keys and values), or a newer kernel for this device.",
+    "The attention is already fused. You can still reduce its work (shorter sequences, "
+    "sliding windows, fewer key and value heads), or use a newer kernel for this device.",
     "",
     "changes-numerics",
 )
@@ -226,8 +228,8 @@ _TF_PRECISION = Fix(
     "changes-numerics",
 )
 _TF_FUSE = Fix(
-    "Let XLA fuse chains of element-wise work: they are bound by memory, not by arithmetic. Use "
-    "fused batch normalisation.",
+    "Let XLA fuse chains of element-wise operations: they are limited by memory bandwidth, "
+    "not by arithmetic. Use fused batch normalisation.",
     "tf.layers.batch_normalization(inputs, fused=True)\n"
     "options = config.graph_options.optimizer_options\n"
     "options.global_jit_level = tf.OptimizerOptions.ON_1",

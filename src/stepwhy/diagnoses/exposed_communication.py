@@ -1,32 +1,31 @@
 """Ranks exchange data while nothing computes.
 
 ## What it means
-A collective or peer exchange runs, or a graph waits for a tensor from another machine, and no
-computation hides it.
+A collective or point-to-point transfer runs, or a graph waits for a tensor from another machine,
+and no computation overlaps with it.
 
 ## Why it costs
-Gradients can travel while the rest of the backward pass computes. What is not overlapped adds to
-every step, on every rank, and grows with their number.
+Gradients can be sent while the rest of the backward pass computes. Communication that does not
+overlap makes every step longer on every rank, and grows with the number of ranks.
 
 ## How it is measured
-Time of the steady steps in which collectives or waits for other processes are the only activity,
-by name of the collective, beside the part of them that computation hides. A collective lasts
-until its slowest rank has arrived: **one rank's trace cannot tell waiting for others from a slow
-network.**
+Time of the steady steps in which collectives, or waits for other processes, are the only activity,
+by name of the collective. The time that overlaps with computation is shown as well. A collective
+lasts until the slowest rank has arrived: **the trace of one rank does not show whether it waits for
+others or for the network.**
 
 ## Fix
-First compare the ranks: if they do not arrive together, cure the late one. Then overlap: larger
-or smaller buckets, gradients exchanged only at the last micro-batch, fewer bytes (half precision,
-compression, sharding). The stages of a pipeline wait least where all have the same work, and where
-a step has many microbatches.
+First compare the ranks: if one arrives late, fix that rank. Then overlap: tune the bucket size,
+exchange gradients only at the last micro-batch, send fewer bytes (half precision, compression,
+sharding). The stages of a pipeline wait least if all have the same work and a step has many
+microbatches.
 
 ## Fix risk
-Gradient accumulation and compression change what is computed when; bucket sizes change memory
-only.
+Gradient accumulation and compression change the computation; bucket sizes change only memory.
 
 ## When it abstains
-On a run of one rank without any exchange. It is incomplete when no computation was recorded: then
-nothing can be said about what hides what.
+On a run of one rank without communication. `incomplete` when no computation was recorded, because
+then the overlap is unknown.
 """
 
 from __future__ import annotations
@@ -47,27 +46,27 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="exposed-communication",
     family="ranks",
-    name="Communication that nothing hides",
-    found="Hide communication behind computation",
-    clear="Communication is hidden behind computation, or short",
+    name="Exposed communication",
+    found="Overlap communication with computation",
+    clear="Communication overlaps with computation, or is short",
     needs=(("device-time",), ("steps",)),
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
-LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping does not cure
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.0  # all of it may be waiting for a late rank, which overlapping does not fix
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only communication runs."""
     cost = facts.breakdown["communication"]
     if not cost and not len(facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)):
-        return RULE.not_applicable("No exchange with other devices or processes is recorded.")
+        return RULE.not_applicable("No communication with other devices or processes is recorded.")
     evidence = _evidence(facts)
     if facts.share("communication") < SHARE:
         return RULE.nothing(evidence[:1])
     if not facts.breakdown["compute"]:
         return RULE.incomplete(
-            "Collectives are recorded but no computation that could hide them.", evidence
+            "Collectives are recorded, but no computation that could overlap with them.", evidence
         )
     gain = saving("remove communication", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts), gain)
@@ -78,18 +77,20 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
         Evidence(
             "share of the step spent communicating alone", facts.share("communication"), "fraction"
         ),
-        Evidence("communication hidden behind computation", _hidden_ns(facts), "ns"),
+        Evidence("communication that overlaps with computation", _hidden_ns(facts), "ns"),
     ]
     rows = facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)
     found.extend(
-        Evidence("time in the exchange, hidden or not", facts.mean_ns(g.total_ns), "ns", g.name)
+        Evidence(
+            "time in the collective, overlapped or not", facts.mean_ns(g.total_ns), "ns", g.name
+        )
         for g in by_name(facts, rows)[:3]
     )
     world = facts.trace.meta.world_size
     if world != NULL:
         found.append(Evidence("ranks in the job", world, "count"))
     found.append(
-        Evidence("waiting for others or moving bytes", "one rank cannot tell them apart", "")
+        Evidence("waiting for others or moving bytes", "unknown from the trace of one rank", "")
     )
     return tuple(found)
 
@@ -122,8 +123,8 @@ _PIPELINE = Fix(
     "changes-numerics",
 )
 _PYTORCH = Fix(
-    "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, hide "
-    "the exchange behind the backward pass and exchange less often.",
+    "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, "
+    "overlap communication with the backward pass and communicate less often.",
     "model = DistributedDataParallel(model, bucket_cap_mb=50,\n"
     "                                gradient_as_bucket_view=True)\n"
     "with model.no_sync():          # all micro-batches but the last\n"
@@ -131,8 +132,8 @@ _PYTORCH = Fix(
     "changes-numerics",
 )
 _TENSORFLOW = Fix(
-    "Keep operations that exchange large tensors on one task, send fewer bytes, and let the "
-    "towers work on their own variables' copies until the gradients are combined.",
+    "Keep operations that exchange large tensors on one task, send fewer bytes, and give "
+    "each tower its own copy of the variables until the gradients are combined.",
     "",
     "unknown",
 )

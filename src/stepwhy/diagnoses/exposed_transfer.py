@@ -1,27 +1,27 @@
 """Copies run while nothing computes.
 
 ## What it means
-Data travels between host and device, or between devices, and no kernel runs meanwhile.
+Data is copied between host and device, or between devices, while no kernel runs.
 
 ## Why it costs
-Copy engines work beside the compute units. A copy that nothing overlaps adds its whole time to
-the step; from pageable memory it is slower as well, because it passes through a staging buffer.
+Copy engines work in parallel to the compute units. A copy that does not overlap with computation
+adds its whole time to the step. From pageable memory it is also slower, because it passes through a
+staging buffer.
 
 ## How it is measured
-Time of the steady steps in which a copy is the only device activity, with the bytes and the
-achieved bandwidth of each direction. Copies within one device are not counted: they are the
-program's own memory traffic, and computation in the breakdown.
+Time of the steady steps in which a copy is the only device activity, with bytes and bandwidth for
+each direction. Copies within one device do not count: in the breakdown they belong to computation.
 
 ## Fix
-Pin host memory and copy without blocking, copy the next batch while this one computes, send
-smaller types (bytes instead of floats, normalised on the device), and leave on the device what
-stays the same.
+Pin host memory and copy without blocking; copy the next batch while this one is computed; send
+smaller types (bytes instead of floats, normalised on the device); keep constant data on the device.
 
 ## Fix risk
-None for the result. Pinned memory cannot be swapped out; too much of it starves the rest.
+None for the result. Pinned memory cannot be swapped out, so too much of it leaves too little for
+other programs.
 
 ## When it abstains
-When device activity was not recorded, and on a run without copies to judge.
+When device activity was not recorded, and on a run without copies.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="exposed-transfer",
     family="transfer",
-    name="Copies that nothing hides",
-    found="Hide copies behind computation",
-    clear="Copies are hidden behind computation, or short",
+    name="Exposed copies",
+    found="Overlap copies with computation",
+    clear="Copies overlap with computation, or are short",
     needs=(("device-activity",), ("device-time",), ("steps",)),
 )
 
-SHARE = 0.05  # of the step; copies are cheap to hide, so that less is worth naming than elsewhere
+SHARE = 0.05  # of the step; copies are easy to overlap, so a smaller share is worth reporting
 LEAST_SAVED = (
     0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
 )
@@ -61,7 +61,7 @@ _DIRECTIONS = {
     Copy.D2H: "device to host",
     Copy.PEER: "between devices",
     Copy.H2H: "within the host",
-    Copy.NONE: "in a direction that is not recorded",
+    Copy.NONE: "in an unknown direction",
 }
 
 
@@ -71,7 +71,7 @@ def diagnose(facts: Facts) -> Finding:
     rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # within a device it is computation
     if not len(rows):
         if not facts.has_accelerator:
-            return RULE.not_applicable("The run copies nothing between devices.")
+            return RULE.not_applicable("There are no copies between devices.")
         return RULE.nothing()
     cost = facts.breakdown["transfer"]
     evidence = _evidence(facts, rows)
@@ -118,14 +118,14 @@ def _fix(facts: Facts) -> Fix:
 
 
 _PYTORCH = Fix(
-    "Pin host memory, copy without blocking, and start the copy of the next batch before this "
-    "one computes.",
+    "Use pinned host memory and non-blocking copies, and start copying the next batch before "
+    "this one is computed.",
     "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
     "none",
 )
 _TASKS = Fix(
-    "Keep on one task what works together: place an operation where its largest input is made, and "
-    "only the variables on the parameter host.",
+    "Keep connected operations on one task: place an operation where its largest input is "
+    "computed, and only variables on the parameter host.",
     "place = tf.train.replica_device_setter(worker_device=tower,\n"
     "                                       ps_device=host)\n"
     "with tf.device(place):   # variables on the host, operations on the tower\n"
@@ -133,8 +133,8 @@ _TASKS = Fix(
     "none",
 )
 _TENSORFLOW = Fix(
-    "Prefetch batches to the device instead of feeding them, and keep on one device what works "
-    "together.",
+    "Prefetch batches to the device instead of feeding them, and keep connected operations "
+    "on one device.",
     'to_gpu = tf.data.experimental.prefetch_to_device("/GPU:0")\ndataset = dataset.apply(to_gpu)',
     "none",
 )

@@ -1,29 +1,28 @@
-"""What is fed is converted in each step, before the graph runs.
+"""Fed values are converted in each step, before the graph runs.
 
 ## What it means
-`Session.run` makes an array of the placeholder's type of each value in `feed_dict`, on the thread
-that drives the loop. A list is looked through number by number, an array of another type is cast.
+`Session.run` converts each value in `feed_dict` to an array of the placeholder's type, on the
+thread that runs the loop. A list is converted number by number; an array of another type is cast.
 
 ## Why it costs
-Nothing else happens meanwhile: the graph starts when all is converted, and the next step does it
-again, with the same data in each epoch. An array of the placeholder's own type costs little:
-feeding is not slow by itself.
+The graph starts only when everything is converted, and each step and each epoch repeats the
+conversion. An array of the placeholder's type costs little: feeding is not slow by itself.
 
 ## How it is measured
-The time from the start of the traced runs to their first operation, without the preparation of the
-graph and without what any run takes. It counts as the feeds' as far as their types and sizes can
-explain it, which `stepwhy run` notes of traced runs.
+The time from the start of the traced runs to their first operation, excluding the preparation of
+the graph and the fixed overhead of a run. It counts only as far as the types and sizes of the fed
+values, which `stepwhy run` records for traced runs, explain it.
 
 ## Fix
-Convert once, before the loop, to arrays of the placeholder's type. Where the data is too large for
-that, read it in the graph with `tf.data`, so that it happens beside the step.
+Convert once, before the loop, to arrays of the placeholder's type. If the data is too large for
+that, read it in the graph with `tf.data`, in parallel to the step.
 
 ## Fix risk
 None: the values are the same.
 
 ## When it abstains
-When the runs themselves were not recorded, as `stepwhy run` records them. It does not apply to
-programs without `Session.run`.
+When calls of `Session.run` were not recorded, as `stepwhy run` does. Does not apply to programs
+without `Session.run`.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="feed-dict-copy",
     family="input",
-    name="Conversion of what is fed",
-    found="Convert what is fed once, not in each step",
-    clear="What is fed costs little",
+    name="Conversion of fed values",
+    found="Convert the fed values once, not in each step",
+    clear="Feeding costs little",
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
 # Bytes per second, in the placeholder's type. A list was converted at 180 MB/s, an array cast at 2
 # GB/s and copied at 6 GB/s on a quiet core; ten times as slow, it is something else that takes so
@@ -90,7 +89,7 @@ def _fix(feeds: list[Handed]) -> Fix:
 
 
 _CONVERTED = Fix(
-    "Make arrays of the placeholders' types before the loop, and feed parts of them.",
+    "Create arrays of the placeholders' types before the loop, and feed slices of them.",
     "rows = np.asarray(rows, np.float32)  # once: the placeholder's type\n"
     "classes = np.asarray(classes, np.int32)\n"
     "for step in range(steps):\n"
@@ -99,8 +98,8 @@ _CONVERTED = Fix(
     "none",
 )
 _LARGE = Fix(
-    "The values already have the right type; it is their size that costs. Let the graph read "
-    "them, so that the next batch is copied while this one is computed.",
+    "The values have the right type, but they are large. Let the graph read them, so that "
+    "the next batch is copied while this one is computed.",
     "dataset = tf.data.Dataset.from_tensor_slices((x, y)).repeat()\n"
     "dataset = dataset.batch(batch).prefetch(2)\n"
     "iterator = tf.data.make_initializable_iterator(dataset)\n"

@@ -1,31 +1,31 @@
-"""The graph of a session grows while it trains.
+"""The graph of a session grows during training.
 
 ## What it means
-The loop calls TensorFlow functions that make operations (a metric, `tf.assign`, `tf.gradients`), so
-that each step adds to the graph instead of running what is there.
+The loop calls TensorFlow functions that create operations (a metric, `tf.assign`, `tf.gradients`),
+so each step adds to the graph instead of running existing operations.
 
 ## Why it costs
-Python makes the operations, and `Session.run` sends them to the runtime. New fetches are then
-prepared like those of a first run: pruned, placed, optimised. All of it is done again in the next
-step, on a larger graph, and nothing is ever freed.
+Python creates the operations, and `Session.run` sends them to the runtime. New fetches are then
+prepared as in a first run: the graph is pruned, placed and optimised. The next step repeats this on
+a larger graph. Operations are freed only when the session ends.
 
 ## How it is measured
-stepwhy reads the version of the graph before each step and names the line that made most of what
-was added. The cost is the time that the runs of grown graphs take before their first operation,
-beyond that of other runs. Where there are enough steps in which nothing was added, it is by how
-much the others are longer. What Python takes to make the operations lies between the runs, with
-everything else that Python does there, and kernels take longer at their first execution in a graph,
-which here is every one: both are a part of the predicted saving's upper end.
+stepwhy reads the version of the graph before each step, and names the line that created most of the
+added operations. The cost is how much longer runs of grown graphs take before their first operation
+than other runs. If there are enough steps without growth, it is how much longer the other steps
+are. The high end of the predicted saving also includes Python time between the runs, which creates
+the operations but may do other work, and the extra time of a kernel's first execution in a graph,
+which here is every execution.
 
 ## Fix
-Make every operation before the loop, and feed or load what changes. Then finalize the graph: from
-there on, a line that would add to it raises.
+Create all operations before the loop, and feed or load values that change. Then finalize the graph:
+a line that would add to it raises an error.
 
 ## Fix risk
 None.
 
 ## When it abstains
-Without a log of the steps, as `stepwhy run` writes it. It does not apply to programs without
+Without a log of the steps, as `stepwhy run` writes it. Does not apply to programs without
 `Session.run`.
 """
 
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="graph-growth",
     family="host",
-    name="A graph that grows while it trains",
-    found="Make the operations before the loop",
+    name="A graph that grows during training",
+    found="Create the operations before the loop",
     clear="The graph does not grow in the loop",
 )
 
-SHARE = 0.02  # of the step; preparing a graph once more is rare in a sound loop, and costs less
+SHARE = 0.02  # of the step; a healthy loop rarely prepares a graph again, and spends less on it
 MOSTLY = 0.5  # of the steps; a graph that grows in them takes memory until the run ends
-FEWEST_EVENTS = 3  # a saver or a summary that is made at its first use does not come back
-FEWEST_STEPS = 8  # a median of fewer steps without growth is no usual step
+FEWEST_EVENTS = 3  # a saver or summary created at its first use does not recur
+FEWEST_STEPS = 8  # the median of fewer steps without growth is not reliable
 # Of a step besides: each graph has kernels of its own, which prepare themselves at their first
 # execution. Of the lab's programs that grow in every step it was 45 to 57 %.
 FIRST_TIME = 0.5
@@ -92,7 +92,7 @@ def diagnose(facts: Facts) -> Finding:
     if "step-log" not in facts.trace.meta.signals:
         return RULE.no_data(missing("step-log"))
     if not (facts.trace.marks.graph_ns != NULL).any():
-        return RULE.not_applicable("The steps of the run are no runs of a session.")
+        return RULE.not_applicable("The steps of the run are not runs of a session.")
     growth = _growth(facts)
     if len(growth.rows) < FEWEST_EVENTS:
         return RULE.nothing()
@@ -184,10 +184,10 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     (source, types), added = _origin(facts, growth), _added(facts, growth)
     found = [
-        Evidence("operations added by a step that adds any", added, "count", source),
+        Evidence("operations added per growing step", added, "count", source),
         Evidence("share of the steps in which the graph grows", round(growth.share, 4), "fraction"),
         Evidence("time to prepare what was added", prepared_ns, "ns"),
-        Evidence("Python between the runs", facts.breakdown["python"], "ns"),
+        Evidence("Python time between the runs", facts.breakdown["python"], "ns"),
     ]
     if types:
         found.append(Evidence("types of the added operations", types, "", source))
@@ -236,10 +236,10 @@ def _origin(facts: Facts, growth: _Growth) -> tuple[str, str]:
 
 def _fix(facts: Facts, growth: _Growth) -> Fix:
     source, _ = _origin(facts, growth)
-    where = f" It would raise at {source}." if source else ""
+    where = f" The error would be raised at {source}." if source else ""
     text = (
-        "Make the operations once, before the loop, and finalize the graph, so that a line which "
-        f"would add to it raises.{where} Feed what changes, or load it into a variable."
+        "Create the operations once, before the loop, and finalize the graph, so that a line that "
+        f"adds to it raises an error.{where} Feed values that change, or load them into a variable."
     )
     return Fix(text, _CODE, "none")
 

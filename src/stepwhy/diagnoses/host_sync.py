@@ -1,30 +1,30 @@
 """The host waits for the device, and then the device waits for the host.
 
 ## What it means
-The driving thread is inside a call that returns only when the device has caught up, while the
+The thread that runs the loop is in a call that returns only when the device has finished, while the
 device has nothing left to do.
 
 ## Why it costs
-A launch queue lets the host run ahead, so that the device never waits for it. A synchronisation
-empties the queue: nothing is launched until the call returns, and then everything is late.
+Launches are queued, so the host can run ahead and the device never waits for it. A synchronisation
+drains the queue: the host launches nothing until the call returns, and then the device has to wait.
 
 ## How it is measured
 Time of the steady steps in which no device works and the driving thread is inside a synchronising
 call, or inside a copy call that returned only after its copy had ended (pageable memory makes an
-asynchronous copy wait). The calls' whole time, most of which usually overlaps device work and
-costs nothing, stands beside it.
+asynchronous copy wait). The report also
+shows the total time of these calls, most of which usually overlaps with device work and costs
+nothing.
 
 ## Fix
-Remove the reading of device values from the loop (`.item()`, `.cpu()`, `print(loss)`, conditions
-on tensors), read them every n steps, or copy from pinned memory with `non_blocking=True`.
+Do not read device values in the loop (`.item()`, `.cpu()`, `print(loss)`, conditions on tensors),
+or read them every n steps; copy from pinned memory with `non_blocking=True`.
 
 ## Fix risk
 None, provided that nothing uses a value before its copy has arrived.
 
 ## When it abstains
-Without an accelerator or without recorded calls to the device API. Without steps it is
-incomplete: in a slice of a longer run the host may wait for work that was launched before the
-record began.
+Without an accelerator or without recorded calls to the device API. `incomplete` without steps: in a
+slice of a longer run, the host may wait for work that was launched before the trace began.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="host-sync",
     family="host",
-    name="Waiting for the device in the loop",
-    found="Keep the host from waiting for the device",
+    name="The loop waits for the device",
+    found="Avoid waiting for the device in the loop",
     clear="Waits for the device do not leave it idle",
     needs=(("device-activity",), ("runtime-calls", "sync-calls"), ("steps",)),
     accelerator_only=True,
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
-LEAST_SAVED = 0.0  # the awaited work may lie outside the record: the wait may only move elsewhere
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.0  # the awaited work may lie outside the trace: the wait may only move elsewhere
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -77,8 +77,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing(evidence[:2])
     if not tells_steps(facts):
         return RULE.incomplete(
-            "The host waits for the device, but without steps it cannot be told whether it does so "
-            "in every step, or once for work from before the record.",
+            "The host waits for the device, but without steps it is unclear whether it does "
+            "so in every step, or once for work that was launched before the trace began.",
             evidence,
         )
     gain = saving("remove sync", LEAST_SAVED * cost, cost)
@@ -99,7 +99,7 @@ def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
         Evidence(
             "share of the step blocked while the device is idle", facts.share("sync"), "fraction"
         ),
-        Evidence("time in synchronising calls, hidden or not", whole, "ns"),
+        Evidence("time in synchronising calls, overlapped or not", whole, "ns"),
     ]
     found.extend(
         Evidence(f"time in {group.name}", facts.mean_ns(group.total_ns), "ns", where)
@@ -144,13 +144,16 @@ def _fix(facts: Facts) -> Fix:
 
 
 _ANY = Fix(
-    "Do not read device values inside the loop: fetch them every few steps, all in one call.",
+    (
+        "Do not read values from the device inside the loop: fetch them every few steps, in a "
+        "single call."
+    ),
     "",
     "none",
 )
 _PYTORCH = Fix(
-    "Do not read device values inside the loop: keep sums on the device and read them every few "
-    "steps; copy to and from pinned memory without blocking.",
+    "Do not read values from the device inside the loop: accumulate them on the device and "
+    "read them every few steps. Copy to and from pinned memory without blocking.",
     "running_loss += loss.detach()          # stays on the device\n"
     "if step % 100 == 0:\n"
     "    print(running_loss.item())         # waits once\n"

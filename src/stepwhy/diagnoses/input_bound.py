@@ -4,8 +4,7 @@
 The device is idle because the driving thread waits for the next batch, or prepares it itself.
 
 ## Why it costs
-An accelerator computes only what it has been given. Loading that does not run beside the previous
-step adds its whole time to every step.
+Loading that does not run in parallel to the previous step adds its whole time to every step.
 
 ## How it is measured
 Time of the steady steps in which the device is idle and the driving thread is inside the fetch of
@@ -13,9 +12,9 @@ a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or i
 that prepare one. Time in which the device still computes is not counted.
 
 ## Fix
-Prepare batches beside the step, in worker processes or a prefetching pipeline; then prepare them
-cheaper, once instead of every epoch. Where the driving thread itself does the work, workers cure
-it; where it waits for workers, more of them, or less work per sample.
+Prepare batches in parallel to the step, in worker processes or a prefetching pipeline; then make
+preparing them cheaper, for example once instead of in every epoch. If the training thread itself
+does the work, add workers; if it waits for workers, use more of them, or do less work per sample.
 
 ## Fix risk
 None for the result, apart from the order of random augmentation. Workers need memory, and on a
@@ -23,8 +22,8 @@ machine with few cores they compete with the training itself; the low end of the
 that.
 
 ## When it abstains
-When no fetch of a batch is recorded: a loop without a loader that the profiler knows is not
-proven to be free of input waits. When the device was in use but not recorded.
+When no fetch of a batch is recorded: a loop with a loader that the profiler does not know may still
+wait for input. When the device was in use but not recorded.
 """
 
 from __future__ import annotations
@@ -57,12 +56,12 @@ RULE = Rule(
     id="input-bound",
     family="input",
     name="Waiting for input",
-    found="Prepare batches beside the step, not in it",
+    found="Prepare batches in parallel to the step",
     clear="Batches are ready when the step asks for them",
     needs=(("device-time",), ("steps",)),
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 WORKING_SHARE = 0.5  # of the fetches' time; above it the driving thread itself prepares the batch
 WORTH_NAMING = 0.05  # of the fetches' time, for a line of the input code
 LEAST_SAVED = 0.5  # of the wait; workers share cores and memory bandwidth with the training
@@ -148,7 +147,10 @@ def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
 
 
 _PYTORCH_WORKERS = Fix(
-    "Let worker processes prepare the batches: the DataLoader works in the training loop.",
+    (
+        "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
+        "training loop."
+    ),
     "loader = DataLoader(dataset, batch_size=..., num_workers=4,\n"
     "                    pin_memory=True, persistent_workers=True,\n"
     "                    prefetch_factor=2)",
@@ -163,15 +165,15 @@ _PYTORCH_MORE = Fix(
     "none",
 )
 _TF_DATA = Fix(
-    "Prepare batches in parallel and ahead of the step.",
+    "Prepare batches in parallel, ahead of the step.",
     "dataset = (dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
     "           .batch(batch_size).prefetch(tf.data.AUTOTUNE))",
     "none",
 )
 _TF_QUEUE = Fix(
-    "The queue runs dry: fill it with more threads, or replace it by a tf.data pipeline that "
-    "prefetches. Work in py_func holds Python's lock, so threads do not speed that up: "
-    "precompute it into TFRecords.",
+    "The queue runs empty: fill it with more threads, or replace it with a tf.data pipeline "
+    "that prefetches. A py_func holds Python's GIL, so more threads do not speed it up: "
+    "precompute its results into TFRecords.",
     "batch = tf.train.shuffle_batch(tensors, batch_size, capacity,\n"
     "                               min_after_dequeue, num_threads=4)\n"
     "# or\n"

@@ -1,29 +1,29 @@
 """Input operations run on the accelerator, or send data back and forth because of it.
 
 ## What it means
-The device scope of the model covers the input pipeline as well. What has a kernel there, such as
-random crops and colour changes, runs on the accelerator image by image; what has none, such as
-decoding and queues, falls back to the host in between, so that data crosses more than once.
+The device scope of the model also contains the input pipeline. Operations with a kernel there, such
+as random crops and colour changes, run on the accelerator image by image. Others, such as decoding
+and queues, fall back to the host in between, so data is copied more than once.
 
 ## Why it costs
-The accelerator's time goes into work on single images, which keeps it waiting on launches, and
-every crossing stops both sides. The host's cores, which could do it for the next batch, are idle.
+The accelerator processes single images and mostly waits for launches, and each copy stops both
+sides. The host's cores, which could prepare the next batch, are idle.
 
 ## How it is measured
-Input operations are told by type (decoding, parsing, readers, queues, datasets, distortions) or by
-the scope that the input functions give them. Counted are those that compute on an accelerator, the
-time that their kernels take there, and the copies from the accelerator to the host whose source or
-target is one of them: input that has been on the accelerator should not leave it.
+Input operations are recognised by type (decoding, parsing, readers, queues, datasets, distortions)
+or by the name scope of the input functions. The diagnosis counts those that run on an accelerator,
+the time of their kernels there, and copies from the accelerator to the host that start or end at
+one of them: input on the accelerator should stay there.
 
 ## Fix
-Put the input pipeline on the CPU by a scope of its own, and copy whole batches.
+Put the input pipeline into its own CPU scope, and copy whole batches.
 
 ## Fix risk
-None for the result; random distortions draw other numbers on another device.
+None for the result; random distortions use other random numbers on another device.
 
 ## When it abstains
-Without a record of the placement or of the names of operations. A prefetch to the device is none
-of it: only what computes, or what goes back to the host, counts.
+Without a record of the placement or of the names of operations. Prefetching to the device does not
+count, only computation there and copies back to the host.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ RULE = Rule(
     family="placement",
     name="Input work on the accelerator",
     found="Put the input pipeline on the CPU",
-    clear="The accelerator does none of the input work",
+    clear="No input work runs on the accelerator",
     needs=(("placement", "graph-ops"),),
     accelerator_only=True,
 )
@@ -177,7 +177,7 @@ def _evidence(
 
 
 _FIX = Fix(
-    "Build the input pipeline in a CPU scope outside of the model's, and hand whole batches over.",
+    "Build the input pipeline in a CPU scope outside the model's scope, and copy whole batches.",
     'with tf.device("/cpu:0"):\n'
     "    images, labels = input_pipeline()     # decode, distort, batch\n"
     'with tf.device("/gpu:0"):\n'

@@ -1,29 +1,30 @@
-"""So much is fetched that the graph has long ended when `Session.run` returns.
+"""Fetched values are so large that `Session.run` returns long after the graph has finished.
 
 ## What it means
-The loop fetches large tensors, often whole variables, in each step: to look at a few of their
-numbers, to keep the best, to plot them now and then.
+The loop fetches large tensors, often whole variables, in each step: to inspect a few values, to
+keep the best weights, to plot them now and then.
 
 ## Why it costs
-What is fetched becomes a NumPy array. A variable has to be copied for it, into memory that is fresh
-in each step, as the next step changes it. A tensor that nothing else needs, such as an activation
-on the CPU, may be handed over as it is, for nothing.
+A fetched value becomes a NumPy array. A variable has to be copied into newly allocated memory in
+each step, because the next step changes it. A tensor that nothing else needs, such as an activation
+on the CPU, may be returned without a copy.
 
 ## How it is measured
-The time from the last operation of the traced runs until `Session.run` returns, without what any
-run takes and without what tracing adds. It counts as far as the size of what is fetched, which
-`stepwhy run` notes of traced runs, can explain it. A large fetch that costs nothing is no finding.
+The time from the last operation of the traced runs until `Session.run` returns, excluding the fixed
+overhead of a run and of tracing. It counts only as far as the size of the fetched values, which
+`stepwhy run` records for traced runs, explains it. A large fetch that costs nothing is not
+reported.
 
 ## Fix
-Let the graph choose or sum up what is looked at, and fetch the result. Fetch whole variables every
-hundred steps, in a run of their own.
+Select or reduce the values inside the graph, and fetch the result. Fetch whole variables every
+hundred steps, in a separate run.
 
 ## Fix risk
 None.
 
 ## When it abstains
-When the runs themselves were not recorded, as `stepwhy run` records them. It does not apply to
-programs without `Session.run`.
+When calls of `Session.run` were not recorded, as `stepwhy run` does. Does not apply to programs
+without `Session.run`.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="large-fetch",
     family="host",
-    name="Copies of what is fetched",
+    name="Copies of fetched values",
     found="Fetch less in each step",
-    clear="What is fetched costs little",
+    clear="Fetching costs little",
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
 # Bytes per second. Variables were copied at 4 to 5 GB/s on a quiet core; ten times as slow, it is
 # something else that takes so long.
@@ -76,8 +77,8 @@ def diagnose(facts: Facts) -> Finding:
 
 
 _FIX = Fix(
-    "Let the graph choose or sum up what the loop looks at, and fetch that; fetch whole variables "
-    "only where they are used, such as every hundred steps.",
+    "Select or reduce the values inside the graph, and fetch the result. Fetch whole "
+    "variables only when you need them, such as every hundred steps.",
     "norm = tf.norm(tf.gather(table, watched))   # before the loop\n"
     "for step in range(steps):\n"
     "    _, length = session.run([train, norm], feed)\n"

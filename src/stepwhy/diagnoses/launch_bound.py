@@ -1,19 +1,18 @@
-"""The device runs dry because the host cannot launch work fast enough.
+"""The device is idle because the host cannot launch work fast enough.
 
 ## What it means
-Between two pieces of device work the device is idle while the host is still on its way to the
-next launch: Python, the framework's dispatch and the launch call take longer than the kernel
-before.
+Between two kernels the device is idle while the host prepares the next launch: Python, the
+framework's dispatch and the launch call take longer than the previous kernel.
 
 ## Why it costs
-Each operation costs the host some microseconds, whatever its size. Where kernels are shorter than
-that, the step takes as long as the host needs, and a faster device gains nothing.
+Each operation takes the host some microseconds, whatever its size. If kernels are shorter than
+that, the host determines the time of the step, and a faster device gains nothing.
 
 ## How it is measured
-Gaps between consecutive slices of device work in the steady steps, as far as the driving thread
-executes framework code, launch calls or Python in them (waits for input, synchronisation and
-compilation are not counted). One gap counts up to `ONE_LAUNCH_NS`: what lasts longer is not the
-cost of launching one operation but host work of another kind, and stands in the evidence only.
+The sum of the gaps between consecutive device activities in the steady steps, as far as the driving
+thread executes framework code, launch calls or Python in them (waiting for input, synchronisation
+and compilation do not count). Each gap is capped at `ONE_LAUNCH_NS`: a longer one is not the cost
+of launching one operation but other host work, and appears only in the evidence.
 
 ## Fix
 Launch less: record the step once and replay it (CUDA graphs), let a compiler fuse operations, use
@@ -24,8 +23,8 @@ Graphs need static shapes and addresses; a compiler may round differently; a lar
 memory and changes the training.
 
 ## When it abstains
-Without an accelerator, without host activity, or with fewer launches than `FEWEST_LAUNCHES`, from
-which nothing about a rate can be told.
+Without an accelerator, without host activity, or with fewer than `FEWEST_LAUNCHES` launches, which
+are too few for a rate.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="launch-bound",
     family="host",
-    name="Launching slower than computing",
-    found="Launch less, or launch it faster",
-    clear="The host launches work as fast as the device takes it",
+    name="Kernels are shorter than their launches",
+    found="Launch fewer or larger kernels",
+    clear="The host launches work fast enough",
     needs=(("device-activity",), ("host-ops", "runtime-calls"), ("steps",)),
     accelerator_only=True,
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 ONE_LAUNCH_NS = 200_000  # ns; an eager operation takes the host 10 to 100 us, profiled up to twice
 FEWEST_LAUNCHES = 10  # device slices in all steady steps; fewer show no rate
 LEAST_SAVED = 0.3  # of the gaps; graphs and fusion rarely capture all of a step
@@ -67,7 +66,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the gaps between device slices in which the host is busy launching."""
     gaps, rows = _host_gaps(facts), steady_work(facts)
     if len(rows) < FEWEST_LAUNCHES:
-        return RULE.incomplete("Too little device work is recorded to tell a rate of launching.")
+        return RULE.incomplete("Too little device work is recorded to measure a launch rate.")
     # Of a longer gap, only as much as one launch takes.
     launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
     cost = on_scale(facts, launching, "dispatch", "python")

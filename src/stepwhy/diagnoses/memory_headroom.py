@@ -1,32 +1,33 @@
-"""The memory is mostly free while the step consists of work that is too small.
+"""Most of the device memory is free while the step consists of tiny kernels.
 
 ## What it means
-Kernels are so short that the host cannot launch them as fast as they run; and most of the device's
-memory, which a larger batch would need, is free.
+Kernels are so short that the host cannot launch them as fast as they run, and most of the device's
+memory, which a larger batch could use, is free.
 
 ## Why it costs
-By itself free memory costs nothing. But a launch costs the same whatever the size of its kernel:
-with a larger batch it is paid less often per example.
+Free memory costs nothing by itself. But a launch takes the same time whatever the size of its
+kernel, so a larger batch has fewer launches per example.
 
 ## How it is measured
-The most memory that the process held on the device, as the allocator or the driver told, of what
-there is. And what the steady steps spend on kernels shorter than `SMALL_NS`, with the gaps between
-kernels up to `ONE_LAUNCH_NS` each, as far as the host is on its way to the next launch in them.
+The peak memory of the process on the device, as recorded by the allocator or the driver, relative
+to its total memory. And the time that the steady steps spend in kernels shorter than `SMALL_NS`,
+including gaps between kernels (up to `ONE_LAUNCH_NS` each) in which the host prepares the next
+launch.
 
 ## Fix
-Where gradients are accumulated over small batches, make these larger and fewer. Otherwise raise the
-batch size only if the training bears it. Or leave the training as it is, and let several share the
-device. Without a backward pass: batch what may wait.
+If gradients are accumulated over small batches, use fewer and larger ones. Otherwise raise the
+batch size only if the training tolerates it, or let several trainings share the device. Without a
+backward pass: batch requests that may wait.
 
 ## Fix risk
-A larger batch takes fewer and other steps through the same data: learning rate and schedule have to
-follow, and the result may generalise worse. It is no pure gain. Fewer and larger batches under the
-same accumulated gradient change the numbers by rounding only, unless something depends on the batch
-(batch normalisation).
+A larger batch means fewer and different steps per epoch: learning rate and schedule have to be
+adapted, and the result may generalise worse. Fewer and larger batches under the same accumulated
+gradient change results only by rounding, unless something depends on the batch (batch
+normalisation).
 
 ## When it abstains
-Without both the memory that was used and the memory that there is. It names no saving: what a
-larger batch gains per example depends on how long its kernels then take.
+When used or total memory is unknown. It predicts no saving: the gain of a larger batch depends on
+how long its kernels take.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="memory-headroom",
     family="memory",
-    name="Small work beside free memory",
-    found="Give each kernel more to do: most of the memory is free",
+    name="Small kernels and free memory",
+    found="Give each kernel more work: most of the memory is free",
     clear="Memory is in use, or kernels are large enough",
     needs=(("device-activity",), ("steps",)),
     accelerator_only=True,
@@ -68,7 +69,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge small kernels beside free memory."""
     use = _use(facts)
     if use is None:
-        return RULE.no_data("The trace does not record both memory in use and memory in all.")
+        return RULE.no_data("The trace does not record both used and total memory.")
     free = 1 - _held(use) / (use.capacity_bytes or 1)
     durations = _durations(facts)
     share = _small_share(facts, durations)
@@ -117,13 +118,13 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     found = [
         Evidence("share of the memory that stays free", free, "fraction", use.name),
-        Evidence("share of the step in small kernels and on the way to them", share, "fraction"),
+        Evidence("share of the step in small kernels and their launches", share, "fraction"),
     ]
     if len(durations):
         found.append(Evidence("kernels per step", facts.mean_ns(len(durations)), "count"))
         found.append(Evidence("median kernel", int(np.median(durations)), "ns"))
-    found.append(Evidence("memory held at most", _held(use), "bytes", use.name))
-    found.append(Evidence("memory in all", use.capacity_bytes or 0, "bytes", use.name))
+    found.append(Evidence("peak memory", _held(use), "bytes", use.name))
+    found.append(Evidence("total memory", use.capacity_bytes or 0, "bytes", use.name))
     return tuple(found)
 
 
@@ -134,9 +135,9 @@ def _fix(facts: Facts) -> Fix:
 
 
 _TEXT = (
-    "Where gradients are accumulated, use fewer and larger batches per update. Otherwise a larger "
-    "batch changes the training: only with another learning rate and schedule, and only if the "
-    "validation says that it still learns as well."
+    "If you accumulate gradients, use fewer and larger batches per update. Otherwise a "
+    "larger batch changes the training: adapt the learning rate and its schedule, and check "
+    "that validation results stay as good."
 )
 _PYTORCH = Fix(
     _TEXT,
@@ -152,8 +153,8 @@ _TENSORFLOW = Fix(
     "changes-numerics",
 )
 _INFERENCE = Fix(
-    "Nothing shows a backward pass. Where answers may wait for others, put more of them into one "
-    "batch: more per second, but each takes longer. Else let several models share the device.",
+    "The trace shows no backward pass. If requests may wait, use larger batches: throughput "
+    "rises, but so does latency. Otherwise, let several models share the device.",
     "batch = torch.cat(requests)   # up to the latency that is allowed",
     "changes-numerics",
 )

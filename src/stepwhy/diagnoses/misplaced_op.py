@@ -1,30 +1,30 @@
-"""Operations run on another device than the scope around them asked for.
+"""Operations run on a different device than the enclosing scope requested.
 
 ## What it means
-The program asked for a worker or an accelerator, but a device scope inside that one, meant for
-the variables, caught the operations as well. They run where the variables live.
+The program requested a worker or an accelerator, but an inner device scope, meant for variables,
+also contains operations. They run where the variables are.
 
 ## Why it costs
-The devices that were asked for do nothing meanwhile, all towers queue for one device, and every
-input and result of the operations crosses to it and back.
+The requested devices are idle meanwhile, all towers compete for one device, and every input and
+result of the operations is copied.
 
 ## How it is measured
-A node is misplaced when an enclosing device scope asked for something that its actual device
-contradicts, and it computes: variables, their reads, initialisers, assignments and the
-optimizer's update belong where the variables are. Counted are the nodes, the copies that cross
-devices to or from them, their bytes, and the time in which they run while the devices that were
-asked for compute nothing. Without a placement record, heavy operations on the CPU of a run that
-has an accelerator are counted instead, which is weaker evidence.
+A node is misplaced when its actual device contradicts the request of an enclosing device scope, and
+the node computes: variables, their reads, initialisers, assignments and the optimizer's update
+belong where the variables are. The diagnosis counts the nodes, the copies to and from them with
+their bytes, and the time in which they run while the requested devices compute nothing. Without a
+record of the placement, it counts heavy operations on the CPU of a run that has an accelerator,
+which is weaker evidence.
 
 ## Fix
-Close the inner scope before the operations, or place only the variables by a device function.
+Close the inner scope before the operations, or place only variables with a device function.
 
 ## Fix risk
 None for the result.
 
 ## When it abstains
-Without a record of the placement and without an accelerator. It is incomplete when device scopes
-were not recorded, because then what the program asked for is not known.
+Without a record of the placement and without an accelerator. `incomplete` when device scopes were
+not recorded, because then the requested devices are unknown.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ RULE = Rule(
     id="misplaced-op",
     family="placement",
     name="Operations on the wrong device",
-    found="Move the operations to the device that was asked for",
-    clear="Operations run where the program asked for them",
+    found="Move the operations to the requested device",
+    clear="Operations run on the requested devices",
 )
 
 SHARE = 0.05  # of the step; heavy work on the CPU beside an accelerator, without placement record
@@ -77,9 +77,9 @@ def diagnose(facts: Facts) -> Finding:
     if any(node.is_heavy for node in wrong):
         return _found(facts, wrong)
     if len({node.actual for node in nodes if node.actual}) == 1:
-        return RULE.not_applicable("All operations run on one device; there is no other.")
+        return RULE.not_applicable("All operations run on the only device.")
     if not any(node.line or node.source or node.requested for node in nodes):
-        return RULE.incomplete("The devices that the program asked for are not recorded.")
+        return RULE.incomplete("The requested devices are not recorded.")
     ran = sum(bool(node.actual) for node in nodes)
     return RULE.nothing((Evidence("placed operations", ran, "count"),))
 
@@ -128,15 +128,15 @@ def _evidence(
     lines = listed(n.line for n in wrong)
     asked, ran = listed(n.outer for n in wrong), listed(n.actual for n in wrong)
     found = [
-        Evidence("operations on another device than asked for", len(wrong), "count", named),
-        Evidence("device asked for by the enclosing scope", asked, ""),
+        Evidence("operations on a different device than requested", len(wrong), "count", named),
+        Evidence("device requested by the enclosing scope", asked, ""),
         Evidence("device they ran on", ran, ""),
     ]
     if lines:
-        found.append(Evidence("device scope that decided", lines, ""))
+        found.append(Evidence("responsible device scope", lines, ""))
     if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
-    found.append(Evidence("copies to and from them in every step", crossing.count, "count"))
+        found.append(Evidence("copied to and from them per step", crossing.bytes, "bytes"))
+    found.append(Evidence("copies to and from them per step", crossing.count, "count"))
     if len(rows):
         running = facts.mean_ns(time_of(facts, rows).total_ns)
         found.append(Evidence("time in which they run", running, "ns"))
@@ -191,7 +191,7 @@ def _by_timeline(facts: Facts) -> Finding:
         return unknown
     evidence = (
         Evidence("heavy operations on the CPU beside an idle accelerator", len(rows), "count"),
-        Evidence("what the program asked for", "not recorded: it may have asked for the CPU", ""),
+        Evidence("requested device", ("not recorded: the program may have requested the CPU"), ""),
         *(
             Evidence("time on the CPU", facts.mean_ns(group.total_ns), "ns", group.name)
             for group in by_name(facts, rows)[:4]

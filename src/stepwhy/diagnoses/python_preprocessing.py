@@ -1,36 +1,36 @@
-"""Python prepares the batches, slower than the step needs them.
+"""Python code prepares batches more slowly than the step needs them.
 
 ## What it means
-A Python function of the program prepares each element of a batch: called by a `tf.py_func` in a
-queue or in `tf.data`, by a `Dataset` of PyTorch, or by the training loop, which feeds its result.
+A Python function of the program prepares each element of a batch. It is called by a `tf.py_func` in
+a queue or in `tf.data`, by a PyTorch `Dataset`, or by the training loop, which feeds its result.
 The step waits for it.
 
 ## Why it costs
-Python runs one thread at a time, so that more threads of the training's process do not make it
-faster, and the loop itself has to wait for the interpreter's lock. Worker processes do, as far as
-there are cores. What is computed once, before the training, costs nothing in it.
+Only one thread at a time can run Python code, so more threads in the training process do not help,
+and the loop itself has to wait for the GIL. Worker processes help as long as there are free cores.
+Results that are computed once, before training, cost nothing during training.
 
 ## How it is measured
-Stack samples say how much of the time threads spend in lines of the program that an input pipeline
-called (or, where the loop feeds placeholders, in lines of the program outside the framework), and
-in which function most of it. No more of it is counted than the step waits for input; with threads
-of the training's own process, than it waits for input or is in framework code without using a core,
-which then is the wait for the interpreter's lock; and where the loop feeds, than it is outside the
-framework. The processes needed to keep up are this work per step, by the rest of the step. The high
-end of the saving adds what the rest of the step may lose to a shortage of cores.
+Stack samples show how much time threads spend in lines of the program that an input pipeline called
+(or, if the loop feeds placeholders, in lines outside the framework), and in which function. The
+cost is capped at the time that the step waits for input. For threads of the training process, the
+cap includes time in framework code without CPU use, which is the wait for the GIL; if the loop
+feeds, the cap is the time outside the framework. The number of processes needed to keep up is this
+work per step divided by the rest of the step. The high end of the saving includes what the rest of
+the step may lose to a shortage of cores.
 
 ## Fix
-Do the work once and store its result: TFRecords, arrays, a cache on disk. Where it must be done
-anew for each element (random augmentation), use worker processes, or operations that are not
-Python.
+Do the work once and store the result: TFRecords, arrays, a cache on disk. If it must be repeated
+for each element (random augmentation), use worker processes, or operations that do not run Python
+code.
 
 ## Fix risk
-None where the function always gives the same for the same input. What is random in it becomes the
-same in every epoch once it is stored: keep such parts in the pipeline.
+None if the function is deterministic. Random augmentation would be the same in every epoch once it
+is stored: keep it in the pipeline.
 
 ## When it abstains
-When no stack was sampled (traces of other profilers, or a system that does not let py-spy look),
-and when no sampled line was called by an input pipeline that is known.
+When no stack was sampled (traces of other profilers, or a system that does not permit py-spy), and
+when no known input pipeline called a sampled line.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ RULE = Rule(
     id="python-preprocessing",
     family="input",
     name="Preparing batches in Python",
-    found="Do the Python work on each element once, before the training",
-    clear="Python that prepares batches does not hold up the step",
+    found="Run the Python code for each element once, before training",
+    clear="Preparing batches in Python does not delay the step",
     needs=(("steps",),),
     refines="input-bound",
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
-LEAST_SAVED = 0.7  # of the cost; what was computed before still has to be read
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
 
-_LOCK = "waiting for the interpreter's lock, or a core"
+_LOCK = "waiting for the GIL, or a core"
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -75,7 +75,7 @@ def diagnose(facts: Facts) -> Finding:
     fed = _feeds(facts)
     work = find_preparation(facts.sampled, fed=fed)
     if work is None:
-        return RULE.no_data("No sampled line is known to prepare batches.")
+        return RULE.no_data("No sampled line prepares batches.")
     # Of several processes, each holds up the step as long as its own share of the time.
     busy = work.at_once / max(work.producers or 1.0, 1.0)
     held = _held_up(facts, work)
@@ -115,11 +115,11 @@ def _evidence(
     per_step = round(_running(work) * facts.wall_ns)
     rest = max(facts.wall_ns - cost, 1)
     found = [
-        Evidence("share of the step that it costs", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction"),
         Evidence(
             "share of this Python in one function", work.function_share, "fraction", work.line
         ),
-        Evidence("who runs it", _WHO[work.role].format(work.entry or "the program"), ""),
+        Evidence("runs in", _WHO[work.role].format(work.entry or "the program"), ""),
         Evidence("Python work per step", per_step, "ns"),
         Evidence("step without the wait for it", rest, "ns"),
         Evidence("processes needed to keep up", math.ceil(per_step / rest), "count"),
@@ -164,20 +164,20 @@ _TFRECORDS = (
     "           .batch(batch_size).prefetch(2))"
 )
 _TF = Fix(
-    "Compute it once and store the result in TFRecords: threads that run Python take turns, so "
-    "that more of them gain nothing.",
+    "Compute it once and store the result in TFRecords. More threads do not help, because "
+    "only one thread at a time can run Python code.",
     _TFRECORDS,
     "none",
 )
 _TF_FED = Fix(
-    "If this function prepares what is fed: compute it once, store the result in TFRecords, and "
-    "read them inside the graph, ahead of the step.",
+    "If this function prepares the fed values: compute it once, store the result in "
+    "TFRecords, and read them inside the graph, ahead of the step.",
     _TFRECORDS,
     "none",
 )
 _PYTORCH = Fix(
-    "Compute it once and store the result: read arrays in __getitem__ instead of making them. More "
-    "workers help as long as there are cores for them.",
+    "Compute it once and store the result: load arrays in __getitem__ instead of computing "
+    "them. More workers help as long as there are free cores.",
     "# once:\n"
     "np.save(path, np.stack([prepare(x) for x in data]))\n"
     "# in the Dataset:\n"
@@ -186,10 +186,10 @@ _PYTORCH = Fix(
     "none",
 )
 _PYTORCH_WORKERS = Fix(
-    "Compute it once and store the result. What must stay in __getitem__ belongs into worker "
-    "processes: the DataLoader works in the training loop.",
+    "Compute it once and store the result. Run the rest of __getitem__ in worker processes: "
+    "without them, the DataLoader runs in the training loop.",
     _PYTORCH.code
     + "\n# and\nloader = DataLoader(dataset, ..., num_workers=4, persistent_workers=True)",
     "none",
 )
-_ANY = Fix("Compute it once, before the training, and read the result in it.", "", "none")
+_ANY = Fix("Compute it once, before training, and read the result during training.", "", "none")

@@ -1,33 +1,32 @@
-"""A queue between input and training runs dry, or lets the first batch wait.
+"""A queue between input and training runs empty, or delays the first batch.
 
 ## What it means
-The threads that fill a queue of a TensorFlow 1 graph put elements into it more slowly than the
-training takes them out. Or the queue keeps so many elements back for shuffling
-(`min_after_dequeue`) that the first batch takes long to come.
+The threads that fill a queue of a TensorFlow 1 graph enqueue elements more slowly than training
+dequeues them. Or the queue keeps so many elements in reserve for shuffling (`min_after_dequeue`)
+that the first batch is late.
 
 ## Why it costs
-A queue only evens out what varies. Empty, it lets the step wait as long as making a batch takes.
-Elements that are kept back fill memory and are made before the first step.
+A queue only smooths out variations. If it is empty, the step waits until a batch is ready. Elements
+in reserve take memory and must be prepared before the first step.
 
 ## How it is measured
-The fill level is sampled between steps; what `min_after_dequeue` keeps back does not count as
-filled. A queue that is near empty in a good part of the time starves; what that costs is the time
-of the step spent waiting for input. The first step's wait is what it was longer than others without
-using a core, where
-the queue keeps back many times what it hands out.
+The fill level is sampled between steps, not counting the reserve (`min_after_dequeue`). A queue
+that is nearly empty for `STARVED` of the time starves; the cost is the time of the step spent
+waiting for input. If the reserve is many times larger than what can be dequeued, the wait of the
+first step counts as well: how much longer it was than others, without CPU use.
 
 ## Fix
-Enqueue many elements in one run (`read_up_to`, `enqueue_many`): a run for each of them costs more
-than most of what it does. Use several threads. Move to `tf.data`, which does both. For the first
-batch: keep less back; a few hundred batches shuffle as well where the files are shuffled, too.
+Enqueue many elements in one run (`read_up_to`, `enqueue_many`), because a run per element costs
+more than its actual work. Use several threads. Or use `tf.data`, which does both. For the first
+batch, reduce the reserve; a few hundred batches are enough if the files are shuffled as well.
 
 ## Fix risk
 None for the result. A smaller `min_after_dequeue` shuffles less.
 
 ## When it abstains
-When no level was sampled: the queue's size is read only where the graph has an operation for it, as
-`tf.train.batch` makes one, and rarely where other threads hold Python's lock. When the queue ran
-dry, but not in the steps that were traced.
+When no level was sampled: the size of a queue can be read only if the graph has an operation for
+it, such as the one that `tf.train.batch` creates, and only rarely while other threads hold the GIL.
+When the queue ran empty, but not in the traced steps.
 """
 
 from __future__ import annotations
@@ -51,20 +50,20 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="queue-starvation",
     family="input",
-    name="Queues that run dry",
-    found="Fill the queue faster, or keep less of it back",
+    name="Queues that run empty",
+    found="Fill the queue faster, or reduce its reserve",
     clear="The queues have elements when the step asks for them",
     needs=(("steps",),),
     refines="input-bound",
 )
 
-SHARE = 0.10  # of the step; below it the cure gains less than what steps vary by
-STARVED = 0.25  # of the time near empty; a queue that evens out bursts is so for moments
-FEWEST_SAMPLES = 10  # fewer of them say nothing about shares of the time
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+STARVED = 0.25  # of the time near empty; a queue that smooths out bursts is empty only for moments
+FEWEST_SAMPLES = 10  # fewer give no reliable share of time
 LEAST_SAVED = 0.5  # of the wait; a faster producer shares cores with the training
-SLOW_START = 0.10  # of the watched time, spent before the first batch; less is soon forgotten
-KEPT_BACK = 10  # times what the queue hands out at most; below it, it is filled in no time
-SHORTEST_START_NS = 500_000_000  # below it graphs are prepared and files opened anyway
+SLOW_START = 0.10  # of the observed time, spent before the first batch; less hardly matters
+KEPT_BACK = 10  # times the number of elements that can be dequeued; a smaller reserve fills quickly
+SHORTEST_START_NS = 500_000_000  # preparing graphs and opening files takes as long anyway
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -77,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
     emptiest = max(queues, key=lambda q: q.empty_share or 0.0)
     if emptiest.samples < FEWEST_SAMPLES:
         return start or RULE.no_data(
-            f"The queues were looked at {emptiest.samples} times only: no share of time is known."
+            f"The queues were sampled only {emptiest.samples} times, too rarely for a share."
         )
     if (emptiest.empty_share or 0.0) < STARVED:
         return start or RULE.nothing(_evidence(facts, emptiest)[:1])
@@ -92,7 +91,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _doubtful(facts: Facts, queue: Pipeline) -> Finding:
     """A queue that was empty, and steps that did not wait: those that were traced."""
-    reason = "The queue ran dry, but the steps that were traced found batches in it."
+    reason = "The queue ran empty, but not during the traced steps."
     return RULE.incomplete(reason, _evidence(facts, queue))
 
 
@@ -102,12 +101,12 @@ def _evidence(facts: Facts, queue: Pipeline) -> tuple[Evidence, ...]:
         Evidence("share of the step waiting for input", facts.share("input_wait"), "fraction"),
     ]
     if queue.mean_fill is not None and queue.capacity is not None:
-        found.append(Evidence("mean fill of what can be taken out", queue.mean_fill, "fraction"))
+        found.append(Evidence("mean fill level without the reserve", queue.mean_fill, "fraction"))
         usable = queue.capacity - queue.reserve
-        found.append(Evidence("elements that can be taken out, at most", usable, "count"))
+        found.append(Evidence("elements that can be dequeued, at most", usable, "count"))
     if queue.reserve:
-        found.append(Evidence("elements that are kept back", queue.reserve, "count"))
-    found.append(Evidence("times it was looked at", queue.samples, "count"))
+        found.append(Evidence("elements in reserve (min_after_dequeue)", queue.reserve, "count"))
+    found.append(Evidence("samples", queue.samples, "count"))
     return tuple(found)
 
 
@@ -122,14 +121,14 @@ def _slow_start(facts: Facts, queues: list[Pipeline]) -> Finding | None:
     if waited < max(SHORTEST_START_NS, SLOW_START * watched):
         return None
     found = [
-        Evidence("wait of the first step, beyond that of others", waited, "ns"),
-        Evidence("share of the watched time", waited / max(watched, 1), "fraction"),
-        Evidence("elements that are kept back", queue.reserve, "count", queue.name),
-        Evidence("elements that can be taken out, at most", room, "count"),
+        Evidence("extra wait of the first step", waited, "ns"),
+        Evidence("share of the observed time", waited / max(watched, 1), "fraction"),
+        Evidence("elements in reserve (min_after_dequeue)", queue.reserve, "count", queue.name),
+        Evidence("elements that can be dequeued, at most", room, "count"),
     ]
     grown = _memory_gained(facts)
     if grown is not None:
-        found.append(Evidence("memory that the process gained meanwhile", grown, "bytes"))
+        found.append(Evidence("memory allocated meanwhile", grown, "bytes"))
     return RULE.finding(None, tuple(found), _SMALLER)
 
 
@@ -155,8 +154,8 @@ def _memory_gained(facts: Facts) -> int | None:
 
 
 _FASTER = Fix(
-    "Enqueue many elements in one run and with several threads; tf.data does both. Where Python "
-    "makes the elements, make them once instead.",
+    "Enqueue many elements in one run and with several threads; tf.data does both. If Python "
+    "code creates the elements, create them once instead.",
     "_, records = reader.read_up_to(names, batch_size)\n"
     "examples = tf.io.parse_example(records, features)\n"
     "batch = tf.train.shuffle_batch(decode(examples), batch_size, capacity,\n"
@@ -169,8 +168,8 @@ _FASTER = Fix(
     "none",
 )
 _SMALLER = Fix(
-    "Keep fewer elements back: min_after_dequeue of them are made, and kept in memory, before the "
-    "first batch. Shuffle the names of the files, too.",
+    "Reduce min_after_dequeue: so many elements are prepared and kept in memory before the "
+    "first batch. Shuffle the file names as well.",
     "batch = tf.train.shuffle_batch(tensors, batch_size,\n"
     "                               capacity=23 * batch_size,\n"
     "                               min_after_dequeue=20 * batch_size)\n"

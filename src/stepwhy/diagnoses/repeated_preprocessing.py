@@ -1,31 +1,31 @@
-"""Every epoch prepares the same elements anew.
+"""Every epoch prepares the same elements again.
 
 ## What it means
-The input pipeline has gone through its data more than once while it was watched, and does the same
-work for the same elements each time, while the step waits for it.
+The input pipeline read its data more than once during the observation and repeated the same work
+for each element, while the step waits for it.
 
 ## Why it costs
-What an element becomes does not depend on the epoch, but for augmentation. Reading, decoding and
-computing it again costs as much as the first time.
+Except for augmentation, the result does not depend on the epoch. Reading, decoding and computing it
+again takes as long as the first time.
 
 ## How it is measured
-A PyTorch DataLoader that is begun anew goes through the same data set again. In `tf.data`, a
-`repeat` that has passed on more elements than what it repeats has made since its last start has
-begun that anew; the work before it, up to a `cache`, is what is repeated. The cost is the time of
-the step spent waiting for input.
+A PyTorch DataLoader that is iterated again reads the same data set again. In `tf.data`, a `repeat`
+has restarted its input if it has passed on more elements than its input has produced since the last
+start; the work before it, up to a `cache`, is repeated. The cost is the time of the step spent
+waiting for input.
 
 ## Fix
-Keep what was prepared: `dataset.cache()` before shuffling and random augmentation, a file of
-prepared arrays, or a data set that remembers them where they fit into memory.
+Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
+prepared arrays, or a data set that caches them if they fit into memory.
 
 ## Fix risk
-What is kept needs memory, or disk. What is random must stay behind the cache, or it is the same in
-every epoch.
+Cached elements take memory or disk space. Random augmentation must come after the cache, or it is
+the same in every epoch.
 
 ## When it abstains
-When the data was gone through once only, or nothing tells: queues of TensorFlow 1, epochs of Keras,
-loaders of other libraries. When a data set gives other elements each time, which cannot be seen,
-there is nothing to keep.
+When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
+epochs, loaders of other libraries. stepwhy cannot see whether a data set returns different elements
+each time; if so, there is nothing to cache.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ RULE = Rule(
     id="repeated-preprocessing",
     family="input",
     name="Preparing the same elements in every epoch",
-    found="Keep what was prepared, for the next epoch",
-    clear="What is prepared anew in each epoch does not hold up the step",
+    found="Cache prepared elements for the next epoch",
+    clear="Repeated preprocessing does not delay the step",
     needs=(("steps",),),
     refines="input-bound",
 )
 
-SHARE = 0.25  # of the step; for less, another worker or prefetching is simpler than a cache
-LEAST_SAVED = 0.5  # of the wait; what is kept still has to be fetched and batched
+SHARE = 0.25  # of the step; below it, another worker or prefetching is simpler than a cache
+LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and batched
 
 
 class _Repeated(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the wait for a pipeline that is known to have begun its data anew."""
     repeated = _loader(facts) or _tf_data(facts.trace)
     if repeated is None:
-        return RULE.no_data("Nothing tells that the data was gone through more than once.")
+        return RULE.no_data("The data was not seen to be read more than once.")
     cost = facts.breakdown["input_wait"]
     share = Evidence("share of the step waiting for input", facts.share("input_wait"), "fraction")
     if cost < SHARE * facts.wall_ns:
@@ -84,7 +84,7 @@ def _lines(trace: Trace) -> tuple[Evidence, ...]:
     work = find_preparation(trace)
     if work is None:
         return ()
-    what = "share of the Python that prepares it in one function"
+    what = "share of the Python preprocessing in one function"
     return (Evidence(what, round(work.function_share, 3), "fraction", work.line),)
 
 
@@ -126,8 +126,8 @@ def _tf_data(trace: Trace) -> _Repeated | None:
         work = _work_ns(trace, below, input_of)
         if made != NULL and passed > made and work:
             found = (
-                Evidence("elements passed on in all", passed, "count", trace.string(key)),
-                Evidence("elements made since it began anew", made, "count"),
+                Evidence("elements passed on in total", passed, "count", trace.string(key)),
+                Evidence("elements prepared since it restarted", made, "count"),
                 Evidence("repeated work per element", work, "ns"),
             )
             return _Repeated(found, _TF_DATA)
@@ -144,9 +144,9 @@ def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
 
 
 _PYTORCH = Fix(
-    "Prepare each element once: store the results in a file before the training, or remember them "
-    "where they fit into memory. Each worker has a memory of its own, so that a file is better "
-    "with several. Leave what is random in __getitem__.",
+    "Prepare each element once: store the results in a file before training, or cache them "
+    "in memory if they fit. Workers do not share memory, so prefer a file with several "
+    "workers. Leave random augmentation in __getitem__.",
     "# once:\n"
     "np.save(path, np.stack([prepare(x) for x in data]))\n"
     "# in the Dataset:\n"
@@ -155,8 +155,8 @@ _PYTORCH = Fix(
     "changes-memory",
 )
 _TF_DATA = Fix(
-    "Cache what the deterministic part of the pipeline makes, in memory or in a file, before it is "
-    "shuffled and repeated.",
+    "Cache the output of the deterministic part of the pipeline, in memory or in a file, "
+    "before shuffling and repeating it.",
     "dataset = (files.map(decode, num_parallel_calls=tf.data.AUTOTUNE)\n"
     "           .cache()                   # or .cache('/fast/disk/train')\n"
     "           .shuffle(n).repeat().map(augment)\n"

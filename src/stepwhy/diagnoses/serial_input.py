@@ -1,31 +1,31 @@
-"""The graph makes its own input in every step, before it computes with it.
+"""The graph generates its own input in every step before it computes with it.
 
 ## What it means
-Operations that draw random numbers run in each step, and what they draw is the input: the images of
-a benchmark, the matrices of a product, made-up labels. The rest of the step begins when they end.
+Operations that generate random numbers run in each step, and the numbers are the input: images of a
+benchmark, matrices of a product, synthetic labels. The rest of the step starts when they end.
 
 ## Why it costs
-Random numbers on a CPU take longer than many a layer. Nobody sees it, since it looks like
-computation: the step, and any measurement of it, is of both.
+Generating random numbers on a CPU takes longer than many layers. It is easy to miss because it
+looks like computation: any measurement of the step includes both.
 
 ## How it is measured
-From which operation reads from which. Numbers are input where a product, a convolution or another
-operation that computes reads them, at once or after being scaled, cast or cut on their own. They
-are none where they meet, element by element, what does not come from such numbers: those are masks
-of a dropout and noise, which have to be new. The cost is the time of the steady steps in which they
-are made and nothing else runs.
+From the data flow of the graph. Random numbers are input if a product, a convolution or another
+computing operation reads them, directly or after scaling, casting or slicing. They are not input if
+they are combined element by element with other data: those are dropout masks and noise, which must
+be new. The cost is the time of the steady steps in which the numbers are generated and nothing else
+runs.
 
 ## Fix
-Where the numbers may be the same in each step, as in a measurement, make them once and keep them in
-a variable. Where they have to be new, let an input pipeline draw them ahead, beside the step.
+If the numbers may be the same in each step, as in a benchmark, generate them once and keep them in
+a variable. If they must be new, let an input pipeline generate them ahead, in parallel to the step.
 
 ## Fix risk
-Kept numbers are the same in every step: right for a measurement, wrong where the training needs new
-ones. Drawn ahead, they are other numbers of the same kind, and need a core that is free.
+Stored numbers are the same in every step: right for a benchmark, wrong if the training needs new
+ones. Numbers generated ahead differ but have the same distribution, and require a free core.
 
 ## When it abstains
-When the trace does not tell which operation reads from which: only step statistics of TensorFlow 1
-do. Input that is read, decoded or fed is another matter, which it does not judge.
+When the trace does not record which operation reads from which: only step statistics of TensorFlow
+1 do. Input that is read, decoded or fed is not judged.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="serial-input",
     family="input",
-    name="Input that the step makes before it computes",
-    found="Make the random input once, or ahead of the step",
-    clear="The graph draws no input that would hold up the step",
+    name="Random input generated in the step",
+    found="Generate the random input once, or ahead of the step",
+    clear="The graph generates no random input that delays the step",
     needs=(("device-time",), ("kernels",), ("graph-ops",), ("steps",)),
 )
 
-SHARE = 0.25  # of the step; made-up input stands for a real one, which is not free either
-LEAST_SAVED = 0.7  # of the cost; what is kept still has to be read from memory
+SHARE = 0.25  # of the step; synthetic input stands for real input, which is not free either
+LEAST_SAVED = 0.7  # of the cost; stored numbers still have to be read from memory
 
 # Source: `random_ops.cc`, `stateful_random_ops.cc` and `stateless_random_ops*.cc` of TensorFlow.
 _RANDOM = regex(
@@ -180,7 +180,7 @@ def _behind(nodes: set[str], made: set[str], reads: Mapping[str, list[str]]) -> 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
     share = Evidence(
-        "share of the step that only makes random input",
+        "share of the step that only generates random input",
         cost / max(facts.wall_ns, 1),
         "fraction",
     )
@@ -200,9 +200,9 @@ def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
 
 
 _FIX = Fix(
-    "In a measurement, or wherever the numbers may be the same in each step, make them once and "
-    "keep them in a variable. Where they have to be new, let an input pipeline draw them ahead of "
-    "the step.",
+    "If the numbers may be the same in each step, as in a benchmark, generate them once and "
+    "keep them in a variable. If they must be new, let an input pipeline generate them ahead "
+    "of the step.",
     "# drawn once, by the initializer:\n"
     "values = tf.random_normal([2000, 5000])\n"
     'a = tf.get_variable("a", initializer=values, trainable=False)\n'

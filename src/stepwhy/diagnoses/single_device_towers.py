@@ -1,4 +1,4 @@
-"""Towers that were built for several devices share one, or only one of them runs.
+"""Towers built for several devices share one device, or only one tower runs.
 
 ## What it means
 The graph has several copies of the model, one per device, but all of them run on the same device;
@@ -10,21 +10,21 @@ plus what combining the towers takes. A tower that never runs adds nothing but c
 what was measured.
 
 ## How it is measured
-Name scopes such as `tower_0`, `replica_1`, `clone_2` or `gpu_3` with nodes that compute. All of
-them on one device, while another of its kind was present or asked for, is a finding; so is a
-tower none of whose nodes ran while another tower's did. The cost of sharing is the towers' time
-on the device, less the part that one device would still need for its own.
+Name scopes such as `tower_0`, `replica_1`, `clone_2` or `gpu_3` with nodes that compute. It is a
+finding if all of them run on one device while another of its kind was present or requested, or if
+none of a tower's nodes ran while another tower's did. The cost of sharing is the towers' time on
+the device, minus the time that its own tower would still need.
 
 ## Fix
-Give each tower its own device, with the variables placed apart; fetch the combined result of all
+Give each tower its own device, and place the variables separately; fetch the combined result of all
 towers.
 
 ## Fix risk
 None for the result.
 
 ## When it abstains
-Without a record of the placement. It does not apply to graphs without tower-like scopes, nor where
-no other device is known that a tower could use.
+Without a record of the placement. Does not apply to graphs without tower-like scopes, nor if no
+other suitable device is known.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RULE = Rule(
     family="placement",
     name="Towers on one device",
     found="Spread the towers over their devices",
-    clear="Every tower runs on a device of its own",
+    clear="Every tower runs on its own device",
     needs=(("placement",),),
 )
 
@@ -64,17 +64,17 @@ def diagnose(facts: Facts) -> Finding:
     """Judge where the towers of the graph run."""
     towers = _towers(placed_nodes(facts))
     if len(towers) < FEWEST_TOWERS:
-        return RULE.not_applicable("The graph has no towers: no scopes such as 'tower_0'.")
+        return RULE.not_applicable("The graph has no towers (scopes such as 'tower_0').")
     ran = {name: own for name, own in towers.items() if any(n.actual for n in own)}
     if not ran:
-        return RULE.no_data("None of the towers ran in the record.")
+        return RULE.no_data("None of the towers ran in this trace.")
     if len(ran) < len(towers) and len(ran) == 1:
         return RULE.finding(None, _idle_evidence(towers, ran), _FETCH)
     devices = {n.actual for own in ran.values() for n in own if n.actual}
     if len(devices) > 1 or len(ran) < FEWEST_TOWERS:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
     if not _others(facts, towers, devices):
-        return RULE.not_applicable("All towers run on one device, and the record names no other.")
+        return RULE.not_applicable("All towers run on one device, and the trace shows no other.")
     return _shared(facts, ran, devices)
 
 
@@ -129,14 +129,17 @@ def _idle_evidence(towers: Towers, ran: Towers) -> tuple[Evidence, ...]:
 
 
 _SPREAD = Fix(
-    "Give each tower its own device and keep inner device scopes to the variables.",
+    "Give each tower its own device, and use inner device scopes for variables only.",
     "for i in range(towers):\n"
     '    with tf.device(f"/gpu:{i}"), tf.name_scope(f"tower_{i}"):\n'
     "        losses.append(tower(i))",
     "none",
 )
 _FETCH = Fix(
-    "Fetch what combines all towers: what is not needed for the fetched result does not run.",
+    (
+        "Fetch a result that combines all towers: operations that no fetched result needs do not "
+        "run."
+    ),
     "losses = [tower(i) for i in range(towers)]\n"
     "train_op = optimizer.minimize(tf.add_n(losses) / towers)\n"
     "session.run(train_op)",

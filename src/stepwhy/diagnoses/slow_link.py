@@ -1,32 +1,32 @@
-"""Copies over a link take longer than the link needs for their bytes.
+"""Copies take longer than the bandwidth of their link requires.
 
 ## What it means
-Of the copies between host and device, or between devices, the best large ones show what the link
-can carry; taken together, the copies of a step carry far less. They are many and small, start from
-pageable memory where others do not, or get in each other's way.
+The best large copies between host and device, or between devices, show the bandwidth of the link;
+all copies of a step together reach far less. They are many and small, use pageable memory, or
+compete with each other.
 
 ## Why it costs
-Every copy has a latency of its own, a hundred times that of a small copy's bytes. What a link
-could carry but does not is time in which nothing computes.
+Every copy has a latency, a hundred times the transfer time of a small copy. Unused bandwidth is
+time in which nothing computes.
 
 ## How it is measured
-For each device and direction: the bytes of the steady steps over the time in which any of their
-copies runs, against the best copy of at least 1 MiB over the same link in the same trace. The cost
-is the part of the exposed copy time that the bytes would not need at that speed. What a link could
-carry is never taken from a table. Between devices the trace names no wire, but a copy that is
-faster than PCIe 5.0 with 16 lanes (63 GB/s) went over another one.
+For each device and direction: the bytes of the steady steps divided by the time in which any of
+their copies runs, compared with the best copy of at least 1 MiB over the same link in the same
+trace, never with a data sheet. The cost is the exposed copy time that could be saved at that speed.
+Traces do not name the connection between devices, but a copy faster than PCIe 5.0 with 16 lanes (63
+GB/s) used another one.
 
 ## Fix
-Combine small copies into one, copy from pinned memory where others already do, and send what
-belongs together at one time.
+Combine small copies into one, copy from pinned memory as other copies of the run do, and send
+related data together.
 
 ## Fix risk
 None for the result. Pinned memory cannot be swapped out.
 
 ## When it abstains
-Where the trace has no large copy over the link to measure it by; where copies between processes
-were timed while other programs kept the machine busy, for then they waited for a core. It does not
-apply to runs without copies.
+When the trace has no large copy over the link to compare with, and when copies between processes
+were measured on a busy machine, because then they waited for a core. Does not apply to runs without
+copies.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ RULE = Rule(
     id="slow-link",
     family="transfer",
     name="Copies slower than their link",
-    found="Use what the link can carry",
-    clear="Copies use what their link can carry, or take little time",
+    found="Use the full bandwidth of the link",
+    clear="Copies use the bandwidth of their link, or take little time",
     needs=(("device-activity", "copies"), ("device-time",), ("steps",)),
     refines="exposed-transfer",
 )
@@ -96,7 +96,9 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the copies of every link against its best large ones."""
     steady = _copies(facts, facts.slices(Kind.MEMCPY, steady=True))
     if not len(steady):
-        return RULE.not_applicable("The run copies nothing between devices, or no sizes are known.")
+        return RULE.not_applicable(
+            "There are no copies between devices, or their sizes are unknown."
+        )
     speeds = [s for link in _links(facts, steady) if (s := _speed(facts, link, steady))]
     slow = [s for s in speeds if s.achieved < ACHIEVED * s.attainable]
     worst = max(slow, key=lambda s: s.cost_ns, default=None)
@@ -114,7 +116,7 @@ def diagnose(facts: Facts) -> Finding:
 def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
     if not speeds and facts.share("transfer") >= SHARE:
         return RULE.incomplete(
-            "What the links can carry is not known: they have fewer than three copies of 1 MiB."
+            "The bandwidth of the links is unknown: there are fewer than three copies of 1 MiB."
         )
     best = max(speeds, key=lambda s: s.achieved, default=None)
     return RULE.nothing(_speed_evidence(facts, best) if best else ())
@@ -189,8 +191,8 @@ def _evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
     share = time_of(facts, small).total_ns / max(time_of(facts, rows).total_ns, 1)
     return (
         *_speed_evidence(facts, speed),
-        Evidence("copies in every step", round(len(rows) / max(facts.steady_count, 1), 1), "count"),
-        Evidence("share of their time in copies below 1 MiB", share, "fraction"),
+        Evidence("copies per step", round(len(rows) / max(facts.steady_count, 1), 1), "count"),
+        Evidence("share of their time in copies of less than 1 MiB", share, "fraction"),
         *_pageable(facts, rows),
         *_wire(facts, speed),
     )
@@ -209,8 +211,8 @@ def _wire(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
     if speed.link.direction != Copy.PEER or not facts.has_accelerator:
         return ()
     is_faster = speed.attainable > PCIE_5
-    told = "faster than PCIe: NVLink or the like" if is_faster else "no faster than PCIe"
-    return (Evidence("wire between the devices, by its best copy", told, ""),)
+    told = "faster than PCIe: NVLink or similar" if is_faster else "no faster than PCIe"
+    return (Evidence("connection between the devices, judged by the best copy", told, ""),)
 
 
 def _fix(facts: Facts, speed: _Speed) -> Fix:
@@ -230,20 +232,23 @@ def _fix(facts: Facts, speed: _Speed) -> Fix:
 
 
 _COMBINE = Fix(
-    "Combine what is copied one by one: one array for all inputs of a batch, one flat buffer for "
-    "many small variables or gradients, and one fetch for all results of a step.",
+    "Combine small copies: one array for all inputs of a batch, one flat buffer for many "
+    "small variables or gradients, and one fetch for all results of a step.",
     "flat = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)\n"
     "# PyTorch: flat = torch.cat([t.flatten() for t in tensors]).to(device)",
     "none",
 )
 _PIN = Fix(
-    "Pin the host memory of the slow copies: others of this run already reach the link's speed.",
+    (
+        "Use pinned host memory for the slow copies: other copies of this run reach the link's "
+        "speed."
+    ),
     "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
     "none",
 )
 _PCIE = Fix(
-    "Combine small copies, and let those devices exchange most that share a switch or NVLink: "
-    "these copies are no faster than PCIe, so they may pass through the host.",
+    "Combine small copies, and communicate mostly between devices that share a switch or "
+    "NVLink: these copies are no faster than PCIe, so they may pass through the host.",
     "nvidia-smi topo -m\n# NV#: NVLink; PIX, PXB: one PCIe switch; SYS: through the host",
     "none",
 )

@@ -1,17 +1,17 @@
-"""Operations fall back to the CPU although the program asked for an accelerator.
+"""Operations run on the CPU although the program requested an accelerator.
 
 ## What it means
-The program placed an operation on an accelerator by name, and soft placement ran it on the CPU
-without a word: there is no kernel for its type there, or no such device.
+The program placed an operation on an accelerator, and soft placement silently ran it on the CPU,
+because there is no kernel for its type, or no such device.
 
 ## Why it costs
-The CPU is slower at it, and its inputs and results cross to the host and back.
+The CPU is slower, and inputs and results are copied to the host and back.
 
 ## How it is measured
-Nodes whose requested device names an accelerator and whose actual device is a CPU, without those
-that only hold or administer state, which the host does by design. The cost is the time in which
-they run on the CPU while no accelerator works. What the fix saves is not predicted where the run
-used no accelerator at all: nothing tells how fast one would be.
+Nodes whose requested device names an accelerator and whose actual device is a CPU, except those
+that only hold or manage state, which run on the host by design. The cost is the time in which
+they run on the CPU while no accelerator works. No saving is predicted if the run used no
+accelerator at all, because its speed is unknown.
 
 ## Fix
 Use a data type or operation that has a kernel on the accelerator, install the build that has one,
@@ -21,7 +21,7 @@ or turn soft placement off to see the error.
 Another data type changes numerics.
 
 ## When it abstains
-Without a record of the placement; it does not apply where the program asked for no accelerator.
+Without a record of the placement. Does not apply if the program requested no accelerator.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ RULE = Rule(
     id="soft-placement-fallback",
     family="placement",
     name="Fallback to the CPU",
-    found="Run on the accelerator what was placed there",
-    clear="What was placed on an accelerator runs there",
+    found="Run operations on the accelerator that they were placed on",
+    clear="Operations placed on an accelerator run there",
     needs=(("placement",),),
 )
 
@@ -64,9 +64,9 @@ def diagnose(facts: Facts) -> Finding:
     nodes = [n for n in placed_nodes(facts) if n.actual]
     asked = [n for n in nodes if type_of(n.requested) not in {"", "CPU"}]
     if not any(n.requested for n in nodes):
-        return RULE.incomplete("The devices that the program asked for are not recorded.")
+        return RULE.incomplete("The requested devices are not recorded.")
     if not asked:
-        return RULE.not_applicable("The program asked for no accelerator.")
+        return RULE.not_applicable("The program requested no accelerator.")
     fallen = [n for n in asked if type_of(n.actual) == "CPU" and n.is_compute]
     if not fallen:
         return RULE.nothing((Evidence("operations placed on an accelerator", len(asked), "count"),))
@@ -95,7 +95,7 @@ def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evid
     found = [
         Evidence("operations that fell back", len(fallen), "count"),
         Evidence("operations placed on an accelerator", len(asked), "count"),
-        Evidence("device asked for", listed(n.requested for n in fallen), ""),
+        Evidence("requested device", listed(n.requested for n in fallen), ""),
         Evidence("device they ran on", listed(n.actual for n in fallen), ""),
     ]
     if not facts.has_accelerator:
@@ -105,7 +105,7 @@ def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evid
         for g in types[:4]
     )
     if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
+        found.append(Evidence("copied to and from them per step", crossing.bytes, "bytes"))
     return tuple(found)
 
 
@@ -115,8 +115,9 @@ def _example(fallen: list[Node], op: str) -> str:
 
 
 _FIX = Fix(
-    "Turn soft placement off once: the error names the reason for every operation. Then choose a "
-    "data type or operation that the accelerator has, or install a build that sees the device.",
+    "Turn off soft placement once: the error gives the reason for each operation. Then "
+    "choose a data type or operation that the accelerator supports, or install a build that "
+    "finds the device.",
     "config = tf.ConfigProto(allow_soft_placement=False,\n"
     "                        log_device_placement=True)\n"
     "# TF2: tf.config.set_soft_device_placement(False)",

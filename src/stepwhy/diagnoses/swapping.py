@@ -1,30 +1,29 @@
-"""Memory of the training is swapped out, and its steps wait until it is read back.
+"""Memory of the training is swapped out, and steps wait until it is read back.
 
 ## What it means
-The machine has too little memory for what runs on it. The kernel has written pages of the training
-to a disk, and the steps touch them again: each such page is read back while a thread waits.
+The machine has too little memory for the programs on it. The kernel has written pages of the
+training to disk, and the steps access them again: each such page is read back while a thread waits.
 
 ## Why it costs
-A page that is in memory costs nothing, one on a fast disk 0.1 ms, on a slow one 10 ms, and they
-come by the thousand. Pages that were swapped out and are never touched again cost nothing: that
-swap is in use does not matter by itself.
+Reading a page takes 0.1 ms from a fast disk and 10 ms from a slow one, and there may be thousands.
+Pages that are never accessed again cost nothing: swap in use is not a problem by itself.
 
 ## How it is measured
 The kernel counts the pages that the process had to wait for (major faults), what the machine read
-back from swap, how long the process's main thread was blocked on a disk, and how long everything
-that had something to do waited for memory (`/proc/pressure/memory`). The cost is the smaller of the
-two times, where both are told.
+back from swap, how long the process's main thread was blocked on a disk, and how long all runnable
+work waited for memory (`/proc/pressure/memory`). The cost is the smaller of the two times, if both
+are known.
 
 ## Fix
-Hold less at once: smaller shuffle and prefetch buffers, fewer worker processes (each has memory of
-its own), data that is read in pieces or mapped instead of loaded whole; or more memory.
+Use less memory: smaller shuffle and prefetch buffers, fewer worker processes (each has its own
+memory), data that is read in chunks or memory-mapped. Or add memory.
 
 ## Fix risk
 A smaller shuffle buffer mixes less; fewer workers may be too slow for the training.
 
 ## When it abstains
-Without the kernel's counts, which `stepwhy run` samples. Where the process is swapped out and waits
-for pages, but the kernel tells no time, it is found without a cost.
+Without the kernel's counters, which `stepwhy run` samples. If the process waits for swapped-out
+pages but the kernel reports no time, the finding has no cost.
 """
 
 from __future__ import annotations
@@ -44,18 +43,20 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="swapping",
     family="memory",
-    name="Waiting for memory that was swapped out",
-    found="Hold less in memory: steps wait for what was swapped out",
-    clear="Steps do not wait for memory that was swapped out",
+    name="Steps wait for swapped-out memory",
+    found="Use less memory: steps wait for swapped-out pages",
+    clear="Steps do not wait for swapped-out memory",
     needs=(("steps",),),
 )
 
-SHARE = 0.05  # of the step; below it the wait is less than what steps vary by
-FAULT_NS = 100_000  # ns; what reading a page takes at least, from a fast disk
-PAGE_BYTES = 4096  # bytes; the smallest page, so that what faults read is not overestimated
+SHARE = 0.05  # of the step; below it the wait is less than the variation between steps
+FAULT_NS = 100_000  # ns; minimum time to read a page, from a fast disk
+PAGE_BYTES = (
+    4096  # bytes; the smallest page, so that the bytes read by faults are not overestimated
+)
 # Of what major faults read: the rest may be files that are mapped, such as libraries or data.
 FROM_SWAP = 0.5
-LEAST_SAVED = 0.5  # of the wait; what is then read from files instead takes time, too
+LEAST_SAVED = 0.5  # of the wait; data read from files instead takes time, too
 
 
 class _Swap(msgspec.Struct, frozen=True):
@@ -121,8 +122,8 @@ def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
     told = (
         ("swapped out of the process", swap.out_bytes, "bytes"),
         ("pages waited for per step", swap.faults * facts.wall_ns / 1e9, "count"),
-        ("share of the time waiting for them", swap.wait, "fraction"),
-        ("read back from swap per second, by the machine", swap.in_bytes, "bytes"),
+        ("share of the time spent waiting for them", swap.wait, "fraction"),
+        ("read back from swap per second, whole machine", swap.in_bytes, "bytes"),
         ("resident memory of the process", resident, "bytes"),
         ("memory of the machine", memory, "bytes"),
     )
@@ -130,8 +131,8 @@ def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
 
 
 _FIX = Fix(
-    "Make what the training holds at once fit into memory: smaller buffers, fewer workers, data "
-    "read in pieces; or run it where there is more memory.",
+    "Reduce the memory that the training needs: smaller buffers, fewer workers, data read in "
+    "chunks. Or use a machine with more memory.",
     "dataset = dataset.shuffle(1_000).batch(64).prefetch(2)\n"
     "loader = DataLoader(data, num_workers=2, prefetch_factor=2)\n"
     'array = np.load("data.npy", mmap_mode="r")  # read in pieces',

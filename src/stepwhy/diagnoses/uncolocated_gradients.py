@@ -1,30 +1,29 @@
-"""The backward pass runs on another device than the forward pass that it belongs to.
+"""The backward pass runs on a different device than its forward pass.
 
 ## What it means
-The layers were placed on their devices, but the gradients were asked for outside of those scopes:
-by an optimizer that minimises the loss of all towers, say. Gradient operations follow the scope
-in which they are created, not the operation that they differentiate, unless that is asked for.
+The layers are placed on their devices, but the gradients are created outside those scopes, for
+example by an optimizer that minimises the loss of all towers. By default, gradient operations
+follow the scope in which they are created, not the operation that they differentiate.
 
 ## Why it costs
-The backward pass is the larger half of the work. It runs on one device, one tower after the other,
-while the devices of the forward pass are idle; and every activation that it needs crosses over.
+The backward pass is more than half of the work. It runs on one device, one tower after the other,
+while the devices of the forward pass are idle, and every activation that it needs is copied.
 
 ## How it is measured
-A gradient operation names its forward operation ('gradients/tower_0/Conv2D_grad/...'). Counted are
-the pairs that ran on different devices, the copies to and from those gradient operations, and the
-time in which they run while the devices of their forward operations compute nothing. A forward
-operation that is itself on the wrong device is left to `misplaced-op`.
+A gradient operation names its forward operation ('gradients/tower_0/Conv2D_grad/...'). The
+diagnosis counts the pairs that ran on different devices, the copies to and from those gradient
+operations, and the time in which they run while the devices of their forward operations are idle.
+Forward operations on the wrong device are reported by `misplaced-op`.
 
 ## Fix
-Ask for the gradients to be colocated with their operations, or compute them inside each tower's
-scope.
+Colocate gradients with their operations, or compute them inside the scope of each tower.
 
 ## Fix risk
-None for the result. The activations stay on the towers' devices, and so need their memory.
+None for the result. The activations stay on the towers' devices and need memory there.
 
 ## When it abstains
-Without a record of the placement; it does not apply to graphs without gradients, nor where all
-operations run on one device.
+Without a record of the placement. Does not apply to graphs without gradients, nor if all operations
+run on one device.
 """
 
 from __future__ import annotations
@@ -55,9 +54,9 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="uncolocated-gradients",
     family="placement",
-    name="Gradients away from their operations",
-    found="Compute gradients where their operations run",
-    clear="Gradients run where their operations do",
+    name="Gradients on a different device than their operations",
+    found="Compute gradients on the device of their operations",
+    clear="Gradients run on the device of their operations",
     needs=(("placement",),),
 )
 
@@ -77,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge every gradient operation against its forward operation."""
     nodes = placed_nodes(facts)
     if len({n.actual for n in nodes if n.actual}) == 1:
-        return RULE.not_applicable("All operations run on one device; there is no other.")
+        return RULE.not_applicable("All operations run on the only device.")
     pairs = _pairs(nodes)
     if not pairs:
         return RULE.not_applicable("The graph has no gradients.")
@@ -131,13 +130,13 @@ def _evidence(apart: list[_Pair], crossing: Crossing) -> tuple[Evidence, ...]:
         Evidence("gradient operations on another device", len(apart), "count"),
         Evidence("device of their operations", listed(p.forward.actual for p in apart), ""),
         Evidence("device of the gradients", listed(n.actual for n in backward), ""),
-        Evidence("copies to and from them in every step", crossing.count, "count"),
+        Evidence("copies to and from them per step", crossing.count, "count"),
     ]
     if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them in every step", crossing.bytes, "bytes"))
+        found.append(Evidence("copied to and from them per step", crossing.bytes, "bytes"))
     lines = listed(n.line for n in backward)
     if lines:
-        found.append(Evidence("device scope that decided", lines, ""))
+        found.append(Evidence("responsible device scope", lines, ""))
     found.extend(Evidence(f"{g.name} operations", g.count, "count") for g in types[:4])
     return tuple(found)
 

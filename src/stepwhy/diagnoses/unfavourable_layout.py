@@ -1,35 +1,34 @@
-"""Activations are kept in another layout than the convolutions compute in.
+"""Activations are stored in a different layout than the convolutions use.
 
 ## What it means
-Around the convolutions, tensors are rewritten from channels first (NCHW) to channels last (NHWC),
-or back: by the program itself, by the graph optimizer, or by the convolution library.
+Around convolutions, tensors are converted from channels first (NCHW) to channels last (NHWC), or
+back: by the program, by the graph optimizer, or by the convolution library.
 
 ## Why it costs
-A conversion computes nothing, but reads and writes a whole activation. It is needed once, for the
-input; where each convolution has its own, the program keeps its activations in the layout that the
-device does not compute in.
+A conversion reads and writes a whole activation without computing anything. One conversion of the
+input is enough; if each convolution has its own, activations are stored in the wrong layout for the
+device.
 
 ## How it is measured
-From the conversions that the trace shows, and their time in the steady steps: transpositions in
-the name scope of a convolution, at least as many as convolutions there, with their gradients;
-nodes that the layout optimizer inserted; and the conversion kernels of cuDNN and MIOpen. Which
-layout is better depends on device and data type (matrix units want channels last, older
-accelerators channels first, TensorFlow's kernels for a CPU channels last), so it is read off from
-the names of the conversions and of the convolutions' kernels, and never assumed. The cost is their
-whole time: a bound, because other operations may be slower in the other layout.
+From the conversions in the trace and their time in the steady steps: transpositions in the name
+scope of a convolution, at least as many as convolutions there, with their gradients; nodes that the
+layout optimizer inserted; and the conversion kernels of cuDNN and MIOpen. Which layout is better
+depends on device and data type (matrix units want channels last, older accelerators channels first,
+TensorFlow's kernels for a CPU channels last), so stepwhy derives it from the names of the
+conversions and of the convolution kernels. The cost is the total time of the conversions: an upper
+bound, because other operations may be slower in the other layout.
 
 ## Fix
-Keep all activations in the layout that is converted to, from the input to the last convolution.
+Keep all activations in the layout of the convolutions, from the input to the last convolution.
 
 ## Fix risk
-None for the result, up to the last digits. Checkpoints stay as they are in PyTorch; in TensorFlow
-the kernels of convolutions do, but dense layers behind a flattening need their rows in another
-order.
+The last digits of results may change. PyTorch checkpoints stay valid. In TensorFlow, convolution
+kernels do as well, but dense layers after a flattening need their rows in another order.
 
 ## When it abstains
-Where a compiler chooses the layouts. It is incomplete where a library converts but nothing tells
-which layout it computes in; and on a CPU where no conversion is seen, because oneDNN converts
-inside its convolutions, which no trace shows.
+When a compiler chooses the layouts. `incomplete` when a library converts but the trace does not
+show which layout it uses, and on a CPU without visible conversions, because oneDNN converts inside
+its convolutions.
 """
 
 from __future__ import annotations
@@ -62,13 +61,13 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="unfavourable-layout",
     family="compute",
-    name="Activations in another layout than the convolutions compute in",
-    found="Keep the activations in the layout that the convolutions compute in",
-    clear="Little or no time goes into converting layouts around convolutions",
+    name="Activations in a different layout than the convolutions",
+    found="Keep activations in the layout of the convolutions",
+    clear="Layout conversions around convolutions take little or no time",
     needs=(("device-time",), ("kernels",), ("steps",)),
 )
 
-SHARE = 0.05  # of the step; below it the cure gains less than what steps vary by
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.3  # of the cost; other operations may be slower in the other layout
 
 # Source: kernels of cuDNN ('cudnn::ops::nchwToNhwcKernel') and MIOpen
@@ -83,7 +82,7 @@ _OPTIMIZER = regex(
     r"|LayoutOptimizer"
 )
 _GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
-_UNTOLD = "A library converts layouts, but nothing tells which one its convolutions compute in."
+_UNTOLD = "A library converts layouts, but the trace does not show which one its convolutions use."
 _TRANSPOSE = frozenset({"Transpose", "ConjugateTranspose"})
 _KERNEL = regex(r"conv|wgrad|dgrad|fprop|igemm|winograd", re.IGNORECASE)
 
@@ -106,7 +105,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.nothing((Evidence("convolutions", 0, "count"),))
     if not len(rows) and not facts.has_accelerator:
         return RULE.incomplete(
-            "A CPU's library converts layouts inside its convolutions, which no trace shows."
+            "On a CPU, the library converts layouts inside its convolutions, which traces do "
+            "not show."
         )
     return RULE.nothing(evidence[:2])
 
@@ -181,7 +181,7 @@ def _scope(node: str) -> str:
 def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidence, ...]:
     per_step = len(rows) / max(facts.steady_count, 1)
     evidence = [
-        Evidence("conversions around convolutions in every step", per_step, "count"),
+        Evidence("conversions around convolutions per step", per_step, "count"),
         Evidence("share of the step in conversions", cost / max(facts.wall_ns, 1), "fraction"),
     ]
     for way, what in (("last", "to channels last"), ("first", "to channels first")):
@@ -218,32 +218,33 @@ def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int
 
 
 _CHANNELS_LAST = Fix(
-    "Keep the model and its input in channels last, which the convolutions are converted to; then "
-    "nothing is left to convert. Measure it: operations without a kernel for it convert back.",
+    "Keep the model and its input in channels-last layout, which the convolutions use, so "
+    "that no conversion is needed. Measure the result: operations without a channels-last "
+    "kernel convert back.",
     "model = model.to(memory_format=torch.channels_last)\n"
     "images = images.to(memory_format=torch.channels_last)\n"
     "# AMD: set PYTORCH_MIOPEN_SUGGEST_NHWC=1 as well",
     "none",
 )
 _TRANSPOSED = Fix(
-    "Transpose the input once, or read it in that layout, and drop the transpositions around each "
-    "convolution; move axes of biases, reductions and concatenations along.",
+    "Transpose the input once, or read it in that layout, and remove the transpositions "
+    "around each convolution. Adapt the axes of biases, reductions and concatenations.",
     "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
     'net = tf.nn.conv2d(images, kernel, strides=1, padding="SAME")\n'
     "net = tf.reduce_mean(net, axis=[1, 2])         # was [2, 3]",
     "none",
 )
 _TF_FIRST = Fix(
-    "The device computes channels first. Build the model that way, so that only the input is "
-    "converted.",
+    "The device computes in channels-first layout. Build the model in that layout, so that "
+    "only the input is converted.",
     "images = tf.transpose(images, [0, 3, 1, 2])    # once\n"
     "net = tf.nn.conv2d(images, kernel, strides=1, padding='SAME',\n"
     '                   data_format="NCHW")',
     "none",
 )
 _TF_LAST = Fix(
-    "The device computes channels last. Build the model that way, so that only the input is "
-    "converted.",
+    "The device computes in channels-last layout. Build the model in that layout, so that "
+    "only the input is converted.",
     "images = tf.transpose(images, [0, 2, 3, 1])    # once\n"
     "net = tf.nn.conv2d(images, kernel, strides=1, padding='SAME',\n"
     '                   data_format="NHWC")',

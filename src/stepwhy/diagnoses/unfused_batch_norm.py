@@ -1,37 +1,38 @@
-"""Batch normalisation is written out in single operations instead of one fused one.
+"""Batch normalisation consists of many operations instead of one fused operation.
 
 ## What it means
-The mean, the variance, the difference, the root, the scale and the shift of each batch
-normalisation are operations of their own, and so are their gradients.
+Mean, variance, difference, square root, scale and shift of each batch normalisation are separate
+operations, and so are their gradients.
 
 ## Why it costs
-There is next to nothing to compute: the time goes into memory. A fused operation reads its input
-once or twice and writes its output once; written out, each operation reads and writes a whole
-activation, and keeps more of them for the backward pass.
+The operations are limited by memory bandwidth, not by arithmetic. A fused operation reads its input
+once or twice and writes its output once. Without fusion, each operation reads and writes a whole
+activation, and more activations are kept for the backward pass.
 
 ## How it is measured
-From the operations alone. In a graph: a scope with two means, a root and a product, whose name
-says batch normalisation or in which running statistics are assigned, with the gradients of its
-nodes. In an eager program: a run of operations with two statistics, a root, and updates of running
-statistics, with the backward operations of the same autograd numbers. Layer, instance and group
-normalisation are made of the same operations but keep no running statistics: they do not count.
+From the operations alone. In a graph: a scope with two means, a square root and a product, which is
+named after batch normalisation or assigns running statistics, and the gradients of its nodes. In an
+eager program: consecutive operations with two statistics, a square root and updates of running
+statistics, and the backward operations with the same autograd sequence numbers. Layer, instance and
+group normalisation consist of the same operations but have no running statistics, so they do not
+count.
 
-The cost is the time in which their work runs in the steady steps, without that of the fastest
-pass over the activation per normalisation and direction, which a fused operation needs as well. It
-is a bound: on an accelerator that is idle meanwhile, or beside other operations, less is gained.
+The cost is the time of these operations in the steady steps, minus the fastest pass over the
+activation per normalisation and direction, which a fused operation needs as well. It is an upper
+bound: the gain is smaller if the accelerator is idle in between, or if other operations run at the
+same time.
 
 ## Fix
-The library's batch normalisation, which is fused where the device has it.
+Use the library's batch normalisation, which is fused if the device supports it.
 
 ## Fix risk
-The last digits differ, and some libraries keep the unbiased variance among their running
-statistics. Names of variables change: old checkpoints need a mapping.
+The last digits differ, and some libraries use the unbiased variance for running statistics. Names
+of variables change, so old checkpoints need a mapping.
 
 ## When it abstains
-Where operations cannot be told: without them on the host, in a TensorFlow trace without names of
-nodes, or where a compiler fuses operations by itself. It is incomplete where normalisations are
-written out but nothing tells whether they are of batches, and where most kernels cannot be traced
-to an operation, as those of CUDA graphs.
+When operations are unknown: without host operations, in a TensorFlow trace without names of nodes,
+or when a compiler fuses operations. `incomplete` when it is unclear whether normalisations are over
+batches, and when most kernels cannot be attributed to an operation, as with CUDA graphs.
 """
 
 from __future__ import annotations
@@ -63,28 +64,30 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="unfused-batch-norm",
     family="compute",
-    name="Batch normalisation in single operations",
+    name="Unfused batch normalisation",
     found="Use a fused batch normalisation",
-    clear="No batch normalisation is written out in single operations",
+    clear="All batch normalisation is fused",
     needs=(("host-ops", "graph-ops"), ("device-time",), ("steps",)),
 )
 
-SHARE = 0.05  # of the step; below it the cure gains less than what steps vary by
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.5  # of the cost; a fused operation reads its input twice in each direction
-FEWEST_KNOWN = 0.5  # of the kernels' time; of graphs that are replayed no operation is recorded
-FULL_PASS = 0.25  # of the longest operation; shorter ones work on a value per channel
+FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
+FULL_PASS = 0.25  # of the longest operation; shorter ones process one value per channel
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of batch normalisations that are written out."""
     framework = facts.trace.meta.framework
     if framework == "jax":
-        return RULE.not_applicable("The compiler fuses operations by itself.")
+        return RULE.not_applicable("The compiler fuses operations.")
     has_nodes = facts.names_nodes
     if framework == "tensorflow" and not has_nodes:
         return RULE.no_data(missing("graph-ops"))
     if not has_nodes and attributed(facts) < FEWEST_KNOWN:
-        return RULE.incomplete("Of most kernels it is not recorded which operation launched them.")
+        return RULE.incomplete(
+            "For most kernels, the trace does not record which operation launched them."
+        )
     if not count_of(facts, CONVOLUTION):
         return RULE.nothing((Evidence("convolutions", 0, "count"),))
     found = in_graph(facts) if has_nodes else in_calls(facts)
@@ -102,8 +105,8 @@ def diagnose(facts: Facts) -> Finding:
 def _none(facts: Facts, found: WrittenOut) -> Finding:
     if found.doubtful:
         return RULE.incomplete(
-            "Normalisations are written out, but nothing tells whether they are of batches: they "
-            "keep no running statistics in these steps."
+            "There are unfused normalisations, but they update no running statistics in "
+            "these steps, so they may not be batch normalisations."
         )
     fused = count_of(facts, FUSED) / max(facts.steady_count, 1)
     return RULE.nothing((Evidence("fused batch normalisations", fused, "count"),))
@@ -137,10 +140,10 @@ def _evidence(facts: Facts, found: WrittenOut, cost: int) -> tuple[Evidence, ...
     share = cost / max(facts.wall_ns, 1)
     forward, backward = found.rows[~found.backward], found.rows[found.backward]
     evidence = [
-        Evidence("batch normalisations in single operations", found.per_step, "count",
+        Evidence("unfused batch normalisations", found.per_step, "count",
                  listed(found.names)),
         Evidence("share of the step beyond one pass over each activation", share, "fraction"),
-        Evidence("operations of them in every step",
+        Evidence("their operations per step",
                  len(found.rows) / max(facts.steady_count, 1), "count"),
     ]  # fmt: skip
     for what, rows in (("forward", forward), ("backward", backward)):
@@ -151,8 +154,8 @@ def _evidence(facts: Facts, found: WrittenOut, cost: int) -> tuple[Evidence, ...
 
 
 _TENSORFLOW = Fix(
-    "Take the batch normalisation that is one operation. Its running statistics are updated as "
-    "before, from the mean and variance that it returns.",
+    "Use the fused batch normalisation. Update the running statistics as before, from the "
+    "mean and variance that it returns.",
     "net, mean, variance = tf.nn.fused_batch_norm(net, gamma, beta)\n"
     "# or: tf.layers.batch_normalization(net, training=True, fused=True)\n"
     "# TF2: tf_keras.layers.BatchNormalization(); that of Keras 3 needs a\n"
@@ -160,7 +163,7 @@ _TENSORFLOW = Fix(
     "changes-numerics",
 )
 _PYTORCH = Fix(
-    "Take the library's module; it keeps its running statistics itself.",
+    "Use the library's module, which maintains its own running statistics.",
     "layers = [nn.Conv2d(3, 32, 3, bias=False), nn.BatchNorm2d(32), nn.ReLU()]",
     "changes-numerics",
 )

@@ -1,8 +1,8 @@
-"""Variables live on another device than what reads them, and cross to it in every step.
+"""Variables are on a different device than their readers, and are copied in every step.
 
 ## What it means
-A variable was placed on a parameter host, or on the CPU, and the operations that use it run
-elsewhere. Its whole value travels to each of their devices in every step, and its gradient back.
+A variable is placed on a parameter host or on the CPU, and the operations that use it run
+elsewhere. In every step its whole value is copied to each of their devices, and its gradient back.
 
 ## Why it costs
 The traffic grows with the size of the variables and with the number of devices, not with the
@@ -14,15 +14,15 @@ device of such a variable: their number, bytes and receivers, per variable. The 
 which they run while no device computes.
 
 ## Fix
-Keep each variable where it is read. Towers that share variables can mirror them and exchange
-gradients alone. Of a table, gather the rows on its own device, so that only they travel.
+Keep each variable on the device that reads it. Towers that share variables can mirror them and
+exchange only gradients. Gather rows of an embedding table on its own device, so that only those
+rows are copied.
 
 ## Fix risk
-None for the result. A mirror takes memory on every device.
+None for the result. Mirrors take memory on every device.
 
 ## When it abstains
-Without a record of the placement and its copies; it does not apply where everything runs on one
-device.
+Without a record of the placement and its copies. Does not apply if everything runs on one device.
 """
 
 from __future__ import annotations
@@ -49,16 +49,18 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="variable-traffic",
     family="placement",
-    name="Variables that cross devices",
+    name="Variables copied between devices",
     found="Keep variables on the devices that read them",
-    clear="Variables are where they are read, or small",
+    clear="Variables are on the devices that read them, or small",
     needs=(("placement",),),
     refines="exposed-transfer",
 )
 
 SHARE = 0.05  # of the step; less is the price of any shared parameter
-LEAST_BYTES = 1_048_576  # bytes per step; less takes a link no time worth a change of the placement
-MANY_COPIES = 100  # per step; so many small ones cost their latency instead
+LEAST_BYTES = (
+    1_048_576  # bytes per step; less takes too little time to be worth changing the placement
+)
+MANY_COPIES = 100  # per step; so many small copies cost latency
 LEAST_SAVED = 0.3  # of the cost; mirrors still exchange their gradients
 
 
@@ -66,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the copies of variables and of their gradients."""
     every = trips(facts)
     if not every:
-        return RULE.not_applicable("Nothing crosses from one device to another.")
+        return RULE.not_applicable("There are no copies between devices.")
     ours = variable_trips(facts, every)
     if not ours:
         return RULE.nothing()
@@ -87,7 +89,7 @@ def _evidence(facts: Facts, ours: list[Trip], crossing: Crossing) -> tuple[Evide
     gradients = by_variable.pop("", [])
     found = [Evidence("copies of variables and their gradients per step", crossing.count, "count")]
     if crossing.bytes is not None:
-        found.append(Evidence("copied of them per step", crossing.bytes, "bytes"))
+        found.append(Evidence("copied for them per step", crossing.bytes, "bytes"))
     values = [t for some in by_variable.values() for t in some]
     found.append(Evidence("device of the variables", listed(t.sender for t in values), ""))
     found.append(Evidence("devices that read them", listed(t.receiver for t in values), ""))
@@ -100,7 +102,7 @@ def _evidence(facts: Facts, ours: list[Trip], crossing: Crossing) -> tuple[Evide
     )
     back = crossing_of(facts, gradients)
     if back.bytes is not None:
-        found.append(Evidence("copied of gradients per step", back.bytes, "bytes", _copies(back)))
+        found.append(Evidence("copied for gradients per step", back.bytes, "bytes", _copies(back)))
     return tuple(found)
 
 
@@ -110,8 +112,9 @@ def _copies(crossing: Crossing) -> str:
 
 
 _FIX = Fix(
-    "Create the variables on the devices that read them: a mirror per tower, updated by the mean "
-    "gradient, or the whole layer on one device. Look rows of a table up on the table's device.",
+    "Create variables on the devices that read them: a mirror per tower, updated with the "
+    "mean gradient, or the whole layer on one device. Look up rows of an embedding table on "
+    "the device of the table.",
     "for i, device in enumerate(devices):       # a mirror per tower\n"
     '    with tf.device(device), tf.variable_scope(f"mirror_{i}"):\n'
     "        loss = model(batches[i])\n"

@@ -1,29 +1,28 @@
-"""The first steps are slower, and a mean over all of them says nothing.
+"""The first steps are slower, so a mean over all steps is misleading.
 
 ## What it means
-The record contains the start of the run: loading of libraries, first allocations, compilation,
+The trace contains the start of the run: loading of libraries, first allocations, compilation,
 autotuning, start of input workers.
 
 ## Why it costs
-It costs the training little, as it happens once. It costs the measurement everything: averages
-over such a record are too slow, and comparisons of two of them are noise.
+It costs the training little, because it happens once, but it ruins measurements: averages over such
+a trace are too high, and comparisons are noise.
 
 ## How it is measured
 Leading steps are warm-up while each takes over 1.8 times the median of all later ones. stepwhy
-leaves them out of all means, so that this finding has a cost only where they make up most of the
-recorded time: then their excess, spread over all recorded steps and limited to one step. Without
-any step found, the share of first-use work (context creation, library and module loading,
-compilation) decides.
+leaves them out of all means, so this finding has a cost only if they make up most of the recorded
+time: their excess, spread over all recorded steps and capped at one step. If no steps are found,
+the share of first-use work (context creation, library and module loading, compilation) decides.
 
 ## Fix
-Record later: skip some steps before the profiler starts. Report steady steps only.
+Start the profiler later, after some steps. Report only steady steps.
 
 ## Fix risk
 None.
 
 ## When it abstains
-It is incomplete with fewer than three steps, of which none is known to be steady. It does not apply
-to a run that stepwhy watched itself: that one's first steps are neither traced nor counted.
+`incomplete` with fewer than three steps, because it is unknown which one is steady. Does not apply
+to a run observed by `stepwhy run`, which neither traces nor counts the first steps.
 """
 
 from __future__ import annotations
@@ -48,25 +47,27 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="warmup-included",
     family="measurement",
-    name="Warm-up in the record",
+    name="Warm-up in the trace",
     found="Measure after the warm-up",
-    clear="The recorded steps are alike from the first one on",
+    clear="The recorded steps include no warm-up",
     needs=(("device-time",), ("steps",)),
 )
 
-FEWEST_STEPS = 3  # of fewer, none is known to be usual
-MOSTLY = 0.5  # of the recorded time; beyond it the record is a record of the start
+FEWEST_STEPS = 3  # with fewer, it is unknown which one is typical
+MOSTLY = 0.5  # of the recorded time; beyond it the trace mainly shows the start
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge whether the record contains the start of the run."""
     if facts.observed is not None:
-        return RULE.not_applicable("The first steps of the watched run are left out.")
+        return RULE.not_applicable("The first steps of the observed run are left out.")
     if facts.share("compile") >= MOSTLY:
         return RULE.finding(facts.breakdown["compile"], _first_use(facts), _fix(facts))
     steps = facts.steps
     if len(steps.starts) < FEWEST_STEPS:
-        return RULE.incomplete("With fewer than three steps none is known to be steady.")
+        return RULE.incomplete(
+            "There are fewer than three steps, too few to recognise a steady one."
+        )
     # Steps that are as long as others are left out for another reason.
     if not count_warm_up(steps.durations_ns):
         return RULE.nothing()
@@ -88,7 +89,7 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     warm = durations[: facts.steps.warm_up]
     return (
         Evidence("steps left out as warm-up", len(warm), "count"),
-        Evidence("their mean duration", round(float(warm.mean())), "ns"),
+        Evidence("mean duration of the warm-up steps", round(float(warm.mean())), "ns"),
         Evidence("mean duration of the steady steps", facts.wall_ns, "ns"),
         Evidence("share of the recorded time", float(warm.sum() / durations.sum()), "fraction"),
     )
@@ -116,7 +117,7 @@ def _fix(facts: Facts) -> Fix:
 
 
 _PYTORCH = Fix(
-    "Let the profiler wait until the run is warm.",
+    "Start the profiler after the warm-up.",
     "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
     "                                   active=5)\n"
     "with torch.profiler.profile(schedule=schedule, ...) as prof:\n"
@@ -125,4 +126,4 @@ _PYTORCH = Fix(
     "        prof.step()",
     "none",
 )
-_ANY = Fix("Record later, after ten or more steps, and record several of them.", "", "none")
+_ANY = Fix("Record later, after ten or more steps, and record several steps.", "", "none")

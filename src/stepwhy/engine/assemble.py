@@ -105,8 +105,8 @@ def _count_together(trace: Trace) -> None:
         trace.health.count(
             "devices-together",
             "warning",
-            f"Only the first {MOST_DEVICES:,} devices are shown one by one. The others are shown "
-            "as one device, and still count in the step and its categories.",
+            f"Only the first {MOST_DEVICES:,} devices are listed separately. The others are "
+            "combined into one device, and still count in the step and its categories.",
             count=max(len(trace.devices) - MOST_DEVICES, 0),
             dropped=False,
         )
@@ -128,7 +128,7 @@ def _with_cause(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
     named = first.verdict == "found" and bool(first.cost_ns_per_step)
     if verdict.bound_by == "unknown" or not named or first.id in _SAME.get(verdict.bound_by, ()):
         return verdict
-    return replace(verdict, sentence=f"{verdict.sentence} To change first: {_lower(first.title)}.")
+    return replace(verdict, sentence=f"{verdict.sentence} Fix first: {_lower(first.title)}.")
 
 
 def _lower(title: str) -> str:
@@ -281,7 +281,7 @@ def _longest(facts: Facts) -> tuple[str, ...]:
         for row in first
     )
     when = "in all" if facts.steps.source == "whole-trace" else "per step"
-    return (f"Longest {when}, without what was timed inside of it: {named}.",)
+    return (f"Longest {when}, excluding nested operations: {named}.",)
 
 
 def _notes(facts: Facts, ops: Sequence[Op]) -> tuple[str, ...]:
@@ -289,5 +289,5 @@ def _notes(facts: Facts, ops: Sequence[Op]) -> tuple[str, ...]:
     told = host_notes(host_load(facts.sampled))
     notes = (*note_of_changes(facts), *_longest(facts), *facts.trace.meta.notes, *told)
     if left_out > 0:
-        notes = (*notes, f"The op table leaves out {left_out} rows that take least time.")
+        notes = (*notes, f"The op table omits the {left_out} rows with the least time.")
     return notes

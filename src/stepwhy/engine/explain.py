@@ -66,8 +66,8 @@ def explain(
     opened = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
     if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
         raise SeveralRunsError(
-            f"these are {len(opened)} different runs, not ranks of one",
-            f"Explain them one at a time, beginning with {opened[0].path}",
+            f"these are {len(opened)} different runs, not ranks of one run",
+            f"Explain them one at a time, starting with {opened[0].path}",
         )
     results = []
     for done, one in enumerate(opened):
@@ -143,8 +143,7 @@ def open_one(name: str, progress: Progress | None = None, *, redact: Redact = Tr
     opened, _ = open_run([name], progress, redact=redactor)
     if len(opened) > 1:
         raise SeveralRunsError(
-            f"{redactor.text(shown(name))} holds {len(opened)} traces, of ranks or of different "
-            "runs",
+            f"{redactor.text(shown(name))} contains {len(opened)} traces, of several ranks or runs",
             f"Give one of them, as {opened[0].path}",
         )
     return opened[0]
@@ -177,7 +176,7 @@ def _open_all(
     if not opened:
         raise NoTracesError(
             f"none of the {len(places)} files is a readable trace; the first: {skipped[0]}",
-            "Give the trace that the profiler wrote",
+            "Name the trace file that the profiler wrote",
         )
     more = len(skipped) - _MOST_NOTES
     notes = [f"Left out: {what}." for what in skipped[:_MOST_NOTES]]
@@ -195,7 +194,7 @@ def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
         return opened, []
     main = max(opened, key=lambda o: int(o.trace.marks.dur_ns.sum()))
     others = [o.path for o in opened if o is not main]
-    return [main], [f"Also observed, and explained on their own: {', '.join(others)}."]
+    return [main], [f"Other observed processes, to be explained separately: {', '.join(others)}."]
 
 
 def _open(path: Path, name: str, within: Path | None) -> list[Opened]:

@@ -41,8 +41,8 @@ def _contention(load: HostLoad) -> Iterator[str]:
         others = f", while other programs kept {load.background_cores:.1f} of {load.cores} busy"
     share = format_fraction(load.run_delay_share)
     yield (
-        f"The machine was contended: for {share} of the time it wanted to run, the process waited "
-        f"for a CPU core{others}. Step times are noisy."
+        f"CPU cores were contended: the process spent {share} of its runnable time waiting for "
+        f"a core{others}. Step times are noisy."
     )
 
 
@@ -51,13 +51,13 @@ def _disk(load: HostLoad) -> Iterator[str]:
     if load.disk_wait_share is not None:
         if load.disk_wait_share >= _DISK_BOUND:
             share = format_fraction(load.disk_wait_share)
-            yield f"For {share} of the time the main thread was blocked on a disk{_moved(load)}."
+            yield f"The main thread was blocked on a disk for {share} of the time{_moved(load)}."
     elif load.machine_disk_stall_share is not None and load.machine_disk_stall_share >= _STALLED:
         share = format_fraction(load.machine_disk_stall_share)
         yield (
-            f"For {share} of the time everything on the machine that had something to do waited "
-            f"for a disk{_moved(load)}. How much of that was the training's, the kernel does not "
-            "tell (sysctl kernel.task_delayacct=1 makes it count)."
+            f"All runnable work on the machine waited for a disk for {share} of the time"
+            f"{_moved(load)}. The share of the training itself is unknown "
+            "(sysctl kernel.task_delayacct=1 makes the kernel count it)."
         )
 
 
@@ -73,5 +73,5 @@ def _throttled(gpu: GpuLoad) -> Iterator[str]:
         share = format_fraction(gpu.throttled_share)
         yield (
             f"GPU {gpu.index} was slowed down by heat or a power brake for {share} of the time: "
-            "its kernels take longer than they would."
+            "its kernels take longer than usual."
         )

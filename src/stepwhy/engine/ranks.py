@@ -54,7 +54,8 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
     walls = sorted(r.breakdown.wall_ns for r in results)
     reason = "the slowest" if len(alike) == 1 else "which waits least for the others,"
     note = (
-        f"All but the devices is of rank {metas[slowest].rank}, {reason} of {len(results)}: "
+        f"Except for the devices, the report covers rank {metas[slowest].rank}, {reason} of "
+        f"{len(results)}: "
         f"{format_ns(walls[-1])} per step, the fastest {format_ns(walls[0])}."
         f"{_unequal_work(results, metas, slowest)}"
     )

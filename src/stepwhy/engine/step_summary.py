@@ -87,10 +87,10 @@ def _observed_steps(facts: Facts, observed: Observed) -> Steps:
 
 def _observed_note(facts: Facts) -> str:
     if not len(facts.trace.slices):
-        return "Steps were timed, but none was traced: nothing says how they divide."
+        return "Steps were timed, but none was traced, so there is no breakdown."
     return (
-        f"Step times are of unprofiled steps; how they divide comes from {facts.steady_count} "
-        f"profiled ones.{_uneven_note(facts)}"
+        f"Step times come from unprofiled steps, the breakdown from {facts.steady_count} profiled "
+        f"ones.{_uneven_note(facts)}"
     )
 
 
@@ -101,8 +101,8 @@ def _uneven_note(facts: Facts) -> str:
         return ""
     mean = format_ns(observed.wall_ns)
     return (
-        " The host runs ahead and waits for the device only in some steps, for all of them: a step "
-        f"is taken to last their mean, {mean}."
+        " The host runs ahead and waits for the device only in some steps, so the mean is used "
+        f"as the step time: {mean}."
     )
 
 
@@ -145,10 +145,10 @@ def note_of_changes(facts: Facts) -> tuple[str, ...]:
         went = "rose" if new > old else "fell"
         side = "before" if described is before else "after"
         change = f"After step {format_count(after.first)} the step time {went}"
-        span = f"from {format_ns(old)} to {format_ns(new)}; this report is of the steps {side} that"
+        span = f"from {format_ns(old)} to {format_ns(new)}; this report covers the steps {side} it"
         return (f"{change} {span}.",)
     times = ", ".join(format_ns(median) for _, median in parts)
     steps = ", ".join(format_count(r.first) for r, _ in parts[1:])
     span = f"{format_count(described.first + 1)} to {format_count(described.end)}"
     change = f"The step time changed for good after steps {steps} ({times})"
-    return (f"{change}; this report is of steps {span}.",)
+    return (f"{change}; this report covers steps {span}.",)

@@ -21,11 +21,11 @@ _RECORD_DEVICES = {
 # A window that a mean and its spread can be taken over, once warm-up has been left out.
 _ENOUGH_STEPS = 5
 # Of a run that stepwhy watched: to run longer, and where to look for what was not traced.
-_RUN_LONGER = "Let it train for 20 steps or more: some warm up first, then a few are traced."
+_RUN_LONGER = "Train for at least 20 steps: the first ones are warm-up, then a few are traced."
 _NOT_TRACED = "Record the loop with a Python profiler: nothing in it can be traced by a framework."
 _LOOK_BETWEEN = (
-    "Look at what the loop does between two framework calls: reading, writing, sleeping or waiting "
-    "there is not traced."
+    "Check what the loop does between two framework calls: reading, writing, sleeping and "
+    "waiting are not traced."
 )
 _WATCH = "Watch the run with 'stepwhy run train.py': summaries do not say what a step does."
 

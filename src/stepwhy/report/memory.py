@@ -51,12 +51,12 @@ def use_name(use: MemoryUse) -> str:
 
 def use_state(use: MemoryUse) -> str:
     """How high the peak is, of how much, and what of it a step begins with."""
-    above = "" if use.base_bytes is not None else " above its beginning"
+    above = "" if use.base_bytes is not None else " above the start of the step"
     state = f"{units.format_bytes(use.peak_bytes)}{above} at the peak"
     if use.capacity_bytes:
         state += f", of {units.format_bytes(use.capacity_bytes)}"
     if use.over == "step" and use.base_bytes is not None:
-        state += f"; each step begins with {units.format_bytes(use.base_bytes)}"
+        state += f"; each step starts with {units.format_bytes(use.base_bytes)}"
     if use.growth_bytes and use.growth_bytes > 0:
         state += f", and {units.format_bytes(use.growth_bytes)} more than the one before"
     if use.swapped_bytes:
@@ -81,8 +81,8 @@ def room_sentence(room: BatchRoom) -> str:
     fixed, usable = units.format_bytes(room.fixed_bytes), units.format_bytes(room.usable_bytes)
     assumed = "" if room.high == room.low else ", apart from gradients,"
     return (
-        f"A batch {times} times as large would fit into {usable}, if what a step begins with "
-        f"({fixed}) stays and the rest{assumed} grows with the batch."
+        f"A batch {times} times as large would fit into {usable}, if the memory at the start of "
+        f"a step ({fixed}) stays the same and the rest{assumed} grows with the batch."
     )
 
 

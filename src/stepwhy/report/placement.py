@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 NOTES = {
     "as-asked": "",
     "unasked": "",
-    "moved": "not where it was asked to run",
-    "overruled": "an inner scope overruled the device",
+    "moved": "not on the requested device",
+    "overruled": "an inner scope changed the device",
     "never-ran": "never ran",
 }
 
@@ -53,7 +53,7 @@ def sentence(whole: PlacedScope) -> str:
     elsewhere = format_count(whole.elsewhere) if whole.elsewhere else "none"
     return (
         f"{format_count(ran_count)} of {format_count(whole.ops)} operations ran on {devices}, "
-        f"{elsewhere} elsewhere than asked for."
+        f"{elsewhere} not on the requested device."
     )
 
 

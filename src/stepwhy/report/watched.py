@@ -45,18 +45,20 @@ def watching_sentence(steps: Steps) -> str:
     if missing is not None:
         noise = f"steps vary too much{span}; " if span else ""
         if missing > _MOST_MORE:
-            return f"Watching cost cannot be told: steps vary too much{span}"
+            return f"Cost of watching unknown: steps vary too much{span}"
         about = units.quantise(missing)
         return (
-            f"Watching cost cannot be told yet: {noise}about {units.format_count(about)} more "
-            f"{'step' if about == 1 else 'steps'} would do"
+            f"Cost of watching unknown: {noise}about {units.format_count(about)} more "
+            f"{'step' if about == 1 else 'steps'} needed"
         )
     if steps.observer_cost_ns is None or interval is None:
         return ""
     if steps.observer_cost_ns <= 0:
-        return f"Watching cost nothing measurable per step{span}"
+        return f"Watching added nothing measurable per step{span}"
     size, unit, decimals = _scale(max(map(abs, interval)))
-    return f"Watching cost {_number(steps.observer_cost_ns / size, decimals)} {unit} per step{span}"
+    return (
+        f"Watching added {_number(steps.observer_cost_ns / size, decimals)} {unit} per step{span}"
+    )
 
 
 def format_range(low_ns: float, high_ns: float) -> str:
@@ -94,10 +96,10 @@ def events_title(events: list[EventGroup]) -> str:
     """A heading for some events."""
     kinds = {event.kind for event in events}
     if kinds <= _OF_THE_GRAPH:
-        return "Compiled or traced while training"
+        return "Compiled or traced during training"
     if kinds & _OF_THE_GRAPH:
-        return "Compiled, traced or begun anew while training"
-    return "Begun anew while training"
+        return "Compiled, traced or restarted during training"
+    return "Restarted during training"
 
 
 def event_name(event: EventGroup) -> str:
@@ -136,14 +138,14 @@ def pipeline_state(pipeline: Pipeline) -> str:
     """How full it was, and what that means."""
     if not pipeline.samples:
         buffered = any(stage.buffer_size for stage in pipeline.stages[:1])
-        return "how full it was is not known" if buffered else "no buffer: the step does this work"
+        return "fill level unknown" if buffered else ("no buffer: this runs inside the step")
     empty, full, mean = (
         None if share is None else units.format_fraction(share)
         for share in (pipeline.empty_share, pipeline.full_share, pipeline.mean_fill)
     )
     if pipeline.samples < _FEWEST_LOOKS:
         level = "" if mean is None else f"{mean} full, but "
-        return f"{level}looked at {_times(pipeline.samples)} only, too rarely to tell"
+        return f"{level}sampled only {_times(pipeline.samples)}, too rarely for a verdict"
     if pipeline.empty_share is not None and pipeline.empty_share >= _MOSTLY:
         return f"empty {empty} of the time (starved: the consumer waits)"
     if pipeline.full_share is not None and pipeline.full_share >= _MOSTLY:

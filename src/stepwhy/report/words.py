@@ -43,7 +43,7 @@ class CategoryWords(msgspec.Struct, frozen=True):
 CATEGORY_WORDS = {
     "compute": CategoryWords("compute", "device computing", "#607be0", "C"),
     "communication": CategoryWords(
-        "communication", "exchanging with other devices", "#744a80", "X"
+        "communication", "communicating with other devices", "#744a80", "X"
     ),
     "transfer": CategoryWords("transfer", "copying data to or from the device", "#6aa8a4", "T"),
     "input_wait": CategoryWords("input wait", "waiting for the next batch", "#d98c1c", "I"),
@@ -70,14 +70,14 @@ _CATEGORY_OF_BOUND: dict[BoundBy, str] = {
 _FOUND_HOW = {
     "marker": "marked in the trace",
     "hook": "observed as they ran",
-    "periodicity": "inferred from what repeats",
+    "periodicity": "inferred from repeated operations",
     "whole-trace": "",
 }
 
 VERDICT_WORDS: dict[FindingVerdict, str] = {
     "found": "found",
-    "clear": "looked, and it is not there",
-    "not_applicable": "cannot occur in this run",
+    "clear": "checked, and not present",
+    "not_applicable": "not possible in this run",
     "no_data": "the signal is missing",
     "incomplete": "part of the signal is missing",
     "error": "the check itself failed",
@@ -95,7 +95,7 @@ RISK_WORDS = {
 NOT_RECORDED = "not recorded"
 
 
-PARTIAL = "Part of the input could not be read; the figures hold for what was kept."
+PARTIAL = "Part of the input could not be read; the figures cover the rest."
 
 
 def colour_of(bound_by: BoundBy) -> str:
@@ -204,14 +204,14 @@ def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
     """What profiling adds to a step; a cost that may be zero is not told as one."""
     if interval is not None and interval[0] <= 0 <= interval[1]:
         if interval[1] > _MOST_TOLD:
-            return "what profiling adds cannot be told, steps vary too much"
+            return "cost of profiling unknown, steps vary too much"
         most = units.format_fraction(max(interval[1], 0.0))
         return f"profiling adds nothing measurable (at most {most})"
     if interval is None:
         return f"profiling adds {units.format_fraction(cost)}"
     if interval[1] < 0:
         shorter = units.format_fraction(-cost)
-        return f"the profiled ones were {shorter} shorter than the others, so hardly typical"
+        return f"the profiled ones were {shorter} shorter than the others, so not typical"
     low, high = (units.format_fraction(x) for x in interval)
     return f"profiling adds {units.format_fraction(cost)} ({low} to {high})"
 
@@ -235,11 +235,11 @@ def nothing_found(result: Result) -> str:
     """What it means that no check found anything; a step that waits is not well for that."""
     clear = sum(finding.verdict == "clear" for finding in result.findings)
     if not clear:
-        return "Nothing was found, but no check could look properly."
+        return "Nothing was found, but no check had the data that it needs."
     checks = "1 check" if clear == 1 else f"{clear} checks"
     if is_healthy(result):
-        return f"Nothing to change was found: {checks} looked and came back clear."
-    return f"No check names the cause yet ({checks} looked and came back clear): {_begin(result)}."
+        return f"No problem found: {checks} came back clear."
+    return f"No check found the cause ({checks} came back clear): {_begin(result)}."
 
 
 def _begin(result: Result) -> str:
@@ -249,9 +249,9 @@ def _begin(result: Result) -> str:
         most = max(made, key=lambda e: e.total_ns)
         why = f" ({most.first_reason})" if most.first_reason else ""
         again = f"{most.name} was {_MADE_ANEW[most.kind]} {most.count} times"
-        return one_line(f"begin at {most.source}, where {again}{why}")
+        return one_line(f"start at {most.source}, where {again}{why}")
     line = one_line(result.breakdown.hottest_line)
-    return f"begin at {line}" if line else "begin with the largest part of the picture above"
+    return f"start at {line}" if line else "start with the largest category above"
 
 
 _HOLDERS = {
@@ -311,7 +311,7 @@ def steps_sentence(steps: Steps) -> str:
         parts[0] += ", not certain"
     if len(steps.stretches) > 1:
         described = units.format_count(steps.steady + steps.warm_up)
-        parts[0] += f"; what follows is of {described} of them"
+        parts[0] += f"; this report covers {described} of them"
     parts.append(f"median {units.format_ns(steps.median_ns)}")
     parts.append(
         f"8 of 10 between {units.format_ns(steps.p10_ns)} and {units.format_ns(steps.p90_ns)}"

@@ -58,7 +58,7 @@ def parts_or_reason(rule: Rule, facts: Facts) -> SessionParts | Finding:
         return parts
     marks = facts.trace.marks
     if len(marks) and (marks.graph_ns == NULL).all():
-        return rule.not_applicable("The steps of the run are no runs of a session.")
+        return rule.not_applicable("The steps of the run are not runs of a session.")
     return rule.no_data(missing("session-runs"))
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 SIGNALS = {
     "device-time": "device activity of the steps",
     "device-activity": "activity of the accelerator",
-    "kernels": "single kernels or operations on the device",
+    "kernels": "individual kernels or operations on the device",
     "host-ops": "framework operations on the host",
     "runtime-calls": "calls to the device API",
     "sync-calls": "waits for the device",
     "placement": "the device of every node of the graph",
     "graph-ops": "operations with their name in the graph",
-    "steps": "steps with a length",
+    "steps": "steps with a duration",
     "session-runs": "the runs of a session from start to end",
     "step-log": "the steps of the whole run, as `stepwhy run` does",
 }

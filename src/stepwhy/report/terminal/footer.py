@@ -60,7 +60,7 @@ def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]
     yield ("Input" if len(result.inputs) == 1 else "Inputs"), _inputs(result.inputs)
     yield "Reading", _health(result.inputs, show_all=show_all)
     if not show_all:
-        yield "Not looked at", _blind_spots(result)
+        yield "Not checked", _blind_spots(result)
     yield "Notes", [Text(one_line(note)) for note in result.notes]
 
 

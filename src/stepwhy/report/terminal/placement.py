@@ -52,7 +52,7 @@ def render_placement(
 
 def _placement(placement: Placement, *, every: bool) -> Iterator[RenderableType]:
     if not placement.scopes:
-        yield Text("No operation is like that.")
+        yield Text("No operation matches.")
         return
     whole = placement.scopes[0]
     yield from sentence_line(told.sentence(whole), "red" if whole.elsewhere else "green")
@@ -67,7 +67,7 @@ def _placement(placement: Placement, *, every: bool) -> Iterator[RenderableType]
     yield Padding(_scopes(placement.scopes, marks), (0, 0, 0, 2))
     elsewhere = [op for op in placement.ops if op.placed in ("moved", "overruled")]
     if elsewhere:
-        yield Text("\nElsewhere than asked for", "bold")
+        yield Text("\nNot on the requested device", "bold")
         yield from _groups(elsewhere, _MOST_OPS)
 
 
@@ -108,10 +108,10 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
         where = f"ran on {place}" if group[0].actual else place
         remark = f" ({note})" if note and note != ran else ""
         asked_for, count = one_line(asked), format_count(len(group))
-        yield Text(f"\n  asked for {asked_for}, {where}: {count}{remark}", "cyan")
+        yield Text(f"\n  requested {asked_for}, {where}: {count}{remark}", "cyan")
         lines = list(dict.fromkeys(op.line for op in group if op.line))
         if lines and note:
-            yield Text(f"  device scope that decided: {one_line(', '.join(lines[:3]))}", "dim")
+            yield Text(f"  responsible device scope: {one_line(', '.join(lines[:3]))}", "dim")
         first = group if len(group) <= most else sorted(group, key=_weight)[:most]
         yield from (_indented(op, told.copies(op), op.source) for op in first)
         if len(group) > most:
