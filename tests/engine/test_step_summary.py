@@ -45,7 +45,7 @@ FELL = (
 )
 BOTH = (
     "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "
-    "is of steps 91 to 490."
+    "covers steps 91 to 490."
 )
 
 
