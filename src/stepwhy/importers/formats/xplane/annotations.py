@@ -1,4 +1,4 @@
-"""What an event of a host thread is: a frame, a step, a call of the device API, an operation ..."""
+"""Classify events of host threads: Python frames, steps, device API calls, operations, ranges."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from stepwhy.trace import Kind, Phase, Role
 _LOADER = regex(r"tf_data_(?!\w*get_next)")
 
 
-class Seen(NamedTuple):
-    """What decides about an event.
+class HostEvent(NamedTuple):
+    """Properties of an event that decide its classification.
 
     Args:
-        name: Its name.
+        name: Name of the event.
         thread: Name of its thread.
-        is_step: It has a step number.
-        is_call: It has a correlation id.
-        feeds: It runs below a call of the input pipeline.
-        traced: What a call of a `tf.function` says of its tracing, '' for other events.
-        is_instruction: It is an HLO instruction.
-        compiled_from: The operation that an instruction was compiled from, '' where not known.
-        outer_op: The eager operation that it runs below, '' for none.
+        is_step: Whether it has a step number.
+        is_call: Whether it has a correlation id.
+        feeds: Whether it runs below a call of the input pipeline.
+        traced: Tracing state of a `tf.function` call ('traced-nonXla', ...), '' for other events.
+        is_instruction: Whether it is an HLO instruction.
+        compiled_from: Operation that the instruction was compiled from, '' if unknown.
+        outer_op: Enclosing eager operation, '' for none.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Seen(NamedTuple):
     outer_op: str = ""
 
 
-class Guess(NamedTuple):
-    """What an event becomes.
+class Classification(NamedTuple):
+    """The slice that an event becomes.
 
     Args:
-        kind: Its kind.
-        role: Role of the track that it lies on.
-        name: Its name, '' for the event's.
-        phase: Its phase where it is known.
-        source: Its source line, '' for none.
-        of_caller: Below the framework's own code it is that code; else `kind` holds.
+        kind: Kind of the slice.
+        role: Role of its track.
+        name: Name to show, '' for the event's name.
+        phase: Phase, if it is known.
+        source: Source line, '' for none.
+        of_caller: Whether it counts as framework code if framework code encloses it.
     """
 
     kind: Kind
@@ -69,86 +69,86 @@ class Guess(NamedTuple):
     of_caller: bool = False
 
 
-def guess(seen: Seen, *, has_accelerator: bool) -> Guess:
-    """What an event of the training process becomes.
+def classify(event: HostEvent, *, has_accelerator: bool) -> Classification:
+    """Classify an event of the training process.
 
     Args:
-        seen: The event.
-        has_accelerator: Whether a device ran anything: then ops on the host only schedule.
+        event: The event.
+        has_accelerator: Whether a device ran anything; if so, ops on the host only schedule.
     """
-    if seen.name.startswith("$"):
-        return _frame(seen.name)
-    if seen.is_step:
-        return Guess(Kind.STEP)
-    if seen.is_call or is_api_call(seen.name):
-        return Guess(api_kind(seen.name))
-    if seen.feeds or _LOADER.match(seen.thread):
-        return _loading(seen.name)
-    found = _operation(seen, has_accelerator=has_accelerator) or _annotation(seen)
-    pooled = "/" in seen.thread and found.role is Role.HOST_THREAD
+    if event.name.startswith("$"):
+        return _frame(event.name)
+    if event.is_step:
+        return Classification(Kind.STEP)
+    if event.is_call or is_api_call(event.name):
+        return Classification(api_kind(event.name))
+    if event.feeds or _LOADER.match(event.thread):
+        return _loading(event.name)
+    found = _operation(event, has_accelerator=has_accelerator) or _annotation(event)
+    pooled = "/" in event.thread and found.role is Role.HOST_THREAD
     return found._replace(role=Role.EXECUTOR) if pooled else found
 
 
-def guess_of_worker(name: str) -> Guess:
-    """What an event becomes of another process that feeds the training."""
+def classify_worker(name: str) -> Classification:
+    """Classify an event of another process that feeds the training."""
     found = _frame(name) if name.startswith("$") else _loading(name)
     return found._replace(role=Role.WORKER)
 
 
-def _frame(name: str) -> Guess:
+def _frame(name: str) -> Classification:
     frame = read_frame(name)
     shown = frame.source or name.removeprefix("$")
-    return Guess(frame.kind, name=shown, source=frame.source, of_caller=frame.of_caller)
+    return Classification(frame.kind, name=shown, source=frame.source, of_caller=frame.of_caller)
 
 
-def _loading(name: str) -> Guess:
-    """Work ahead of the step, on a thread that feeds it."""
+def _loading(name: str) -> Classification:
+    """Work of the input pipeline, ahead of the step."""
     op = graph_op(name)
     if op is not None:
-        return Guess(Kind.OP, Role.WORKER, normalise_op(op[1]), Phase.INPUT)
-    return Guess(Kind.FRAMEWORK, Role.WORKER, phase=Phase.INPUT)
+        return Classification(Kind.OP, Role.WORKER, normalise_op(op[1]), Phase.INPUT)
+    return Classification(Kind.FRAMEWORK, Role.WORKER, phase=Phase.INPUT)
 
 
-def _operation(seen: Seen, *, has_accelerator: bool) -> Guess | None:
+def _operation(event: HostEvent, *, has_accelerator: bool) -> Classification | None:
     """An operation of the framework, None for other events."""
-    if seen.is_instruction:
-        return _instruction(seen, has_accelerator=has_accelerator)
-    node, op = graph_op(seen.name) or ("", "")
-    if not op and EAGER_KERNEL.fullmatch(seen.name):
-        op = seen.outer_op
+    if event.is_instruction:
+        return _instruction(event, has_accelerator=has_accelerator)
+    node, op = graph_op(event.name) or ("", "")
+    if not op and EAGER_KERNEL.fullmatch(event.name):
+        op = event.outer_op
     if not op:
-        name = eager_op(seen.name)
-        is_op = name and host_kind(seen.name) is Kind.FRAMEWORK
-        return Guess(Kind.OP, name=name) if is_op else None
+        name = eager_op(event.name)
+        is_op = name and host_kind(event.name) is Kind.FRAMEWORK
+        return Classification(Kind.OP, name=name) if is_op else None
     if CONTROL_FLOW.fullmatch(op):
-        return Guess(Kind.FRAMEWORK)
+        return Classification(Kind.FRAMEWORK)
     return _kernel(normalise_op(op), node, has_accelerator=has_accelerator)
 
 
-def _kernel(op: str, node: str, *, has_accelerator: bool) -> Guess:
+def _kernel(op: str, node: str, *, has_accelerator: bool) -> Classification:
     kind = executor_kind(op, node)
     phase = phase_of(op, node, kind) if node else Phase.UNKNOWN
     if has_accelerator and kind in {Kind.KERNEL, Kind.COLLECTIVE}:
         kind = Kind.OP
-    return Guess(kind, Role.EXECUTOR, op, phase)
+    return Classification(kind, Role.EXECUTOR, op, phase)
 
 
-def _instruction(seen: Seen, *, has_accelerator: bool) -> Guess:
+def _instruction(event: HostEvent, *, has_accelerator: bool) -> Classification:
     if has_accelerator:
-        return Guess(Kind.FRAMEWORK)
-    kind = hlo_kind(seen.name)
+        return Classification(Kind.FRAMEWORK)
+    kind = hlo_kind(event.name)
     if kind in {Kind.DEVICE_ANNOTATION, Kind.DEVICE_WAIT}:
-        return Guess(Kind.FRAMEWORK, Role.EXECUTOR)
+        return Classification(Kind.FRAMEWORK, Role.EXECUTOR)
     is_kernel = kind is Kind.KERNEL
-    phase = phase_of_primitive(seen.compiled_from) if is_kernel else Phase.UNKNOWN
-    return Guess(kind, Role.EXECUTOR, phase=phase)
+    phase = phase_of_primitive(event.compiled_from) if is_kernel else Phase.UNKNOWN
+    return Classification(kind, Role.EXECUTOR, phase=phase)
 
 
-def _annotation(seen: Seen) -> Guess:
-    """A range that the framework or the user named."""
-    if seen.traced:
-        return Guess(Kind.COMPILE if seen.traced.startswith("traced") else Kind.FRAMEWORK)
-    kind = host_kind(seen.name)
+def _annotation(event: HostEvent) -> Classification:
+    """A named range of the framework or the user."""
+    if event.traced:
+        return Classification(Kind.COMPILE if event.traced.startswith("traced") else Kind.FRAMEWORK)
+    kind = host_kind(event.name)
     if kind is None:
-        return Guess(Kind.ANNOTATION, of_caller=True)
-    return Guess(kind, phase=Phase.INPUT if kind is Kind.INPUT else Phase.UNKNOWN)
+        return Classification(Kind.ANNOTATION, of_caller=True)
+    return Classification(kind, phase=Phase.INPUT if kind is Kind.INPUT else Phase.UNKNOWN)

@@ -17,7 +17,7 @@ from stepwhy.importers.formats.xplane.names import (
     stream_kind,
 )
 from stepwhy.importers.formats.xplane.programs import phase_of_primitive
-from stepwhy.importers.formats.xplane.table import Look
+from stepwhy.importers.formats.xplane.table import SliceTemplate
 from stepwhy.importers.shared.tensorflow.ops import phase_of
 from stepwhy.patterns import regex
 from stepwhy.trace import DeviceKind, Kind, Phase, Role
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 _PLANE = regex(r"/device:(?P<type>[A-Z_]+):(?P<number>\d+)(?P<part>.*)", re.DOTALL)
 _STREAM = regex(r"Stream\s*#?(?P<number>\d+)(?:\((?P<what>[^)]*)\))?")
-# Lines that show what a device without streams ran; the others on its plane repeat it.
+# Lines with the operations of a device without streams; its other lines repeat them.
 _ASYNC = "Async XLA Ops"
 _INSTRUCTIONS = ("XLA Ops", _ASYNC, "Sparse Core Ops")
-# What the profiler's tools derive from the others; with several streams, ' - from #7' follows.
+# Lines derived from the others; with several streams, ' - from #7' is appended.
 _DERIVED = regex(
     r"(?:(?:Sparse Core )?(?:Steps|Modules|Ops)|XLA (?:Modules|Ops)|Async XLA Ops|Source code"
     r"|(?:Framework|TensorFlow) (?:Ops|Name Scope)|Launch Stats)(?: - from #\d+)?"
@@ -42,12 +42,12 @@ _DERIVED = regex(
 _MODULES = ("XLA Modules", "Sparse Core Modules")
 _STEPS = "Steps"
 _KINDS = {"GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
-# What tells apart how two activities look, beside their names.
+# Statistics that decide the template of an activity, beside its name.
 _DETAILS = ("memcpy_details", "Memset_details", "memset_details", "hlo_category", "tf_op", "name")
 
 
 def device_name(plane: str) -> str:
-    """Name of the device that a plane is about ('GPU:0'), '' for other planes."""
+    """Name of a plane's device ('GPU:0'), '' for planes of no device."""
     match = _PLANE.fullmatch(plane)
     if match is None or match["type"] in {"CUSTOM", "CPU"}:
         return ""
@@ -55,15 +55,15 @@ def device_name(plane: str) -> str:
 
 
 def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
-    """Add what a device ran.
+    """Add the activities of a device.
 
     Lines that TensorFlow derives from the streams (steps, modules, ops, name scopes) repeat them
-    and are counted instead.
+    and are only counted.
 
     Args:
-        table: Takes the slices.
+        table: Receives the slices.
         plane: A plane with a `device_name`.
-        space: The file that it is part of.
+        space: The file that contains the plane.
 
     Returns:
         Whether the device ran a kernel.
@@ -78,20 +78,20 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
         details += [labels.text("hlo_op"), labels.number("program_id")]
     first, group = alike(labels.line, labels.name, *details)
     reader = _Reader(table, plane, labels.take(first), space)
-    looks = [reader.look(row) for row in range(len(first))]
-    table.add(events, [looks[place] for place in group.tolist()])
-    return any(look.kind is Kind.KERNEL for look in looks)
+    templates = [reader.template(row) for row in range(len(first))]
+    table.add(events, [templates[place] for place in group.tolist()])
+    return any(t.kind is Kind.KERNEL for t in templates)
 
 
 def steps_of(plane: Plane) -> Events:
-    """The steps that a TPU itself marks, empty for other devices."""
+    """Steps that a TPU marks itself, empty for other devices."""
     is_tpu = plane.name.startswith("/device:TPU:")
     marks = np.array([is_tpu and line.name == _STEPS for line in plane.lines], dtype=np.bool_)
     return plane.events.labelled(marks[plane.events.labels.line])
 
 
 def _chosen(plane: Plane) -> NDArray[np.bool_]:
-    """Which lines count; the others repeat them."""
+    """Mask of the lines to read; the others repeat them; (lines,)."""
     used = {plane.lines[place].name for place in distinct(plane.events.labels.line).tolist()}
     chosen = {name for name in used if _STREAM.match(name)}
     chosen = chosen or used.intersection(_INSTRUCTIONS) or used.intersection(_MODULES)
@@ -113,20 +113,20 @@ def _count_others(table: SliceTable, plane: Plane, chosen: NDArray[np.bool_]) ->
     health.count(
         "other-row",
         "info",
-        "Rows of a device that show neither what it ran nor its copies: flags, counters, marks.",
+        "Rows of a device without operations or copies: flags, counters, marks.",
         count=int(counts[(~derived & ~chosen)[labels.line]].sum()),
         dropped=True,
     )
 
 
 class _Reader:
-    """Tells what the activities of one device are.
+    """Builds slice templates for the activities of one device.
 
     Args:
-        table: Takes device and tracks.
+        table: Receives the device and its tracks.
         plane: The device.
-        labels: Of those of its activities that are to be told.
-        space: The file that it is part of.
+        labels: Labels of the activities, one per template.
+        space: The file that contains the plane.
     """
 
     def __init__(self, table: SliceTable, plane: Plane, labels: Labels, space: Space) -> None:
@@ -140,11 +140,11 @@ class _Reader:
         }
         self._program = labels.numbers.get("program_id")
         self._programs = space.programs
-        # What is known of lines, by row.
+        # Properties of lines, by row.
         self._lines: list[tuple[int, bool, bool] | None] = [None] * len(plane.lines)
 
-    def look(self, row: int) -> Look:
-        """What one activity is."""
+    def template(self, row: int) -> SliceTemplate:
+        """The template of one activity."""
         place = self._line[row]
         track, is_instruction, is_async = self._lines[place] or self._read_line(place)
         name = self._names[row]
@@ -152,23 +152,23 @@ class _Reader:
             name = name.lstrip("%") or name
             category = self._text(row, "hlo_category")
             kind = async_hlo_kind(name, category) if is_async else hlo_kind(name, category)
-            return Look(track, kind, name, phase=self._phase(row), copy=hlo_copy(category))
+            return SliceTemplate(track, kind, name, phase=self._phase(row), copy=hlo_copy(category))
         details = self._text(row, "memcpy_details")
         kind = Kind.MEMCPY if details else stream_kind(name)
         if kind is Kind.MEMCPY:
             copy, size, pageable = copy_details(name, details)
-            return Look(track, kind, name, copy=copy, bytes=size, pageable=pageable)
+            return SliceTemplate(track, kind, name, copy=copy, bytes=size, pageable=pageable)
         if kind is Kind.MEMSET:
             details = self._text(row, "Memset_details") or self._text(row, "memset_details")
-            return Look(track, kind, name, bytes=copy_details(name, details).bytes)
-        return Look(track, kind, name, phase=self._phase(row))
+            return SliceTemplate(track, kind, name, bytes=copy_details(name, details).bytes)
+        return SliceTemplate(track, kind, name, phase=self._phase(row))
 
     def _text(self, row: int, stat: str) -> str:
         column = self._texts.get(stat)
         return "" if column is None else column[row]
 
     def _read_line(self, place: int) -> tuple[int, bool, bool]:
-        """The track of a line, whether it shows instructions, and whether asynchronous ones."""
+        """Track of a line, whether it has HLO instructions, and whether these are asynchronous."""
         line = self._plane.lines[place]
         found = self._track(line), line.name in _INSTRUCTIONS, line.name == _ASYNC
         self._lines[place] = found
@@ -187,7 +187,7 @@ class _Reader:
         return self._builder.track(Role.STREAM, f"stream {number}", thread=number, device=device)
 
     def _phase(self, row: int) -> Phase:
-        """The phase of a kernel, as the graph op or the JAX primitive behind it tells."""
+        """Phase of a kernel, derived from its graph op or JAX primitive."""
         written = self._text(row, "tf_op")
         op = graph_op(written)
         if op is not None and op[1]:
@@ -195,7 +195,7 @@ class _Reader:
         return phase_of_primitive(self._text(row, "name") or self._compiled_from(row) or written)
 
     def _compiled_from(self, row: int) -> str:
-        """Name of the operation that the program gives a kernel."""
+        """Name of the operation that a kernel was compiled from, '' if unknown."""
         if not self._programs:
             return ""
         key = MISSING if self._program is None else int(self._program[row])

@@ -1,9 +1,9 @@
-"""The host plane: which thread did what.
+"""The host plane: what each thread of the process did.
 
-Three kinds of threads are told apart. A thread that the framework started ('tf_Compute/12') is a
-lane of the CPU as an op executor; threads of tf.data prepare batches ahead; all others belong to
-the program. Only these can drive the loop, and what holds them explains idle time. Graph ops that
-run on a thread of the program are work of the CPU all the same.
+There are three kinds of threads. Threads that the framework started ('tf_Compute/12') execute ops
+on the CPU. Threads of tf.data prepare batches ahead of the step. All others belong to the program,
+and only these can drive the training loop, so what blocks them explains idle time. Graph ops on a
+thread of the program still count as work of the CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.chunks import take
-from stepwhy.importers.formats.xplane.annotations import Guess, Seen, guess, guess_of_worker
+from stepwhy.importers.formats.xplane.annotations import (
+    Classification,
+    HostEvent,
+    classify,
+    classify_worker,
+)
 from stepwhy.importers.formats.xplane.events import CORRELATION, Events
 from stepwhy.importers.formats.xplane.groups import MISSING, alike
 from stepwhy.importers.formats.xplane.names import (
@@ -25,7 +30,7 @@ from stepwhy.importers.formats.xplane.names import (
     eager_op,
 )
 from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
-from stepwhy.importers.formats.xplane.table import Look
+from stepwhy.importers.formats.xplane.table import SliceTemplate
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
@@ -41,12 +46,12 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 _GRAPH_RUN = "ExecutorState::Process"
-# Frames and annotations below the framework's own code are its own, if nothing says otherwise.
+# Frames and annotations called by framework code of these kinds belong to it by default.
 _OWNERS = (Kind.FRAMEWORK, Kind.COMPILE, Kind.INPUT, Kind.SYNC, Kind.STORAGE)
-# Ids of lines that the profiler's tools derive; written as signed or as unsigned numbers.
+# Ids of lines that the profiler's tools derive, as signed and as unsigned numbers.
 # Source: tsl/profiler/utils/trace_utils.h.
 _DERIVED = frozenset(n - wrap for n in range(0xDEADBEEF, 0xDEADBEEF + 290) for wrap in (0, 1 << 32))
-# Statistics of which it matters whether an event has them.
+# Statistics whose presence decides what an event is.
 _MARKING = ("step_num", CORRELATION)
 _COPYING = {Kind.LAUNCH, Kind.SYNC}
 
@@ -55,10 +60,10 @@ class HostReader:
     """Reads the threads of one process.
 
     Args:
-        table: Takes the slices.
-        plane: The threads, each a line.
-        space: The file that they are part of.
-        has_accelerator: Whether a device ran anything: then ops on the host only schedule.
+        table: Receives the slices.
+        plane: The process; each line is a thread.
+        space: The file that contains the plane.
+        has_accelerator: Whether a device ran anything; if so, ops on the host only schedule.
         process: Id of a process that feeds the training; `NULL` for the training itself.
     """
 
@@ -77,7 +82,7 @@ class HostReader:
         self._programs = space.programs
         self._has_accelerator = has_accelerator
         self._process = process
-        self._events, plane.events = plane.events, Events.empty()  # to let go of what is left out
+        self._events, plane.events = plane.events, Events.empty()  # releases dropped events
         self._leave_out_derived()
         self._ends = self._events.labelled(self._named(lambda name: name.startswith(END_MARK)))
         self._leave_out_instants()
@@ -97,11 +102,11 @@ class HostReader:
         self._leave_out(
             self._named(BOOKKEEPING.match),
             "instant",
-            "Marks of the profiler itself and single allocations: they carry no time.",
+            "Marks of the profiler itself and single allocations, which have no duration.",
         )
 
     def _leave_out(self, labels: Bools, counter: str, what: str) -> None:
-        """Leave out the events of some labels, and count them."""
+        """Drop and count the events of some labels."""
         before = len(self._events)
         self._events.keep(~labels)
         left = before - len(self._events)
@@ -112,19 +117,19 @@ class HostReader:
         events = self._events
         outer = enclosing(events.line, events.start_ns, events.dur_ns)
         _, (feeds, outer_op) = events.tell_apart(*self._surroundings(outer))
-        guesses = self._guesses(feeds, outer_op)
-        before, (owned,) = events.tell_apart(_owned(guesses, events.label, outer))
+        classes = self._classify_labels(feeds, outer_op)
+        before, (owned,) = events.tell_apart(_owned(classes, events.label, outer))
         del outer
-        looks = [
-            self._look(label, guesses[of], owned=is_owned)
+        templates = [
+            self._template(label, classes[of], owned=is_owned)
             for label, (of, is_owned) in enumerate(
                 zip(before.tolist(), owned.tolist(), strict=True)
             )
         ]
-        self._table.add(events, looks, self._end_ns())
+        self._table.add(events, templates, self._end_ns())
 
     def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
-        """For every event: whether it feeds the training, and its outer operation's code."""
+        """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
         events, texts = self._events, self._texts
         feeds = self._around(outer, self._runs_pipeline()) >= 0
         ops = self._by_name(lambda name: texts.code(eager_op(name)))
@@ -136,8 +141,8 @@ class HostReader:
         outer_op[around < 0] = 0
         return feeds, outer_op
 
-    def _guesses(self, feeds: Ints, outer_op: Ints) -> list[Guess]:
-        """What the events of every label are."""
+    def _classify_labels(self, feeds: Ints, outer_op: Ints) -> list[Classification]:
+        """The classification of every label."""
         labels = self._events.labels
         deciding: list[Ints | Bools] = [labels.line, labels.name, feeds, outer_op]
         deciding += _present(labels.numbers, *_MARKING)
@@ -148,21 +153,21 @@ class HostReader:
             deciding += [column > 0 for column in _present(labels.texts, "hlo_op")]
         first, group = alike(*deciding)
         found = [
-            self._guess(label, bool(feeds[label]), self._texts[int(outer_op[label])])
+            self._classify(label, bool(feeds[label]), self._texts[int(outer_op[label])])
             for label in first.tolist()
         ]
         return [found[place] for place in group.tolist()]
 
     def _around(self, outer: Ints, holds: Bools) -> Ints:
-        """As `nearest`, at no cost where it holds for none."""
+        """`nearest`, without its cost if no event qualifies."""
         return nearest(outer, holds) if holds.any() else np.full(len(outer), -1, dtype=np.int32)
 
-    def _guess(self, label: int, feeds: bool, outer_op: str) -> Guess:
+    def _classify(self, label: int, feeds: bool, outer_op: str) -> Classification:
         labels, texts = self._events.labels, self._texts
         name = texts[int(labels.name[label])]
         if self._process != NULL:
-            return guess_of_worker(name)
-        seen = Seen(
+            return classify_worker(name)
+        event = HostEvent(
             name,
             self._lines[int(labels.line[label])].name,
             is_step=_has(labels, "step_num", label),
@@ -173,28 +178,28 @@ class HostReader:
             compiled_from=self._compiled_from(label),
             outer_op=outer_op,
         )
-        return guess(seen, has_accelerator=self._has_accelerator)
+        return classify(event, has_accelerator=self._has_accelerator)
 
     def _compiled_from(self, label: int) -> str:
         program = self._events.labels.numbers.get("program_id")
         key = MISSING if program is None else int(program[label])
         return self._programs.op_name(key, self._text("hlo_op", label))
 
-    def _look(self, label: int, found: Guess, *, owned: bool) -> Look:
+    def _template(self, label: int, found: Classification, *, owned: bool) -> SliceTemplate:
         labels = self._events.labels
         kind = Kind.FRAMEWORK if owned else found.kind
         ordinals = labels.numbers.get("device_ordinal")
         ordinal = 0 if ordinals is None else max(int(ordinals[label]), 0)
         track = self._track(int(labels.line[label]), found.role, ordinal)
         name = self._texts[int(labels.name[label])]
-        look = Look(track, kind, found.name or name, found.source, found.phase)
+        template = SliceTemplate(track, kind, found.name or name, found.source, found.phase)
         if kind not in _COPYING:
-            return look
+            return template
         copy, size, pageable = copy_details(name, self._text("memcpy_details", label))
-        return look._replace(copy=copy, bytes=size, pageable=pageable)
+        return template._replace(copy=copy, bytes=size, pageable=pageable)
 
     def _track(self, place: int, role: Role, ordinal: int) -> int:
-        """The track of a thread; one that executes for several devices has one for each."""
+        """Track of a thread; a thread that executes for several devices has one track for each."""
         line = self._lines[place]
         device = self._cpu(ordinal) if role is Role.EXECUTOR else NULL
         name = line.name or f"thread {line.id}"
@@ -203,12 +208,12 @@ class HostReader:
         )
 
     def _cpu(self, ordinal: int) -> int:
-        """JAX can divide the CPU into several devices."""
+        """The CPU device with an ordinal; JAX can divide the CPU into several devices."""
         name = f"CPU:{ordinal}" if ordinal else "CPU"
         return self._table.builder.device(name, DeviceKind.CPU)
 
     def _runs_pipeline(self) -> Bools:
-        """Which events run a graph for the input pipeline."""
+        """Mask of events that run a graph for the input pipeline; (events,)."""
         events = self._events
         is_call = self._named(PIPELINE_CALL.match)
         if not is_call.any():
@@ -219,7 +224,7 @@ class HostReader:
         return found
 
     def _end_ns(self) -> Ints | None:
-        """Where instructions end that run asynchronously, as their marks say; None without any."""
+        """Ends of asynchronous instructions according to their end marks; None without marks."""
         marks, events, texts = self._ends, self._events, self._texts
         if not len(marks):
             return None
@@ -235,11 +240,11 @@ class HostReader:
         return "" if column is None else self._texts[int(column[label])]
 
     def _named(self, holds: Callable[[str], object]) -> Bools:
-        """For which labels something holds of their names."""
+        """Mask of labels whose names satisfy a predicate; (labels,)."""
         return self._by_name(lambda name: int(bool(holds(name)))) > 0
 
     def _by_name(self, value: Callable[[str], int]) -> Ints:
-        """For every label a value that its name tells, none negative."""
+        """A non-negative value of every label, computed once per name; (labels,)."""
         codes, place = np.unique(self._events.labels.name, return_inverse=True)
         values = [value(self._texts[code]) for code in codes.tolist()]
         found: Ints = np.array(values, dtype=np.int32)[place]
@@ -247,7 +252,7 @@ class HostReader:
 
 
 def _order(events: Events) -> None:
-    """Put events in order: by thread, then by start, then the longest first."""
+    """Sort events by thread, then by start, longest first."""
     line = events.line
     later = _later(line) | (line[1:] == line[:-1]) & (
         _later(events.start_ns)
@@ -263,7 +268,7 @@ def _later(column: Ints) -> Bools:
 
 
 def _present(columns: dict[str, Ints], *stats: str) -> list[Ints]:
-    """The columns of statistics, of those that any event has."""
+    """Columns of the statistics that occur."""
     return [columns[stat] for stat in stats if stat in columns]
 
 
@@ -272,16 +277,16 @@ def _has(labels: Labels, stat: str, label: int) -> bool:
     return column is not None and bool(column[label] != MISSING)
 
 
-def _owned(guesses: list[Guess], label: Ints, outer: Ints) -> Bools:
-    """Which events belong to the framework, as what encloses them does.
+def _owned(classes: list[Classification], label: Ints, outer: Ints) -> Bools:
+    """Mask of events that belong to the framework because their enclosing event does.
 
     Args:
-        guesses: What the events of every label are.
-        label: Of every event.
-        outer: What encloses it.
+        classes: Classification of every label.
+        label: Label of every event.
+        outer: Row of the enclosing event, -1 for none.
     """
-    of_caller = take(np.array([g.of_caller for g in guesses], dtype=np.bool_), label)
-    owners = take(np.array([g.kind in _OWNERS for g in guesses], dtype=np.bool_), label)
+    of_caller = take(np.array([c.of_caller for c in classes], dtype=np.bool_), label)
+    owners = take(np.array([c.kind in _OWNERS for c in classes], dtype=np.bool_), label)
     around = nearest(outer, ~of_caller)
     owned: Bools = of_caller & (around >= 0) & owners[around]
     return owned

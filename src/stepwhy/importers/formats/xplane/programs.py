@@ -1,7 +1,7 @@
-"""Compiled programs beside the events: what of the program an instruction was compiled from.
+"""Compiled HLO programs: the operation that each instruction was compiled from.
 
-The profiler adds every program that ran (HLO) to the plane '/host:metadata'. Instructions on a CPU,
-and kernels that do not carry the name of their operation themselves, are looked up there.
+The profiler stores every program that ran in the plane '/host:metadata'. It has the operation names
+of instructions on a CPU, and of kernels whose events do not record them.
 
 Source: xla/service/hlo.proto; `OpMetadata` of xla/xla_data.proto.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepwhy.importers.formats.xplane.layout import Part
 
 PLANE = "/host:metadata"
-"""Name of the plane that holds programs."""
+"""Name of the plane with the programs."""
 
 # Field numbers, by message.
 _PLANE_ENTRIES, _ENTRY_KEY, _ENTRY_VALUE = 4, 1, 2
@@ -36,7 +36,7 @@ class Programs:
     """Names of operations by program and instruction.
 
     Args:
-        plane: Fields of the plane that holds the programs; empty for none.
+        plane: Bytes of the plane with the programs; empty for none.
     """
 
     def __init__(self, plane: bytes = b"") -> None:
@@ -53,11 +53,11 @@ class Programs:
         return bool(self._places)
 
     def op_name(self, program: int, instruction: str) -> str:
-        """Name of the operation that an instruction was compiled from, '' where it is not known.
+        """Name of the operation that an instruction was compiled from, '' if unknown.
 
         Args:
             program: Id of the program, `MISSING` for none.
-            instruction: Its name in it, e.g. 'loop_fusion.3'.
+            instruction: Name of the instruction, e.g. 'loop_fusion.3'.
         """
         if program not in self._names:
             place = self._places.get(program)
@@ -65,7 +65,7 @@ class Programs:
         return self._names[program].get(instruction, "")
 
     def _find(self) -> list[tuple[int, Part]]:
-        """Where the programs lie, by id."""
+        """Ids and byte ranges of the programs."""
         data = self._plane
         found: list[tuple[int, Part]] = []
         for entry in inside(data, 0, len(data), _PLANE_ENTRIES):
@@ -75,7 +75,7 @@ class Programs:
         return found
 
     def _id(self, entry: Part) -> int:
-        """Id of a program: its name ends in it, and in older profiles it is the entry's key."""
+        """Id of a program: the suffix of its name; in older profiles, the key of the entry."""
         data = self._plane
         for part in inside(data, entry.value, entry.end, _ENTRY_VALUE, _VALUE_NAME):
             named = _NAMED_WITH_ID.search(data[part.value : part.end])

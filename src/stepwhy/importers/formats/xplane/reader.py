@@ -17,7 +17,7 @@ from stepwhy.importers.formats.xplane.events import Events
 from stepwhy.importers.formats.xplane.host import HostReader
 from stepwhy.importers.formats.xplane.planes import merge, read_space
 from stepwhy.importers.formats.xplane.run import count_missing, meta_of, session_of
-from stepwhy.importers.formats.xplane.table import Look, SliceTable
+from stepwhy.importers.formats.xplane.table import SliceTable, SliceTemplate
 from stepwhy.inputs.wire import dig
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role, TraceBuilder
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 _PLANE = regex(rb"/(?:host|device):[\w-]+(?::\d+)?.{0,80}|Task Environment|#\w[^\n]{0,80}")
-# Calls of the device API and Python frames can stand on planes of their own; the lines' ids tell
-# which thread of '/host:CPU' they belong to. A number in brackets is that of another process.
+# Calls of the device API and Python frames can be on separate planes. The ids of their lines are
+# those of threads of '/host:CPU'. A number in brackets is the id of another process.
 _HOST = regex(
     r"/host:(?:CPU|CUPTI|NVTX-CUPTI|ROCTRACER|python-tracer|TPU-runtime)\b"
     r"(?:.*\[(?P<process>\d{1,18})\]$|.*)"
@@ -40,16 +40,16 @@ _HOST = regex(
 
 
 def recognise(source: Source) -> bool:
-    """Whether the file is an XSpace: its planes are named as the profiler names them."""
+    """Whether the file is an XSpace with the profiler's plane names."""
     return any(len(name) < 200 and _PLANE.fullmatch(name) for name in dig(source.head, 1, 2))
 
 
 def read(source: Source) -> Trace | None:
-    """Read an XPlane profile; None for one so damaged that not a single event is left.
+    """Read an XPlane profile; None if it is too damaged to contain any event.
 
     Raises:
         CorruptInputError: Nothing of the message can be read.
-        EmptyInputError: It holds not a single event that says what ran.
+        EmptyInputError: It contains no event that shows what ran.
     """
     builder = TraceBuilder()
     space = read_space(source, builder.health)
@@ -61,7 +61,7 @@ def read(source: Source) -> Trace | None:
         return None
     missing = session.used - ran if ran else frozenset()
     count_missing(builder.health, missing)
-    table.sizes_from_calls()
+    table.fill_copy_details()
     meta = meta_of(source, session, table, missing)
     table.finish()
     return builder.finish(meta)
@@ -70,7 +70,7 @@ def read(source: Source) -> Trace | None:
 def _add_all(table: SliceTable, space: Space, session: Session) -> set[str]:
     """Add all planes; returns the devices that ran a kernel.
 
-    Their columns are as large as the trace: each plane is let go as soon as it has been added.
+    Each plane is released as soon as it is added, because its columns are as large as the trace.
     """
     devices = [p for p in space.planes if device_name(p.name)]
     hosts = [p for p in space.planes if _HOST.fullmatch(p.name)]
@@ -86,7 +86,7 @@ def _add_all(table: SliceTable, space: Space, session: Session) -> set[str]:
 
 
 def _add_devices(table: SliceTable, planes: list[Plane], space: Space) -> Iterator[str]:
-    """Add devices, and let go of their planes; yields the names of those that ran a kernel."""
+    """Add and release device planes; yields the names of devices that ran a kernel."""
     for place, plane in enumerate(planes):
         if add_device(table, plane, space):
             yield device_name(plane.name)
@@ -96,7 +96,7 @@ def _add_devices(table: SliceTable, planes: list[Plane], space: Space) -> Iterat
 def _add_hosts(
     table: SliceTable, processes: dict[int, list[Plane]], space: Space, session: Session
 ) -> None:
-    """Add the threads of processes, and let go of their planes."""
+    """Add the threads of processes, and release their planes."""
     for process, planes in processes.items():
         if planes:
             plane = merge("/host:CPU", planes)
@@ -107,11 +107,11 @@ def _add_hosts(
 
 
 def _refuse_empty(source: Source, builder: TraceBuilder) -> None:
-    """Say what is wrong with a file without an event; nothing of a torn one, as it may be no trace.
+    """Raise the error for a file without events, unless it is truncated and may be no trace.
 
     Raises:
-        CorruptInputError: Events may have been in a part that is damaged.
-        EmptyInputError: There are none.
+        CorruptInputError: A plane or event is damaged.
+        EmptyInputError: The file is intact but has no events.
     """
     if builder.health.has("protobuf-truncated"):
         return
@@ -126,7 +126,7 @@ def _refuse_empty(source: Source, builder: TraceBuilder) -> None:
 
 
 def _processes(hosts: Sequence[Plane]) -> dict[int, list[Plane]]:
-    """The host planes by process; that of the training itself, `NULL`, first."""
+    """Host planes by process id; the training process, `NULL`, comes first."""
     found: dict[int, list[Plane]] = {NULL: []}
     for plane in sorted(hosts, key=lambda p: not p.name.startswith("/host:CPU")):
         match = _HOST.fullmatch(plane.name)
@@ -146,9 +146,9 @@ def _leave_out(builder: TraceBuilder, planes: Sequence[Plane]) -> None:
 
 
 def _add_steps(table: SliceTable, events: Events, space: Space) -> None:
-    """Steps as a TPU marks them, where the host marked none; all TPUs of a host share them."""
+    """Add the steps that a TPU marks, if the host marked none; all TPUs of a host share them."""
     track = table.builder.track(Role.HOST_THREAD, "steps of the device")
     events.number_labels()
     names = [space.texts[code] for code in events.labels.name.tolist()]
-    table.add(events, [Look(track, Kind.STEP, f"step {name}") for name in names])
+    table.add(events, [SliceTemplate(track, Kind.STEP, f"step {name}") for name in names])
     table.builder.health.events_read += len(events)

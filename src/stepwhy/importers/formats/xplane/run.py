@@ -1,4 +1,4 @@
-"""What the planes say about the run as a whole."""
+"""Metadata of the run, derived from all planes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SIGNALS = {
 _NONE = np.empty(0, dtype=np.int64)
 _JAX = regex(r"PjitFunction\(|cpp_pjit_|\$(?:pjit|pxla)\.py:")
 _ALLOCATOR = regex(r"(?P<type>GPU|TPU)_(?P<number>\d+)_bfc")
-# Clocks before 2001 are no epoch.
+# Earlier than 2001: not a time since the epoch.
 _EARLIEST_EPOCH_NS = 10**18
 _LATEST_EPOCH_NS = 1 << 61
 
 
 def session_start_ns(planes: Iterable[Plane]) -> int:
-    """When the profiling session began, ns since the epoch; 0 where events need no such offset."""
+    """Start of the profiling session, ns since the epoch; 0 if event times are absolute."""
     planes = list(planes)
     found = [p.stats.get("profile_start_time") for p in planes if p.name == "Task Environment"]
     start = next((v for v in found if isinstance(v, int)), 0)
@@ -49,7 +49,7 @@ def session_start_ns(planes: Iterable[Plane]) -> int:
 
 
 def used_devices(space: Space) -> set[str]:
-    """Devices that ran something or that memory was allocated on; a plane may also stand empty."""
+    """Devices with events or with allocated memory; a device plane can also be empty."""
     used = set()
     for plane in space.planes:
         name = device_name(plane.name)
@@ -64,13 +64,13 @@ def used_devices(space: Space) -> set[str]:
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What the planes say, to be known when their events are no longer held.
+    """Properties of the session, computed before the events are released.
 
     Args:
-        start_ns: When the profiling session began; see `session_start_ns`.
+        start_ns: Start of the profiling session; see `session_start_ns`.
         used: The `used_devices`.
-        is_jax: Whether JAX ran; else it was TensorFlow.
-        version: Of the framework, '' where it is not known.
+        is_jax: Whether the framework is JAX; otherwise it is TensorFlow.
+        version: Version of the framework, '' if unknown.
     """
 
     start_ns: int
@@ -80,7 +80,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 def session_of(space: Space) -> Session:
-    """Look at all planes; of the session's own notes only at versions and its start."""
+    """Properties of the session; of its own notes, only versions and the start are read."""
     versions = (str(p.stats["jax_version"]) for p in space.planes if "jax_version" in p.stats)
     version = next(versions, "")
     return Session(
@@ -92,13 +92,13 @@ def session_of(space: Space) -> Session:
 
 
 def meta_of(source: Source, session: Session, table: SliceTable, missing: frozenset[str]) -> Meta:
-    """Facts about the run.
+    """Metadata of the run.
 
     Args:
         source: The file.
-        session: What its planes say.
+        session: Properties of the session.
         table: The slices.
-        missing: Devices without a kernel, while others have some.
+        missing: Devices without a kernel, if others have kernels.
     """
     signals = {s for s, kinds in _SIGNALS.items() if kinds & table.kinds}
     if table.copies_with_bytes:
@@ -127,10 +127,10 @@ def count_missing(health: Health, missing: frozenset[str]) -> None:
 
 
 def rank_of(path: Path | None) -> int:
-    """The rank of a file among those of the same run, one per host; `NULL` for a file by itself.
+    """Rank of a file among the files of a run, one per host; `NULL` for a single file.
 
     The frameworks write '<folder>/plugins/profile/<run>/<host>.xplane.pb'. Hosts are numbered in
-    the order of their names: which rank each one had is not recorded.
+    the order of their names, because their ranks are not recorded.
     """
     if path is None or path.absolute().parts[-4:-2] != ("plugins", "profile"):
         return NULL
