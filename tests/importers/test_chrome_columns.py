@@ -13,7 +13,7 @@ from fuzz import seeds
 from stepwhy.importers.formats.chrome_trace import reader as chrome_trace
 from stepwhy.importers.formats.exported import reader as exported
 from stepwhy.importers.formats.horovod import reader as horovod
-from stepwhy.importers.formats.horovod.exchanges import Pieces, Role
+from stepwhy.importers.formats.horovod.exchanges import RangeRole, Ranges
 from stepwhy.importers.formats.horovod.ranks import _negotiations
 from stepwhy.importers.formats.horovod.records import LARGEST_BYTES
 from stepwhy.importers.formats.horovod.slices import _sums
@@ -190,8 +190,8 @@ def test_ticks_belong_to_the_negotiation_that_they_end(seed, chunk):
         asked = sorted((chance.randrange(50), chance.randrange(20)) for _ in range(5))
         asked = [(start, start + length) for start, length in asked]
         ticks = sorted((chance.randrange(60), chance.randrange(3)) for _ in range(12))
-        pieces += [(row, 0, start, end, Role.NEGOTIATION) for start, end in asked]
-        pieces += [(row, rank, time, time, Role.TICK) for time, rank in ticks]
+        pieces += [(row, 0, start, end, RangeRole.NEGOTIATION) for start, end in asked]
+        pieces += [(row, rank, time, time, RangeRole.TICK) for time, rank in ticks]
         expected += one_by_one(asked, ticks)
     pieces.sort(key=lambda p: p[2])  # in the order of time; of one row as they are
     columns = [np.asarray([p[i] for p in pieces], dtype=np.int64) for i in range(5)]
@@ -200,7 +200,7 @@ def test_ticks_belong_to_the_negotiation_that_they_end(seed, chunk):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stepwhy.importers.shared.chrome_pairs._CHUNK", chunk)
         ranks = np.arange(3, dtype=np.int32)
-        table = Pieces(
+        table = Ranges(
             ["a"] * 4, list("012"), ranks, row, name, role, start_ns, end_ns, nothing, nothing
         )
         found = _negotiations(table)

@@ -131,10 +131,10 @@ def test_what_fused_tensors_do_together_counts_once():
     }
 
 
-def test_steps_are_told_by_a_gradient_that_repeats():
+def test_steps_follow_a_gradient_that_repeats():
     facts = Facts(read(training(steps=5)))
     assert facts.steps.durations_ns.tolist() == [1_000_000] * 4
-    assert any("reductions of 'grad/w'" in n for n in facts.trace.meta.notes)
+    assert any("reduction of 'grad/w'" in n for n in facts.trace.meta.notes)
 
 
 @pytest.mark.parametrize("steps", [1, 2])

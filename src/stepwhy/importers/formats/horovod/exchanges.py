@@ -1,4 +1,4 @@
-"""The rows of a Horovod timeline: one per tensor, with its negotiations and exchanges."""
+"""The ranges of a Horovod timeline: negotiations and exchanges, with one row per tensor."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health
 
 NEGOTIATION: Final = "NEGOTIATE_"
-"""What the name of every negotiation begins with; the kind of exchange follows."""
+"""Prefix of the names of negotiations; the kind of exchange follows."""
 
-# Each rank that is ready is a tick of no length, named by its number.
+# A rank that becomes ready is an instant named by its number.
 _RANK = regex(r"\d{1,7}")
 # Activities: the exchange itself, copies for it, waits before it, and what prepares it.
 EXCHANGE = regex(r"(?:NCCL|MPI|GLOO|CCL|DDL)_\w+")
@@ -39,8 +39,8 @@ _CHUNK = 1 << 14
 _NO_RANK = -1
 
 
-class Role(IntEnum):
-    """What a range on a row is, in the order in which a row shows them."""
+class RangeRole(IntEnum):
+    """What a range is; also the order in which a row shows them."""
 
     NEGOTIATION = 0
     EXCHANGE = 1
@@ -48,21 +48,19 @@ class Role(IntEnum):
     TICK = 3  # a rank has become ready
 
 
-class Pieces(msgspec.Struct):
-    """The ranges on all rows, in the order of time, the outer before the inner.
+class Ranges(msgspec.Struct):
+    """The ranges on all rows, ordered by time, outer before inner.
 
     Args:
-        tensors: What each row is about, in the order in which they first appear.
-        names: Names of ranges.
-        ranks: The rank that each name is the number of, negative where it is none; (names,).
-        row: Number of the tensor; (ranges,).
-        name: Number of the name; (ranges,).
-        role: A `Role`; (ranges,).
-        start_ns, end_ns: When; (ranges,).
-        parent: Of an activity the exchange that it is a part of, NULL where there is none;
-            (ranges,).
-        sizes: Size of the tensor of every exchange, in their order, NULL where it is not known;
-            (exchanges,).
+        tensors: Tensor of every row, in the order of first appearance.
+        names: Distinct names of ranges.
+        ranks: Rank that each name is the number of, negative for other names; (names,).
+        row: Row of every range; (ranges,).
+        name: Index into `names`; (ranges,).
+        role: A `RangeRole`; (ranges,).
+        start_ns, end_ns: Start and end; (ranges,).
+        parent: Exchange that contains an activity, NULL for none; (ranges,).
+        sizes: Bytes of the tensor of every exchange, NULL where unknown; (exchanges,).
     """
 
     tensors: list[str]
@@ -76,25 +74,25 @@ class Pieces(msgspec.Struct):
     parent: NDArray[np.int32]
     sizes: NDArray[np.int64]
 
-    def of(self, role: Role) -> NDArray[np.int64]:
-        """The ranges of a role."""
+    def of(self, role: RangeRole) -> NDArray[np.int64]:
+        """Indices of the ranges with a role."""
         return np.flatnonzero(self.role == role)
 
     def sizes_of(self, which: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Bytes of the tensors that some ranges are about, NULL where not known; (which,)."""
+        """Bytes of the tensors of some ranges, NULL where unknown; (which,)."""
         parent = take(self.parent, which)
         exchange = np.where(parent == NULL, which, parent)
-        found = take(self.sizes, np.searchsorted(self.of(Role.EXCHANGE), exchange))
-        found[take(self.role, exchange) != Role.EXCHANGE] = NULL
+        found = take(self.sizes, np.searchsorted(self.of(RangeRole.EXCHANGE), exchange))
+        found[take(self.role, exchange) != RangeRole.EXCHANGE] = NULL
         return found
 
 
-def pieces_of(found: Found, health: Health) -> Pieces:
+def ranges_of(found: Found, health: Health) -> Ranges:
     """The ranges on the rows of a timeline.
 
     Args:
-        found: What the file holds; its records of ranges are gone from there.
-        health: Takes what is no range.
+        found: Contents of the file; `found.ranges` is emptied.
+        health: Counts incomplete ranges.
     """
     table = found.ranges.finish()
     spans = spans_of(table, health)
@@ -113,20 +111,20 @@ def pieces_of(found: Found, health: Health) -> Pieces:
     del use
     ranks = np.asarray([_rank(text) for text in names], dtype=np.int32)
     role = _roles(names, name, (take(ranks, name) != _NO_RANK) & is_slice)
-    _tell_exchanges(role, row, start_ns, end_ns)
-    sizes = found.sizes.of(last[role == Role.EXCHANGE])
+    _mark_inner_exchanges(role, row, start_ns, end_ns)
+    sizes = found.sizes.of(last[role == RangeRole.EXCHANGE])
     del last
     parent = _parents(role, row, start_ns, end_ns)
-    return Pieces(tensors, names, ranks, row, name, role, start_ns, end_ns, parent, sizes)
+    return Ranges(tensors, names, ranks, row, name, role, start_ns, end_ns, parent, sizes)
 
 
 def _rows(
-    told: Mapping[object, str],
+    tensor_names: Mapping[object, str],
     places: Sequence[Place],
     place_of_use: NDArray[np.int32],
     use: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], list[str]]:
-    """Number of every range's row, in the order of their first ranges, and the rows' tensors."""
+    """Row of every range, in the order of first appearance, and the tensor of every row."""
     processes = Codes()
     of_place = processes.of((pid for pid, _ in places), len(places))
     of_use = of_place[place_of_use]
@@ -134,7 +132,7 @@ def _rows(
     numbers = np.empty(len(processes), dtype=np.int32)
     numbers[shown] = np.arange(len(shown))
     pids = list(processes)
-    tensors = [told.get(pids[i], f"tensor {pids[i]}") for i in shown.tolist()]
+    tensors = [tensor_names.get(pids[i], f"tensor {pids[i]}") for i in shown.tolist()]
     return take(numbers[of_use], use), tensors
 
 
@@ -145,12 +143,12 @@ def _rank(name: str) -> int:
 def _roles(
     names: list[str], name: NDArray[np.int32], is_tick: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
-    """What ranges are by their names; what may be an exchange is called one."""
-    of_name = np.full(len(names), Role.EXCHANGE, dtype=np.int8)
-    of_name[_among(names, _is_activity)] = Role.ACTIVITY
-    of_name[_among(names, lambda text: text.startswith(NEGOTIATION))] = Role.NEGOTIATION
+    """Roles by name; any unknown name counts as an exchange for now."""
+    of_name = np.full(len(names), RangeRole.EXCHANGE, dtype=np.int8)
+    of_name[_among(names, _is_activity)] = RangeRole.ACTIVITY
+    of_name[_among(names, lambda text: text.startswith(NEGOTIATION))] = RangeRole.NEGOTIATION
     role = take(of_name, name)
-    role[is_tick] = Role.TICK
+    role[is_tick] = RangeRole.TICK
     return role
 
 
@@ -162,15 +160,15 @@ def _is_activity(name: str) -> bool:
     return any(pattern.fullmatch(name) for pattern in _ACTIVITIES)
 
 
-def _tell_exchanges(
+def _mark_inner_exchanges(
     role: NDArray[np.int8],
     row: NDArray[np.int32],
     start_ns: NDArray[np.int64],
     end_ns: NDArray[np.int64],
 ) -> None:
-    """Of what may be exchanges, call an activity what lies in another one of its row."""
+    """Turn exchanges inside another exchange of their row into activities."""
     reached: dict[int, int] = {}
-    candidates = np.flatnonzero(role == Role.EXCHANGE)
+    candidates = np.flatnonzero(role == RangeRole.EXCHANGE)
     for begin in range(0, len(candidates), _CHUNK):
         some = candidates[begin : begin + _CHUNK]
         inner = []
@@ -179,7 +177,7 @@ def _tell_exchanges(
             inner.append(start < reached.get(tensor, start))
             if not inner[-1]:
                 reached[tensor] = end
-        role[some[np.asarray(inner)]] = Role.ACTIVITY
+        role[some[np.asarray(inner)]] = RangeRole.ACTIVITY
 
 
 def _parents(
@@ -188,15 +186,17 @@ def _parents(
     start_ns: NDArray[np.int64],
     end_ns: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """The exchange around every activity, NULL where the file stops inside of it; (ranges,)."""
-    some = np.flatnonzero((role == Role.EXCHANGE) | (role == Role.ACTIVITY)).astype(np.int32)
+    """Exchange that contains each activity, NULL if the file ends inside it; (ranges,)."""
+    some = np.flatnonzero((role == RangeRole.EXCHANGE) | (role == RangeRole.ACTIVITY)).astype(
+        np.int32
+    )
     some = take(some, np.argsort(take(row, some), kind="stable"))
-    is_exchange = take(role, some) == Role.EXCHANGE
+    is_exchange = take(role, some) == RangeRole.EXCHANGE
     last = np.where(is_exchange, np.arange(len(some), dtype=np.int32), np.int32(0))
     np.maximum.accumulate(last, out=last)
     around = take(some, last)
     del last
-    is_inside = ~is_exchange & (take(role, around) == Role.EXCHANGE)
+    is_inside = ~is_exchange & (take(role, around) == RangeRole.EXCHANGE)
     is_inside &= take(row, around) == take(row, some)
     is_inside &= take(start_ns, some) < take(end_ns, around)
     parents = np.full(len(role), NULL, dtype=np.int32)
@@ -204,4 +204,4 @@ def _parents(
     return parents
 
 
-__all__ = ["COPY", "EXCHANGE", "NEGOTIATION", "WAIT", "Pieces", "Role", "pieces_of"]
+__all__ = ["COPY", "EXCHANGE", "NEGOTIATION", "WAIT", "RangeRole", "Ranges", "ranges_of"]

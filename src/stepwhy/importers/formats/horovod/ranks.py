@@ -1,4 +1,4 @@
-"""Which rank the others wait for, from the ticks of the negotiations."""
+"""The rank that the others wait for, from the ticks of negotiations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.formats.horovod.exchanges import Role as Of
+from stepwhy.importers.formats.horovod.exchanges import RangeRole
 from stepwhy.importers.shared.chrome_pairs import whole_groups
 from stepwhy.trace import NULL
 from stepwhy.units import format_count, format_fraction, format_ns
@@ -14,14 +14,14 @@ from stepwhy.units import format_count, format_fraction, format_ns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.formats.horovod.exchanges import Pieces
+    from stepwhy.importers.formats.horovod.exchanges import Ranges
 
     Ints = NDArray[np.int64]
 
-# Fewer negotiations than this do not show what is usual.
-_FEWEST_NEGOTIATIONS = 10
-# The response cache leaves ticks to the first steps, which say nothing about the later ones.
-_FEWEST_WITH_TICKS = 0.5
+# Fewer negotiations are not representative.
+_MIN_NEGOTIATIONS = 10
+# With the response cache only the first steps have ticks, which are not representative.
+_MIN_WITH_TICKS = 0.5
 _CACHED = (
     "Only {known} say which rank becomes ready when: Horovod's response cache hides it. To see who "
     "is late, set HOROVOD_CACHE_CAPACITY=0 for a short run."
@@ -31,7 +31,7 @@ _MOSTLY = 0.5
 
 
 class _Negotiations(NamedTuple):
-    """Who came last, how long after the one before, and how long after the first, ns."""
+    """Last rank, and its delays after the previous and the first rank, ns; (negotiations,) each."""
 
     last: Ints
     alone_ns: Ints
@@ -41,19 +41,19 @@ class _Negotiations(NamedTuple):
         return len(self.last)
 
 
-def world_size(pieces: Pieces) -> int:
-    """Number of ranks, NULL where the ticks do not show all of them."""
-    ranks = np.unique(pieces.ranks[pieces.name[pieces.of(Of.TICK)]])
+def world_size(ranges: Ranges) -> int:
+    """Number of ranks, NULL if the ticks do not show all of them."""
+    ranks = np.unique(ranges.ranks[ranges.name[ranges.of(RangeRole.TICK)]])
     return len(ranks) if len(ranks) > 1 and ranks[-1] == len(ranks) - 1 else NULL
 
 
-def notes_on_ranks(pieces: Pieces) -> tuple[str, ...]:
-    """What the reader has to know about the order in which ranks become ready."""
-    count = len(pieces.of(Of.NEGOTIATION))
-    if count < _FEWEST_NEGOTIATIONS:
+def notes_on_ranks(ranges: Ranges) -> tuple[str, ...]:
+    """Notes for the reader on the order in which ranks become ready."""
+    count = len(ranges.of(RangeRole.NEGOTIATION))
+    if count < _MIN_NEGOTIATIONS:
         return ()
-    negotiations = _negotiations(pieces)
-    if len(negotiations) < _FEWEST_WITH_TICKS * count:
+    negotiations = _negotiations(ranges)
+    if len(negotiations) < _MIN_WITH_TICKS * count:
         known = f"{format_count(len(negotiations))} of {format_count(count)} negotiations"
         return (_CACHED.format(known=known),)
     return (_note_on_the_last(negotiations),)
@@ -77,7 +77,7 @@ def _note_on_the_last(negotiations: _Negotiations) -> str:
 
 
 def _most_common(values: Ints) -> tuple[int, int]:
-    """The value that occurs most often, of several the first, and how often."""
+    """The most frequent value, the first of several, and its count."""
     found, first, counts = np.unique(values, return_index=True, return_counts=True)
     best = np.lexsort((first, -counts))[0]
     return int(found[best]), int(counts[best])
@@ -90,40 +90,42 @@ def _median(values: Ints) -> float:
     return (low + high) / 2
 
 
-def _negotiations(pieces: Pieces) -> _Negotiations:
-    """The negotiations in which several ranks have reported, tensor by tensor."""
-    of_ranks = (pieces.role == Of.NEGOTIATION) | (pieces.role == Of.TICK)
+def _negotiations(ranges: Ranges) -> _Negotiations:
+    """Negotiations with ticks of several ranks, grouped by tensor."""
+    of_ranks = (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.TICK)
     some = np.flatnonzero(of_ranks).astype(np.int32)
-    some = some[np.argsort(pieces.row[some], kind="stable")]
-    parts = [_of_some(pieces, some[low:high]) for low, high in whole_groups(pieces.row[some])]
+    some = some[np.argsort(ranges.row[some], kind="stable")]
+    parts = [_of_some(ranges, some[low:high]) for low, high in whole_groups(ranges.row[some])]
     return _Negotiations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _of_some(pieces: Pieces, some: NDArray[np.int32]) -> _Negotiations:
-    """The same of some tensors.
+def _of_some(ranges: Ranges, some: NDArray[np.int32]) -> _Negotiations:
+    """Negotiations of some tensors.
 
     A tick belongs to the first negotiation that ends after it, if that has begun before it.
 
     Args:
-        pieces: All ranges.
+        ranges: All ranges.
         some: Negotiations and ticks of these tensors, by tensor and time.
     """
-    is_tick = pieces.role[some] == Of.TICK
-    ticks, asked = some[is_tick], some[~is_tick]
-    time_ns = pieces.start_ns[ticks]
-    rank = pieces.ranks[pieces.name[ticks]].astype(np.int64)
+    is_tick = ranges.role[some] == RangeRole.TICK
+    ticks, negotiations = some[is_tick], some[~is_tick]
+    time_ns = ranges.start_ns[ticks]
+    rank = ranges.ranks[ranges.name[ticks]].astype(np.int64)
     # Times as ranks, so that tensor and time are one number.
     times = np.unique(time_ns)
-    tensors = pieces.row.astype(np.int64)
+    tensors = ranges.row.astype(np.int64)
     step = len(times) + 1
     keys = tensors[ticks] * step + np.searchsorted(times, time_ns)
-    begins = tensors[asked] * step + np.searchsorted(times, pieces.start_ns[asked])
-    ends = tensors[asked] * step + np.searchsorted(times, pieces.end_ns[asked], side="right")
+    begins = tensors[negotiations] * step + np.searchsorted(times, ranges.start_ns[negotiations])
+    ends = tensors[negotiations] * step + np.searchsorted(
+        times, ranges.end_ns[negotiations], side="right"
+    )
     low, high = np.searchsorted(keys, begins), np.searchsorted(keys, ends)
-    taken = np.maximum.accumulate(np.append(0, high))[:-1]
-    low = np.maximum(low, taken)
-    told = high - low > 1
-    first, last = low[told], high[told] - 1
+    used = np.maximum.accumulate(np.append(0, high))[:-1]
+    low = np.maximum(low, used)
+    is_known = high - low > 1
+    first, last = low[is_known], high[is_known] - 1
     return _Negotiations(
         rank[last], time_ns[last] - time_ns[last - 1], time_ns[last] - time_ns[first]
     )

@@ -1,12 +1,12 @@
-"""Horovod timelines (`HOROVOD_TIMELINE`, `hvd.start_timeline`): the exchanges as rank 0 saw them.
+"""Horovod timelines (`HOROVOD_TIMELINE`, `hvd.start_timeline`): exchanges as seen by rank 0.
 
-Every tensor is a process row. On it stand the negotiation, from the rank that is ready first to
-the last one, with a tick for every rank; then the exchange, with what it is made of. Tensors that
-are fused into one exchange repeat its activities, each on its own row.
+Every tensor is a process row. It shows the negotiation, from the first ready rank to the last, with
+a tick for each rank, and then the exchange with its activities. Tensors that are fused into one
+exchange repeat its activities, each on its own row.
 
-Here every row is a track, as written. Beside them every activity has a track on which the
-repetitions are one slice: these are the exchanges to count. What computes meanwhile is not in the
-file.
+In the trace, every row is a track, as recorded. In addition, each activity has a track on which
+repetitions are merged into one slice; only these slices count as exchanges. The file does not show
+computation.
 
 Source: horovod/common/timeline.cc (records), common.h (activities), message.cc (kinds of exchange,
 element types), docs/timeline.rst (what the activities mean).
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.formats.horovod.exchanges import Role, pieces_of
+from stepwhy.importers.formats.horovod.exchanges import RangeRole, ranges_of
 from stepwhy.importers.formats.horovod.ranks import notes_on_ranks, world_size
 from stepwhy.importers.formats.horovod.records import collect
 from stepwhy.importers.formats.horovod.slices import Rows, batches_of
@@ -55,23 +55,23 @@ def read(source: Source) -> Trace:
         source: The file.
 
     Raises:
-        CorruptInputError: It holds no exchange that came to its end.
+        CorruptInputError: It contains no complete exchange.
     """
     builder = TraceBuilder()
     found = collect(source, builder.health)
-    pieces = pieces_of(found, builder.health)
+    ranges = ranges_of(found, builder.health)
     found.count_others(builder.health)
-    if not len(pieces.of(Role.EXCHANGE)):
+    if not len(ranges.of(RangeRole.EXCHANGE)):
         raise CorruptInputError(
             f"{source.origin} is a Horovod timeline without a single exchange",
             "Write it on rank 0, while the training runs",
         )
-    rows = Rows(builder, pieces)
-    batches = batches_of(builder, pieces)
-    steps, said = steps_of(builder, pieces)
-    notes = (*said, *notes_on_ranks(pieces))
-    meta = Meta(format=FORMAT, world_size=world_size(pieces), limit=_LIMIT, notes=notes)
-    rows.hand_over()
+    rows = Rows(builder, ranges)
+    batches = batches_of(builder, ranges)
+    steps, step_notes = steps_of(builder, ranges)
+    notes = (*step_notes, *notes_on_ranks(ranges))
+    meta = Meta(format=FORMAT, world_size=world_size(ranges), limit=_LIMIT, notes=notes)
+    rows.add_slices()
     batches.hand_over(builder)
     steps.hand_over(builder)
     return builder.finish(meta)

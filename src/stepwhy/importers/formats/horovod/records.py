@@ -1,4 +1,4 @@
-"""What is kept of a Horovod timeline while its records go by."""
+"""Collect the records of a Horovod timeline as columns."""
 
 from __future__ import annotations
 
@@ -33,54 +33,54 @@ _ITEM_BYTES = {
 }  # fmt: skip
 _SHAPE = regex(r"\[(?:\d{1,12}(?:, ?\d{1,12})*)?\]")
 LARGEST_BYTES: Final = 1 << 62
-"""No exchange is larger."""
+"""Upper limit of the size of an exchange."""
 
 
 class Sizes:
-    """Sizes of tensors, which few records tell."""
+    """Sizes of tensors, which only some records contain."""
 
     def __init__(self) -> None:
         self._records, self._bytes = Growing(np.int32), Growing(np.int64)
 
     def take(self, batch: Batch[Args], rows: NDArray[np.int64], before: int) -> None:
-        """Take the sizes that records tell.
+        """Add the sizes of a batch.
 
         Args:
             batch: The batch.
             rows: Its records of ranges.
-            before: How many of these there were before.
+            before: Number of records of ranges in earlier batches.
         """
-        told = [
+        sizes = [
             (before + at, _bytes_of(batch.events[row].args))
             for at, row in enumerate(rows.tolist())
             if batch.events[row].args and batch.phase[row] != _BEGIN
         ]
-        known = np.asarray([t for t in told if t[1] != NULL], dtype=np.int64).reshape(-1, 2)
+        known = np.asarray([t for t in sizes if t[1] != NULL], dtype=np.int64).reshape(-1, 2)
         self._records.append(known[:, 0])
         self._bytes.append(known[:, 1])
 
     def of(self, records: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Sizes that some records tell, NULL where they tell none; (records,).
+        """Sizes of some records, NULL where they contain none; (records,).
 
         Args:
-            records: Numbers of records of ranges.
+            records: Indices of records of ranges.
         """
-        told, size = self._records.values(), self._bytes.values()
-        if not len(told):
+        known, size = self._records.values(), self._bytes.values()
+        if not len(known):
             return np.full(len(records), NULL, dtype=np.int64)
-        place = np.minimum(np.searchsorted(told, records), len(told) - 1)
-        return np.where(told[place] == records, size[place], NULL)
+        place = np.minimum(np.searchsorted(known, records), len(known) - 1)
+        return np.where(known[place] == records, size[place], NULL)
 
 
 class Found(msgspec.Struct):
-    """What a file holds.
+    """Contents of a file.
 
     Args:
         ranges: Records of ranges.
-        sizes: What they tell of the tensors.
-        tensors: Names of these by process id, as far as the file tells.
-        phases: How many records there are of every phase, by its code point.
-        cycles: How many cycles of Horovod's are marked.
+        sizes: Sizes of tensors in these records.
+        tensors: Tensor names by process id, as far as they are recorded.
+        phases: Number of records per phase, by code point.
+        cycles: Number of cycle markers.
     """
 
     ranges: Collector = msgspec.field(default_factory=Collector)
@@ -90,7 +90,7 @@ class Found(msgspec.Struct):
     cycles: int = 0
 
     def add(self, batch: Batch[Args]) -> None:
-        """Take a batch."""
+        """Add a batch."""
         rows = of_phase(batch, ON_THREAD)
         self.sizes.take(batch, rows, sum(self.phases[phase] for phase in ON_THREAD))
         self.ranges.add(batch, rows)
@@ -101,7 +101,7 @@ class Found(msgspec.Struct):
         self.cycles += sum(batch.events[i].name == "CYCLE_START" for i in instants)
 
     def _learn(self, event: Any) -> None:
-        """Take the name of a tensor; the last one of a process counts, also if it is none."""
+        """Add the name of a tensor; a later name of a process replaces an earlier one."""
         if event.name == "process_name" and event.args:
             name = event.args.get("name")
             self.tensors.pop(event.pid, None)
@@ -109,22 +109,22 @@ class Found(msgspec.Struct):
                 self.tensors[event.pid] = name
 
     def count_others(self, health: Health) -> None:
-        """Count records that are no ranges; what names a row is the name of its track."""
+        """Count the records that are not ranges."""
         names = self.phases[_METADATA]
-        taken = names + self.cycles + sum(self.phases[phase] for phase in ON_THREAD)
+        used = names + self.cycles + sum(self.phases[phase] for phase in ON_THREAD)
         health.events_kept += names
         health.count(
             "cycle-marker",
             "info",
-            "Horovod looks for tensors in cycles of a few milliseconds; they are no steps.",
+            "Markers of Horovod's polling cycles of a few milliseconds, which are not steps.",
             count=self.cycles,
             dropped=True,
         )
         health.count(
             "other-record",
             "info",
-            "Records of kinds that a Horovod timeline does not have.",
-            count=self.phases.total() - taken,
+            "Records of kinds that do not belong to a Horovod timeline.",
+            count=self.phases.total() - used,
             dropped=True,
         )
 
@@ -137,7 +137,7 @@ def collect(source: Source, health: Health) -> Found:
         health: Counts what cannot be read.
 
     Raises:
-        CorruptInputError: It holds not a single complete record.
+        CorruptInputError: It contains no complete record.
     """
     found = Found()
     for batch in Document(source, Args, health, may_be_unclosed=True):

@@ -1,4 +1,4 @@
-"""From the rows of a Horovod timeline to slices: all as written, and what they share once."""
+"""Slices of a Horovod timeline: every row as recorded, and fused activities once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.chunks import take
-from stepwhy.importers.formats.horovod.exchanges import COPY, EXCHANGE, NEGOTIATION, WAIT
-from stepwhy.importers.formats.horovod.exchanges import Role as Of
+from stepwhy.importers.formats.horovod.exchanges import COPY, EXCHANGE, NEGOTIATION, WAIT, RangeRole
 from stepwhy.importers.formats.horovod.records import LARGEST_BYTES
 from stepwhy.importers.shared.chrome_json import first_seen
 from stepwhy.importers.shared.chrome_pairs import whole_groups
@@ -18,53 +17,54 @@ from stepwhy.trace import NULL, Kind, Phase, Role
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.formats.horovod.exchanges import Pieces
+    from stepwhy.importers.formats.horovod.exchanges import Ranges
     from stepwhy.trace import TraceBuilder
 
-# Ranges that are looked at at a time.
+# Ranges processed at a time.
 _CHUNK = 1 << 16
 
 
 class Rows:
-    """Every row as a track, as it is written: repetitions, which nothing counts again.
+    """Adds one track per tensor, as recorded.
 
-    Tracks and texts are added at once, slices once nobody else needs the ranges: there is no room
-    for both.
+    These slices repeat fused activities, so they are annotations that no total includes. Tracks and
+    strings are added at once, slices by `add_slices`, because memory does not hold both the slices
+    and the ranges.
 
     Args:
         builder: The trace to append to.
-        pieces: The ranges.
+        ranges: The ranges.
     """
 
-    def __init__(self, builder: TraceBuilder, pieces: Pieces) -> None:
-        self._builder, self._pieces = builder, pieces
-        row, label, names = _first_labels(pieces)
-        self._strings = _intern_in_order(builder, pieces.tensors, row, names, label)
+    def __init__(self, builder: TraceBuilder, ranges: Ranges) -> None:
+        self._builder, self._ranges = builder, ranges
+        row, label, names = _first_labels(ranges)
+        self._strings = _intern_in_order(builder, ranges.tensors, row, names, label)
         tracks = [
             builder.track(Role.HOST_THREAD, tensor, thread=number)
-            for number, tensor in enumerate(pieces.tensors, 1)
+            for number, tensor in enumerate(ranges.tensors, 1)
         ]
         self._tracks = np.asarray(tracks, dtype=np.int32)
-        self._scopes = np.asarray(builder.intern_all(pieces.tensors), dtype=np.int32)
+        self._scopes = np.asarray(builder.intern_all(ranges.tensors), dtype=np.int32)
 
-    def hand_over(self) -> None:
-        """Append the slices; the ranges are gone."""
-        pieces, order = self._pieces, _in_order(self._pieces)
+    def add_slices(self) -> None:
+        """Append the slices, and release the ranges."""
+        ranges, order = self._ranges, _in_order(self._ranges)
         count = len(order)
         size = np.full(count, NULL, dtype=np.int64)
-        size[take(pieces.role, order) == Of.EXCHANGE] = pieces.sizes_of(
-            order[take(pieces.role, order) == Of.EXCHANGE]
+        size[take(ranges.role, order) == RangeRole.EXCHANGE] = ranges.sizes_of(
+            order[take(ranges.role, order) == RangeRole.EXCHANGE]
         )
-        label = take(_labels(pieces), order)
-        del pieces.parent, pieces.role, pieces.name
-        row = take(pieces.row, order)
-        del pieces.row
-        start_ns = take(pieces.start_ns, order)
-        del pieces.start_ns
-        dur_ns = take(pieces.end_ns, order)
-        del pieces.end_ns, order
+        label = take(_labels(ranges), order)
+        del ranges.parent, ranges.role, ranges.name
+        row = take(ranges.row, order)
+        del ranges.row
+        start_ns = take(ranges.start_ns, order)
+        del ranges.start_ns
+        dur_ns = take(ranges.end_ns, order)
+        del ranges.end_ns, order
         dur_ns -= start_ns
-        dur_ns[label >= len(pieces.names)] = 0
+        dur_ns[label >= len(ranges.names)] = 0
         self._builder.slices_from(
             {
                 "track": take(self._tracks, row),
@@ -79,40 +79,40 @@ class Rows:
         )
 
 
-def _in_order(pieces: Pieces) -> NDArray[np.int32]:
-    """The order by time, then longest first; of equals the first row first, there by role.
+def _in_order(ranges: Ranges) -> NDArray[np.int32]:
+    """Order by start, then longest first, then row, then role.
 
-    Ranges are in the order of time, but for ticks, which are shown without a length.
+    The ranges are ordered by time already, except for ticks, which are shown without a duration.
     """
-    order = np.empty(len(pieces.role), dtype=np.int32)
-    for low, high in whole_groups(pieces.start_ns):
-        role, start_ns = pieces.role[low:high], pieces.start_ns[low:high]
-        length_ns = (pieces.end_ns[low:high] - start_ns) * (role != Of.TICK)
-        order[low:high] = np.lexsort((role, pieces.row[low:high], -length_ns, start_ns))
+    order = np.empty(len(ranges.role), dtype=np.int32)
+    for low, high in whole_groups(ranges.start_ns):
+        role, start_ns = ranges.role[low:high], ranges.start_ns[low:high]
+        length_ns = (ranges.end_ns[low:high] - start_ns) * (role != RangeRole.TICK)
+        order[low:high] = np.lexsort((role, ranges.row[low:high], -length_ns, start_ns))
         order[low:high] += np.int32(low)
     return order
 
 
-def _labels(pieces: Pieces, some: slice = slice(None)) -> NDArray[np.int32]:
-    """What to call ranges, as a number: their name, and ticks by a number above all names."""
-    ticks = np.int32(len(pieces.names)) * (pieces.role[some] == Of.TICK)
-    label: NDArray[np.int32] = pieces.name[some] + ticks
+def _labels(ranges: Ranges, some: slice = slice(None)) -> NDArray[np.int32]:
+    """Label of every range: its name; for ticks a number above all names."""
+    ticks = np.int32(len(ranges.names)) * (ranges.role[some] == RangeRole.TICK)
+    label: NDArray[np.int32] = ranges.name[some] + ticks
     return label
 
 
-def _first_labels(pieces: Pieces) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]:
-    """What each row calls its ranges, in the order in which it shows them, by role; and all texts.
+def _first_labels(ranges: Ranges) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]:
+    """The distinct labels of each row, by role and first occurrence, and the texts of all labels.
 
     Returns:
-        Rows, ascending, and numbers of texts; (different ones,) each. The texts.
+        Ascending rows and their labels, (distinct,) each; the text of every label.
     """
-    shown = [f"rank {rank} is ready" if rank >= 0 else "" for rank in pieces.ranks.tolist()]
-    texts = pieces.names + shown
+    shown = [f"rank {rank} is ready" if rank >= 0 else "" for rank in ranges.ranks.tolist()]
+    texts = ranges.names + shown
     keys, firsts = [], []
-    for low in range(0, len(pieces.role), _CHUNK):
+    for low in range(0, len(ranges.role), _CHUNK):
         some = slice(low, low + _CHUNK)
-        place = pieces.row[some].astype(np.int64) * len(Of) + pieces.role[some]
-        key, first = np.unique(place * len(texts) + _labels(pieces, some), return_index=True)
+        place = ranges.row[some].astype(np.int64) * len(RangeRole) + ranges.role[some]
+        key, first = np.unique(place * len(texts) + _labels(ranges, some), return_index=True)
         keys.append(key)
         firsts.append(first + low)
     key, first = np.unique(np.concatenate(keys), return_index=True)
@@ -120,7 +120,7 @@ def _first_labels(pieces: Pieces) -> tuple[NDArray[np.int32], NDArray[np.int32],
     place = key // len(texts)
     order = np.lexsort((first, place))
     label = (key % len(texts)).astype(np.int32)
-    return (place[order] // len(Of)).astype(np.int32), label[order], texts
+    return (place[order] // len(RangeRole)).astype(np.int32), label[order], texts
 
 
 def _intern_in_order(
@@ -130,15 +130,15 @@ def _intern_in_order(
     names: list[str],
     label: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """Name tensors and what happens on their rows, in the order in which rows show them.
+    """Intern tensors and the labels of their rows, in the order in which rows show them.
 
     Returns:
-        The string of every name, NULL of those that no row shows; (names,).
+        The string of every label, NULL if no row shows it; (names,).
     """
     rows = np.searchsorted(row, np.arange(len(tensors)))
     shown, places = first_seen(label)
     texts = tensors + [names[i] for i in shown.tolist()]
-    # A row is named before what it begins with: the sort is stable.
+    # The stable sort puts a row's tensor before its labels.
     order = np.argsort(np.concatenate([rows, places]), kind="stable").tolist()
     builder.intern_all([texts[i] for i in order])
     strings = np.full(len(names), NULL, dtype=np.int32)
@@ -147,45 +147,47 @@ def _intern_in_order(
 
 
 def _all(value: int, count: int) -> NDArray[np.int8]:
-    """One value for each, without memory."""
+    """A column with one repeated value, which takes no memory."""
     return np.broadcast_to(np.int8(value), count)
 
 
-def batches_of(builder: TraceBuilder, pieces: Pieces) -> SliceColumns:
-    """What the tensors of a fused exchange do together, once, on a track per activity."""
-    counted = (pieces.role == Of.NEGOTIATION) | (pieces.role == Of.ACTIVITY) | _bare(pieces)
+def batches_of(builder: TraceBuilder, ranges: Ranges) -> SliceColumns:
+    """Activities that fused tensors share, as one slice each, on a track per activity."""
+    counted = (
+        (ranges.role == RangeRole.NEGOTIATION) | (ranges.role == RangeRole.ACTIVITY) | _bare(ranges)
+    )
     rows = np.flatnonzero(counted).astype(np.int32)
-    ranked = sorted(range(len(pieces.names)), key=lambda n: pieces.names[n])
+    ranked = sorted(range(len(ranges.names)), key=lambda n: ranges.names[n])
     places = np.empty(len(ranked), dtype=np.int32)
     places[ranked] = np.arange(len(ranked))
-    place = take(places, take(pieces.name, rows))
+    place = take(places, take(ranges.name, rows))
     # The ranges are in the order of time, the longest first.
     rows = take(rows, np.argsort(place, kind="stable"))
-    name = take(pieces.name, rows)
+    name = take(ranges.name, rows)
     cuts = np.flatnonzero(name[1:] != name[:-1]) + 1
     batches = SliceColumns()
     for mine in np.split(rows, cuts):
         if len(mine):
-            title = pieces.names[pieces.name[mine[0]]]
-            batches.add(_together(builder, pieces, title, mine))
+            title = ranges.names[ranges.name[mine[0]]]
+            batches.add(_together(builder, ranges, title, mine))
     return batches
 
 
 def _together(
-    builder: TraceBuilder, pieces: Pieces, title: str, rows: NDArray[np.int32]
+    builder: TraceBuilder, ranges: Ranges, title: str, rows: NDArray[np.int32]
 ) -> dict[str, NDArray[Any] | int]:
-    """Ranges of one name as one where they overlap.
+    """Merge overlapping ranges of one name.
 
     Args:
-        builder: Takes their track.
-        pieces: All ranges.
+        builder: Receives their track.
+        ranges: All ranges.
         title: The name.
-        rows: Those that have it, in the order of time.
+        rows: The ranges with this name, ordered by time.
     """
     track = builder.track(Role.HOST_THREAD, f"all tensors: {title}")
     kind = _kind(title)
-    reached = np.maximum.accumulate(take(pieces.end_ns, rows))
-    starts = take(pieces.start_ns, rows)
+    reached = np.maximum.accumulate(take(ranges.end_ns, rows))
+    starts = take(ranges.start_ns, rows)
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = starts[1:] >= reached[:-1]
     first = np.flatnonzero(is_first)
@@ -199,19 +201,19 @@ def _together(
         "phase": int(Phase.COMMUNICATION),
     }
     if kind is Kind.COLLECTIVE:
-        columns["bytes"] = _sums(pieces.sizes_of(rows), first)
+        columns["bytes"] = _sums(ranges.sizes_of(rows), first)
     return columns
 
 
-def _bare(pieces: Pieces) -> NDArray[np.bool_]:
-    """Exchanges without any activity, of which nothing else tells; (ranges,)."""
-    bare: NDArray[np.bool_] = pieces.role == Of.EXCHANGE
-    bare[pieces.parent[pieces.parent != NULL]] = False
+def _bare(ranges: Ranges) -> NDArray[np.bool_]:
+    """Mask of exchanges without any recorded activity; (ranges,)."""
+    bare: NDArray[np.bool_] = ranges.role == RangeRole.EXCHANGE
+    bare[ranges.parent[ranges.parent != NULL]] = False
     return bare
 
 
 def _kind(name: str) -> Kind:
-    """What an activity is; those that are none of these prepare an exchange."""
+    """Kind of an activity; unknown ones prepare an exchange."""
     if name.startswith(NEGOTIATION) or WAIT.fullmatch(name):
         return Kind.WAIT
     if COPY.fullmatch(name):
@@ -226,14 +228,14 @@ _BARE_EXCHANGES = frozenset(
 
 
 def _sums(sizes: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sums of the sizes of groups; NULL where one is not known, and never beyond the largest.
+    """Sum of sizes per group, at most `LARGEST_BYTES`; NULL if any size is unknown.
 
     Args:
         sizes: The sizes; (ranges,).
         first: Where each group begins; (groups,).
     """
     sums = np.add.reduceat(sizes, first)
-    # Sums of so many cannot be told from their doubles, but that they are too large can.
+    # Sums of int64 can overflow; doubles are exact enough to detect that.
     sums[np.add.reduceat(sizes.astype(np.float64), first) >= LARGEST_BYTES] = LARGEST_BYTES
     sums[np.minimum.reduceat(sizes, first) == NULL] = NULL
     return sums

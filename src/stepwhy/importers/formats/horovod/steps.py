@@ -1,4 +1,4 @@
-"""The steps of a training, from the reductions of one of its gradients."""
+"""Training steps, derived from the reductions of one gradient."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.importers.formats.horovod.exchanges import Role as Of
+from stepwhy.importers.formats.horovod.exchanges import RangeRole
 from stepwhy.importers.shared.slice_columns import SliceColumns
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.formats.horovod.exchanges import Pieces
+    from stepwhy.importers.formats.horovod.exchanges import Ranges
     from stepwhy.trace import TraceBuilder
 
-# Two of anything do not make a rhythm.
-_FEWEST_REDUCTIONS = 3
-_TOLD = (
-    "Steps are told by the reductions of '{tensor}', from one to the next; what else the training "
-    "does between two of them is in the step."
+# Two reductions do not show a period.
+_MIN_REDUCTIONS = 3
+_NOTE = (
+    "Each step lasts from one reduction of '{tensor}' to the next, including whatever else the "
+    "training does in between."
 )
 _REDUCTIONS = frozenset({"ALLREDUCE", "ADASUM", "REDUCESCATTER"})
 
 
-def steps_of(builder: TraceBuilder, pieces: Pieces) -> tuple[SliceColumns, tuple[str, ...]]:
-    """The steps as markers; every gradient is reduced once in each.
+def steps_of(builder: TraceBuilder, ranges: Ranges) -> tuple[SliceColumns, tuple[str, ...]]:
+    """Step markers; every gradient is reduced once per step.
 
-    A step reaches from the start of a reduction to the start of the next one of the same tensor,
-    so that the last, of which the next start is not recorded, is none.
+    A step lasts from the start of a reduction to the start of the next one of the same tensor. The
+    last reduction starts no step, because its end is not recorded.
 
     Args:
-        builder: Takes their track.
-        pieces: The ranges of the tensors.
+        builder: Receives their track.
+        ranges: The ranges of the tensors.
 
     Returns:
-        The steps, and how they were told, for the reader.
+        The steps, and notes on how they were found.
     """
-    reduces = np.asarray([name in _REDUCTIONS for name in pieces.names], dtype=bool)
-    exchanges = pieces.of(Of.EXCHANGE)
-    reductions = exchanges[reduces[pieces.name[exchanges]]]
-    anchor = _anchor(pieces.row[reductions], len(pieces.tensors))
+    reduces = np.asarray([name in _REDUCTIONS for name in ranges.names], dtype=bool)
+    exchanges = ranges.of(RangeRole.EXCHANGE)
+    reductions = exchanges[reduces[ranges.name[exchanges]]]
+    anchor = _anchor(ranges.row[reductions], len(ranges.tensors))
     steps = SliceColumns()
     if anchor is None:
         return steps, ()
-    starts = pieces.start_ns[reductions[pieces.row[reductions] == anchor]]
+    starts = ranges.start_ns[reductions[ranges.row[reductions] == anchor]]
     steps.add(
         {
             "track": builder.track(Role.HOST_THREAD, "steps"),
@@ -56,21 +56,21 @@ def steps_of(builder: TraceBuilder, pieces: Pieces) -> tuple[SliceColumns, tuple
             "dur_ns": np.diff(starts),
         }
     )
-    return steps, (_TOLD.format(tensor=pieces.tensors[anchor]),)
+    return steps, (_NOTE.format(tensor=ranges.tensors[anchor]),)
 
 
 def _anchor(row: NDArray[np.int32], rows: int) -> int | None:
-    """Of the tensors that are reduced as often as most, the first; None where none repeats.
+    """First tensor with the most common number of reductions; None if no tensor repeats.
 
     Args:
         row: The tensor of every reduction, in the order of time.
-        rows: How many tensors there are.
+        rows: Number of tensors.
     """
     counts = np.bincount(row, minlength=rows)
-    repeated = Counter(c for c in counts.tolist() if c >= _FEWEST_REDUCTIONS)
+    repeated = Counter(c for c in counts.tolist() if c >= _MIN_REDUCTIONS)
     if not repeated:
         return None
-    # Of counts that are equally frequent the larger is the gradients', the smaller the metrics'.
+    # Of equally common counts, the larger belongs to gradients and the smaller to metrics.
     usual = max(repeated, key=lambda count: (repeated[count], count))
     return int(row[np.argmax(counts[row] == usual)])
 
