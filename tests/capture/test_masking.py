@@ -114,6 +114,123 @@ def test_messages_keep_their_fields_and_lose_their_secrets(
     assert secret.encode() not in path.read_bytes()
 
 
+# --- Fields that follow a secret, of which the header may look like a part of it ---
+
+
+def varint(value: int) -> bytes:
+    data = bytearray()
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*data, value])
+
+
+def text_field(number: int, text: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(text)) + text
+
+
+SECRETS = {
+    b"password=hunter7hunter": b"hunter7",
+    b"step hf" + b"_" + b"aB1" * 12: b"aB1aB1",
+    b"https://x/y?token=abcdefgh": b"abcdefgh",
+}
+FOLLOWING = [
+    *(
+        text_field(number, b"a" * length) * 4
+        for number in (*range(1, 10), 12, 15, 16, 20)
+        for length in (5, 33, 40, 60, 66, 100, 120, 130)
+    ),
+    *(
+        (bytes([tag]) + varint(value)) * 4
+        for tag in range(0x08, 0x48, 8)
+        for value in (5, 40, 70, 100, 130)
+    ),
+]
+
+
+def damaged(path: Path, messages: list[bytes], following: list[bytes]) -> list[bytes]:
+    """Of messages that are masked in one file, the ends that are not what they were."""
+    path.write_bytes(b"".join(messages))
+    mask_file(path)
+    left, position, found = path.read_bytes(), 0, []
+    for message, rest in zip(messages, following, strict=True):
+        position += len(message)
+        found += [rest] * (left[position - len(rest) : position] != rest)
+    return found
+
+
+@pytest.mark.parametrize("text", SECRETS)
+@pytest.mark.parametrize("number", range(1, 6))
+def test_fields_after_a_secret_keep_every_byte(tmp_path: Path, number: int, text: bytes) -> None:
+    path, before = tmp_path / "trace.pb", text_field(number, text)
+    assert damaged(path, [before + rest for rest in FOLLOWING], FOLLOWING) == []
+    assert SECRETS[text] not in path.read_bytes()
+
+
+@pytest.mark.parametrize("text", SECRETS)
+@pytest.mark.parametrize("number", range(1, 4))
+def test_nested_fields_after_a_secret_keep_every_byte(
+    tmp_path: Path, number: int, text: bytes
+) -> None:
+    path, before = tmp_path / "trace.pb", text_field(number, text)
+    ascending = [rest for rest in FOLLOWING if rest[0] >= number << 3]
+    messages = [text_field(1, text_field(2, before + rest)) for rest in ascending]
+    assert damaged(path, messages, ascending) == []
+    assert SECRETS[text] not in path.read_bytes()
+
+
+@pytest.mark.parametrize("chunk", [64, 100, 1000])
+def test_neighbouring_secrets_are_all_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(masking, "_CHUNK_BYTES", chunk)
+    secrets = [b"%02d_password=zq9vn%030d" % (n, n) for n in range(50)]
+    path = tmp_path / "trace.pb"
+    path.write_bytes(b"".join(text_field(8, secret) for secret in secrets))
+    mask_file(path)
+    left = path.read_bytes()
+    kept = [left[at : at + 14] for at in range(0, len(left), 49)]
+    assert kept == [b"B/%02d_password=" % n for n in range(50)]
+    assert b"zq9vn" not in left
+
+
+def test_a_text_with_line_breaks_is_no_message(tmp_path: Path) -> None:
+    # Taken for a message, it would be two fields, of 33 and of 113 bytes.
+    text = b"z!a\nb password=" + b"zq9vn" * 27
+    path = tmp_path / "trace.pb"
+    path.write_bytes(text_field(1, text))
+    mask_file(path)
+    assert b"zq9vn" not in path.read_bytes()
+
+
+def test_times_after_the_label_of_a_node_stay_as_they_are(tmp_path: Path) -> None:
+    step_stats_pb2 = pytest.importorskip("tensorflow.core.framework.step_stats_pb2")
+    stats = step_stats_pb2.StepStats()
+    for micros in range(40, 120):
+        stats.dev_stats.add(device="/cpu:0").node_stats.add(
+            node_name="MatMul",
+            timeline_label="load(password=zq9vn",
+            scheduled_micros=micros,
+            thread_id=micros,
+        )
+    path = tmp_path / "run_metadata.pb"
+    path.write_bytes(stats.SerializeToString())
+    mask_file(path)
+    left = step_stats_pb2.StepStats.FromString(path.read_bytes())
+    nodes = [device.node_stats[0] for device in left.dev_stats]
+    assert [(n.scheduled_micros, n.thread_id) for n in nodes] == [(n, n) for n in range(40, 120)]
+    assert {n.timeline_label for n in nodes} == {"load(password=*****"}
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    elsewhere, path = tmp_path / "elsewhere", tmp_path / "trace.pb"
+    elsewhere.write_bytes(b"/mnt/people/someone/x.py")
+    path.symlink_to(elsewhere)
+    with pytest.raises(OSError, match="Not a regular file"):
+        mask_file(path)
+    assert elsewhere.read_bytes() == b"/mnt/people/someone/x.py"
+
+
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("marker", MARKERS)
 def test_json_files_stay_json_and_lose_their_secrets(tmp_path: Path, marker: str) -> None:

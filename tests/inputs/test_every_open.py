@@ -30,7 +30,6 @@ NO_PATH = "opens no path: a method of the same name, or an archive that is open 
 DATABASE = "read-only and bounded, after its head was read through open_input (test_databases.py)"
 
 REASONS = {
-    "capture/masking.py os.open": OWN,
     "capture/checks/frameworks.py path.read_text": PACKAGE,
     "capture/checks/machine.py self.path(name).read_text": KERNEL,
     "capture/checks/target.py program.open": USERS,

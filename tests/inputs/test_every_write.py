@@ -37,7 +37,7 @@ CACHE = "a new file in the user's own cache, whose owner and permissions are che
 NEW = "a new file, or none (`exist_ok=False`)"
 
 REASONS = {
-    "capture/masking.py os.open": OWN,
+    "capture/masking.py open_regular": "in place, without following links",
     "capture/checks/interpreter.py self._marker.touch": PRIVATE,
     "capture/checks/interpreter.py tempfile.TemporaryDirectory": PRIVATE,
     "capture/checks/storage.py tempfile.TemporaryFile": PRIVATE,

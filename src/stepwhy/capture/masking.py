@@ -11,14 +11,19 @@ import functools
 import os
 import time
 
+from stepwhy.capture.protobuf_fields import LeafFields
 from stepwhy.redaction import REDACTED, Redactor
 from stepwhy.redaction.assignments import is_secret_variable
+from stepwhy.regular_files import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
     from typing import Any
+
+    Span = tuple[int, int, str]
+    Part = tuple[int, int, int]
 
 # One character per byte, so that positions in the decoded text are positions in the file.
 _BYTES = "latin-1"
@@ -93,23 +98,65 @@ class Masker:
         return f"{begin:*<{length - 1}}]" if length > len(begin) else "*" * length
 
     def places(
-        self, data: bytes, hints: Collection[str] | None, *, is_message: bool
-    ) -> list[tuple[int, bytes]]:
-        """Find secrets in data: position and mask of each.
+        self,
+        data: bytes,
+        hints: Collection[str] | None,
+        part: Part,
+        fields: LeafFields | None,
+    ) -> Iterator[tuple[int, bytes]]:
+        """Where data is to be overwritten, and with what.
 
         Args:
-            data: Part of a file.
-            hints: Redaction hints that occur in it; None if unknown.
-            is_message: Whether the file is a protobuf message; otherwise it is JSON.
+            data: A part of a file.
+            hints: Those that occur in it; None where that is not known.
+            part: Where the data starts in the file, and the range of the data in which matches are
+                to begin.
+            fields: Fields of the file if it is a protobuf message; otherwise it is JSON.
         """
+        file_offset, begin, end = part
         characters = data.decode(_BYTES)
-        bounds = _bounds_in_message if is_message else _bounds_in_json
+        done = 0
+        for match in self._redactor.spans(characters, hints):
+            if not begin <= match[0] < end:
+                continue
+            spans: Iterable[Span] = (_within_json(characters, match),)
+            if fields is not None:
+                spans = self._within_fields(characters, match, file_offset, fields)
+            for start, last, kind in spans:
+                first = max(start, done)
+                if last > first:
+                    yield first, self.mask(kind, characters[first:last]).encode(_BYTES)
+                    done = last
+
+    def _within_fields(
+        self, text: str, match: Span, file_offset: int, fields: LeafFields
+    ) -> list[Span]:
+        """What of a match is secret in the fields that it overlaps.
+
+        A match runs on into the next field if the tag and the length of that field are printable.
+        So where a match leaves a field, each field is searched on its own instead.
+
+        Args:
+            text: A part of the file.
+            match: A match in it.
+            file_offset: Where the text starts in the file.
+            fields: The file's.
+        """
+        start, end, kind = match
+        try:
+            leaves = fields.overlapping(file_offset + start, file_offset + end)
+        except ValueError:
+            return [(*_guessed_bounds(text, start, end), kind)]
+        leaves = [(first - file_offset, last - file_offset) for first, last in leaves]
+        if len(leaves) == 1 and leaves[0][0] <= start and end <= leaves[0][1]:
+            return [match]
         found = []
-        for start, end, kind in self._redactor.spans(characters, hints):
-            first, last = bounds(characters, start, end)
-            if last > first:
-                found.append((first, self.mask(kind, characters[first:last]).encode(_BYTES)))
-        return found
+        for leaf_start, leaf_end in leaves:
+            first = max(leaf_start, start - _OVERLAP_BYTES, 0)
+            last = min(leaf_end, end + _OVERLAP_BYTES)
+            spans = self._redactor.spans(text[first:last])
+            found += [(first + begin, first + stop, kind) for begin, stop, kind in spans]
+        return [span for span in found if span[0] < end and span[1] > start]
 
     def finder(self) -> Callable[[bytes], Collection[str] | None]:
         """A fast search for redaction hints; without NumPy the redactor searches itself."""
@@ -125,16 +172,17 @@ def _as_characters(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").decode(_BYTES)
 
 
-def _bounds_in_json(text: str, start: int, end: int) -> tuple[int, int]:
-    """Start and end of a secret, without cutting escape sequences in half."""
+def _within_json(text: str, match: Span) -> Span:
+    """A match without cutting escape sequences in half."""
+    start, end, kind = match
     before = text[max(start - 2, 0) : start]
     after = text[start:end]
     ends_in_escape = (len(after) - len(after.rstrip("\\"))) % 2
-    return start + (before.endswith("\\") and before != "\\\\"), end - ends_in_escape
+    return start + (before.endswith("\\") and before != "\\\\"), end - ends_in_escape, kind
 
 
-def _bounds_in_message(text: str, start: int, end: int) -> tuple[int, int]:
-    """Start and end of a secret, limited to the text field that contains it.
+def _guessed_bounds(text: str, start: int, end: int) -> tuple[int, int]:
+    """Start and end of a secret within its text field, in a file that cannot be parsed.
 
     A text is followed by the tag and length of the next field, which may look like letters.
     """
@@ -239,21 +287,20 @@ def mask_file(path: Path) -> None:
         path: The file.
 
     Raises:
-        OSError: It cannot be read or written.
+        OSError: It cannot be read or written, or is a link or no regular file.
     """
     mask = masker()
     find = mask.finder()
-    is_message = path.suffix == ".pb"
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    handle = open_regular(path, os.O_RDWR | os.O_NOFOLLOW)
     try:
+        fields = LeafFields(handle) if path.suffix == ".pb" else None
         offset, before = 0, b""
         while data := os.pread(handle, _CHUNK_BYTES + _OVERLAP_BYTES, offset):
-            # The text before a chunk decides about secrets that begin in it.
-            known = before + data
-            places = mask.places(known, find(known), is_message=is_message)
-            for start, masked_bytes in places:
-                if len(before) <= start < len(before) + _CHUNK_BYTES:
-                    os.pwrite(handle, masked_bytes, offset + start - len(before))
+            # What stands before a chunk decides about what begins in it.
+            known, begin = before + data, len(before)
+            part = (offset - begin, begin, begin + _CHUNK_BYTES)
+            for start, masked_bytes in mask.places(known, find(known), part, fields):
+                os.pwrite(handle, masked_bytes, offset - begin + start)
             before = data[max(_CHUNK_BYTES - _OVERLAP_BYTES, 0) : _CHUNK_BYTES]
             offset += _CHUNK_BYTES
     finally:
