@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.columns import _tree as call_tree
-from stepwhy.columns._tree import NO_PARENT, hang
+from stepwhy.columns._tree import hang
+from stepwhy.columns.null import NULL
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
 
@@ -23,7 +24,7 @@ def test_a_tree_by_hand():
     # a [0, 10) holds b [1, 4), which holds c [2, 3), and d [5, 12), which is cut; e [11, 13).
     starts, ends = columns([(0, 10), (1, 3), (2, 1), (5, 7), (11, 2)])
     tree = hang(starts, ends)
-    assert tree.parent.tolist() == [NO_PARENT, 0, 1, 0, NO_PARENT]
+    assert tree.parent.tolist() == [NULL, 0, 1, 0, NULL]
     assert tree.depth.tolist() == [0, 1, 2, 1, 0]
     assert tree.ends.tolist() == [10, 4, 3, 10, 13]
 

@@ -8,7 +8,6 @@ from tests.passes.timeline import Timeline
 
 from stepwhy.columns import nesting as nesting_pass
 from stepwhy.columns.nesting import (
-    NO_PARENT,
     inherit,
     innermost_at,
     innermost_time,
@@ -16,6 +15,7 @@ from stepwhy.columns.nesting import (
     nearest,
     outermost,
 )
+from stepwhy.columns.null import NULL
 from stepwhy.trace import Kind, Role
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)
@@ -36,7 +36,7 @@ def depths(nesting):
     """The number of slices around each one."""
     found = []
     for parent in nesting.parent.tolist():
-        found.append(0 if parent == NO_PARENT else found[parent] + 1)
+        found.append(0 if parent == NULL else found[parent] + 1)
     return found
 
 
@@ -49,24 +49,24 @@ def assert_equal(one, other):
 
 def test_a_call_tree():
     nesting = nest(drawn((0, 100), (10, 40), (20, 30), (50, 60), (120, 130)))
-    assert nesting.parent.tolist() == [NO_PARENT, 0, 1, 0, NO_PARENT]
+    assert nesting.parent.tolist() == [NULL, 0, 1, 0, NULL]
     assert depths(nesting) == [0, 1, 2, 1, 0]
     assert nesting.self_ns.tolist() == [60, 20, 10, 10, 10]
 
 
 def test_slices_that_only_touch_do_not_nest():
-    assert nest(drawn((0, 10), (10, 20))).parent.tolist() == [NO_PARENT, NO_PARENT]
+    assert nest(drawn((0, 10), (10, 20))).parent.tolist() == [NULL, NULL]
 
 
 def test_an_equal_span_nests_in_the_order_of_the_file():
     nesting = nest(drawn((0, 10), (0, 10)))
-    assert nesting.parent.tolist() == [NO_PARENT, 0]
+    assert nesting.parent.tolist() == [NULL, 0]
     assert nesting.self_ns.tolist() == [0, 10]
 
 
 def test_jitter_cuts_the_child_at_its_parents_end():
     nesting = nest(drawn((0, 10), (4, 12)))
-    assert nesting.parent.tolist() == [NO_PARENT, 0]
+    assert nesting.parent.tolist() == [NULL, 0]
     assert nesting.self_ns.tolist() == [4, 6]
 
 
@@ -76,7 +76,7 @@ def test_device_streams_do_not_nest():
     line.add(line.stream(), Kind.KERNEL, 2, 5)
     trace = line.trace()
     nesting = nest(trace)
-    assert nesting.parent.tolist() == [NO_PARENT, NO_PARENT]
+    assert nesting.parent.tolist() == [NULL, NULL]
     assert nesting.self_ns.tolist() == [10, 3]
 
 
@@ -88,7 +88,7 @@ spans = st.tuples(st.integers(-10, 40), st.integers(0, 12)).map(lambda s: (s[0],
 def test_self_times_sum_to_the_time_in_which_an_outermost_slice_runs(drawn_spans):
     trace = drawn(*drawn_spans)
     nesting = nest(trace)
-    top = nesting.parent == NO_PARENT
+    top = nesting.parent == NULL
     covered = {
         t
         for start, end in zip(trace.slices.start_ns[top], trace.end_ns[top], strict=True)
@@ -109,9 +109,9 @@ def test_at_every_nanosecond_the_deepest_slice_is_the_innermost(chosen_spans):
     time = innermost_time(nesting, trace.is_kind(Kind.OP))
     for t in range(-11, 60):
         around = [row for row in rows if starts[row] <= t < ends[row]]
-        deepest = max(around, key=depths(nesting).__getitem__, default=NO_PARENT)
+        deepest = max(around, key=depths(nesting).__getitem__, default=NULL)
         assert innermost_at(nesting, rows, starts, t) == deepest
-        is_op = deepest != NO_PARENT and trace.slices.kind[deepest] == Kind.OP
+        is_op = deepest != NULL and trace.slices.kind[deepest] == Kind.OP
         assert time.within(np.asarray([t]), np.asarray([t + 1])).tolist() == [is_op]
 
 
@@ -151,7 +151,7 @@ def test_nearest_and_outermost():
     trace = drawn((0, 50), (10, 40), (20, 30), (60, 70))
     nesting = nest(trace)
     wanted = np.asarray([False, True, False, True])
-    assert nearest(nesting, wanted).tolist() == [NO_PARENT, 1, 1, 3]
+    assert nearest(nesting, wanted).tolist() == [NULL, 1, 1, 3]
     assert outermost(nesting, np.asarray([1, 2, 3])).tolist() == [1, 3]
 
 
@@ -218,7 +218,7 @@ def test_kernels_take_tracks_of_any_width(monkeypatch, dtype):
 @given(trees, st.data())
 def test_kernels_pass_values_on_as_the_slower_way_does(rows, data):
     nesting = nest(traced(rows))
-    for dtype, null in ((np.int8, 0), (np.int32, NO_PARENT)):
+    for dtype, null in ((np.int8, 0), (np.int32, NULL)):
         values = st.lists(st.integers(null, 3), min_size=len(rows), max_size=len(rows))
         own = np.array(data.draw(values), dtype=dtype)
         expected = inherited(nesting.parent.tolist(), own.tolist(), null)
@@ -232,7 +232,7 @@ def test_kernels_pass_values_on_as_the_slower_way_does(rows, data):
 def inherited(parent, own, null):
     values = []
     for above, value in zip(parent, own, strict=True):
-        values.append(values[above] if value == null and above != NO_PARENT else value)
+        values.append(values[above] if value == null and above != NULL else value)
     return values
 
 
@@ -263,9 +263,9 @@ def test_outermost_of_few_and_of_many_slices(rows, data):
     parent, expected = nesting.parent.tolist(), []
     for row in np.flatnonzero(chosen).tolist():
         above = parent[row]
-        while above != NO_PARENT and not chosen[above]:
+        while above != NULL and not chosen[above]:
             above = parent[above]
-        expected += [row] if above == NO_PARENT else []
+        expected += [row] if above == NULL else []
     for sparse in (0, 1 << 30):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(nesting_pass, "_SPARSE", sparse)

@@ -3,8 +3,8 @@
 import pytest
 from tests.passes.timeline import Timeline
 
-from stepwhy.passes.launches import NO_CALL, join_launches
-from stepwhy.trace import Copy, Kind
+from stepwhy.passes.launches import join_launches
+from stepwhy.trace import NULL, Copy, Kind
 
 
 def test_calls_and_work_are_joined_by_correlation():
@@ -16,7 +16,7 @@ def test_calls_and_work_are_joined_by_correlation():
     trace = line.trace()
     launches = join_launches(trace)
     assert launches.device_rows.tolist() == [2, 3, 4, 5]
-    assert launches.call_row.tolist() == [0, 1, NO_CALL, NO_CALL]
+    assert launches.call_row.tolist() == [0, 1, NULL, NULL]
 
 
 def test_a_graph_launch_causes_many_kernels():
@@ -31,7 +31,7 @@ def test_without_calls_nothing_is_joined():
     line = Timeline()
     line.add(line.stream(), Kind.KERNEL, 0, 1, correlation=5)
     launches = join_launches(line.trace())
-    assert launches.call_row.tolist() == [NO_CALL]
+    assert launches.call_row.tolist() == [NULL]
     assert launches.blocking_calls.tolist() == []
 
 
@@ -60,7 +60,7 @@ def test_ids_that_a_process_uses_again_join_nothing():
             line.launch((rank + i, rank + i + 1), (rank + i + 1, rank + i + 2), i)
     launches = join_launches(line.trace())
     assert launches.reused
-    assert set(launches.call_row.tolist()) == {NO_CALL}
+    assert set(launches.call_row.tolist()) == {NULL}
 
 
 def test_a_driver_call_inside_a_runtime_call_uses_no_id_again():
@@ -83,7 +83,7 @@ def test_calls_are_found_by_ids_that_are_far_apart(apart):
     line.add(line.thread("other", process=2), Kind.LAUNCH, 40, 41, correlation=3 * apart)
     trace = line.trace()
     whole = join_launches(trace)
-    assert whole.call_row.tolist() == [0, 2, 4, NO_CALL, NO_CALL, 10]
+    assert whole.call_row.tolist() == [0, 2, 4, NULL, NULL, 10]
     assert whole.blocking_calls.tolist() == [2, 10]
     assert whole.calls_of(whole.device_rows[::-1]).tolist() == whole.call_row[::-1].tolist()
     joined = list(zip(*(rows.tolist() for rows in whole.joined), strict=True))

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from stepwhy.columns.groups import by_code
+from stepwhy.columns.null import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NO_PARENT = -1
 # Rounds of cutting; a round cuts all slices of which it is sure, so that two or three do.
 _MOST_ROUNDS = 12
 
@@ -32,7 +32,7 @@ class Tree(NamedTuple):
     """A call tree.
 
     Args:
-        parent: Position of the enclosing slice, NO_PARENT at the top; (slices,).
+        parent: Position of the enclosing slice, NULL at the top; (slices,).
         depth: Number of enclosing slices; (slices,).
         ends: Ends, ns, those of cut slices as they were cut; (slices,). The given ones if none was.
     """
@@ -54,7 +54,7 @@ def hang(starts: Times, ends: Times) -> Tree:
         depth = _depths(starts, ends)
         parent = _parents(depth)
         limit = ends[parent]
-        beyond = (ends > limit) & (parent != NO_PARENT)
+        beyond = (ends > limit) & (parent != NULL)
         if not beyond.any():
             return Tree(parent, depth, ends)
         ends = _cut(starts, ends, limit, beyond)
@@ -76,7 +76,7 @@ def _depths(starts: Times, ends: Times) -> NDArray[np.int64]:
 
 def _parents(depth: NDArray[np.int64]) -> Positions:
     """The last slice before each that is one level higher; (slices,)."""
-    parent = np.full(len(depth), NO_PARENT, dtype=np.int64)
+    parent = np.full(len(depth), NULL, dtype=np.int64)
     order, first = by_code(depth)
     for upper, lower in pairwise(np.split(order, first[1:])):
         parent[lower] = upper[np.searchsorted(upper, lower) - 1]
@@ -110,7 +110,7 @@ def _covered(times: Times, starts: Times, ends: Times) -> NDArray[np.bool_]:
 
 def _sweep(starts: Times, ends: Times) -> Tree:
     """The definition itself, one slice after another."""
-    parent = np.full(len(starts), NO_PARENT, dtype=np.int64)
+    parent = np.full(len(starts), NULL, dtype=np.int64)
     depth = np.zeros(len(starts), dtype=np.int64)
     cut = ends.tolist()
     stack: list[int] = []

@@ -12,12 +12,13 @@ import msgspec
 import numpy as np
 
 from stepwhy import native
-from stepwhy.columns._tree import NO_PARENT, hang
+from stepwhy.columns._tree import hang
 from stepwhy.columns.chunks import chunks, take
 from stepwhy.columns.groups import by_code
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.memory import empty
 from stepwhy.columns.narrow import constant
+from stepwhy.columns.null import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
 
     Args:
         slices: What is nested.
-        parent: Row of the enclosing slice, NO_PARENT at the top and on tracks without call trees;
+        parent: Row of the enclosing slice, NULL at the top and on tracks without call trees;
             (slices,).
         cut: Slices that reach beyond their parents, ascending; (cut,).
         cut_end_ns: Ends at which these are cut, ns; (cut,).
@@ -79,7 +80,7 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
             durations[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
         own: Times = durations.astype(np.int64)
         for chunk in chunks(len(own)):
-            inner = self.parent[chunk] != NO_PARENT
+            inner = self.parent[chunk] != NULL
             np.subtract.at(own, self.parent[chunk][inner], durations[chunk][inner])
         return own
 
@@ -111,7 +112,7 @@ def _nest_by(kernel: Kernel, slices: Spans, has_calls: NDArray[np.bool_]) -> Nes
     starts, durations, tracks = (
         np.ascontiguousarray(c) for c in (slices.start_ns, slices.dur_ns, slices.track)
     )
-    last = np.full(len(has_calls), NO_PARENT, dtype=np.int32)
+    last = np.full(len(has_calls), NULL, dtype=np.int32)
     parent = np.empty(len(starts), dtype=np.int32)
     cuts = np.empty((_FEW_CUT, 2), dtype=np.int64)
     while True:
@@ -124,18 +125,18 @@ def _nest_by(kernel: Kernel, slices: Spans, has_calls: NDArray[np.bool_]) -> Nes
         count = kernel(control.ctypes.data)
         if count >= 0:
             return Nesting(slices, parent, cuts[:count, 0].copy(), cuts[:count, 1].copy())
-        last[:] = NO_PARENT
+        last[:] = NULL
         cuts = np.empty((8 * len(cuts), 2), dtype=np.int64)
 
 
 def _nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
     """Run `nest` with NumPy, many slices at a time."""
-    parent = np.full(len(slices.track), NO_PARENT, dtype=np.int32)
+    parent = np.full(len(slices.track), NULL, dtype=np.int32)
     cuts = [(_NO_ROWS, _NO_ROWS)]
     called = np.flatnonzero(has_calls[slices.track]) if len(slices.track) else _NO_ROWS
     for rows, starts, ends in _pieces(slices, called):
         tree = hang(starts, ends)
-        hung = np.flatnonzero(tree.parent != NO_PARENT)
+        hung = np.flatnonzero(tree.parent != NULL)
         parent[rows[hung]] = rows[tree.parent[hung]]
         if tree.ends is not ends:
             was_cut = np.flatnonzero(tree.ends != ends)
@@ -221,7 +222,7 @@ def _innermost_by(
         room = count if room else max(int(np.count_nonzero(chosen)) // _CHOSEN_AT_ONCE, 1)
         found = empty(room, np.int64), empty(room, np.int64)
         # Of each track whether it is looked at, its innermost slice, and what was found last.
-        states = np.tile(np.array([0, NO_PARENT, 0, NO_PARENT, 0]), (tracks, 1))
+        states = np.tile(np.array([0, NULL, 0, NULL, 0]), (tracks, 1))
         arrays = (*columns, *cuts, states, *found)
         # The fields of the kernel, in its order.
         counts = len(chosen), len(cuts[0]), tracks, columns[2].itemsize, room, 0
@@ -237,7 +238,7 @@ def _innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
     Only where a slice is chosen and the one around it is not, or the other way round, something
     begins or ends.
     """
-    around = take(chosen, nesting.parent) & (nesting.parent != NO_PARENT)
+    around = take(chosen, nesting.parent) & (nesting.parent != NULL)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
     starts = nesting.slices.start_ns
     inside, outside = nesting.ends(entered), nesting.ends(left)
@@ -247,7 +248,7 @@ def _innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
 
 
 def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:
-    """The innermost slice of one track at a time, NO_PARENT where none is running.
+    """The innermost slice of one track at a time, NULL where none is running.
 
     Args:
         nesting: The call trees.
@@ -256,8 +257,8 @@ def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> i
         time_ns: The time.
     """
     place = int(np.searchsorted(starts, time_ns, side="right")) - 1
-    row = int(rows[place]) if place >= 0 else NO_PARENT
-    while row != NO_PARENT and int(nesting.ends(np.asarray([row]))[0]) <= time_ns:
+    row = int(rows[place]) if place >= 0 else NULL
+    while row != NULL and int(nesting.ends(np.asarray([row]))[0]) <= time_ns:
         row = int(nesting.parent[row])
     return row
 
@@ -290,13 +291,13 @@ def _inheritance(parent: NDArray[np.int32], holds: NDArray[np.bool_]) -> tuple[R
     if not holds.any():
         return _NO_ROWS, _NO_ROWS
     at = parent.copy()
-    heirs = np.flatnonzero(~holds & (parent != NO_PARENT))
+    heirs = np.flatnonzero(~holds & (parent != NULL))
     climbing = heirs[~holds[at[heirs]]]
     while len(climbing):
         at[climbing] = at[at[climbing]]
-        climbing = climbing[at[climbing] != NO_PARENT]
+        climbing = climbing[at[climbing] != NULL]
         climbing = climbing[~holds[at[climbing]]]
-    heirs = heirs[at[heirs] != NO_PARENT]
+    heirs = heirs[at[heirs] != NULL]
     return heirs, at[heirs].astype(np.int64)
 
 
@@ -307,7 +308,7 @@ _SPARSE = 8
 def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
     """For every slice, itself or the nearest wanted slice around it; (slices,).
 
-    NO_PARENT where there is none.
+    NULL where there is none.
 
     Args:
         nesting: The call tree.
@@ -315,10 +316,10 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
     """
     rows = np.flatnonzero(wanted)
     if not len(rows):
-        return constant(NO_PARENT, len(wanted), np.int32)
-    own = np.full(len(wanted), NO_PARENT, dtype=np.int32)
+        return constant(NULL, len(wanted), np.int32)
+    own = np.full(len(wanted), NULL, dtype=np.int32)
     own[rows] = rows
-    return inherit(nesting, own, NO_PARENT)
+    return inherit(nesting, own, NULL)
 
 
 def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
@@ -326,16 +327,16 @@ def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
     chosen = np.zeros(len(nesting.parent), dtype=bool)
     chosen[rows] = True
     around = nesting.parent[rows]
-    has_parent = np.flatnonzero(around != NO_PARENT)
+    has_parent = np.flatnonzero(around != NULL)
     around[has_parent] = climb(nesting, around[has_parent], chosen)
-    found: AnyRows = rows[around == NO_PARENT]
+    found: AnyRows = rows[around == NULL]
     return found
 
 
 def climb(nesting: Nesting, rows: AnyRows, wanted: NDArray[np.bool_]) -> Rows:
     """For some slices, themselves or the nearest wanted slice around them; (rows,).
 
-    NO_PARENT where there is none.
+    NULL where there is none.
 
     Args:
         nesting: The call tree.
@@ -349,7 +350,7 @@ def climb(nesting: Nesting, rows: AnyRows, wanted: NDArray[np.bool_]) -> Rows:
     while len(climbing):
         above = nesting.parent[found[climbing]]
         found[climbing] = above
-        climbing = climbing[(above != NO_PARENT) & ~wanted[above]]
+        climbing = climbing[(above != NULL) & ~wanted[above]]
     return found
 
 
@@ -373,7 +374,6 @@ def _ends(slices: Spans, rows: Rows) -> Times:
 
 
 __all__ = [
-    "NO_PARENT",
     "Nesting",
     "Spans",
     "climb",

@@ -31,13 +31,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import NOWHERE, by_string, merged, nearest
+from stepwhy.diagnoses.shared.measure import by_string, merged, nearest
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.launches import NO_CALL
 from stepwhy.patterns import regex
-from stepwhy.trace import Kind
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,8 +130,8 @@ def _named_by(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """The slice that names each: the framework operation that launched it, or itself; (rows,)."""
     ops = nearest(facts, Kind.OP)
     call = facts.launches.calls_of(rows)
-    op = np.where(call == NO_CALL, NOWHERE, ops[call])
-    named: NDArray[np.int64] = np.where(op == NOWHERE, rows, op)
+    op = np.where(call == NULL, NULL, ops[call])
+    named: NDArray[np.int64] = np.where(op == NULL, rows, op)
     return named
 
 

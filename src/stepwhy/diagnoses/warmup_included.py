@@ -31,14 +31,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.nesting import NO_PARENT
 from stepwhy.diagnoses.shared.measure import by_name
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.passes.verdict import ENOUGH_STEADY
-from stepwhy.trace import Kind
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
@@ -102,7 +101,7 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     # Only the innermost: an operation that contains a long call is not a second cause.
     around = facts.nesting.parent[long]
     contains = np.zeros(len(facts.trace.slices), dtype=bool)
-    contains[around[around != NO_PARENT]] = True
+    contains[around[around != NULL]] = True
     return (
         Evidence("share of first-use work", facts.share("compile"), "fraction"),
         *(

@@ -10,7 +10,6 @@ import numpy as np
 
 from stepwhy.export.layout import lay_out, nesting_lanes
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.launches import NO_CALL
 from stepwhy.text import escape_json_bytes
 from stepwhy.trace import NULL, Copy, Kind, Phase
 
@@ -167,7 +166,7 @@ class Stage:
     def _arrows(self) -> Iterator[dict[str, Any]]:
         """From each launch to its work on a device, and the flows that the trace has."""
         launches, flows = self._facts.launches, self.trace.flows
-        is_known = launches.call_row != NO_CALL
+        is_known = launches.call_row != NULL
         launched = zip(
             launches.call_row[is_known].tolist(),
             launches.device_rows[is_known].tolist(),

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.facts import Facts
 
-_NOBODY = -1
-
 
 class Owners:
     """Finds who asked for blocks.
@@ -44,7 +42,7 @@ class Owners:
         if owner != NULL:
             return trace.string(owner), self._phase_of_node.get(owner, "unknown")
         caller = self._caller(row)
-        if caller == _NOBODY:
+        if caller == NULL:
             return "", "unknown"
         return trace.string(int(trace.slices.name[caller])), self._phase(caller)
 
@@ -66,11 +64,11 @@ class Owners:
         """The outermost of the operations that call each other around an allocation."""
         innermost = self._innermost(row)
         kinds, parents = self._facts.trace.slices.kind, self._facts.nesting.parent
-        caller = _NOBODY
-        while innermost != _NOBODY:
+        caller = NULL
+        while innermost != NULL:
             if kinds[innermost] == Kind.OP:
                 caller = innermost
-            elif caller != _NOBODY:
+            elif caller != NULL:
                 return caller
             innermost = int(parents[innermost])
         return caller
@@ -80,7 +78,7 @@ class Owners:
         table = self._facts.trace.allocations
         track, time_ns = int(table.track[row]), int(table.time_ns[row])
         if track == NULL:
-            return _NOBODY
+            return NULL
         nesting = self._facts.nesting
         rows, starts = self._of_track(track)
         found = innermost_at(nesting, rows, starts, time_ns)

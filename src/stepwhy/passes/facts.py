@@ -107,7 +107,7 @@ class Facts:
     def nearest(self, kinds: tuple[Kind, ...]) -> NDArray[np.int32]:
         """Every slice's row, or that of the nearest slice around it of some kinds; (slices,).
 
-        NO_PARENT where there is none.
+        NULL where there is none.
         """
         if kinds not in self._nearest:
             self._nearest[kinds] = nesting.nearest(self.nesting, mask(self.trace, kinds))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.groups import distinct, looked_up, numbered
 from stepwhy.passes.selection import of_role, rows_of
-from stepwhy.trace import Kind, Role
+from stepwhy.trace import NULL, Kind, Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Ids = NDArray[np.signedinteger[Any]]
     Rows = NDArray[np.signedinteger[Any]]
 
-NO_CALL = -1
 # A call to the device API that neither waits nor copies returns in microseconds; one that takes
 # this long (ns) creates a context or loads a library.
 FIRST_USE_NS = 10_000_000
@@ -35,7 +34,7 @@ class Launches(msgspec.Struct, frozen=True, dict=True):
 
     Args:
         device_rows: Slices on device streams, ascending; (device slices,).
-        call_row: The host call that caused each of them, NO_CALL where none was recorded.
+        call_row: The host call that caused each of them, NULL where none was recorded.
         blocking_calls: Copy calls that returned only after their copy had ended: the host waited
             for the device, whatever the call's name says; rows of slices, ascending.
         reused: Whether calls under one process id share their correlation ids: ranks of a job were
@@ -50,12 +49,12 @@ class Launches(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def joined(self) -> tuple[Rows, Rows]:
         """Device slices whose call is known, and their calls."""
-        known = self.call_row != NO_CALL
+        known = self.call_row != NULL
         return self.device_rows[known], self.call_row[known]
 
     def calls_of(self, rows: Rows) -> Rows:
-        """The host call that caused each of some slices, NO_CALL where none is known; (rows,)."""
-        return looked_up(self.device_rows, self.call_row, rows, NO_CALL)
+        """The host call that caused each of some slices, NULL where none is known; (rows,)."""
+        return looked_up(self.device_rows, self.call_row, rows, NULL)
 
 
 def join_launches(trace: Trace) -> Launches:
@@ -68,7 +67,7 @@ def join_launches(trace: Trace) -> Launches:
     again, ambiguous = _doubts(trace, calls[shared])
     reused = int(again.sum()) > _MOST_REUSED * len(calls)
     calls = np.delete(calls, shared[again | ambiguous])
-    call_row = looked_up(ids[calls], calls, ids[device_rows], NO_CALL)
+    call_row = looked_up(ids[calls], calls, ids[device_rows], NULL)
     found = Launches(device_rows, call_row, np.empty(0, dtype=np.int64), reused)
     return replace(found, blocking_calls=_blocking(trace, found))
 

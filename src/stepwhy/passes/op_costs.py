@@ -12,9 +12,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.groups import distinct_rows, group_rows, numbered
-from stepwhy.columns.nesting import NO_PARENT, inherit, nearest
+from stepwhy.columns.nesting import inherit, nearest
 from stepwhy.columns.sums import sums_of
-from stepwhy.passes.launches import NO_CALL
 from stepwhy.passes.op_paths import Paths
 from stepwhy.trace import NULL, FlowKind, Kind, Role, among
 
@@ -219,12 +218,12 @@ class _Places:
         self._trace = trace = facts.trace
         self._owner = np.arange(len(trace.slices), dtype=np.int64)
         launches = facts.launches
-        is_op = np.where(trace.slices.kind == Kind.OP, self._owner, NO_PARENT)
-        called = inherit(facts.nesting, is_op, null=NO_PARENT)
-        known = launches.call_row != NO_CALL
+        is_op = np.where(trace.slices.kind == Kind.OP, self._owner, NULL)
+        called = inherit(facts.nesting, is_op, null=NULL)
+        known = launches.call_row != NULL
         called = called[launches.call_row[known]]
         rows = launches.device_rows[known]
-        self._owner[rows] = np.where(called == NO_PARENT, rows, called)
+        self._owner[rows] = np.where(called == NULL, rows, called)
         self._line_of_node = {
             int(name): int(source)
             for name, source in zip(trace.nodes.name, trace.nodes.source, strict=True)
@@ -262,7 +261,7 @@ class _Places:
     def _lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Strings of the call sites, or of the innermost functions of the program around."""
         lined = self._lined[rows]
-        return np.where(lined == NO_PARENT, NULL, self._trace.slices.source[lined])
+        return np.where(lined == NULL, NULL, self._trace.slices.source[lined])
 
     def places(self, rows: NDArray[np.int64]) -> Iterator[_Place]:
         """Op, node and line of operations."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepwhy.columns.groups import numbered
-from stepwhy.columns.nesting import NO_PARENT, nearest
-from stepwhy.trace import Kind
+from stepwhy.columns.nesting import nearest
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,9 +57,9 @@ class Paths:
     def __init__(self, trace: Trace, nesting: Nesting) -> None:
         self._trace, self._parent = trace, nesting.parent
         self._nearest = nearest(nesting, _is_range(trace))
-        self._paths = [_Path(NO_PARENT, "", 0, 0)]
+        self._paths = [_Path(NULL, "", 0, 0)]
         self._numbers: dict[tuple[int, str], int] = {}
-        self._of_row: dict[int, int] = {NO_PARENT: 0}
+        self._of_row: dict[int, int] = {NULL: 0}
 
     @property
     def found(self) -> bool:
@@ -82,14 +82,14 @@ class Paths:
 
     def _range_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         parents = self._parent[rows].astype(np.int64)
-        return np.where(parents == NO_PARENT, NO_PARENT, self._nearest[parents])
+        return np.where(parents == NULL, NULL, self._nearest[parents])
 
     def _number(self, row: int) -> int:
         climbed = []
         while row not in self._of_row:
             climbed.append(row)
             parent = int(self._parent[row])
-            row = NO_PARENT if parent == NO_PARENT else int(self._nearest[parent])
+            row = NULL if parent == NULL else int(self._nearest[parent])
         number = self._of_row[row]
         for inner in reversed(climbed):
             number = self._of_row[inner] = self._below(number, self._name(inner))

@@ -14,10 +14,10 @@ import numpy as np
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.passes.devices import intervals_of
-from stepwhy.passes.launches import FIRST_USE_NS, NO_CALL
+from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.periodicity import find_period
 from stepwhy.passes.selection import of_role, of_threads, rows_of
-from stepwhy.trace import Kind, Role
+from stepwhy.trace import NULL, Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.units import format_fraction
 
@@ -309,7 +309,7 @@ def _steps_at(
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
     """When the device has done what was launched before the first step, or that step's start."""
     starts, rows, calls = trace.slices.start_ns, launches.device_rows, launches.call_row
-    own = np.flatnonzero((calls != NO_CALL) & (starts[calls] >= start))
+    own = np.flatnonzero((calls != NULL) & (starts[calls] >= start))
     if len(own):
         rows = rows[starts[rows] < starts[rows[own[0]]]]
     return int(trace.ends(rows).max(initial=start))

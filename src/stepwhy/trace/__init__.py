@@ -1,10 +1,11 @@
 """The trace model: columnar, interned, integer nanoseconds on one clock."""
 
+from stepwhy.columns.null import NULL
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.health import Health, HealthCounter
 from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
 from stepwhy.trace.model import Columns, Meta, SliceIndex, Trace, among
-from stepwhy.trace.schema import NULL, SCHEMA_VERSION
+from stepwhy.trace.schema import SCHEMA_VERSION
 
 __all__ = [
     "NULL",

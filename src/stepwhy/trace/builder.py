@@ -14,12 +14,13 @@ from stepwhy.columns.chunks import take
 from stepwhy.columns.interning import Interner
 from stepwhy.columns.memory import give_back
 from stepwhy.columns.narrow import constant, is_constant, narrowed
+from stepwhy.columns.null import NULL
 from stepwhy.columns.order import parents_first
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace, empty_columns
 from stepwhy.trace.ordering import order_others
-from stepwhy.trace.schema import NARROW_COLUMNS, NULL, TABLES, Table, columns_of
+from stepwhy.trace.schema import NARROW_COLUMNS, TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

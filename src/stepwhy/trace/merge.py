@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from stepwhy.columns.groups import group_rows
 from stepwhy.columns.interning import Interner
+from stepwhy.columns.null import NULL
 from stepwhy.trace.health import Health
 from stepwhy.trace.integrity import check
 from stepwhy.trace.model import Columns, Meta, Trace
 from stepwhy.trace.ordering import order_all
-from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
+from stepwhy.trace.schema import TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

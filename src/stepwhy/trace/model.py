@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NewType
 import msgspec
 import numpy as np
 
+from stepwhy.columns.null import NULL
 from stepwhy.columns.strings import Strings
-from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
+from stepwhy.trace.schema import TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -39,11 +39,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.columns.null import NULL
 from stepwhy.patterns import regex
 from stepwhy.trace.builder import TraceBuilder
 from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
 from stepwhy.trace.model import Meta, Trace
-from stepwhy.trace.schema import NULL, Table, columns_of
+from stepwhy.trace.schema import Table, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

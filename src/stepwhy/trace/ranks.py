@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.null import NULL
 from stepwhy.trace.model import Columns, Trace
-from stepwhy.trace.schema import NULL, TABLES, Table, columns_of
+from stepwhy.trace.schema import TABLES, Table, columns_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

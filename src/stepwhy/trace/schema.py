@@ -16,9 +16,6 @@ import msgspec
 # 1: first version.
 SCHEMA_VERSION = 1
 
-NULL = -1
-"""Null of every index and count column; 'not recorded', never zero."""
-
 Table = Literal[
     "devices",
     "tracks",

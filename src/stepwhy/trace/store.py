@@ -21,21 +21,14 @@ import numpy as np
 
 from stepwhy.columns.memory import empty, give_back
 from stepwhy.columns.narrow import is_constant, narrowed
+from stepwhy.columns.null import NULL
 from stepwhy.columns.strings import strings_from
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
 from stepwhy.optional import needs_extra
 from stepwhy.trace.header import header_of, health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
 from stepwhy.trace.model import Columns, Trace, empty_columns
-from stepwhy.trace.schema import (
-    NARROW_COLUMNS,
-    NULL,
-    SCHEMA_VERSION,
-    TABLES,
-    Column,
-    Table,
-    columns_of,
-)
+from stepwhy.trace.schema import NARROW_COLUMNS, SCHEMA_VERSION, TABLES, Column, Table, columns_of
 from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct, numbered
 from stepwhy.columns.sums import total_of
-from stepwhy.diagnoses.shared.measure import NOWHERE, by_name, nearest, outermost
+from stepwhy.diagnoses.shared.measure import by_name, nearest, outermost
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, steady_work
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role
@@ -205,7 +205,7 @@ def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
     rows = facts.slices(Kind.OP, steady=True)
     tracks = facts.trace.slices.track[rows]
     around = facts.nesting.parent[rows]
-    is_called = (around != NOWHERE) & (nearest(facts, Kind.OP)[around] != NOWHERE)
+    is_called = (around != NULL) & (nearest(facts, Kind.OP)[around] != NULL)
     on_top = ~is_called & (facts.trace.tracks.role[tracks] == Role.HOST_THREAD)
     rows, tracks = rows[on_top], tracks[on_top]
     return [rows[tracks == track] for track in distinct(tracks)]
@@ -304,7 +304,7 @@ def attributed(facts: Facts) -> float:
         return 1.0
     work, calls = launches.joined
     is_named = np.zeros(len(slices), dtype=bool)
-    is_named[work[nearest(facts, Kind.OP)[calls] != NOWHERE]] = True
+    is_named[work[nearest(facts, Kind.OP)[calls] != NULL]] = True
     rows = facts.slices(Kind.KERNEL, steady=True)
     named, whole = total_of(slices.dur_ns[rows[is_named[rows]]]), total_of(slices.dur_ns[rows])
     return named / max(whole, 1) if len(rows) else 1.0

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Rows = NDArray[np.signedinteger[Any]]
     Times = NDArray[np.int64]
 
-NOWHERE = -1
-
 
 class Group(msgspec.Struct, frozen=True):
     """Slices that belong together: their name, number and summed duration in ns."""
@@ -128,7 +126,7 @@ def _longest_first(groups: list[Group]) -> list[Group]:
 def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """For every slice, itself or the nearest slice around it of some kinds; (slices,).
 
-    NOWHERE where there is none.
+    NULL where there is none.
     """
     return facts.nearest(kinds)
 
@@ -136,7 +134,7 @@ def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
 def nearest_of(facts: Facts, rows: Rows, *kinds: Kind) -> NDArray[np.int64]:
     """For some slices, themselves or the nearest slice around them of some kinds; (rows,).
 
-    NOWHERE where there is none.
+    NULL where there is none.
     """
     return climb(facts.nesting, rows, facts.trace.is_kind(*kinds))
 
@@ -144,12 +142,12 @@ def nearest_of(facts: Facts, rows: Rows, *kinds: Kind) -> NDArray[np.int64]:
 def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """For every slice, the outermost slice of some kinds around it, or itself; (slices,).
 
-    NOWHERE where there is none.
+    NULL where there is none.
     """
     parent, own = facts.nesting.parent, nearest(facts, *kinds)
-    around = np.append(own, np.int32(NOWHERE))[parent]
-    is_outermost = (around == NOWHERE) & facts.trace.is_kind(*kinds)
-    return inherit(facts.nesting, np.where(is_outermost, own, np.int32(NOWHERE)), null=NOWHERE)
+    around = np.append(own, np.int32(NULL))[parent]
+    is_outermost = (around == NULL) & facts.trace.is_kind(*kinds)
+    return inherit(facts.nesting, np.where(is_outermost, own, np.int32(NULL)), null=NULL)
 
 
 def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:
@@ -160,11 +158,11 @@ def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:
     slices = facts.trace.slices
     tells = (slices.kind != Kind.FRAMEWORK) & (slices.source != NULL)
     found = climb(facts.nesting, rows, tells)
-    return np.where(found == NOWHERE, NULL, slices.source[found])
+    return np.where(found == NULL, NULL, slices.source[found])
 
 
 def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:
-    """The nearest slice of some kinds around a slice, NOWHERE when there is none."""
+    """The nearest slice of some kinds around a slice, NULL when there is none."""
     above = int(facts.nesting.parent[row])
     while above >= 0 and facts.trace.slices.kind[above] not in kinds:
         above = int(facts.nesting.parent[above])
@@ -172,7 +170,7 @@ def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:
 
 
 def name_of(facts: Facts, row: int) -> str:
-    """Name of a slice, '' for NOWHERE."""
+    """Name of a slice, '' for NULL."""
     return facts.trace.string(int(facts.trace.slices.name[row])) if row >= 0 else ""
 
 
