@@ -35,8 +35,6 @@ class Kind(IntEnum):
     DEVICE_ANNOTATION = 25  # a host range projected onto the device: not busy
 
 
-HOST_KINDS = frozenset(k for k in Kind if k < Kind.KERNEL)
-COMPUTE_KINDS = (Kind.KERNEL, Kind.MEMSET)
 BUSY_KINDS = (Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
 
 

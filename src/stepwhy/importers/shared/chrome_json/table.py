@@ -77,10 +77,6 @@ class Table(msgspec.Struct):
         _, category = self.contexts[self.context_of_use[use]].tolist()
         return self.names[self.name_of_use[use]], self.categories[category]
 
-    def place_of(self, use: int) -> Place:
-        """Process and thread of a use."""
-        return self.places[int(self.contexts[self.context_of_use[use], 0])]
-
 
 class Collector:
     """Collects records as columns."""
