@@ -55,5 +55,5 @@ def test_the_source_itself_is_not_overwritten(trace):
     before = trace.read_bytes()
     outcome = CliRunner().invoke(cli, ["export", str(trace), "--out", str(trace)])
     assert outcome.exit_code == 4
-    assert "is what was to be exported" in outcome.stderr
+    assert "is the input of the export" in outcome.stderr
     assert trace.read_bytes() == before

@@ -90,7 +90,7 @@ def test_stored_measurements_are_compared_without_running():
         invoke("bench", "--allow-busy", "--repeats", 3, "--out", name, "train.py", step)
     outcome = invoke("compare", "--allow-busy", "a", "b")
     assert "2.0 times as long" in outcome.stdout
-    assert "not made in turns" in outcome.stdout.replace("\n", " ")
+    assert "did not alternate" in outcome.stdout.replace("\n", " ")
 
 
 @pytest.mark.usefixtures("script")

@@ -88,14 +88,14 @@ def cli() -> None:
     """Find out why your training step is slow, what fixing it would gain, and prove it.
 
     \b
-    stepwhy check train.py     say what can be observed here, before a long run
-    stepwhy run train.py       watch a training run, then explain it
+    stepwhy check train.py     check what can be observed, before a long run
+    stepwhy run train.py       observe a training run, then explain it
     stepwhy explain PATH       explain a run directory or a trace of another profiler
     stepwhy bench train.py     measure the step time in several runs
-    stepwhy compare A B        say which of two programs is faster, and where
-    stepwhy placement PATH     list where a graph's operations were asked to run, and ran
-    stepwhy ops PATH           list what operations cost: by scope, graph, op or line
-    stepwhy export PATH        write the timeline for Perfetto, or tables for queries
+    stepwhy compare A B        find out which of two programs is faster, and where
+    stepwhy placement PATH     list the requested and actual device of each operation
+    stepwhy ops PATH           list time and memory by scope, graph, op or line
+    stepwhy export PATH        export a timeline for Perfetto, or tables for queries
     """  # noqa: D301 - click's mark against re-wrapping
 
 

@@ -15,7 +15,7 @@ repeats_option = click.option(
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Runs that shall count, of each program.",
+    help="Number of valid runs of each program.",
 )
 out_option = click.option(
     "--out",
@@ -27,12 +27,12 @@ batch_option = click.option(
     "--batch-size",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Examples per step, to tell examples per second.",
+    help="Examples per step, to report examples per second.",
 )
 busy_option = click.option(
     "--allow-busy",
     is_flag=True,
-    help="Count runs although other programs kept more than a quarter of a core busy.",
+    help="Count runs even if other programs kept more than a quarter of a core busy.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of the report."
@@ -62,11 +62,11 @@ def bench(
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Measure the step time of a training program: several runs, one number, its interval.
+    """Measure the step time of a training program over several runs, with a confidence interval.
 
-    Runs 'python SCRIPT ARGS...', or any command after '--', again and again. Warm-up steps and
-    steps under a profiler are left out; runs that were made while other programs kept the machine
-    busy are made again, and the result is void when it never gets quiet.
+    Runs 'python SCRIPT ARGS...', or any command after '--', several times. Leaves out warm-up steps
+    and profiled steps. Repeats runs during which other programs kept the machine busy; if it stays
+    busy, the result is void.
     """
     from stepwhy.bench import measure, summarise
     from stepwhy.capture.launcher.command import default_run_dir, run_name

@@ -38,15 +38,15 @@ _GROUPS = (
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Run directory that will be written; default under stepwhy-runs.",
+    help="Run directory to write; default: under stepwhy-runs.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[SCRIPT [ARGS]...]")
 @click.pass_context
 def check(ctx: click.Context, out: Path | None, *, as_json: bool, command: tuple[str, ...]) -> None:
-    """Say what 'stepwhy run' could observe here, and how to get what is missing.
+    """Check what 'stepwhy run' can observe here, and how to get the rest.
 
-    Takes the same SCRIPT, or command after '--', as 'stepwhy run', and does not run it: only the
-    Python that it would start is started for a moment. Exits with 0 if a training could be
+    Takes the same SCRIPT, or command after '--', as 'stepwhy run', but does not run it; it only
+    starts the Python interpreter that the command would use. Exits with 0 if a training could be
     observed, with 1 if not.
     """
     from stepwhy.capture.checks import check as check_command

@@ -57,13 +57,13 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
     default="3%",
     show_default=True,
     metavar="PERCENT",
-    help="The largest change that is called the same.",
+    help="Largest change that counts as the same.",
 )
 @click.option(
     "--fail-if-slower",
     type=_Share(),
     metavar="PERCENT",
-    help="Exit with 1 when B is slower by more than this, with 7 when nothing can be told.",
+    help="Exit with 1 if B is slower by more than this, with 7 if that cannot be told.",
 )
 @out_option
 @batch_option
@@ -88,14 +88,14 @@ def compare(  # noqa: PLR0917 - click passes them by name
     """Say whether B is faster or slower than A, and where the difference lies.
 
     A and B are scripts, commands in quotes, run directories, folders of 'stepwhy bench', or traces
-    of any profiler. Programs are run in turns, A B B A, so that a drift of the machine falls on
-    both; what is stored is compared as it is.
+    of any profiler. Programs run alternately, A B B A, so that a slow machine affects both. Stored
+    runs and traces are compared as they are.
 
     \b
     Exit codes with --fail-if-slower:
-      0  B is not slower than allowed
-      1  B is slower than allowed
-      7  cannot tell: more runs or a quieter machine would
+      0  B is not slower than the limit
+      1  B is slower than the limit
+      7  cannot tell; try more runs or a quieter machine
     """  # noqa: D301 - click's mark against re-wrapping
     from stepwhy.cli.programs import source
     from stepwhy.engine.privacy import redactor_of
@@ -163,7 +163,7 @@ def _compare(
     if not any(s.stored for s in sources) or result.pairs < 2:
         return result
     note = (
-        "These runs were not made in turns: a change of the machine between them looks like a "
+        "The runs did not alternate: a change of the machine between them looks like a "
         "difference of the programs."
     )
     return replace(result, notes=(*result.notes, note))

@@ -23,21 +23,21 @@ _ENDINGS = regex(r"(\.pt)?(\.trace|\.xplane)?(\.json|\.pb|\.stepwhy)?(\.(gz|zst|
     type=click.Choice(_FORMATS),
     default="chrome-trace",
     show_default=True,
-    help="Format: 'chrome-trace' is what Perfetto reads, too; 'parquet' is a folder of tables.",
+    help="Format: 'chrome-trace', which Perfetto reads, too; or 'parquet', a folder of tables.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where to write; by default named after PATH, in this folder. A '.gz' is compressed.",
+    help="Output file, compressed if it ends with '.gz'; default: named after PATH, in '.'.",
 )
 @redact_option
 @bounded
 def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
-    """Write a trace for other programs: a timeline to look at, or tables to query.
+    """Export a trace as a timeline to view or as tables to query.
 
-    PATH is what 'stepwhy explain' takes. Open a Chrome trace at ui.perfetto.dev or
-    chrome://tracing; 'stepwhy explain' reads it back with nothing lost.
+    PATH is anything that 'stepwhy explain' accepts. Open a Chrome trace at ui.perfetto.dev or
+    chrome://tracing; 'stepwhy explain' reads it back without loss.
     """
     from stepwhy.cli.progress import progress
     from stepwhy.engine.explain import open_one
@@ -53,6 +53,6 @@ def export(path: str, form: str, out: Path | None, *, redact: bool) -> None:
     name = redactor.text(Path(shown(path)).resolve().name)
     file = out or Path(_ENDINGS.sub("", name) + ending)
     if file.exists() and Path(path).exists() and file.samefile(path):
-        raise OutputError(f"{file.name} is what was to be exported", "Name another file with --out")
+        raise OutputError(f"{file.name} is the input of the export", "Name another file with --out")
     write(trace, file)
     output.line(f"Exported: {file}")

@@ -23,12 +23,12 @@ RESULT_FILE = "lab.json"
 
 @click.group()
 def lab() -> None:
-    """Small real training programs, each with a planted fault and a healthy twin."""
+    """Small training programs, each with a planted problem and a fixed twin."""
 
 
 @lab.command("list")
 def list_pairs() -> None:
-    """List the pairs, with the diagnosis that names the planted fault."""
+    """List the pairs, each with the diagnosis of its planted problem."""
     from rich.table import Table
 
     from stepwhy.cli.lab_pairs import pairs
@@ -44,18 +44,18 @@ def list_pairs() -> None:
 
 @lab.command("run")
 @click.argument("name")
-@click.option("--size", default="small", show_default=True, help="Which size of the programs.")
+@click.option("--size", default="small", show_default=True, help="Size of the programs.")
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Pairs of runs that shall count.",
+    help="Number of valid pairs of runs.",
 )
 @click.option(
     "--record",
     is_flag=True,
-    help="Also keep the result in the lab's own folder of results.",
+    help="Also store the result in the lab's folder of results.",
 )
 @out_option
 @busy_option
@@ -72,10 +72,10 @@ def run_pair(
     allow_busy: bool,
     as_json: bool,
 ) -> None:
-    """Run a pair in turns, explain every run, and show the gain: predicted and measured.
+    """Run both programs of a pair alternately, and show the predicted and the measured gain.
 
-    Exit code 0 when the planted fault was found first in the faulty program and not in its twin,
-    1 when not, 7 when the machine was too busy to tell.
+    Exits with 0 if the planted problem was the first finding in the faulty program and was not
+    found in its twin, with 1 if not, and with 7 if the machine was too busy to tell.
     """
     from stepwhy.cli.lab_pairs import find, lab_folder
     from stepwhy.cli.measuring import keep

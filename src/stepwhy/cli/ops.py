@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     type=click.Choice(["scope", "graph", "op", "code"]),
     default="op",
     show_default=True,
-    help="Add up by name scope or module, along the graph's inputs, by op type, or by line.",
+    help="Group by name scope or module, by graph inputs, by op type, or by source line.",
 )
 @click.option(
     "--sort",
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
     type=click.Choice(["time", "bytes", "count"]),
     default="time",
     show_default=True,
-    help="What the heaviest are chosen and ordered by.",
+    help="Column to sort by.",
 )
 @click.option(
     "--top",
     type=click.IntRange(min=1),
     default=30,
     show_default=True,
-    help="Most rows to print; JSON has all.",
+    help="Maximum number of rows; JSON has all.",
 )
 @json_option
 @redact_option
 @bounded
 def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bool) -> None:
-    """List what operations cost: time and memory per step, in four views.
+    """List time and memory of operations per step, in four views.
 
-    PATH is what 'stepwhy explain' takes. A view that the trace cannot show says why.
+    PATH is anything that 'stepwhy explain' accepts. If the trace does not support a view, the
+    command says why.
     """
     from msgspec.structs import replace
 

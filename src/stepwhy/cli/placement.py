@@ -26,17 +26,19 @@ _RUNS = 2
     metavar="DEVICE",
     help="Only operations that ran on this device, or part of one: GPU:0, /job:ps.",
 )
-@click.option("--moved", is_flag=True, help="Only operations that ran elsewhere than asked for.")
+@click.option(
+    "--moved", is_flag=True, help="Only operations that did not run on the requested device."
+)
 @json_option
 @redact_option
 @bounded
 def placement(
     paths: tuple[str, ...], scope: str, device: str, *, moved: bool, as_json: bool, redact: bool
 ) -> None:
-    """List where the operations of a graph were asked to run, and where they ran.
+    """List the requested and the actual device of the operations of a graph.
 
-    PATH is a run directory of 'stepwhy run' or a RunMetadata file. Of two, only the operations are
-    listed that differ: in their device, in whether they ran, or in the copies that they cause.
+    PATH is a run directory of 'stepwhy run' or a RunMetadata file. Given two, lists the operations
+    that differ in their device, in whether they ran, or in the copies that they cause.
     """
     if len(paths) > _RUNS:
         raise click.UsageError("one run, or two to compare")

@@ -21,16 +21,16 @@ from stepwhy.cli.words import CommandWithCommand, words_to_run
     metavar="DIR",
     help="Run directory to write; default stepwhy-runs/<time>-<name>. DIR-2 if it holds a run.",
 )
-@click.option("--quiet", is_flag=True, help="No title while it runs, no report at the end.")
+@click.option("--quiet", is_flag=True, help="Show no progress in the terminal title and no report.")
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]..."
 )
 @click.pass_context
 def run(ctx: click.Context, out: Path | None, *, quiet: bool, command: tuple[str, ...]) -> None:
-    """Watch a training run without a change to it, then explain it.
+    """Observe an unmodified training run, then explain it.
 
     Runs 'python SCRIPT ARGS...', or any command after '--', as in 'stepwhy run -- torchrun
-    train.py'. The training's own output, input, signals and exit code pass through; the report
+    train.py'. Input, output, signals and exit code of the training pass through; the report
     goes to standard error.
     """
     from stepwhy.capture import default_run_dir, launch
