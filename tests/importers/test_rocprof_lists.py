@@ -1,4 +1,4 @@
-"""Results of rocprofv3 in pieces: they tell what the whole document does, whatever is damaged."""
+"""Results of rocprofv3 in chunks: they tell what the whole document does, whatever is damaged."""
 
 from unittest.mock import patch
 
@@ -42,32 +42,32 @@ def outcome(data):
     return columns, trace.meta, health.counters, health.events_read, health.events_kept
 
 
-def in_pieces_and_whole(data):
-    with patch.object(lists, "_PIECE", 700):
-        pieces = outcome(data)
+def in_chunks_and_whole(data):
+    with patch.object(lists, "_CHUNK", 700):
+        chunks = outcome(data)
     with patch.object(rocprof, "read_lists", side_effect=IrregularError):
-        return pieces, outcome(data)
+        return chunks, outcome(data)
 
 
 @pytest.mark.parametrize("data", FILES)
 def test_pieces_tell_what_the_whole_document_tells(data):
-    pieces, whole = in_pieces_and_whole(data)
-    assert pieces == whole
+    chunks, whole = in_chunks_and_whole(data)
+    assert chunks == whole
 
 
 @settings(derandomize=True, max_examples=120, deadline=None)
 @given(st.sampled_from(FILES), st.data())
-def test_a_damaged_file_tells_the_same_in_pieces(data, draw):
+def test_a_damaged_file_tells_the_same_in_chunks(data, draw):
     """Or a torn one."""
     damaged = bytearray(data[: draw.draw(st.integers(len(data) // 2, 2 * len(data)))])
     for _ in range(draw.draw(st.integers(0, 3))):
         damaged[draw.draw(st.integers(0, len(damaged) - 1))] = draw.draw(st.integers(0, 255))
-    pieces, whole = in_pieces_and_whole(bytes(damaged))
-    assert pieces == whole
+    chunks, whole = in_chunks_and_whole(bytes(damaged))
+    assert chunks == whole
 
 
 def test_a_list_is_read_in_several_pieces():
-    with patch.object(lists, "_PIECE", 700):
+    with patch.object(lists, "_CHUNK", 700):
         (first, _) = read_lists(Source(results(MANY, MANY), "sample")).processes
     sizes = [len(records) for records in first.buffers["kernel_dispatch"]]
     assert len(sizes) > 3

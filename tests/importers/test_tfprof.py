@@ -21,7 +21,7 @@ from stepwhy.errors import CorruptInputError, EmptyInputError, StepwhyError
 from stepwhy.importers.formats.run_metadata import reader as run_metadata
 from stepwhy.importers.formats.tensorboard import reader as tensorboard
 from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
-from stepwhy.importers.formats.tfprof import profile_pieces
+from stepwhy.importers.formats.tfprof import profile_chunks
 from stepwhy.importers.formats.tfprof import reader as importer
 from stepwhy.importers.formats.xplane import reader as xplane
 from stepwhy.importers.registry import read_trace
@@ -458,7 +458,7 @@ def test_pieces_tell_what_one_piece_tells(message, draw):
     for _ in range(draw.draw(st.integers(0, 3))):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     whole = outcome(bytes(data))
-    with patch.object(profile_pieces, "_PIECE", 16):
+    with patch.object(profile_chunks, "_CHUNK", 16):
         assert outcome(bytes(data)) == whole
 
 

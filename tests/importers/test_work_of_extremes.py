@@ -41,7 +41,7 @@ def test_lists_of_rocprof_are_searched_no_further_than_they_reach(monkeypatch, t
 @pytest.mark.parametrize("fill", [b"", b" " * 9, b"\n"])
 def test_a_list_of_rocprof_may_end_where_a_piece_ends(fill, monkeypatch):
     for size in range(20, 120):
-        monkeypatch.setattr(lists, "_PIECE", size)
+        monkeypatch.setattr(lists, "_CHUNK", size)
         data = b"[" + b",".join(b'{ "a":%d}' % n for n in range(12)) + fill + b'],"b":{}}}'
         buffer, end = lists._list(data, 0)
         assert sum(text.count(b"{") for text in map(bytes, buffer._parts)) == 12

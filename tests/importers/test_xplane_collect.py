@@ -111,7 +111,7 @@ def test_events_of_one_label_are_told_apart(rows, chance):
     events = collected(part_of(rows))
     before, old = said(events), events.label
     mark = np.array([chance.random() < 0.4 for _ in rows], dtype=bool)
-    was, (marked,) = events.tell_apart(mark)
+    was, (marked,) = events.split_labels(mark)
     assert said(events) == before
     assert was[events.label].tolist() == old.tolist()
     assert marked[events.label].tolist() == mark.tolist()
@@ -126,7 +126,7 @@ def test_labels_are_numbered_by_their_first_events(rows, chance, piece):
     events.reorder(np.array(order, dtype=np.int64))
     before = said(events)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events_module, "_PIECE", piece)
+        patch.setattr(events_module, "_CHUNK", piece)
         events.number_labels()
     assert said(events) == before
     assert list(dict.fromkeys(events.label.tolist())) == list(range(len(events.labels)))
@@ -134,7 +134,7 @@ def test_labels_are_numbered_by_their_first_events(rows, chance, piece):
 
 def test_nothing_is_told_apart_where_nothing_differs():
     events = collected(labels([1, 2, 1]))
-    was, (marked,) = events.tell_apart(np.zeros(3, dtype=bool))
+    was, (marked,) = events.split_labels(np.zeros(3, dtype=bool))
     assert (was.tolist(), marked.tolist(), events.label.tolist()) == ([0, 1], [0, 0], [0, 1, 0])
 
 

@@ -138,7 +138,7 @@ def test_kernels_agree_on_damaged_bytes(data, chance):
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_pieces_give_what_all_at_once_gives(data, events, size):
     whole = read(data, with_kernels=False)
-    with patch.object(planes, "_CHUNK", events), patch.object(layout, "_PIECE", size):
+    with patch.object(planes, "_CHUNK", events), patch.object(layout, "_CHUNK", size):
         assert read(data, with_kernels=False) == whole
 
 
@@ -148,7 +148,7 @@ def test_pages_of_a_mapped_file_come_back(tmp_path):
     file.write_bytes(data)
     found = []
     for source in (Source(data, "x"), Source(file.read_bytes, "x", file)):
-        with patch.multiple(planes, _CHUNK=100), patch.multiple(layout, _PIECE=9000):
+        with patch.multiple(planes, _CHUNK=100), patch.multiple(layout, _CHUNK=9000):
             space_of = read_space(source, Health())
         found.append(statistics(space_of.planes[0].events, space_of.texts))
     assert isinstance(source.mapped, mmap.mmap)

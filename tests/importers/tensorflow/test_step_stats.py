@@ -1,4 +1,4 @@
-"""RunMetadata in pieces: they tell what the whole message does, whatever is damaged in it."""
+"""RunMetadata in chunks: they tell what the whole message does, whatever is damaged in it."""
 
 from unittest.mock import patch
 
@@ -11,7 +11,7 @@ from fuzz import seeds
 from stepwhy.errors import InputError
 from stepwhy.importers.formats.run_metadata import reader as importer
 from stepwhy.importers.formats.run_metadata import step_stats as reader
-from stepwhy.importers.formats.run_metadata.step_stats import DamagedError, Pieces, Whole
+from stepwhy.importers.formats.run_metadata.step_stats import Chunks, DamagedError, Whole
 from stepwhy.trace.schema import TABLES, columns_of
 
 FILES = [files["run_metadata.pb"] for files in seeds.run_metadata()]
@@ -39,41 +39,41 @@ def outcome(data):
     return trace if trace is None else told(trace)
 
 
-def in_pieces_and_whole(data):
-    with patch.object(reader, "_PIECE", 64):
-        pieces = outcome(data)
-    with patch.object(importer, "Pieces", side_effect=DamagedError):
-        return pieces, outcome(data)
+def in_chunks_and_whole(data):
+    with patch.object(reader, "_CHUNK", 64):
+        chunks = outcome(data)
+    with patch.object(importer, "Chunks", side_effect=DamagedError):
+        return chunks, outcome(data)
 
 
 @pytest.mark.parametrize("data", [*FILES, STATS])
 def test_pieces_tell_what_the_whole_message_tells(data):
-    pieces, whole = in_pieces_and_whole(data)
-    assert pieces == whole
+    chunks, whole = in_chunks_and_whole(data)
+    assert chunks == whole
 
 
 @settings(derandomize=True, max_examples=80, deadline=None)
 @given(st.sampled_from([*FILES, STATS]), st.data())
-def test_a_torn_file_tells_the_same_in_pieces(data, draw):
-    pieces, whole = in_pieces_and_whole(data[: draw.draw(st.integers(0, len(data)))])
-    assert pieces == whole
+def test_a_torn_file_tells_the_same_in_chunks(data, draw):
+    chunks, whole = in_chunks_and_whole(data[: draw.draw(st.integers(0, len(data)))])
+    assert chunks == whole
 
 
 @settings(derandomize=True, max_examples=120, deadline=None)
 @given(st.sampled_from([*FILES, STATS]), st.data())
-def test_a_damaged_file_tells_the_same_in_pieces(data, draw):
+def test_a_damaged_file_tells_the_same_in_chunks(data, draw):
     damaged = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
         damaged[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
-    pieces, whole = in_pieces_and_whole(bytes(damaged))
-    assert pieces == whole
+    chunks, whole = in_chunks_and_whole(bytes(damaged))
+    assert chunks == whole
 
 
 def test_a_device_is_read_in_several_pieces():
-    with patch.object(reader, "_PIECE", 64):
-        (cpu, gpu) = Pieces("StepStats", STATS).devices()
-        sizes = [len(piece.node_stats) for piece in cpu.pieces]
-        names = [node.node_name for piece in gpu.pieces for node in piece.node_stats]
+    with patch.object(reader, "_CHUNK", 64):
+        (cpu, gpu) = Chunks("StepStats", STATS).devices()
+        sizes = [len(chunk.node_stats) for chunk in cpu.chunks]
+        names = [node.node_name for chunk in gpu.chunks for node in chunk.node_stats]
     assert (cpu.name, gpu.name) == (CPU.encode(), b"/gpu:0")
     assert len(sizes) > 3
     assert sum(sizes) == 9
@@ -82,7 +82,7 @@ def test_a_device_is_read_in_several_pieces():
 
 def test_a_graph_without_nodes_is_a_graph():
     message = run_metadata([], [graph()])
-    assert len(Pieces("RunMetadata", message.SerializeToString()).graphs) == 1
+    assert len(Chunks("RunMetadata", message.SerializeToString()).graphs) == 1
 
 
 def test_what_is_no_message_is_damaged():
@@ -90,4 +90,4 @@ def test_what_is_no_message_is_damaged():
     with pytest.raises(DamagedError):
         Whole("StepStats", data)
     with pytest.raises(DamagedError):
-        list(Pieces("StepStats", data).devices())
+        list(Chunks("StepStats", data).devices())

@@ -1,7 +1,7 @@
-"""Large results of rocprofv3, with the lists of records set aside and decoded a piece at a time.
+"""Large results of rocprofv3, with the lists of records set aside and decoded a chunk at a time.
 
 Where a list can be cut, and where it ends, is guessed by what stands there. Decoding is the proof:
-where a piece between brackets is a list, it ends between two of its elements.
+where a chunk between brackets is a list, it ends between two of its elements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Data = bytes | mmap.mmap
     Cut = tuple[int, int]
 
-_PIECE = 1 << 20  # bytes
+_CHUNK = 1 << 20  # bytes
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The key of the records; that of the names of their kinds has a list.
 _RECORDS = regex(rb'"buffer_records"\s*:\s*\{')
@@ -91,30 +91,30 @@ def _list(data: Data, position: int) -> tuple[Buffer, int]:
     empty = _EMPTY.match(data, position)
     if empty is not None:
         return Buffer([]), empty.end()
-    pieces = _Pieces(data, [])
+    chunks = _Chunks(data, [])
     has_streams = False
     position += 1
     while data[position : position + 1] != b"]":
         begin = position
-        position = _piece(data, begin, pieces)
-        has_streams |= _has_streams(pieces.text(-1))
+        position = _chunk(data, begin, chunks)
+        has_streams |= _has_streams(chunks.text(-1))
         let_go(data, begin, position)
-    return Buffer(pieces, has_streams=has_streams), position + 1
+    return Buffer(chunks, has_streams=has_streams), position + 1
 
 
-def _piece(data: Data, begin: int, pieces: _Pieces) -> int:
-    """Cut the next piece off; returns where what follows begins."""
-    # Most lists end within a piece: only for others is it worth searching behind it.
-    found = _LAST.search(data, begin, begin + _PIECE)
+def _chunk(data: Data, begin: int, chunks: _Chunks) -> int:
+    """Cut the next chunk off; returns where what follows begins."""
+    # Most lists end within a chunk: only for others is it worth searching behind it.
+    found = _LAST.search(data, begin, begin + _CHUNK)
     if found is None:
-        between = _BETWEEN.search(data, begin + _PIECE, begin + 2 * _PIECE)
-        stop = between.end() if between else begin + 2 * _PIECE
-        # The last bracket of the piece may end the list with what follows the piece.
-        bracket = data.rfind(b"}", begin, begin + _PIECE)
+        between = _BETWEEN.search(data, begin + _CHUNK, begin + 2 * _CHUNK)
+        stop = between.end() if between else begin + 2 * _CHUNK
+        # The last bracket of the chunk may end the list with what follows the chunk.
+        bracket = data.rfind(b"}", begin, begin + _CHUNK)
         found = _LAST.search(data, bracket if bracket >= 0 else begin, stop) or between
     if found is None:
         raise IrregularError(begin)
-    pieces.cuts.append((begin, found.start() + 1))
+    chunks.cuts.append((begin, found.start() + 1))
     return found.end()
 
 
@@ -131,8 +131,8 @@ def _has_streams(text: bytes) -> bool:
     return any(r.stream_id and 0 < r.stream_id.handle < LARGEST_ID for r in records)
 
 
-class _Pieces:
-    """The pieces of a list, as JSON lists.
+class _Chunks:
+    """The chunks of a list, as JSON lists.
 
     Args:
         data: The file.

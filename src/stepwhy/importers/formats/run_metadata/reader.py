@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.errors import CorruptInputError, EmptyInputError
-from stepwhy.importers.formats.run_metadata.step_stats import DamagedError, Pieces, Whole
+from stepwhy.importers.formats.run_metadata.step_stats import Chunks, DamagedError, Whole
 from stepwhy.importers.shared.chrome_json import count_untimed
 from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
 from stepwhy.importers.shared.tensorflow.allocations import Allocations
@@ -82,7 +82,7 @@ def read(source: Source) -> Trace | None:
     if name is None:
         return None
     try:
-        return _read(Pieces(name, source.mapped), source)
+        return _read(Chunks(name, source.mapped), source)
     except DamagedError:
         pass  # what of the message is worth keeping, protobuf can tell
     try:
@@ -94,7 +94,7 @@ def read(source: Source) -> Trace | None:
         ) from None
 
 
-def _read(message: Pieces | Whole, source: Source) -> Trace:
+def _read(message: Chunks | Whole, source: Source) -> Trace:
     """The trace of a message.
 
     Raises:
@@ -177,9 +177,9 @@ class _Statistics:
         row = parse_row(text(device.name))
         if row is not None:
             self.devices.add(row)
-        for piece in device.pieces:
-            self._builder.health.events_read += len(piece.node_stats)
-            for node in piece.node_stats:
+        for chunk in device.chunks:
+            self._builder.health.events_read += len(chunk.node_stats)
+            for node in chunk.node_stats:
                 self._allocations.add_node(node)
                 if row is not None:
                     self._add(row, node)

@@ -1,7 +1,7 @@
-"""A RunMetadata or StepStats, read a piece at a time: what is large in it are lists.
+"""Read a RunMetadata or StepStats message in chunks, because its lists can be large.
 
-A message is the concatenation of its fields, so that some of its fields are a message, too. Only
-where fields lie is found out here; what is in them is parsed by `google.protobuf`.
+A protobuf message is the concatenation of its fields, so any run of whole fields is a valid message
+too. This module only finds the offsets of fields; `google.protobuf` parses their contents.
 
 Source: "Encoding" in the Protocol Buffers documentation; `config.proto`, `step_stats.proto`.
 """
@@ -23,42 +23,42 @@ if TYPE_CHECKING:
     Data = bytes | mmap.mmap
     Cut = tuple[int, int]
 
-# Messages of which a part is worth keeping, by field number: the devices of step statistics, the
-# graphs. An entry or node that is torn itself is not.
+# Field numbers of messages that are kept when they are truncated: devices of step statistics, and
+# graphs. A truncated entry or node is dropped.
 _STEP_STATS: Nested = {1: {}}
 _RUN_METADATA: Nested = {1: _STEP_STATS, 3: {}, 4: {1: {}}}
 _STATS, _GRAPH, _FUNCTION = 1, 3, 4
 _INNER = 1  # devices of statistics, graphs of a function, the name of a device
-# A piece ends with the field that reaches so many bytes.
-_PIECE = 1 << 19
+# Minimum size of a chunk, bytes; it ends with the field that reaches this size.
+_CHUNK = 1 << 19
 _LARGEST_NUMBER = (1 << 29) - 1
 
 
 class DamagedError(Exception):
-    """A part of the message is none."""
+    """A field is not a valid message."""
 
 
 class Device(NamedTuple):
     """The statistics of one device.
 
     Args:
-        name: Its name.
-        pieces: `DeviceStepStats` messages that together hold its entries.
+        name: Name of the device.
+        chunks: `DeviceStepStats` messages that together contain its entries.
     """
 
     name: bytes
-    pieces: Iterable[Any]
+    chunks: Iterable[Any]
 
 
 class Whole:
-    """The messages of a file that is parsed at once.
+    """The messages of a file, parsed at once.
 
     Args:
         name: 'StepStats' or 'RunMetadata'.
         data: The file.
 
     Raises:
-        DamagedError: Nothing of it can be read.
+        DamagedError: The file cannot be parsed.
     """
 
     def __init__(self, name: str, data: bytes) -> None:
@@ -84,15 +84,15 @@ def _partition_graphs(metadata: Any) -> list[Any]:
 
 
 class _Span(NamedTuple):
-    """Where a message lies; one that is torn ends with the file."""
+    """Byte range of a message; a truncated one ends with the file."""
 
     start: int
     end: int
     is_torn: bool
 
 
-class Pieces:
-    """The messages of a file, as pieces of them.
+class Chunks:
+    """The messages of a file, parsed in chunks.
 
     Args:
         name: 'StepStats' or 'RunMetadata'.
@@ -100,11 +100,11 @@ class Pieces:
 
     Attributes:
         is_torn: Whether the file ends before its message does.
-        graphs: `GraphDef` messages that together hold the nodes of all partition graphs; empty
-            where there is no graph.
+        graphs: `GraphDef` messages that together contain the nodes of all partition graphs; empty
+            if there is no graph.
 
     Raises:
-        DamagedError: Here or later: a part of it is no message.
+        DamagedError: A field is not a valid message; also raised while iterating.
     """
 
     def __init__(self, name: str, data: Data) -> None:
@@ -117,7 +117,7 @@ class Pieces:
         graphs += [] if is_stats else self._inside(self._inside(top, _FUNCTION), _INNER)
         self.graphs = _Parsed(data, "GraphDef", [c for g in graphs for c in self._cuts(g)[0]])
         if graphs and not self.graphs:
-            self.graphs = _Parsed(data, "GraphDef", [(0, 0)])  # without a node, it is one still
+            self.graphs = _Parsed(data, "GraphDef", [(0, 0)])  # a graph without nodes
 
     def devices(self) -> Iterator[Device]:
         """The devices of the step statistics."""
@@ -136,9 +136,9 @@ class Pieces:
         ]
 
     def _cuts(self, span: _Span) -> tuple[list[Cut], Field | None]:
-        """Where the pieces of a message lie, of whole fields each, and its last field 1.
+        """Byte ranges of the chunks of a message, in whole fields, and its last field 1.
 
-        In the statistics of a device that is its name.
+        In the statistics of a device, field 1 is its name.
         """
         cuts, begin, end = [], span.start, span.start
         last = None
@@ -148,14 +148,14 @@ class Pieces:
             end = field.end
             if field.number == _INNER and field.is_message:
                 last = field
-            if end - begin >= _PIECE:
+            if end - begin >= _CHUNK:
                 cuts.append((begin, end))
                 let_go(self._data, begin, end)
                 begin = end
         return ([*cuts, (begin, end)] if end > begin else cuts), last
 
     def _fields(self, span: _Span) -> Iterator[Field]:
-        """The fields of a message; only the last one of a torn message may end behind it."""
+        """The fields of a message; only the last field of a truncated one may end after it."""
         end = span.start
         for field in fields(self._data, span.start, span.end):
             end = field.end
@@ -167,26 +167,26 @@ class Pieces:
 
 
 class _Parsed:
-    """Parses the pieces of a message one by one, as often as it is iterated.
+    """Parses the chunks of a message lazily; can be iterated several times.
 
     Args:
         data: The file.
         name: Name of the message.
-        cuts: Where its pieces lie.
+        cuts: Byte ranges of the chunks.
     """
 
     def __init__(self, data: Data, name: str, cuts: list[Cut]) -> None:
         self._data, self._name, self._cuts = data, name, cuts
 
     def __len__(self) -> int:
-        """Number of pieces."""
+        """Number of chunks."""
         return len(self._cuts)
 
     def __iter__(self) -> Iterator[Any]:
         """The messages.
 
         Raises:
-            DamagedError: One of them is none.
+            DamagedError: A chunk is not a valid message.
         """
         for begin, end in self._cuts:
             message = parse_message(self._name, self._data[begin:end])
@@ -196,4 +196,4 @@ class _Parsed:
             let_go(self._data, begin, end)
 
 
-__all__ = ["DamagedError", "Device", "Pieces", "Whole"]
+__all__ = ["Chunks", "DamagedError", "Device", "Whole"]

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.growing import NarrowColumn
 from stepwhy.errors import CorruptInputError, EmptyInputError
-from stepwhy.importers.formats.tfprof.profile_pieces import ProfilePieces
+from stepwhy.importers.formats.tfprof.profile_chunks import ProfileChunks
 from stepwhy.importers.formats.tfprof.profile_runs import ProfileRuns
 from stepwhy.importers.formats.tfprof.profile_steps import step_spans
 from stepwhy.importers.shared.tensorflow.activity import emit, meta_of
@@ -84,7 +84,7 @@ def read(source: Source) -> Trace | None:
     if not recognise(source):
         return None
     builder = TraceBuilder()
-    profile = ProfilePieces(source.mapped)
+    profile = ProfileChunks(source.mapped)
     _count_damage(builder.health, profile.damaged, torn=profile.is_torn)
     if not profile.names:
         raise CorruptInputError(
@@ -144,7 +144,7 @@ class _Nodes:
         profile: The profile.
     """
 
-    def __init__(self, builder: TraceBuilder, profile: ProfilePieces) -> None:
+    def __init__(self, builder: TraceBuilder, profile: ProfileChunks) -> None:
         self._builder, self._code = builder, profile.code
         self._runs = ProfileRuns(profile.names, builder.health)
         self._allocations = Allocations(builder)

@@ -1,8 +1,7 @@
-"""Events as columns: what the readers of planes work on.
+"""Events of an XPlane profile as columns.
 
-Most events of a profile are alike but for their times. What they say of themselves is held once
-for all that say the same, their label, and of each event no more than its label, its times and the
-numbers that no other one has.
+Most events of a profile differ only in their times. Everything that events share is held once, as a
+label. Each event holds the row of its label, its times and its unique ids.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 
 CORRELATION = "correlation_id"
 IDS = frozenset({CORRELATION, "id", "_c", "_p"})
-"""Statistics that tell one event from others like it."""
+"""Statistics that are unique to an event."""
 
-# Events that are looked at at a time.
-_PIECE = 1 << 16
+# Events processed at a time.
+_CHUNK = 1 << 16
 
 
 def missing_id(stat: str) -> np.signedinteger[Any]:
-    """Stands for the number of a statistic of `IDS` that an event does not carry.
+    """Value of a statistic of `IDS` that an event does not have.
 
     Correlation ids are positive, and seldom need more than 32 bits.
     """
@@ -41,7 +40,7 @@ def missing_id(stat: str) -> np.signedinteger[Any]:
 
 
 class Texts:
-    """Texts by code; 0 is the empty text, which stands for none."""
+    """Interned texts; code 0 is the empty text, which means none."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {"": 0}
@@ -71,15 +70,13 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Labels(msgspec.Struct, eq=False):
-    """What events say of themselves, beside their times and `IDS`; all columns equally long.
-
-    Two of them may be the same.
+    """Properties that events share: everything but times and `IDS`. Rows may be equal.
 
     Args:
-        line: Row of `lines` of whoever holds the events.
-        name: Code of the name.
-        numbers: By statistic, with `MISSING` where an event has none; of `IDS`, 1 for any number.
-        texts: By statistic, codes.
+        line: Row of the line in its plane; (labels,).
+        name: Code of the name; (labels,).
+        numbers: Numeric statistics, `MISSING` where absent; of `IDS`, 1 if present; (labels,) each.
+        texts: Codes of text statistics; (labels,) each.
     """
 
     line: Ints
@@ -97,12 +94,12 @@ class Labels(msgspec.Struct, eq=False):
         return [self.name, self.line, *self.numbers.values(), *self.texts.values()]
 
     def number(self, stat: str) -> Ints:
-        """A statistic as numbers."""
+        """A numeric statistic; (labels,)."""
         found = self.numbers.get(stat)
         return np.full(len(self), MISSING) if found is None else found
 
     def text(self, stat: str) -> Ints:
-        """A statistic as codes."""
+        """Codes of a text statistic; (labels,)."""
         found = self.texts.get(stat)
         return np.zeros(len(self), dtype=np.int32) if found is None else found
 
@@ -117,14 +114,14 @@ class Labels(msgspec.Struct, eq=False):
 
 
 class Events(msgspec.Struct, eq=False):
-    """Events of some lines, in the order of the lines and of the file; all columns equally long.
+    """Events of some lines, ordered by line and then as in the file.
 
     Args:
-        labels: What they say of themselves; each is that of an event.
-        label: Row of `labels`.
-        start_ns: On the clock of the profiling session.
-        dur_ns: Never negative.
-        ids: By statistic of `IDS`, with `missing_id` where an event has none.
+        labels: Shared properties; every label is used.
+        label: Row of every event's label; (events,).
+        start_ns: Start on the clock of the profiling session; (events,).
+        dur_ns: Duration, never negative; (events,).
+        ids: Statistics of `IDS`, `missing_id` where absent; (events,) each.
     """
 
     labels: Labels
@@ -159,20 +156,20 @@ class Events(msgspec.Struct, eq=False):
         return np.full(len(self), missing_id(stat)) if found is None else found
 
     def counts(self) -> Ints:
-        """How many events have each label; (labels,)."""
+        """Number of events per label; (labels,)."""
         found = np.zeros(len(self.labels), dtype=np.int64)
-        for first in range(0, len(self), _PIECE):
-            found += np.bincount(self.label[first : first + _PIECE], minlength=len(found))
+        for first in range(0, len(self), _CHUNK):
+            found += np.bincount(self.label[first : first + _CHUNK], minlength=len(found))
         return found
 
     def labelled(self, chosen: Bools) -> Events:
-        """Those with some labels."""
+        """The events with some labels."""
         found = Events(self.labels, self.label, self.start_ns, self.dur_ns, dict(self.ids))
         found.keep(chosen)
         return found
 
     def keep(self, chosen: Bools) -> None:
-        """Leave out all but those with some labels."""
+        """Drop all events but those with some labels."""
         if chosen.all():
             return
         self.reorder(np.flatnonzero(take(chosen, self.label)))
@@ -180,19 +177,19 @@ class Events(msgspec.Struct, eq=False):
         self.label = take(np.cumsum(chosen, dtype=np.int32) - np.int32(1), self.label)
 
     def reorder(self, rows: Ints) -> None:
-        """Put events into another order, or leave some out; no column but one is held twice."""
+        """Select and reorder events, one column at a time to save memory."""
         for name in ("label", "start_ns", "dur_ns"):
             setattr(self, name, take(getattr(self, name), rows))
         for stat, column in self.ids.items():
             self.ids[stat] = take(column, rows)
 
     def number_labels(self) -> None:
-        """Put labels into the order of their first events, however those were read."""
+        """Order labels by their first event."""
         first = np.zeros(len(self.labels), dtype=np.int64)
-        for since in reversed(range(0, len(self), _PIECE)):
-            piece = self.label[since : since + _PIECE]
-            # Of one label, the last one written stays.
-            first[piece[::-1]] = np.arange(since + len(piece) - 1, since - 1, -1)
+        for since in reversed(range(0, len(self), _CHUNK)):
+            chunk = self.label[since : since + _CHUNK]
+            # Reversed, so that the first event of a label is written last.
+            first[chunk[::-1]] = np.arange(since + len(chunk) - 1, since - 1, -1)
         if (first[1:] > first[:-1]).all():
             return
         order = np.argsort(first)
@@ -200,14 +197,14 @@ class Events(msgspec.Struct, eq=False):
         place[order] = np.arange(len(order), dtype=np.int32)
         self.labels, self.label = self.labels.take(order), take(place, self.label)
 
-    def tell_apart(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
-        """Give events of one label several labels where they differ in other columns.
+    def split_labels(self, *columns: Bools | Ints) -> tuple[Ints, list[NDArray[Any]]]:
+        """Split labels whose events differ in further columns.
 
         Args:
-            columns: Of every event.
+            columns: Further columns; (events,) each.
 
         Returns:
-            Which label each one was before; the other columns by label.
+            The previous row of every label; the further columns per label.
         """
         if not any(column.any() for column in columns):
             none = [np.zeros(len(self.labels), dtype=column.dtype) for column in columns]
@@ -219,9 +216,9 @@ class Events(msgspec.Struct, eq=False):
 
 
 def joined(parts: Sequence[Events]) -> Events:
-    """Events one after the other; their lines must be counted in one list already.
+    """Concatenate events, whose lines must refer to one list.
 
-    Of several parts nothing is left, so that no more than a column is held twice.
+    Empties the parts one column at a time, to save memory.
     """
     if len(parts) < 2:
         return parts[0] if parts else Events.empty()
@@ -240,7 +237,7 @@ def joined(parts: Sequence[Events]) -> Events:
 
 
 def joined_labels(parts: Sequence[Labels]) -> Labels:
-    """Labels one after the other; some parts may lack some statistics."""
+    """Concatenate labels; parts may have different statistics."""
     lengths = [len(part) for part in parts]
     return Labels(
         np.concatenate([part.line for part in parts]),
@@ -251,10 +248,10 @@ def joined_labels(parts: Sequence[Labels]) -> Labels:
 
 
 def _drained(parts: Sequence[Events], name: str) -> Ints:
-    """A column of all parts, which they no longer hold."""
+    """Concatenate a column of all parts, and remove it from them."""
     column = np.concatenate([getattr(part, name) for part in parts])
     for part in parts:
-        setattr(part, name, column[:0].copy())  # a view would hold all of it
+        setattr(part, name, column[:0].copy())  # a view would keep the whole column alive
     return column
 
 
@@ -263,7 +260,7 @@ def _joined_stats(
     lengths: Sequence[int],
     missing: Callable[[str], np.signedinteger[Any]],
 ) -> dict[str, Ints]:
-    """Statistics of all parts, which they no longer hold; some parts may lack some."""
+    """Concatenate the statistics of all parts, and remove them; parts may have different ones."""
     found = {}
     for stat in sorted({stat for part in parts for stat in part}):
         columns = [part.pop(stat, None) for part in parts]

@@ -116,9 +116,9 @@ class HostReader:
         """Add the slices of all threads."""
         events = self._events
         outer = enclosing(events.line, events.start_ns, events.dur_ns)
-        _, (feeds, outer_op) = events.tell_apart(*self._surroundings(outer))
+        _, (feeds, outer_op) = events.split_labels(*self._surroundings(outer))
         classes = self._classify_labels(feeds, outer_op)
-        before, (owned,) = events.tell_apart(_owned(classes, events.label, outer))
+        before, (owned,) = events.split_labels(_owned(classes, events.label, outer))
         del outer
         templates = [
             self._template(label, classes[of], owned=is_owned)

@@ -1,8 +1,8 @@
-"""Where the parts of an XSpace lie in its bytes: planes, lines, and the events of each line.
+"""Find the planes, lines and events of an XSpace by their byte offsets.
 
-Nothing is decoded but names and times of lines; no byte is copied. Lengths that lead out of the
-part around them are told from a file that ends too early: the one is damage, the other can happen
-to any copy, and what lies before the end is as good as ever.
+Only the names and times of lines are decoded. A length that exceeds the enclosing message is
+damage. A length that exceeds the file means that the file is truncated: everything before its end
+is still valid.
 
 Source: tsl/profiler/protobuf/xplane.proto.
 """
@@ -30,33 +30,33 @@ _LINE_ID, _LINE_NAME, _LINE_TIME, _LINE_SHOWN = 1, 2, 3, 11
 _EVENT_TAG = 4 << 3 | _LENGTH
 _PLANES_TAG = _SPACE_PLANES << 3 | _LENGTH
 _ENTRY_TAGS = (4 << 3 | _LENGTH, 5 << 3 | _LENGTH)  # descriptions of events and statistics
-_LONGEST_HEAD = 12  # bytes of a tag and a length
-_PIECE = 1 << 23  # bytes of a mapped file that are read at a time
+_MAX_HEAD = 12  # bytes of a tag and a length
+_CHUNK = 1 << 23  # bytes of a mapped file read at a time
 MOST_PLANES = 4096
-"""Planes of a file; one is of one host, with a plane per device and some of the profiler's own."""
+"""Limit of planes per file; a file has one plane per device and a few others."""
 MOST_LINES = 1 << 16
-"""Lines of a file: threads, streams and cores."""
-# Where a file should end: it is known of its parts only.
-_NOBODY_KNOWS = 1 << 80
+"""Limit of lines per file: threads, streams and cores."""
+# End of the file's message, which is not recorded.
+_UNKNOWN_END = 1 << 80
 
 
 Bytes: TypeAlias = bytes | mmap.mmap
-"""A file, or a part of one."""
+"""The bytes of a file or of a message."""
 
 
 class DamagedError(ValueError):
-    """A part whose lengths contradict each other."""
+    """The lengths in a message contradict each other."""
 
 
 class Part(NamedTuple):
-    """A field: its number, and its value or where its bytes lie.
+    """A protobuf field.
 
     Args:
-        number: Of the field.
-        wire: Its wire type.
-        value: Of a varint; else where the bytes begin.
-        at: Where the field begins.
-        end: Where it ends.
+        number: Field number.
+        wire: Wire type.
+        value: Value of a varint; for other types, the offset of the contents.
+        at: Offset of the field.
+        end: End of the field.
     """
 
     number: int
@@ -67,13 +67,13 @@ class Part(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Events, or other fields of one tag, that follow one another.
+    """Consecutive fields with the same tag, usually events.
 
     Args:
-        at: Where the first begins.
-        end: Where the last ends.
-        events: How many they are.
-        heads: Where each begins, if that was noted.
+        at: Offset of the first field.
+        end: End of the last field.
+        events: Number of fields.
+        heads: Offset of each field, None if not recorded.
     """
 
     at: int
@@ -83,17 +83,17 @@ class Run(NamedTuple):
 
 
 Walk: TypeAlias = "Callable[[int, int, int], list[Run]]"
-"""Finds the fields of a tag that follow one another from a position on and end by a limit."""
+"""Finds consecutive fields with a tag: `walk(offset, limit, tag)`."""
 
 
 class LineAt(msgspec.Struct):
-    """A line, and where its events lie.
+    """A line and the offsets of its events.
 
     Args:
-        id: Of the thread or stream.
-        name: What is shown of it.
-        time_ns: Its start.
-        runs: Its events.
+        id: Id of the thread or stream.
+        name: Display name.
+        time_ns: Start of the line, ns.
+        runs: Events.
     """
 
     id: int = 0
@@ -103,16 +103,16 @@ class LineAt(msgspec.Struct):
 
     @property
     def count(self) -> int:
-        """How many events it has."""
+        """Number of events."""
         return sum(run.events for run in self.runs)
 
     def heads(self, data: Bytes) -> array[int]:
-        """Where the field of every event begins."""
+        """Offset of every event."""
         found = array("q")
         for run in self.runs:
             again = walk_plainly(data, run.at, run.end, _EVENT_TAG) if run.heads is None else [run]
-            for piece in again:
-                found.extend(piece.heads or ())
+            for chunk in again:
+                found.extend(chunk.heads or ())
         return found
 
 
@@ -125,21 +125,21 @@ class PlaneAt(msgspec.Struct):
 
     @property
     def events(self) -> int:
-        """How many events its lines have."""
+        """Number of events of all lines."""
         return sum(line.count for line in self.lines)
 
 
 class Layout(msgspec.Struct):
-    """What an XSpace consists of.
+    """The planes of an XSpace.
 
     Args:
-        planes: In order.
-        errors: How many errors the profiler reported.
-        torn: The file ends before the message does.
-        damaged: How many parts were left out as they contradict themselves.
-        planes_left_out: How many planes there are beyond `MOST_PLANES`.
-        lines_left_out: How many lines there are beyond `MOST_LINES`.
-        lines: How many lines there are in all.
+        planes: Planes in file order.
+        errors: Number of errors that the profiler reported.
+        torn: Whether the file is truncated.
+        damaged: Number of planes left out because of contradictory lengths.
+        planes_left_out: Number of planes beyond `MOST_PLANES`.
+        lines_left_out: Number of lines beyond `MOST_LINES`.
+        lines: Number of lines in all.
     """
 
     planes: list[PlaneAt] = msgspec.field(default_factory=list)
@@ -152,11 +152,11 @@ class Layout(msgspec.Struct):
 
 
 def read_layout(data: Bytes, walk: Walk | None = None) -> Layout:
-    """Find all planes; of a torn file those before the tear, and the part of the last one.
+    """Find all planes; the last plane of a truncated file may be incomplete.
 
     Args:
         data: The file.
-        walk: What finds events, if there is something better than plain Python.
+        walk: A compiled replacement for `walk_plainly`.
     """
     layout = Layout()
     walk = walk or partial(walk_plainly, data)
@@ -165,7 +165,7 @@ def read_layout(data: Bytes, walk: Walk | None = None) -> Layout:
         while at < len(data):
             if len(layout.planes) >= MOST_PLANES:
                 at = _pass_planes(layout, at, len(data), walk)
-            for part in parts(data, at, _NOBODY_KNOWS):
+            for part in parts(data, at, _UNKNOWN_END):
                 at = part.end
                 layout.torn |= part.end > len(data)
                 if part.number == _SPACE_ERRORS:
@@ -180,10 +180,10 @@ def read_layout(data: Bytes, walk: Walk | None = None) -> Layout:
 
 
 def parts(data: Bytes, at: int, end: int) -> Iterator[Part]:
-    """Fields from `at` to `end`; the last one ends behind the data where the file is torn.
+    """Fields from `at` to `end`; in a truncated file, the last one ends after the data.
 
     Raises:
-        DamagedError: A field that is none, or that leads out of `end`.
+        DamagedError: A field is invalid, or ends after `end`.
     """
     limit = min(end, len(data))
     while at < limit:
@@ -207,7 +207,7 @@ def parts(data: Bytes, at: int, end: int) -> Iterator[Part]:
 
 
 def inside(data: Bytes, at: int, end: int, *path: int) -> Iterator[Part]:
-    """All fields under a path of field numbers, in order, as far as they lie in the data.
+    """All complete fields under a path of field numbers, in order.
 
     Raises:
         DamagedError: As `parts`.
@@ -232,7 +232,7 @@ def _add_plane(layout: Layout, data: Bytes, part: Part, walk: Walk) -> None:
 
 
 def _pass_planes(layout: Layout, at: int, limit: int, walk: Walk) -> int:
-    """Count the planes that follow one another from `at` on; returns where they end."""
+    """Count consecutive planes from `at`; returns their end."""
     for run in walk(at, limit, _PLANES_TAG):
         layout.planes_left_out += run.events
         at = run.end
@@ -281,7 +281,7 @@ def _line(data: Bytes, at: int, end: int, walk: Walk) -> LineAt:
 
 
 def _note(line: LineAt, data: Bytes, part: Part) -> str:
-    """Take over a field of a line that is no event; returns the name to show, if it is that."""
+    """Store a field of a line other than an event; returns it if it is the display name."""
     if part.number == _LINE_ID and part.wire == _VARINT:
         line.id = as_int64(part.value)
     elif part.number == _LINE_TIME and part.wire == _VARINT:
@@ -294,7 +294,7 @@ def _note(line: LineAt, data: Bytes, part: Part) -> str:
 
 
 def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
-    """Note the events that follow one another from `at` on; returns where they end."""
+    """Add consecutive events from `at` to a line; returns their end."""
     limit = min(end, len(data))
     while True:
         runs = walk(at, limit, _EVENT_TAG)
@@ -305,28 +305,28 @@ def _events(data: Bytes, at: int, end: int, line: LineAt, walk: Walk) -> int:
         size, body = _varint(data, at + 1, end)
         if body + size > limit:
             return _beyond(data, body + size, end)
-        # A length with more digits than any needs.
+        # The length is encoded in more bytes than needed.
         line.runs.append(Run(at, body + size, 1, array("q", [at])))
         at = body + size
 
 
 def walk_plainly(data: Bytes, at: int, limit: int, tag: int) -> list[Run]:
-    """The fields from `at` on, of which every one must be passed to find the next; see `Walk`."""
+    """Plain Python implementation of `Walk`."""
     runs: list[Run] = []
-    while (run := _walk_piece(data, at, limit, tag)) is not None:
+    while (run := _walk_chunk(data, at, limit, tag)) is not None:
         let_go(data, run.at, run.end)
         runs.append(run)
         at = run.end
     return runs
 
 
-def _walk_piece(data: Bytes, at: int, limit: int, tag: int) -> Run | None:
-    """As many of these fields as are read at a time, None where there is none."""
+def _walk_chunk(data: Bytes, at: int, limit: int, tag: int) -> Run | None:
+    """Fields within one chunk of the file, None if there are none."""
     heads = array("q")
     note = heads.append
     first = at
-    safe = limit - _LONGEST_HEAD
-    goal = min(safe, at + _PIECE)
+    safe = limit - _MAX_HEAD
+    goal = min(safe, at + _CHUNK)
     while at < goal and data[at] == tag:
         note(at)
         size = data[at + 1]
@@ -343,18 +343,18 @@ def _walk_piece(data: Bytes, at: int, limit: int, tag: int) -> Run | None:
 
 
 def _field_end(data: Bytes, at: int) -> int:
-    """Where a field ends, behind everything for one without an end."""
+    """End of a field; for a truncated or damaged one, beyond all data."""
     try:
-        size, body = _varint(data, at + 1, _NOBODY_KNOWS)
+        size, body = _varint(data, at + 1, _UNKNOWN_END)
     except DamagedError:
-        return _NOBODY_KNOWS
-    return body + size if body <= len(data) else _NOBODY_KNOWS
+        return _UNKNOWN_END
+    return body + size if body <= len(data) else _UNKNOWN_END
 
 
 def _beyond(data: Bytes, after: int, end: int) -> int:
-    """Where a part ends that reaches behind the data; one that only leads out of `end` is damage.
+    """End of a field that exceeds its message: damage, unless the message is truncated itself.
 
-    What lies around a torn part is torn itself, so that `end` is behind the data, too.
+    A truncated field is inside truncated messages only, so `end` is after the data, too.
     """
     if end <= len(data):
         raise DamagedError
@@ -362,7 +362,7 @@ def _beyond(data: Bytes, after: int, end: int) -> int:
 
 
 def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Value and the position after it; a torn one is 0 and ends behind the data."""
+    """Value of a varint and its end; a truncated one is 0 and ends after the data."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
@@ -376,6 +376,6 @@ def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def as_int64(value: int) -> int:
-    """A number of 64 bits in two's complement."""
+    """A 64-bit number as a signed integer (two's complement)."""
     value &= 0xFFFFFFFFFFFFFFFF
     return value - (1 << 64) if value >> 63 else value

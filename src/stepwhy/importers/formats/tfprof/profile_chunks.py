@@ -1,6 +1,7 @@
-"""A ProfileProto, read a piece at a time.
+"""Read a ProfileProto message in chunks.
 
-A message is the concatenation of its fields, so that some of its fields are a message, too.
+A protobuf message is the concatenation of its fields, so any run of whole fields is a valid message
+too.
 
 Source: "Encoding" in the Protocol Buffers documentation; `tfprof_log.proto`.
 """
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
     import mmap
     from collections.abc import Iterator
 
-# A piece ends with the field that reaches so many bytes.
-_PIECE = 1 << 19
-# What is read brings as much before it into memory, too.
+# Minimum size of a chunk, bytes; it ends with the field that reaches this size.
+_CHUNK = 1 << 19
+# Bytes before a chunk that reading it maps into memory.
 _AROUND = 1 << 16
 
 
-class ProfilePieces:
-    """The nodes of a profile; what is damaged is left out, entry by entry.
+class ProfileChunks:
+    """The nodes of a profile, without damaged entries.
 
     Args:
         data: The file.
 
     Attributes:
-        names: Names of all nodes by their numbers.
-        code: The lines of code that nodes refer to.
-        damaged: How many entries are damaged.
+        names: Names of all nodes by id.
+        code: Lines of code that nodes refer to.
+        damaged: Number of damaged entries.
         is_torn: Whether the file ends before its message does.
     """
 
@@ -45,40 +46,40 @@ class ProfilePieces:
         self.damaged = 0
         self.names: dict[int, str] = {}
         texts: dict[int, str] = {}
-        for profile in self._pieces():
+        for profile in self._chunks():
             self.names.update((entry.key, text(entry.value.name)) for entry in profile.nodes)
             texts.update((entry.key, text(entry.value)) for entry in profile.id_to_string)
         self.code = CodeDefs(texts)
 
     def __iter__(self) -> Iterator[Any]:
         """All nodes as `ProfileNode` messages."""
-        return (entry.value for profile in self._pieces() for entry in profile.nodes)
+        return (entry.value for profile in self._chunks() for entry in profile.nodes)
 
     def _cut(self) -> int:
-        """Find out where the pieces lie; returns where the last field ends."""
+        """Find the byte ranges of the chunks; returns the end of the last field."""
         begin = end = 0
         for field in fields(self._data):
             end = field.end
-            if end - begin >= _PIECE and end <= len(self._data):
+            if end - begin >= _CHUNK and end <= len(self._data):
                 self._cuts.append((begin, end))
                 let_go(self._data, begin, end)
                 begin = end
         self._cuts.append((begin, min(end, len(self._data))))
         return end
 
-    def _pieces(self) -> Iterator[Any]:
-        """`ProfileProto` messages that together hold all that can be read."""
+    def _chunks(self) -> Iterator[Any]:
+        """`ProfileProto` messages that together contain all readable entries."""
         self.damaged = 0
         for begin, end in self._cuts:
             profile = parse_message("ProfileProto", self._data[begin:end])
             if profile is not None:
                 yield profile
             else:
-                yield from self._whole_parts(begin, end)
+                yield from self._readable_entries(begin, end)
             let_go(self._data, max(begin - _AROUND, 0), end)
 
-    def _whole_parts(self, begin: int, end: int) -> Iterator[Any]:
-        """What can be read of a piece that is damaged or torn: its entries, one by one."""
+    def _readable_entries(self, begin: int, end: int) -> Iterator[Any]:
+        """The readable entries of a damaged or truncated chunk, one by one."""
         for field in fields(self._data, begin, end):
             profile = parse_message("ProfileProto", self._data[field.key : field.end])
             if profile is not None:
@@ -87,4 +88,4 @@ class ProfilePieces:
                 self.damaged += field.end <= len(self._data)
 
 
-__all__ = ["ProfilePieces"]
+__all__ = ["ProfileChunks"]
