@@ -147,8 +147,8 @@ def _values(kind: type[IntEnum]) -> str:
 
 
 _REFUSALS = """\
-What people take for a trace, told by its content and answered with what to give in its place. None
-of it is opened beyond looking at its bytes: a pickle could run code.
+Files that are often mistaken for traces, and what to use instead. They are recognised by their bytes
+and never loaded: a pickle could run code.
 """
 
 
