@@ -147,8 +147,8 @@ def _values(kind: type[IntEnum]) -> str:
 
 
 _REFUSALS = """\
-Files that are often mistaken for traces, and what to use instead. They are recognised by their bytes
-and never loaded: a pickle could run code.
+Files that are often mistaken for traces, and what to use instead. They are recognised by their
+bytes and never loaded: a pickle could run code.
 """
 
 
