@@ -32,7 +32,7 @@ def test_a_file_that_lies_there_is_read_itself(path):
 
 
 def test_a_file_that_just_changed_is_copied(path, monkeypatch):
-    monkeypatch.setattr(changing, "_PIECE", 1000)
+    monkeypatch.setattr(changing, "_CHUNK", 1000)
     with path.open("rb") as file, at_rest(file) as read:
         assert read is not file
         read.seek(0)

@@ -1,7 +1,7 @@
-"""Repeating and comparing whole runs.
+"""Repeat and compare whole runs.
 
-Pure functions over results: how a run is made and explained is handed in, so that commands, stored
-runs and foreign traces are measured alike.
+Pure functions over results. The function that runs and explains a program is an argument, so
+commands, stored runs and foreign traces are measured alike.
 """
 
 from stepwhy.bench.compare import compare

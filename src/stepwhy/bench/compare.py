@@ -1,4 +1,4 @@
-"""Two measured programs compared: verdict, interval, and where the difference lies."""
+"""Compare two measured programs: verdict, interval, and the source of the difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # One comparison in a hundred may be wrong: a comparison in CI runs with every change.
 LEVEL = 0.99
-# A change beyond this is told in words: its percentage says nothing more.
+# A larger change is described in words, because its percentage means little.
 _BEYOND = 9.0
 
 
@@ -34,7 +34,7 @@ def compare(
 ) -> Comparison:
     """Compare the runs of two programs.
 
-    Runs are taken in pairs, in the order they were made; a pair counts when both runs do.
+    Runs are paired in the order they were made; a pair counts if both of its runs do.
 
     Args:
         labels: What the person calls the two.
@@ -42,7 +42,7 @@ def compare(
         b: Runs of the second one, at least one.
         margin: The largest change that is called the same, as 0.03.
         wanted: How many pairs were to count.
-        batch_size: Examples per step, where somebody said.
+        batch_size: Examples per step, if known.
     """
     pairs = pairs_that_count(a, b)
     good = ([x for x, _ in pairs], [y for _, y in pairs]) if pairs else (counting(a), counting(b))

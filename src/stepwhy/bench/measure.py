@@ -1,4 +1,4 @@
-"""Making the runs: repeated, interleaved, and made again when the machine was busy."""
+"""Run programs repeatedly and interleaved; repeat runs that a busy machine disturbed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 def order(pairs: int) -> list[tuple[int, int]]:
-    """Who runs when, as (program 0 or 1, pair): A B, B A, A B, ...
+    """Order of the runs as (program 0 or 1, pair): A B, B A, A B, ...
 
     A drift that is linear in time falls on both programs alike.
 

@@ -44,7 +44,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     @property
     def counts(self) -> bool:
-        """Whether the run counts."""
+        """Whether the run is valid."""
         return not self.summary.void
 
 
@@ -84,7 +84,7 @@ def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
 
 
 def _void(background: float | None) -> str:
-    """Why a run does not count; '' when it does, or nothing tells."""
+    """Why a run is not valid; '' if it is, or if unknown."""
     if background is None or background <= MOST_BACKGROUND_CORES:
         return ""
     return f"other programs kept {background:.1f} cores busy"

@@ -1,4 +1,4 @@
-"""A measured program in numbers and in a sentence."""
+"""Summarise the runs of a program in numbers and a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEVEL = 0.95
 
 
 def counting(samples: Sequence[Sample]) -> list[Sample]:
-    """The runs that count; all of them where none does, so that a number can be shown."""
+    """The valid runs; all runs if none is valid, so that a number can be shown."""
     return [s for s in samples if s.counts] or list(samples)
 
 
@@ -42,7 +42,7 @@ def measurement(
     Args:
         label: What the person calls it.
         samples: Its runs, at least one.
-        batch_size: Examples per step, where somebody said.
+        batch_size: Examples per step, if known.
     """
     good = counting(samples)
     interval = median_interval([s.durations_ns for s in good], level=_LEVEL)
@@ -71,7 +71,7 @@ def mean_breakdown(samples: Sequence[Sample]) -> dict[str, int]:
 
 
 def was_quiet(samples: Sequence[Sample], wanted: int) -> bool | None:
-    """Whether enough runs were made while other programs did little; None when nothing tells.
+    """Whether enough runs were made on a quiet machine; None if the load was not recorded.
 
     Args:
         samples: The runs.
@@ -85,13 +85,13 @@ def was_quiet(samples: Sequence[Sample], wanted: int) -> bool | None:
 def summarise(
     label: str, samples: Sequence[Sample], wanted: int, batch_size: int | None = None
 ) -> BenchResult:
-    """What `stepwhy bench` says.
+    """The summary that `stepwhy bench` prints.
 
     Args:
         label: What the person calls the program.
         samples: Its runs, at least one.
         wanted: How many were to count.
-        batch_size: Examples per step, where somebody said.
+        batch_size: Examples per step, if known.
     """
     found = measurement(label, samples, batch_size)
     quiet = was_quiet(samples, wanted)

@@ -1,4 +1,4 @@
-"""Where the slices of a trace lie in a Chrome trace: processes, threads, and lanes that nest.
+"""Assign the slices of a trace to processes, threads and lanes of a Chrome trace.
 
 A viewer draws the events of one thread as a stack of calls, so that two which overlap without
 nesting must not share one: streams of rounded times, or an executor's parallel operations.

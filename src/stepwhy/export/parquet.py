@@ -77,7 +77,7 @@ def _column(trace: Trace, column: Column, values: NDArray[Any]) -> Any:
 
 
 def _texts(values: NDArray[Any], is_null: NDArray[np.bool_], texts: Any) -> Any:
-    """Only the texts that occur, each once."""
+    """The distinct texts that occur."""
     import pyarrow as pa  # noqa: PLC0415 - see `write_parquet`
 
     used, index = np.unique(np.where(is_null, 0, values), return_inverse=True)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _A_MOMENT_S = 10.0
-_PIECE = 1 << 20  # bytes copied at a time
+_CHUNK = 1 << 20  # bytes copied at a time
 
 
 @contextmanager
@@ -31,8 +31,8 @@ def at_rest(file: BinaryIO) -> Iterator[BinaryIO]:
     from tempfile import TemporaryFile  # noqa: PLC0415 - few inputs need one
 
     with TemporaryFile(prefix="stepwhy-") as copy:
-        while piece := file.read(_PIECE):
-            copy.write(piece)
+        while chunk := file.read(_CHUNK):
+            copy.write(chunk)
         copy.flush()
         yield copy
 

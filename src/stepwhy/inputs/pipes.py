@@ -1,7 +1,7 @@
-"""Reading a pipe to its end, within the memory and the space that are left.
+"""Read a pipe to its end, within the available memory and disk space.
 
-Source: poll(2), fifo(7) and pipe(7): of a pipe that is read without waiting, no bytes mean that
-there is no writer, and EAGAIN that there is one with nothing to say.
+Source: poll(2), fifo(7) and pipe(7): a non-blocking read of a pipe returns no bytes if there is no
+writer, and fails with EAGAIN if a writer has not written yet.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 # A program that was started to write into a named pipe has opened it by then. Once it has, it may
 # take as long as it likes: it may fetch the trace from far away.
 _WRITER_WAIT_S = 60
-# A person starts to wonder.
+# After this wait, a message explains it.
 _UNNOTICED_WAIT_S = 3.0
-# Of a pipe that never ends, this much is on the disk for a moment; traces have a hundredth of it.
+# Limit for pipes that never end; traces have a hundredth of it.
 _MOST_BYTES = 1 << 33
-_PIECE = 1 << 16  # bytes; what a pipe holds on Linux by default
+_CHUNK = 1 << 16  # bytes; what a pipe holds on Linux by default
 
 
 def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
@@ -51,8 +51,8 @@ def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
     spool = Spool(path.name, MAPPED_TIMES)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        for piece in _pieces(handle, path.name, wait_s):
-            spool.add(piece)
+        for chunk in _chunks(handle, path.name, wait_s):
+            spool.add(chunk)
             _check_size(spool.size, path.name)
     except BaseException:
         spool.close()
@@ -71,22 +71,22 @@ def _check_size(size: int, name: str) -> None:
         )
 
 
-def _pieces(handle: int, name: str, wait_s: float) -> Iterator[bytes]:
+def _chunks(handle: int, name: str, wait_s: float) -> Iterator[bytes]:
     """What comes through a pipe, as it comes."""
     wait = _Wait(handle, name)
-    piece = None
+    chunk = None
     # Nothing happens on a pipe before it has a writer.
-    if not wait.until_ready(wait_s) and (piece := _read(handle)) == b"":
+    if not wait.until_ready(wait_s) and (chunk := _read(handle)) == b"":
         raise NotFoundError(
             f"{name} is a pipe, and no program opened it for writing within {wait_s:g} s",
             "Start the program that writes the trace first, or give a trace file",
         )
-    while piece != b"":
-        if piece is None:
+    while chunk != b"":
+        if chunk is None:
             wait.until_ready()
         else:
-            yield piece
-        piece = _read(handle)
+            yield chunk
+        chunk = _read(handle)
 
 
 class _Wait:
@@ -113,7 +113,7 @@ class _Wait:
 def _read(handle: int) -> bytes | None:
     """Some bytes; b'' if there is no writer, None if it has written nothing more yet."""
     try:
-        return os.read(handle, _PIECE)
+        return os.read(handle, _CHUNK)
     except BlockingIOError:
         return None
 

@@ -27,7 +27,7 @@ _LARGEST_RATIO = 60
 _ALWAYS_ALLOWED = 1 << 26  # bytes; a file of this size is explained in seconds whatever it holds
 # Profilers compress their traces; archives and mails of traces compress them again.
 _MOST_LAYERS = 3
-_PIECE = 1 << 16  # bytes; some libraries lose this much of a torn archive
+_CHUNK = 1 << 16  # bytes; some libraries lose this much of a torn archive
 
 
 def read_source(path: Path, within: Path | None = None) -> Source:
@@ -130,8 +130,8 @@ def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[B
     with ExitStack() as on_error:
         on_error.callback(spool.close)
         try:
-            for piece in iter(partial(kind.open(file, name).read1, _PIECE), b""):
-                spool.add(piece)
+            for chunk in iter(partial(kind.open(file, name).read1, _CHUNK), b""):
+                spool.add(chunk)
                 _refuse_bomb(spool.size, packed, name)
         except torn() as error:
             is_torn = not is_padding(error)

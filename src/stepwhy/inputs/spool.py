@@ -37,17 +37,17 @@ class Spool:
         self._times = times
         self._check_at = _UNWATCHED
 
-    def add(self, piece: bytes) -> None:
+    def add(self, chunk: bytes) -> None:
         """Append some bytes.
 
         Raises:
             TooLargeError: They fit neither into memory nor onto the disk.
         """
         try:
-            self.file.write(piece)
+            self.file.write(chunk)
         except OSError:
-            self._return_to_memory(piece)
-        self.size += len(piece)
+            self._return_to_memory(chunk)
+        self.size += len(chunk)
         if self.size > self._check_at:
             self._check_at = self.size + _UNWATCHED
             self._check()
@@ -72,7 +72,7 @@ class Spool:
                 spilled.write(self.file.getbuffer())  # type: ignore[attr-defined]
                 self.file = spilled
 
-    def _return_to_memory(self, piece: bytes) -> None:
+    def _return_to_memory(self, chunk: bytes) -> None:
         """Continue in memory, because the disk is full."""
         check_fits(self.size, self._name)
         spilled, self.file = self.file, io.BytesIO()
@@ -81,7 +81,7 @@ class Spool:
         spilled.close()
         self.file.truncate(self.size)
         self.file.seek(self.size)
-        self.file.write(piece)
+        self.file.write(chunk)
 
     def close(self) -> None:
         """Discard the content."""

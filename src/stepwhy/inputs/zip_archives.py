@@ -97,9 +97,9 @@ class _Inflated:
             packed = self._inflate.unconsumed_tail or self._file.read(_PACKED_PIECE)
             if not packed:
                 break
-            piece = self._inflate.decompress(packed, size)
-            if piece:
-                return piece
+            chunk = self._inflate.decompress(packed, size)
+            if chunk:
+                return chunk
         raise EOFError
 
 
