@@ -59,7 +59,7 @@ def test_a_kineto_trace_is_explained_without_what_it_does_not_need(trace):
     assert not {f"stepwhy.importers.formats.{name}.reader" for name in formats} & set(loaded)
     ours = {name for name in loaded if name.startswith("stepwhy.")}
     commands = {"stepwhy.cli"} | {
-        f"stepwhy.cli.{name}" for name in ("explain", "numpy_alone", "privacy")
+        f"stepwhy.cli.{name}" for name in ("explain", "numpy_alone", "privacy", "small_inputs")
     }
     assert {n for n in ours if n.startswith("stepwhy.cli")} == commands | {"stepwhy.cli.progress"}
     assert {n for n in ours if n.startswith("stepwhy.report")} == {
