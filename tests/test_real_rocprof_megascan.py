@@ -170,4 +170,4 @@ def test_raw_files_of_all_ranks_are_one_run_and_as_busy_as_when_aggregated():
 def test_all_but_the_devices_is_of_the_stage_that_the_others_wait_for():
     busy = [d.busy_ns for d in explained(AGGREGATED).devices]
     assert busy.index(max(busy)) == 3  # the last stage, which has the loss, too
-    assert "is of rank 3" in explained(AGGREGATED).notes[0]
+    assert "the report covers rank 3" in explained(AGGREGATED).notes[0]

@@ -71,3 +71,10 @@ def test_the_timer_is_gone_afterwards(trace):
     assert run("explain", trace, "--json").exit_code == 0
     assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
     assert signal.getsignal(signal.SIGPROF) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 5000, "nul\0byte", "missing.json", "s3://bucket/trace.json"]
+)
+def test_what_names_no_file_is_left_to_the_command(name):
+    assert not small_inputs._are_small((name,))

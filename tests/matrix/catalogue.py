@@ -118,7 +118,7 @@ PROGRAMS = (
     replace(
         _torch("torch_thread.py"),
         windows=False,
-        says="the steps were timed, but not profiled: the training runs in another thread",
+        says="the steps were timed, but not profiled: the training runs in a thread that did not",
     ),
     _torch("torch_error.py", exit_code=1),
     # 39 steps of the teacher, 39 of the student; between them lies no step.

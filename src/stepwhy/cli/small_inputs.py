@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, ParamSpec
 
 from stepwhy.errors import TooLargeError
@@ -69,10 +70,13 @@ def bounded(command: Callable[P, None]) -> Callable[P, None]:
 
 def _are_small(paths: tuple[str, ...]) -> bool:
     """Whether the inputs are files, and together smaller than the bound applies to."""
-    files = [Path(path) for path in paths]
-    if os.environ.get(ANY_SIZE) == "1" or not all(file.is_file() for file in files):
+    if os.environ.get(ANY_SIZE) == "1":
         return False
-    return sum(file.stat().st_size for file in files) < _SMALL_BYTES
+    try:
+        files = [Path(path).stat() for path in paths]
+    except (OSError, ValueError):  # not a name of a file; opening it says so
+        return False
+    return all(S_ISREG(f.st_mode) for f in files) and sum(f.st_size for f in files) < _SMALL_BYTES
 
 
 @contextmanager

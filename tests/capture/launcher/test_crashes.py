@@ -427,7 +427,7 @@ def test_a_program_that_replaces_itself_does_not_mix_its_logs(tmp_path: Path) ->
     assert len(names) == 2
     assert names[1] == f"{names[0]}.2"
     assert len((run / names[1] / "steps.jsonl").read_text().splitlines()) == 30
-    assert noted(explained(run), "Also observed")
+    assert noted(explained(run), "Other observed processes")
 
 
 _CLOSE_ALL = """

@@ -28,7 +28,7 @@ def test_of_two_trainings_in_one_run_the_longer_is_explained(tmp_path: Path) -> 
     assert (done.code, done.out, done.err) == (0, "trained 30\ntrained 300\n", "")
     result = explained(tmp_path / "run")
     assert result["steps"]["count"] == 300
-    assert noted(result, "Also observed, and explained on their own:")
+    assert noted(result, "Other observed processes, to be explained separately:")
 
 
 def test_a_wrapper_script_is_followed(tmp_path: Path) -> None:
