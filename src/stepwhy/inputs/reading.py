@@ -15,6 +15,7 @@ from stepwhy.inputs.memory import ANY_SIZE, MAPPED_TIMES, check_fits
 from stepwhy.inputs.opening import open_input, unreadable
 from stepwhy.inputs.source import HEAD_BYTES, Source
 from stepwhy.inputs.spool import Spool, content_of, is_spooled
+from stepwhy.units import format_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # of all formats 2 to 21 times. The limit of Deflate is 1030.
 _LARGEST_RATIO = 60
 _ALWAYS_ALLOWED = 1 << 26  # bytes; a file of this size is explained in seconds whatever it holds
+_LARGE = 1 << 30  # bytes; smaller files are read in seconds, whatever they hold
 # Profilers compress their traces; archives and mails of traces compress them again.
 _MOST_LAYERS = 3
 _CHUNK = 1 << 16  # bytes; some libraries lose this much of a torn archive
@@ -63,6 +65,7 @@ def _read(file: BinaryIO, path: Path, within: Path | None) -> Source:
         )
     if kind_of(head) is not None:
         packed = file.seek(0, io.SEEK_END)
+        _refuse_holes(file, packed, path.name)
         content, is_torn = _unpack(file, packed, path.name)
         fits = partial(check_fits, name=path.name) if isinstance(content, mmap) else None
         return Source(content, path.name, path, is_torn, within=within, fits=fits)
@@ -143,6 +146,17 @@ def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[B
         spool.file.seek(0)
         on_error.pop_all()
     return spool.file, is_torn
+
+
+def _refuse_holes(file: BinaryIO, packed: int, name: str) -> None:
+    """Refuse an archive that a terabyte of zeros follows; they need no space, but hours to skip."""
+    if is_spooled(file) or packed < _LARGE or os.environ.get(ANY_SIZE) == "1":
+        return
+    if os.fstat(file.fileno()).st_blocks * 512 < packed // 8:
+        raise TooLargeError(
+            f"{name} claims {format_bytes(packed)}, most of which is a hole, as in no archive",
+            f"Copy it again from its source, or set {ANY_SIZE}=1 to read it as it is",
+        )
 
 
 def _refuse_bomb(size: int, packed: int, name: str) -> None:
