@@ -114,6 +114,8 @@ def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
 def _growth(facts: Facts, what: str) -> list[Evidence]:
     """Peak and growth of a counter over the steady steps, where it was sampled."""
     trace, window = facts.trace, steady(facts)
+    if not len(window.starts):  # the steps of a damaged record
+        return []
     at = trace.counters.time_ns
     inside = slice(*np.searchsorted(at, [window.starts[0], window.ends[-1]]).tolist())
     ours = among(trace.counters.name[inside], trace.strings_where([what]).tolist())

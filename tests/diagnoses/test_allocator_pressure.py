@@ -1,0 +1,14 @@
+"""What the literate test of the diagnosis cannot write down."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from stepwhy.diagnoses import allocator_pressure
+
+
+def test_no_growth_is_reported_without_a_steady_step(monkeypatch):
+    """A damaged run directory may have steps, but none that lasts."""
+    empty = SimpleNamespace(starts=np.empty(0, np.int64), ends=np.empty(0, np.int64))
+    monkeypatch.setattr(allocator_pressure, "steady", lambda _facts: empty)
+    assert allocator_pressure._growth(SimpleNamespace(trace=None), "memory allocated") == []
