@@ -62,18 +62,18 @@ def test_another_type_is_told_apart(described, text, of, instead):
 
 @pytest.mark.parametrize("text", ["", "processor\t: 0\nisa\t: rv64imafdc\n"])
 def test_what_the_system_does_not_tell_is_asked_of_the_compiler(described, monkeypatch, text):
-    monkeypatch.setattr(module, "_asked", lambda: b"asked")
+    monkeypatch.setattr(module, "_from_compiler", lambda: b"asked")
     assert described(text) == b"asked"
     assert processor(module.Path("/no/such/file")) == b"asked"
 
 
 def test_the_compiler_names_the_machine_and_its_instruction_sets():
-    kind, _, features = module._asked().split(b"\0")
+    kind, _, features = module._from_compiler().split(b"\0")
     assert b"-" in kind
     assert features.count(b"+") > 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="as Linux describes it")
 def test_this_machine_is_described_without_the_compiler(monkeypatch):
-    monkeypatch.setattr(module, "_asked", pytest.fail)
+    monkeypatch.setattr(module, "_from_compiler", pytest.fail)
     assert processor().count(b":") >= 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# What tells types of processors apart on x86 and on ARM; the rest is of one machine or of now.
-_TELLING = (
+# Lines that identify the type of a processor, on x86 and on ARM.
+_IDENTIFYING = (
     *("vendor_id", "cpu family", "model", "flags"),
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
 )
@@ -26,27 +26,27 @@ def processor(described: Path = Path("/proc/cpuinfo")) -> bytes:
 
     Source: proc_cpuinfo(5).
     """
-    told = _told(described)
-    if not told:
-        return _asked()
-    lines = [os.uname().machine, *(f"{key}:{told[key]}" for key in sorted(told))]
+    fields = _fields(described)
+    if not fields:
+        return _from_compiler()
+    lines = [os.uname().machine, *(f"{key}:{fields[key]}" for key in sorted(fields))]
     return "\0".join(lines).encode()
 
 
-def _told(described: Path) -> dict[str, str]:
-    """What Linux says of the first processor, {} where it does not name its instruction sets."""
+def _fields(described: Path) -> dict[str, str]:
+    """Fields of the first processor in Linux's list; {} if it does not name instruction sets."""
     try:
         with described.open("rb") as file:
             text = file.read(_ENOUGH).decode(errors="replace")
     except OSError:
         return {}
     pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
-    told = {key.strip(): value.strip() for key, _, value in pairs if key.strip() in _TELLING}
-    return told if told.keys() & _FEATURES else {}
+    fields = {key.strip(): value.strip() for key, _, value in pairs if key.strip() in _IDENTIFYING}
+    return fields if fields.keys() & _FEATURES else {}
 
 
-def _asked() -> bytes:
-    """The same, from the compiler, which takes 40 ms to load."""
+def _from_compiler() -> bytes:
+    """The type according to the compiler library, which takes 40 ms to load."""
     from llvmlite import binding  # noqa: PLC0415 - slow, and not always there
 
     name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.report import placement as told
+from stepwhy.report import placement as words
 from stepwhy.units import format_count
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def placement_view(placement: Placement | None) -> PlacementView | None:
     if placement is None or not placement.scopes:
         return None
     whole = placement.scopes[0]
-    marks = told.letters(whole)
+    marks = words.letters(whole)
     tree = Branch("The whole graph", "")
     for op in placement.ops:
         _add(tree, op)
@@ -91,7 +91,7 @@ def placement_view(placement: Placement | None) -> PlacementView | None:
     )
     devices = [(mark, name, format_count(whole.devices[name])) for name, mark in marks.items()]
     return PlacementView(
-        told.sentence(whole), devices, tree, whole.elsewhere, whole.never_ran, left_out
+        words.sentence(whole), devices, tree, whole.elsewhere, whole.never_ran, left_out
     )
 
 
@@ -106,8 +106,8 @@ def _add(tree: Branch, op: PlacedOp) -> None:
 
 def _row(op: PlacedOp, name: str) -> Row:
     return Row(
-        name, op.op, told.asked(op), told.ran(op), op.placed,
-        told.NOTES[op.placed], told.copies(op), op.source,
+        name, op.op, words.asked(op), words.ran(op), op.placed,
+        words.NOTES[op.placed], words.copies(op), op.source,
     )  # fmt: skip
 
 

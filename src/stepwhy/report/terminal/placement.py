@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
-from stepwhy.report import placement as told
+from stepwhy.report import placement as words
 from stepwhy.report.console import Text
 from stepwhy.report.terminal.measurement import print_parts, sentence_line
 from stepwhy.text import one_line, visible
@@ -55,11 +55,11 @@ def _placement(placement: Placement, *, every: bool) -> Iterator[RenderableType]
         yield Text("No operation matches.")
         return
     whole = placement.scopes[0]
-    yield from sentence_line(told.sentence(whole), "red" if whole.elsewhere else "green")
+    yield from sentence_line(words.sentence(whole), "red" if whole.elsewhere else "green")
     if every:
         yield from _groups(placement.ops, len(placement.ops))
         return
-    marks = told.letters(whole)
+    marks = words.letters(whole)
     yield Text("\nDevices", "bold")
     for device, mark in marks.items():
         yield Text(f"  {mark}  {one_line(device)}  {format_count(whole.devices[device])}")
@@ -102,7 +102,7 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
     """Operations under a line that says where they were asked to run, and where they ran."""
     groups: dict[tuple[str, str, str], list[PlacedOp]] = defaultdict(list)
     for op in ops:
-        groups[told.asked(op), told.ran(op), told.NOTES[op.placed]].append(op)
+        groups[words.asked(op), words.ran(op), words.NOTES[op.placed]].append(op)
     for (asked, ran, note), group in sorted(groups.items()):
         place = one_line(ran)
         where = f"ran on {place}" if group[0].actual else place
@@ -113,7 +113,7 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
         if lines and note:
             yield Text(f"  responsible device scope: {one_line(', '.join(lines[:3]))}", "dim")
         first = group if len(group) <= most else sorted(group, key=_weight)[:most]
-        yield from (_indented(op, told.copies(op), op.source) for op in first)
+        yield from (_indented(op, words.copies(op), op.source) for op in first)
         if len(group) > most:
             yield Text(f"    {format_count(len(group) - most)} more with --moved", "dim")
 
@@ -150,14 +150,14 @@ def _kind(change: PlacementChange) -> str:
     if a is None or b is None:
         return "only in B" if a is None else "only in A"
     if a.actual != b.actual:
-        return f"{told.ran(a)} -> {told.ran(b)}"
+        return f"{words.ran(a)} -> {words.ran(b)}"
     return "other copies" if a.op == b.op else "another op of the same name"
 
 
 def _change(change: PlacementChange) -> RenderableType:
     a, b = change.a, change.b
     if a is not None and b is not None:
-        before, after = told.copies(a) or "no copies", told.copies(b) or "no copies"
+        before, after = words.copies(a) or "no copies", words.copies(b) or "no copies"
         return _indented(b, f"{before} -> {after}" if before != after else "")
     op = a or b
-    return _indented(op, told.ran(op)) if op else Text("")
+    return _indented(op, words.ran(op)) if op else Text("")

@@ -45,7 +45,7 @@ _FIRST_PACKED, _DEVICE_BITS = 1 << 15, 31
 AIU = regex(r".*(?: Cmpt Prep| Cmpt Exec| DmaI| DmaO)", re.DOTALL)
 """What all ranges of an AIU's rows are called."""
 
-# Devices that are told apart by their numbers where rows are shared.
+# Device numbers from this one on count as one device where rows are shared.
 _MOST_SHARED = 64
 _XLA_OPS = regex(r"(?:Async )?XLA Ops", re.IGNORECASE)
 _KINDS = {
@@ -77,11 +77,11 @@ class Row(NamedTuple):
     repeats: bool = False
 
 
-def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
+def rows_of(titles: Titles, uses: Uses) -> dict[Place, Row]:
     """The row of every process and thread that has a range.
 
     Args:
-        told: What the file calls its rows.
+        titles: What the file calls its rows.
         uses: The names that ranges have on them.
     """
     held: dict[Place, list[Use]] = defaultdict(list)
@@ -89,38 +89,38 @@ def rows_of(told: Titles, uses: Uses) -> dict[Place, Row]:
         held[use.place].append(use)
     hosts = {place for place, own in held.items() if _is_host(place, own)}
     host_processes = {pid for pid, _ in hosts}
-    ascend = any("Ascend Hardware" in names for names in told.processes.values())
+    ascend = any("Ascend Hardware" in names for names in titles.processes.values())
     rows = {}
     for place, own in held.items():
         pid, tid = place
-        titles = [t for t in (told.threads.get(place, ""), tid) if isinstance(t, str) and t]
-        row = Row(pid, tid, titles[0] if titles else "")
+        own_titles = [t for t in (titles.threads.get(place, ""), tid) if isinstance(t, str) and t]
+        row = Row(pid, tid, own_titles[0] if own_titles else "")
         # A process that is called after the device that it uses is a host all the same.
-        names = [] if pid in host_processes else [*told.processes.get(pid, ()), str(pid)]
+        names = [] if pid in host_processes else [*titles.processes.get(pid, ()), str(pid)]
         part = next((n for n in names if ascend and n in _ASCEND), "")
         if part:
             rows[place] = _on_ascend(row, part)
         else:
-            rows[place] = row if place in hosts else _placed(row, [*titles, *names], own)
-    if any(not _CALLS.isdisjoint(names) for names in told.processes.values()):
-        rows = _with_copies(rows, {p for p, names in told.processes.items() if _COPIES in names})
-    done = _told_apart(_without_repeats(rows))
+            rows[place] = row if place in hosts else _placed(row, [*own_titles, *names], own)
+    if any(not _CALLS.isdisjoint(names) for names in titles.processes.values()):
+        rows = _with_copies(rows, {p for p, names in titles.processes.items() if _COPIES in names})
+    done = _numbered_hosts(_without_repeats(rows))
     for place in uses.shared & done.keys():
         done[place] = done[place]._replace(thread=None, title="other threads")
     return done
 
 
-def sharing_key(told: Titles, place: Place, category: str) -> tuple[Hashable, ...]:
+def sharing_key(titles: Titles, place: Place, category: str) -> tuple[Hashable, ...]:
     """What has to be equal for two places of one process to lie on the same row of many.
 
     Args:
-        told: What the file calls its rows.
+        titles: What the file calls its rows.
         place: Process and thread.
         category: Category of ranges there.
     """
     pid, tid = place
-    title = told.threads.get(place) or (tid if isinstance(tid, str) else "")
-    names = [title, *told.processes.get(pid, ()), str(pid)]
+    title = titles.threads.get(place) or (tid if isinstance(tid, str) else "")
+    names = [title, *titles.processes.get(pid, ()), str(pid)]
     found = next((m for m in map(_DEVICE.fullmatch, names) if m), None)
     number = min(int(found["number"]), _MOST_SHARED) if found else -1
     number = tid if pid == _CUDA_FUNCTIONS and tid in range(_MOST_SHARED) else number
@@ -187,8 +187,8 @@ def _named_device(row: Row, named: re.Match[str]) -> Row:
     return row._replace(device=device, host=named["host"] or "", kind=kind)
 
 
-def _told_apart(rows: dict[Place, Row]) -> dict[Place, Row]:
-    """Devices of one name on several hosts as several, without the names of the hosts."""
+def _numbered_hosts(rows: dict[Place, Row]) -> dict[Place, Row]:
+    """Rows whose device is numbered by host where several hosts have a device of that name."""
     hosts: dict[str, dict[str, int]] = defaultdict(dict)
     for row in rows.values():
         hosts[row.device].setdefault(row.host, len(hosts[row.device]))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.kineto.facts import Facts
-    from stepwhy.importers.formats.kineto.sweep import Swept
+    from stepwhy.importers.formats.kineto.sweep import SweptRecords
     from stepwhy.importers.formats.kineto.tracks import Tracks
     from stepwhy.trace import TraceBuilder
 
@@ -119,14 +119,14 @@ class Allocations:
         threads = self._threads.of(map(_THREAD, chosen), len(rows))
         return self._batch(rows, chosen, arguments, threads)
 
-    def number_swept(self, swept: Swept, rows: NDArray[np.int64]) -> AllocationBatch:
+    def number_swept(self, swept: SweptRecords, rows: NDArray[np.int64]) -> AllocationBatch:
         """Number some records of a sweep, as `number` does.
 
         Args:
             swept: The sweep.
             rows: The records with usable times.
         """
-        strings = swept.said
+        strings = swept.strings
         columns = {name: values[rows] for name, values in swept.changes.items()}
         rows, columns, _ = self._with_sizes(rows, columns, [])
         records = Records(swept.data, columns["offset"], columns["length"], Event[KinetoArgs])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepwhy.importers.formats.kineto.sweep import DONE, Sweep, Swept
+from stepwhy.importers.formats.kineto.sweep import DONE, Sweep, SweptRecords
 from stepwhy.importers.shared.chrome_json.cuts import next_record
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class _Coming(msgspec.Struct, frozen=True):
     begin: int
     goal: int
     sweep: Sweep
-    swept: Future[Swept]
+    swept: Future[SweptRecords]
 
 
 class Lanes(AbstractContextManager["Lanes"]):
@@ -64,7 +64,7 @@ class Lanes(AbstractContextManager["Lanes"]):
         """Wait for the threads: they write to memory that is about to go."""
         self._threads.shutdown(cancel_futures=True)
 
-    def read(self, position: int, end: int) -> Iterator[Swept]:
+    def read(self, position: int, end: int) -> Iterator[SweptRecords]:
         """What sweeps find from a record on, up to the end or to what is not plain.
 
         Each is overwritten when the next but one is asked for.

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs
-from stepwhy.importers.formats.kineto.sweep import LIST, ODD, Swept
+from stepwhy.importers.formats.kineto.sweep import LIST, ODD, SweptRecords
 from stepwhy.importers.shared.chrome_json.chunks import ChunkReader
 from stepwhy.importers.shared.chrome_json.cuts import (
     Cut,
@@ -75,7 +75,7 @@ class PlainDocument:
             raise NotPlainError
         return tail
 
-    def __iter__(self) -> Iterator[Swept | Batch[KinetoArgs]]:
+    def __iter__(self) -> Iterator[SweptRecords | Batch[KinetoArgs]]:
         """The records in file order."""
         position = _behind_space(self._data, self._first)
         end = self._tail.cut.begin

@@ -11,7 +11,7 @@ import numpy as np
 from stepwhy.importers.formats.kineto.allocations import AllocationBatch, Allocations
 from stepwhy.importers.formats.kineto.facts import Facts
 from stepwhy.importers.formats.kineto.slices import SliceBatch, Slices
-from stepwhy.importers.formats.kineto.sweep import Swept
+from stepwhy.importers.formats.kineto.sweep import SweptRecords
 from stepwhy.importers.formats.kineto.tracks import Tracks
 from stepwhy.importers.shared.chrome_json import SLICE, count_untimed, usable
 
@@ -46,7 +46,7 @@ def add_records(
     """
     rows = _Rows(builder, offset_ns, model)
     for batch in document:
-        if isinstance(batch, Swept):
+        if isinstance(batch, SweptRecords):
             rows.add_swept(batch)
         else:
             rows.add(batch)
@@ -85,7 +85,7 @@ class _Rows:
         is_slice[memory] = True
         self._count(batch, np.flatnonzero(~is_slice))
 
-    def add_swept(self, swept: Swept) -> None:
+    def add_swept(self, swept: SweptRecords) -> None:
         """Add the records of a sweep."""
         columns, memory_columns = swept.slices, swept.changes
         timed = usable(columns["start_ns"], columns["dur_ns"])

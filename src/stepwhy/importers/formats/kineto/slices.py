@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.importers.formats.kineto.facts import Facts
-    from stepwhy.importers.formats.kineto.sweep import Said, Swept
+    from stepwhy.importers.formats.kineto.sweep import StringTable, SweptRecords
     from stepwhy.importers.formats.kineto.tracks import Tracks
     from stepwhy.trace import TraceBuilder
 
@@ -110,14 +110,14 @@ class Slices:
         unresolved = self._unresolved(titles, tracks, stacks)
         return SliceBatch(events, titles, tracks, stacks, arguments, unresolved)
 
-    def number_swept(self, swept: Swept, rows: NDArray[np.int64]) -> SliceBatch:
+    def number_swept(self, swept: SweptRecords, rows: NDArray[np.int64]) -> SliceBatch:
         """Number some slices of a sweep, as `number` does.
 
         Args:
             swept: The sweep.
             rows: The slices with usable times.
         """
-        strings = swept.said
+        strings = swept.strings
         columns = {name: _select(values, rows) for name, values in swept.slices.items()}
         translate, numbering = self._sweep_codes.translate, self._names.titles.of
         titles = translate(strings, "title", columns["title"], numbering, strings.titles_of)
@@ -164,7 +164,7 @@ class Slices:
         return tracks
 
     def _number_swept_tracks(
-        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int8], strings: Said
+        self, columns: dict[str, NDArray[Any]], meanings: NDArray[np.int8], strings: StringTable
     ) -> NDArray[np.int64]:
         on_device, is_slice = meanings[:, ON_DEVICE] > 0, meanings[:, KIND] != NULL
         tracks = np.zeros(len(meanings), dtype=np.int64)

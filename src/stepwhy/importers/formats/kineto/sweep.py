@@ -1,8 +1,8 @@
 """The records of large files as columns, by the compiled kernel `scan_records`.
 
 The kernel understands the plain records that profilers write; it stops before any other one, and
-says so. Texts and pairs of them are numbered in the order of their first sight, anew when there are
-many of them: a file may have a text of its own in every record.
+says so. Texts and pairs of texts get codes in the order in which they first occur. When there are
+many, a new table starts: a file may have a different text in every record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DONE, LIST, ODD, FULL = range(4)
 
 _ROWS: Final = 1 << 15
 _MANY: Final = 1 << 16
-"""Texts or pairs from which on they are numbered anew."""
+"""Number of texts or pairs at which a new table starts."""
 
 _RECORD_FIELDS: Final = 64  # more than the kernel has
 _ABSENT: Final = -(2**63)
@@ -47,27 +47,27 @@ _OF_CHANGES = (
 )
 
 
-class Swept(msgspec.Struct, frozen=True):
+class SweptRecords(msgspec.Struct, frozen=True):
     """Consecutive plain records; the columns are overwritten by the next sweep but one.
 
     Args:
         data: The file.
-        said: Knows what numbers stand for.
+        strings: Texts and pairs that the codes in the columns stand for.
         slices: Columns of slices by their names, ns and integers; absent integers are NULL, absent
-            times are LARGEST_NS, and what has a number is looked up in the sweep; (slices,) each.
+            times are LARGEST_NS, texts are codes of `strings`; (slices,) each.
         changes: Columns of the records of memory; absent addresses and totals are NULL, other
             absent integers 0; (changes,) each.
         arrows: Flow arrows.
         metadata: Records of metadata.
-        others: Records that are nothing of all that.
+        others: All other records.
         hint: Whether one of these shows that there is an accelerator.
         high: Whether there are texts that are not ASCII.
-        end: Offset of the first record that is not among them.
-        status: Why it is not: DONE, LIST or ODD.
+        end: Offset at which the sweep stopped.
+        status: Why it stopped: DONE, LIST or ODD.
     """
 
     data: bytes | mmap
-    said: Said
+    strings: StringTable
     slices: dict[str, NDArray[Any]]
     changes: dict[str, NDArray[np.int64]]
     arrows: int
@@ -85,8 +85,8 @@ class Swept(msgspec.Struct, frozen=True):
         return counted + len(self.slices["start_ns"]) + len(self.changes["time_ns"])
 
 
-class Said:
-    """Texts, and pairs of them, by their numbers."""
+class StringTable:
+    """The texts of a file, and pairs of texts, each stored once under a code."""
 
     def __init__(self) -> None:
         self.texts, self.pairs = Texts(), Pairs()
@@ -99,7 +99,7 @@ class Said:
         return max(len(self.texts), len(self.pairs)) > _MANY
 
     def texts_of(self, numbers: NDArray[Any]) -> list[str]:
-        """Texts that are kept without the quotes around them."""
+        """Texts of codes, decoded from JSON; the table stores them without quotes."""
         texts = (b'"%b"' % text for text in self.texts.many(numbers))
         return msgspec.json.decode(_list_of(texts), type=list[str])
 
@@ -142,7 +142,7 @@ class Sweep:
     """
 
     def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
-        self._data, self._said = data, Said()
+        self._data, self._strings = data, StringTable()
         self._kernel = kernel
         self._bytes = np.frombuffer(data, dtype=np.uint8)
         # One is read while the other is written.
@@ -154,42 +154,42 @@ class Sweep:
         self._control[_RECORD] = self._record.ctypes.data
         self._control[_SLICES_ROOM] = self._control[_CHANGES_ROOM] = _ROWS
 
-    def read(self, position: int, goal: int) -> Swept:
+    def read(self, position: int, goal: int) -> SweptRecords:
         """The plain records from a position on.
 
         Args:
             position: Offset of a record.
-            goal: Where no more records are wanted that begin there or behind.
+            goal: Offset at which to stop: records that begin there or later are not read.
         """
         self._spare, self._columns = self._columns, self._spare
-        if self._said.is_full:
-            self._said = Said()
-        said = self._said
+        if self._strings.is_full:
+            self._strings = StringTable()
+        strings = self._strings
         control, base = self._control, int(self._control[_BASE])
         control[_POSITION], control[_GOAL] = base + position, base + goal
-        control[_TEXTS], control[_PAIRS] = said.texts.address, said.pairs.address
+        control[_TEXTS], control[_PAIRS] = strings.texts.address, strings.pairs.address
         control[_COLUMNS] = self._columns.slice_addresses.ctypes.data
         control[_CHANGE_COLUMNS] = self._columns.change_addresses.ctypes.data
         status = self._kernel(control.ctypes.data)
         swept = self._swept(DONE if status == FULL else status)
         if status == FULL:
-            grew = [table.make_room() for table in (said.texts, said.pairs)]
+            grew = [table.make_room() for table in (strings.texts, strings.pairs)]
             if not swept.records and not any(grew):  # a text is longer than what is left
-                said.texts.make_longer()
+                strings.texts.make_longer()
         return swept
 
-    def _swept(self, status: int) -> Swept:
-        told = self._control.tolist()
-        return Swept(
+    def _swept(self, status: int) -> SweptRecords:
+        counts = self._control.tolist()
+        return SweptRecords(
             self._data,
-            self._said,
-            *self._columns.first(told[_SLICES], told[_CHANGES]),
-            arrows=told[_ARROWS],
-            metadata=told[_METADATA],
-            others=told[_OTHERS],
-            hint=bool(told[_HINT]),
-            high=bool(told[_HIGH]),
-            end=told[_POSITION] - told[_BASE],
+            self._strings,
+            *self._columns.first(counts[_SLICES], counts[_CHANGES]),
+            arrows=counts[_ARROWS],
+            metadata=counts[_METADATA],
+            others=counts[_OTHERS],
+            hint=bool(counts[_HINT]),
+            high=bool(counts[_HIGH]),
+            end=counts[_POSITION] - counts[_BASE],
             status=status,
         )
 
@@ -212,12 +212,12 @@ class _Columns:
         for name in ("correlation", "sequence", "forward", "size"):
             _replace(wide[name], NULL)
         narrow = dict(zip(_NARROW, self._narrow[:, :slices], strict=True))
-        told = dict(zip(_OF_CHANGES, self._changes[:, :changes], strict=True))
+        memory = dict(zip(_OF_CHANGES, self._changes[:, :changes], strict=True))
         for name in ("change", "device_type", "device_id"):
-            _replace(told[name], 0)
+            _replace(memory[name], 0)
         for name in ("address", "allocated", "reserved"):
-            _replace(told[name], NULL)
-        return {**wide, **narrow}, told
+            _replace(memory[name], NULL)
+        return {**wide, **narrow}, memory
 
 
 def _addresses(*columns: NDArray[Any]) -> NDArray[np.int64]:

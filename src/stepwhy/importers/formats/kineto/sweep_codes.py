@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.formats.kineto.sweep import Said
+    from stepwhy.importers.formats.kineto.sweep import StringTable
 
     Numbers = NDArray[np.int32]
 
@@ -25,11 +25,11 @@ class SweepCodes:
 
     def __init__(self) -> None:
         # An entry goes away with its string table.
-        self._known: WeakKeyDictionary[Said, dict[str, Numbers]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[StringTable, dict[str, Numbers]] = WeakKeyDictionary()
 
     def translate(
         self,
-        strings: Said,
+        strings: StringTable,
         role: str,
         codes: NDArray[Any],
         assign: Callable[[Iterable[Any], int], Numbers],
@@ -56,7 +56,7 @@ class SweepCodes:
         known[new] = assign(values_of(new), len(new))
         return np.take(known, codes)
 
-    def _known_up_to(self, strings: Said, role: str, largest: int) -> Numbers:
+    def _known_up_to(self, strings: StringTable, role: str, largest: int) -> Numbers:
         """Translation table for codes up to the largest, NULL where unknown and at its end."""
         roles = self._known.setdefault(strings, {})
         known = roles.get(role, np.full(1, NULL, dtype=np.int32))
