@@ -30,6 +30,7 @@ TABLE: tuple[str, ...] = (
     "session_overhead",
     "misplaced_op",
     "single_device_towers",
+    "unfetched_tower",
     "soft_placement_fallback",
     "input_on_accelerator",
     "uncolocated_gradients",
@@ -45,7 +46,6 @@ TABLE: tuple[str, ...] = (
     "memory_headroom",
     "exposed_communication",
     "warmup_included",
-    "unfetched_tower",
     "wall_device_gap",
 )
 """Modules of the diagnoses by family, in the order of the documentation."""

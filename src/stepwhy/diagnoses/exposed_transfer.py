@@ -4,7 +4,7 @@
 Data is copied between host and device, or between devices, while no kernel runs.
 
 ## Why it costs
-Copy engines work in parallel to the compute units. A copy that does not overlap with computation
+Copy engines work in parallel with the compute units. A copy that does not overlap with computation
 adds its whole time to the step. From pageable memory it is also slower, because it passes through a
 staging buffer.
 

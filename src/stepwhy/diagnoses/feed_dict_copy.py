@@ -15,7 +15,7 @@ values, which `stepwhy run` records for traced runs, explain it.
 
 ## Fix
 Convert once, before the loop, to arrays of the placeholder's type. If the data is too large for
-that, read it in the graph with `tf.data`, in parallel to the step.
+that, read it in the graph with `tf.data`, in parallel with the step.
 
 ## Fix risk
 None: the values are the same.

@@ -4,7 +4,7 @@
 The device is idle because the driving thread waits for the next batch, or prepares it itself.
 
 ## Why it costs
-Loading that does not run in parallel to the previous step adds its whole time to every step.
+Loading that does not run in parallel with the previous step adds its whole time to every step.
 
 ## How it is measured
 Time of the steady steps in which the device is idle and the driving thread is inside the fetch of
@@ -12,7 +12,7 @@ a batch (a `DataLoader`'s `__next__`, `IteratorGetNext`, a queue's dequeue) or i
 that prepare one. Time in which the device still computes is not counted.
 
 ## Fix
-Prepare batches in parallel to the step, in worker processes or a prefetching pipeline; then make
+Prepare batches in parallel with the step, in worker processes or a prefetching pipeline; then make
 preparing them cheaper, for example once instead of in every epoch. If the training thread itself
 does the work, add workers; if it waits for workers, use more of them, or do less work per sample.
 
@@ -56,7 +56,7 @@ RULE = Rule(
     id="input-bound",
     family="input",
     name="Waiting for input",
-    found="Prepare batches in parallel to the step",
+    found="Prepare batches in parallel with the step",
     clear="Batches are ready when the step asks for them",
     needs=(("device-time",), ("steps",)),
 )

@@ -17,7 +17,8 @@ runs.
 
 ## Fix
 If the numbers may be the same in each step, as in a benchmark, generate them once and keep them in
-a variable. If they must be new, let an input pipeline generate them ahead, in parallel to the step.
+a variable. If they must be new, let an input pipeline generate them ahead, in parallel with the
+step.
 
 ## Fix risk
 Stored numbers are the same in every step: right for a benchmark, wrong if the training needs new

@@ -1,30 +1,27 @@
-"""Towers built for several devices share one device, or only one tower runs.
+"""Towers built for several devices share one device.
 
 ## What it means
-The graph has several copies of the model, one per device, but all of them run on the same device;
-or only one is fetched, and the others never run.
+The graph has several copies of the model, one per device, but all of them run on the same device.
+Towers that never run are another matter, see `unfetched-tower`.
 
 ## Why it costs
 Towers on one device run one after the other: the step is as slow as without the other devices,
-plus what combining the towers takes. A tower that never runs adds nothing but confusion about
-what was measured.
+plus what combining the towers takes.
 
 ## How it is measured
 Name scopes such as `tower_0`, `replica_1`, `clone_2` or `gpu_3` with nodes that compute. It is a
-finding if all of them run on one device while another of its kind was present or requested, or if
-none of a tower's nodes ran while another tower's did. The cost of sharing is the towers' time on
-the device, minus the time that its own tower would still need.
+finding if all of them run on one device while another of its kind was present or requested. The
+cost is the towers' time on the device, minus the time that its own tower would still need.
 
 ## Fix
-Give each tower its own device, and place the variables separately; fetch the combined result of all
-towers.
+Give each tower its own device, and place the variables separately.
 
 ## Fix risk
 None for the result.
 
 ## When it abstains
-Without a record of the placement. Does not apply to graphs without tower-like scopes, nor if no
-other suitable device is known.
+Without a record of the placement. Does not apply to graphs without tower-like scopes, nor if only
+one tower runs, or no other suitable device is known.
 """
 
 from __future__ import annotations
@@ -68,10 +65,10 @@ def diagnose(facts: Facts) -> Finding:
     ran = {name: own for name, own in towers.items() if any(n.actual for n in own)}
     if not ran:
         return RULE.no_data("None of the towers ran in this trace.")
-    if len(ran) < len(towers) and len(ran) == 1:
-        return RULE.finding(None, _idle_evidence(towers, ran), _FETCH)
+    if len(ran) < FEWEST_TOWERS:
+        return RULE.not_applicable("Only one of the towers runs.")
     devices = {n.actual for own in ran.values() for n in own if n.actual}
-    if len(devices) > 1 or len(ran) < FEWEST_TOWERS:
+    if len(devices) > 1:
         return RULE.nothing((Evidence("devices that run the towers", len(devices), "count"),))
     if not _others(facts, towers, devices):
         return RULE.not_applicable("All towers run on one device, and the trace shows no other.")
@@ -120,28 +117,10 @@ def _shared(facts: Facts, ran: Towers, devices: set[str]) -> Finding:
     return RULE.finding(cost, evidence, _SPREAD, gain)
 
 
-def _idle_evidence(towers: Towers, ran: Towers) -> tuple[Evidence, ...]:
-    idle = [name for name in towers if name not in ran]
-    return (
-        Evidence("tower that runs", listed(ran), ""),
-        Evidence("towers that were built but never run", len(idle), "count", listed(idle)),
-    )
-
-
 _SPREAD = Fix(
     "Give each tower its own device, and use inner device scopes for variables only.",
     "for i in range(towers):\n"
     '    with tf.device(f"/gpu:{i}"), tf.name_scope(f"tower_{i}"):\n'
     "        losses.append(tower(i))",
-    "none",
-)
-_FETCH = Fix(
-    (
-        "Fetch a result that combines all towers: operations that no fetched result needs do not "
-        "run."
-    ),
-    "losses = [tower(i) for i in range(towers)]\n"
-    "train_op = optimizer.minimize(tf.add_n(losses) / towers)\n"
-    "session.run(train_op)",
     "none",
 )

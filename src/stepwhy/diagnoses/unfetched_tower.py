@@ -10,8 +10,9 @@ part of the batch is never computed. Times and examples per second cannot be com
 
 ## How it is measured
 A tower counts when operations that compute were placed in it, none of its operations ran, and
-operations of another tower did. The cost is the time in `Session.run` in which no operation runs:
-the wall clock includes it, the timeline of the towers does not.
+operations of another tower did. No cost is given: fetching the tower makes the step longer, not
+shorter, but then it does the work that it was built for. Where the runs of a session were recorded,
+the evidence divides the time of one, so that the wall clock and the timeline can be compared.
 
 ## Fix
 Fetch a result that needs all towers, and leave the first runs out of the mean.
@@ -20,7 +21,7 @@ Fetch a result that needs all towers, and leave the first runs out of the mean.
 None.
 
 ## When it abstains
-Without the runs of a session from start to end. It does not apply to a graph without towers.
+Without a record of the placement, or if no tower ran. It does not apply to a graph without towers.
 """
 
 from __future__ import annotations
@@ -28,41 +29,41 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.feeds import parts_or_reason
 from stepwhy.diagnoses.shared.placement import placed_nodes
-from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.session_evidence import session_evidence
-from stepwhy.findings import Evidence, Finding, Fix
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.session_parts import find_session_parts
 
 if TYPE_CHECKING:
     from stepwhy.diagnoses.shared.placement import Node
+    from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(
     id="unfetched-tower",
-    family="measurement",
+    family="placement",
     name="Towers that never run",
     found="Fetch every tower: part of the graph never runs",
     clear="Every tower of the graph runs",
-    needs=(("device-time",), ("steps",)),
+    needs=(("placement",),),
 )
 
 
 def diagnose(facts: Facts) -> Finding:
     """Judge whether all towers of the graph run."""
-    parts = parts_or_reason(RULE, facts)
-    if isinstance(parts, Finding):
-        return parts
     nodes = placed_nodes(facts)
     towers = {node.tower for node in nodes if node.tower}
     if not towers:
-        return RULE.not_applicable("The graph has no towers.")
+        return RULE.not_applicable("The graph has no towers (scopes such as 'tower_0').")
+    if not any(node.actual for node in nodes if node.tower):
+        return RULE.no_data("None of the towers ran in this trace.")
     idle = _idle_towers(nodes)
     if not idle:
         return RULE.nothing((Evidence("towers that run", len(towers), "count"),))
-    gain = saving("feed and fetch less", 0, parts.gap_ns)
-    evidence = (*_unused(idle), *session_evidence(facts, parts))
-    return RULE.finding(parts.gap_ns, evidence, _FIX, gain)
+    parts = find_session_parts(facts)
+    around = () if parts is None else session_evidence(facts, parts)
+    return RULE.finding(None, (*_unused(idle), *around), _FIX)
 
 
 def _idle_towers(nodes: list[Node]) -> dict[str, int]:

@@ -96,7 +96,7 @@ def _sum(parts: SessionParts) -> list[Evidence]:
         what = "a traced run on top, for its trace"
         found.append(Evidence(what, parts.handing_over_ns, "ns", "not in the sum"))
     if parts.slower is not None:
-        found.append(Evidence("a traced run otherwise, relatively", parts.slower, "fraction"))
+        found.append(Evidence("slowdown of the rest of a traced run", parts.slower, "fraction"))
     return found
 
 
