@@ -230,14 +230,14 @@ def test_the_thread_samples_until_it_is_left(proc, folder, monkeypatch):
     monkeypatch.setattr(sampler_module, "_TICK_S", 0.001)
     monkeypatch.setattr(sampler_module, "_SHORTEST_S", 0.0)
     stacks = Counting()
+    before = set(threading.enumerate())
     with Sampler(folder.parent, 7, proc, stacks, Gpus.none()):
+        (thread,) = set(threading.enumerate()) - before
         assert stacks.looked.wait(30)
     assert len(lines(folder)) >= 1
     assert stacks.finished == 1
-    for thread in threading.enumerate():
-        if thread.name == "stepwhy-sampler":  # `Sampler` waits for it for a second only
-            thread.join(30)
-            assert not thread.is_alive()
+    thread.join(30)  # `Sampler` waits for it for a second only
+    assert not thread.is_alive()
 
 
 def test_costly_work_is_done_rarely():
