@@ -1,13 +1,13 @@
-"""Literate tests: a Markdown file whose cases are a drawn timeline and the finding expected of it.
+"""Literate tests: Markdown files with cases, each a drawn timeline and the expected finding.
 
 A case is a section ``## Fires: ...``, ``## Silent: ...`` or ``## Abstains: ...`` with one block
 ``timeline`` (the notation of `stepwhy.trace.notation`) and one block ``finding``, whose lines are a
-subset of what the finding must say::
+subset of the expected finding::
 
     verdict: found
     cost: 6 ms                         # 'none' for no cost; '6 ms ± 1 ms' allows a range
     saving: 3 ms .. 6 ms
-    evidence: what = 0.6 ± 0.01        # '= text', and '@ where' behind it
+    evidence: what = 0.6 ± 0.01        # or '= text'; '@ where' may follow
     reason: part of the reason
     fix: part of its text or code
 """
@@ -49,7 +49,7 @@ def _case(path, match, body):
 
 
 def mismatches(finding, expected):
-    """What the finding does not say of what is expected, one line each."""
+    """Differences between the finding and the expected lines, one line each."""
     return [line for key, value in expected for line in _CHECKS[key](finding, value)]
 
 
@@ -73,9 +73,9 @@ def _cost(finding, value):
 def _saving(finding, value):
     low, _, high = value.partition("..")
     actual = finding.saving
-    wanted = (parse_quantity(low), parse_quantity(high))
-    is_met = actual is not None and (actual.low_ns, actual.high_ns) == wanted
-    return [] if is_met else [f"saving: {actual}, not {value}"]
+    expected = (parse_quantity(low), parse_quantity(high))
+    is_equal = actual is not None and (actual.low_ns, actual.high_ns) == expected
+    return [] if is_equal else [f"saving: {actual}, not {value}"]
 
 
 def _evidence(finding, value):
@@ -88,14 +88,14 @@ def _evidence(finding, value):
     return [f"evidence {value!r} is not among {seen}"]
 
 
-def _matches(actual, wanted):
+def _matches(actual, expected):
     if isinstance(actual, str):
-        return wanted in actual
-    return _in_range(actual, wanted)
+        return expected in actual
+    return _in_range(actual, expected)
 
 
-def _in_range(actual, wanted):
-    centre, _, width = wanted.partition("±")
+def _in_range(actual, expected):
+    centre, _, width = expected.partition("±")
     if re.fullmatch(r"\d*\.\d+", centre.strip()):
         return abs(actual - float(centre)) <= float(width or 1e-9)
     return abs(actual - parse_quantity(centre)) <= parse_quantity(width or "0")
@@ -106,8 +106,8 @@ def _reason(finding, value):
 
 
 def _fix(finding, value):
-    said = f"{finding.fix.text}\n{finding.fix.code}" if finding.fix else ""
-    return [] if value in said else [f"fix: {said!r} lacks {value!r}"]
+    fix = f"{finding.fix.text}\n{finding.fix.code}" if finding.fix else ""
+    return [] if value in fix else [f"fix: {fix!r} lacks {value!r}"]
 
 
 _CHECKS = {

@@ -1,4 +1,4 @@
-"""Rates of copies whose size or time is damaged."""
+"""Copies with an impossible size or duration do not distort bandwidths."""
 
 import pytest
 
@@ -17,14 +17,14 @@ def copying(size):
 
 
 @pytest.mark.parametrize(("size", "rates"), [(32_000, [32 * 10**9]), (1 << 60, [])])
-def test_a_rate_that_no_link_has_is_not_told(size, rates):
-    told = {e.what: e.value for e in exposed_transfer.diagnose(Facts(copying(size))).evidence}
-    assert told["copied host to device"] == size
-    assert [v for what, v in told.items() if what.startswith("copied per second")] == rates
+def test_impossible_bandwidth_is_not_reported(size, rates):
+    evidence = {e.what: e.value for e in exposed_transfer.diagnose(Facts(copying(size))).evidence}
+    assert evidence["copied host to device"] == size
+    assert [v for what, v in evidence.items() if what.startswith("copied per second")] == rates
 
 
 @pytest.mark.parametrize(("size", "best"), [(32_000_000, [320 * 10**9]), (1 << 60, [])])
-def test_a_link_is_judged_by_copies_that_can_be(size, best):
+def test_link_speed_ignores_impossible_copies(size, best):
     builder = TraceBuilder()
     device = builder.device("GPU 0", DeviceKind.GPU)
     stream = builder.track(Role.STREAM, "stream 7", device=device)
@@ -34,5 +34,5 @@ def test_a_link_is_judged_by_copies_that_can_be(size, best):
         builder.slice(stream, Kind.MEMCPY, "HtoD", at, 100_000, **copied)
         builder.slice(stream, Kind.KERNEL, "gemm", at + 100_000, 100_000)
     trace = builder.finish(Meta("test", signals=frozenset({"device-activity", "copies"})))
-    told = slow_link.diagnose(Facts(trace)).evidence
-    assert [e.value for e in told if e.what.startswith("the best large copy")] == best
+    evidence = slow_link.diagnose(Facts(trace)).evidence
+    assert [e.value for e in evidence if e.what.startswith("the best large copy")] == best

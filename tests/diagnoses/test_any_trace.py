@@ -1,4 +1,4 @@
-"""Whatever is drawn, no diagnosis fails, and no cost exceeds the step."""
+"""No diagnosis fails on a random trace, and no cost exceeds the step."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A diagnosis is a rule, a literate test, a page and a line in the table."""
+"""Each diagnosis has a rule, a literate test, a docs page and a line in the table."""
 
 import importlib.util
 import shutil
@@ -21,9 +21,13 @@ CASES = ("Fires", "Silent", "Abstains")
 
 
 def omissions(rules, tests, pages, table):
-    """What is missing, one line each.
+    """Missing parts of diagnoses, one line each.
 
-    Args: folder of the rules, of the literate tests and of the pages; names in the table.
+    Args:
+        rules: Folder of the diagnoses.
+        tests: Folder of the literate tests.
+        pages: Folder of the docs pages.
+        table: Names in the table.
     """
     names = {path.stem for path in rules.glob("*.py") if not path.stem.startswith("_")}
     missing = [f"{name}: no line in TABLE" for name in sorted(names - set(table))]
@@ -44,7 +48,7 @@ def _of_one(rules, tests, pages, name):
     if found != [h for h in HEADINGS if h in found]:
         missing.append("headings out of order")
     if f'id="{slug}"' not in code:
-        missing.append("another id")
+        missing.append("wrong id")
     cases = test.read_text(encoding="utf-8") if test.exists() else ""
     missing += [f"no case '{kind}'" for kind in CASES if f"\n## {kind}: " not in cases]
     return missing + ([] if page.exists() else ["no page"])
@@ -52,7 +56,7 @@ def _of_one(rules, tests, pages, name):
 
 @pytest.fixture
 def places(tmp_path):
-    """A copy of rules, tests and pages, for omissions to be planted in."""
+    """Copies of the folders of rules, tests and pages, in which a test removes something."""
     copies = []
     for source in _PLACES:
         copies.append(tmp_path / source.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""What an operation computes, by its name."""
+"""Families of operations by name."""
 
 import pytest
 

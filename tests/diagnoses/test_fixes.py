@@ -1,4 +1,4 @@
-"""Code that a finding offers can be copied from the terminal as it stands."""
+"""The code of a fix fits into the terminal, so that it can be copied."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from stepwhy.diagnoses import TABLE, load
 from stepwhy.findings import Fix
 
-WIDEST = 73  # columns, beside the indentation of the report on a terminal of 80
+WIDEST = 73  # columns: a terminal of 80 less the indentation of the report
 
 
 @pytest.mark.parametrize("name", TABLE)

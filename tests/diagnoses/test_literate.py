@@ -1,4 +1,4 @@
-"""Runs the literate tests: `tests/diagnoses/<id>.md`."""
+"""Run the literate tests: `tests/diagnoses/<id>.md`."""
 
 import importlib.util
 from pathlib import Path
@@ -19,7 +19,7 @@ CASES = [case for path in sorted(HERE.glob("*.md")) for case in literate.read_ca
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.diagnosis}-{c.kind}-{c.title}")
-def test_finding_is_as_described(case):
+def test_finding_matches_the_description(case):
     diagnosis = load(case.diagnosis.replace("-", "_"))
     finding = examine(diagnosis, Facts(parse(case.timeline)))
     assert literate.mismatches(finding, case.expected) == []

@@ -1,11 +1,11 @@
-"""Device names, op types and name scopes, as the placement diagnoses read them."""
+"""Device names, op types, name scopes and copies in the placement diagnoses."""
 
 import pytest
 
 from stepwhy.diagnoses.shared.placement import (
     Node,
     conflicts,
-    crossings,
+    copies_around,
     fields_of,
     is_heavy,
     listed,
@@ -93,7 +93,7 @@ def test_heavy(op):
         ("save/RestoreV2", "RestoreV2"),
     ],
 )
-def test_state_is_no_computation(name, op):
+def test_state_is_not_computation(name, op):
     assert not Node(0, name, op, "", "", "", "", "", "").is_compute
 
 
@@ -124,14 +124,14 @@ b | - | CPU:0 | GPU:0 | 9 KiB | 9 ms
 
 
 @pytest.mark.parametrize(("steps", "runs"), [("[------]", 1), ("[--][--]", 2)])
-def test_copies_that_cross_devices_per_run(steps, runs):
+def test_copies_between_devices_per_run(steps, runs):
     facts = Facts(parse(COPIES.format(steps=steps)))
-    crossing = crossings(facts, placed_nodes(facts)[:1])
-    assert crossing.count == 2 / runs
-    assert crossing.bytes == 2048 // runs
-    assert crossing.dur_ns == 1_000_000 // runs
+    totals = copies_around(facts, placed_nodes(facts)[:1])
+    assert totals.count == 2 / runs
+    assert totals.bytes == 2048 // runs
+    assert totals.dur_ns == 1_000_000 // runs
 
 
 def test_unknown_sizes_are_not_zero():
     facts = Facts(parse(COPIES.replace("1 KiB", "-").replace("1 ms |", "- |").format(steps="-")))
-    assert crossings(facts, placed_nodes(facts)[:1]).bytes is None
+    assert copies_around(facts, placed_nodes(facts)[:1]).bytes is None

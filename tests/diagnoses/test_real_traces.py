@@ -1,4 +1,4 @@
-"""The diagnoses on real traces, against a careful reading of each by hand."""
+"""The diagnoses on real traces, compared with an expert's judgement of each trace."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no directory with traces"),
 ]
 
-# The reading's primary cause -> what may come first. None: nothing at all may be found.
+# Primary cause according to the expert -> allowed first findings. None: no finding at all.
 FIRST = {
     "host_bound": {"launch-bound"},
     "host_bound_or_balanced": {"launch-bound", "dominant-op"},
@@ -69,12 +69,12 @@ def test_costs_and_savings_fit_into_the_step(path):
         assert 0 <= (finding.cost_ns_per_step or 0) <= facts.wall_ns, finding.id
         if finding.saving:
             assert 0 <= finding.saving.low_ns <= finding.saving.high_ns, finding.id
-            # Quantised to two digits, the bound can lie half a digit above the step.
+            # Rounding to two digits can put the bound slightly above the step.
             assert finding.saving.high_ns <= 1.05 * facts.wall_ns, finding.id
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_what_is_found_has_evidence_and_a_fix(path):
+def test_findings_have_evidence_and_a_fix(path):
     _, findings = explained(path)
     for finding in findings:
         is_found = finding.verdict == "found"
@@ -83,7 +83,7 @@ def test_what_is_found_has_evidence_and_a_fix(path):
         assert bool(finding.reason) == (finding.verdict not in {"found", "clear"}), finding.id
 
 
-def test_first_finding_agrees_with_the_reading():
+def test_first_finding_agrees_with_the_expert():
     facts = json.loads((TRACES / "FACTS.json").read_text(encoding="utf-8"))
     primary = {n: f["expert"].get("primary") for n, f in facts.items() if "expert" in f}
     judged = [path for path in FILES if primary.get(name_of(path)) in FIRST]

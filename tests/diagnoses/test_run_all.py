@@ -1,4 +1,4 @@
-"""Running the table: order, abstention and failure."""
+"""Running all diagnoses: order, abstention and failure."""
 
 from types import SimpleNamespace
 
@@ -38,9 +38,10 @@ def found(id_, cost):
 
 
 def test_costliest_finding_comes_first():
-    cheap, dear, free = found("cheap", 1), found("dear", 2), found("free", None)
-    clear, blind = RULE.nothing(), RULE.no_data("")
-    assert rank([blind, clear, free, cheap, dear]) == (dear, cheap, free, clear, blind)
+    cheap, costly, free = found("cheap", 1), found("costly", 2), found("free", None)
+    clear, no_data = RULE.nothing(), RULE.no_data("")
+    expected = (costly, cheap, free, clear, no_data)
+    assert rank([no_data, clear, free, cheap, costly]) == expected
 
 
 def test_findings_of_a_run():
@@ -52,7 +53,7 @@ def test_findings_of_a_run():
     assert {f.id for f in findings} == {name.replace("_", "-") for name in TABLE}
 
 
-def test_a_failing_diagnosis_is_one_error():
+def test_failing_diagnosis_is_one_error():
     def fail(_):
         raise KeyError("lost")
 
@@ -60,7 +61,7 @@ def test_a_failing_diagnosis_is_one_error():
     assert (finding.verdict, finding.reason) == ("error", "The diagnosis failed: KeyError: 'lost'.")
 
 
-def test_failing_facts_are_an_error_of_every_diagnosis():
+def test_failing_facts_give_an_error_per_diagnosis():
     findings = run_all(SimpleNamespace())
     assert {f.verdict for f in findings} == {"error"}
     assert len(findings) == len(TABLE)
@@ -84,7 +85,7 @@ def test_one_of_several_signals_is_enough():
     assert examine(diagnosis(rule), Facts(CPU_RUN)).verdict == "clear"
 
 
-def test_nothing_recorded_is_never_clear():
+def test_empty_trace_is_never_clear():
     findings = run_all(Facts(parse("")))
     assert {f.verdict for f in findings} <= {"no_data", "not_applicable", "incomplete"}
 
@@ -101,7 +102,7 @@ def test_titles(name):
         assert not title.endswith(".")
 
 
-def test_the_warm_up_of_a_watched_run_is_no_finding():
+def test_warm_up_of_an_observed_run_is_not_a_finding():
     line = Timeline().steps(0, 10)
     line.add(line.thread(), Kind.COMPILE, 0, 10)
     line.add(line.stream(), Kind.KERNEL, 9, 10)
@@ -112,7 +113,7 @@ def test_the_warm_up_of_a_watched_run_is_no_finding():
 
 def test_a_cause_comes_before_the_symptom_that_it_mostly_explains():
     symptom, other = found("input-bound", 10), found("launch-bound", 9)
-    for cost, order in ((10, "cause first"), (6, "cause first"), (4, "apart")):
+    for cost, order in ((10, "cause first"), (6, "cause first"), (4, "by cost")):
         cause = found("python-preprocessing", cost)
         expected = (cause, symptom, other) if order == "cause first" else (symptom, other, cause)
         assert rank([symptom, other, cause]) == expected

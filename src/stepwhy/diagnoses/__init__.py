@@ -1,4 +1,4 @@
-"""The diagnoses: one file per failing pattern, from the facts of a run to findings.
+"""Diagnoses: one module per failing pattern, which turns the facts of a run into a finding.
 
 A diagnosis is one module, one literate test and one line in `TABLE`.
 """
@@ -54,7 +54,7 @@ _VERDICTS = ("found", "error", "incomplete", "clear", "no_data", "not_applicable
 
 
 def load(name: str) -> Diagnosis:
-    """The module of a diagnosis.
+    """Import the module of a diagnosis.
 
     Args:
         name: An entry of `TABLE`.
@@ -63,7 +63,7 @@ def load(name: str) -> Diagnosis:
 
 
 def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
-    """What every diagnosis says about a run, the costliest finding first. Never raises.
+    """Run every diagnosis and rank their findings. Never raises.
 
     Args:
         facts: Facts of the run.
@@ -72,18 +72,17 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     return rank([examine(load(name), facts) for name in table], table)
 
 
-# Of what a symptom costs; a cause that explains less of it is one among others.
-_MOST_OF_IT = 0.5
+_MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less ranks by its own cost
 
 
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
-    """Found ones by falling cost, those without a cost behind them, then everything else.
+    """Sort findings: found ones by decreasing cost, then found ones without a cost, then the rest.
 
-    A cause that explains most of a symptom's cost stands before the symptom (`Rule.refines`).
+    A cause that explains most of a symptom's cost comes before the symptom (`Rule.refines`).
 
     Args:
-        findings: In any order; equals keep theirs.
-        table: The diagnoses that they may be of.
+        findings: In any order; the sort is stable.
+        table: Diagnoses that may have returned them.
     """
     refines = {rule.id: rule.refines for rule in (load(name).RULE for name in table)}
     costs = {f.id: f.cost_ns_per_step for f in findings if f.verdict == "found"}
@@ -91,7 +90,7 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     def key(finding: Finding) -> tuple[int, bool, int, bool]:
         cost, symptom = finding.cost_ns_per_step or 0, refines.get(finding.id, "")
         whole = costs.get(symptom) or 0
-        explains = finding.id in costs and whole > 0 and cost >= _MOST_OF_IT * whole
+        explains = finding.id in costs and whole > 0 and cost >= _MAIN_CAUSE * whole
         return (
             _VERDICTS.index(finding.verdict),
             finding.cost_ns_per_step is None,

@@ -32,11 +32,11 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.measure import (
     by_name,
+    has_known_steps,
     idle,
     mean_within,
     on_scale,
     steady,
-    tells_steps,
     time_of,
 )
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
@@ -62,11 +62,11 @@ RULE = Rule(
     accelerator_only=True,
 )
 
-SHARE = 0.02  # of the step; a warm cache costs nothing at all, so that little is already telling
+SHARE = 0.02  # of the step; a warm cache costs nothing at all, so even this little is a sign
 OFTEN = 0.5  # of the steady steps must contain such calls; a single one is late warm-up
 LEAST_SAVED = 0.5  # of the exposed time; part of what is freed may be needed again at once
 
-# Host memory (cudaMallocHost, cudaHostAlloc) is another matter.
+# Calls for host memory (cudaMallocHost, cudaHostAlloc) do not count.
 _CALL = regex(r"^(cuda|hip|cuMem)(Malloc|Free|Alloc)(?!Host)(Async|Managed|Pitch)?(_v2|_ptsz)*$")
 
 
@@ -74,7 +74,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the calls to the device's allocator inside the steady steps."""
     if "runtime-calls" not in facts.trace.meta.signals:
         return RULE.no_data(missing("runtime-calls"))
-    if not tells_steps(facts):
+    if not has_known_steps(facts):
         return RULE.incomplete("Without steps, first allocations and repeated ones look the same.")
     calls = _calls(facts)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls) & idle(facts)))
@@ -87,9 +87,9 @@ def diagnose(facts: Facts) -> Finding:
 
 def _calls(facts: Facts) -> NDArray[np.int64]:
     kinds, names = (Kind.RUNTIME, Kind.SYNC), facts.trace.slices.name
-    ours = [n for n in strings_of(facts, names, *kinds) if _CALL.match(facts.trace.string(n))]
+    matching = [n for n in strings_of(facts, names, *kinds) if _CALL.match(facts.trace.string(n))]
     rows = facts.slices(*kinds, steady=True)
-    calls: NDArray[np.int64] = rows[among(names[rows], ours)]
+    calls: NDArray[np.int64] = rows[among(names[rows], matching)]
     return calls
 
 
@@ -114,12 +114,12 @@ def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
 def _growth(facts: Facts, what: str) -> list[Evidence]:
     """Peak and growth of a counter over the steady steps, where it was sampled."""
     trace, window = facts.trace, steady(facts)
-    if not len(window.starts):  # the steps of a damaged record
+    if not len(window.starts):  # a damaged record may have no steady step
         return []
     at = trace.counters.time_ns
     inside = slice(*np.searchsorted(at, [window.starts[0], window.ends[-1]]).tolist())
-    ours = among(trace.counters.name[inside], trace.strings_where([what]).tolist())
-    values = trace.counters.value[inside][ours]
+    is_counter = among(trace.counters.name[inside], trace.strings_where([what]).tolist())
+    values = trace.counters.value[inside][is_counter]
     if not len(values):
         return []
     return [

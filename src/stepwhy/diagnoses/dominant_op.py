@@ -1,11 +1,11 @@
-"""One kind of operation holds most of the device's compute time.
+"""One kind of operation takes most of the device's compute time.
 
 ## What it means
 Most of the step's computation is of one kind: convolutions, matrix products, softmax...
 
 ## Why it costs
 This is not a problem by itself. But a compute-bound step is limited by its largest operation, so
-this is the place to optimise.
+that is where to optimise.
 
 ## How it is measured
 Sum the durations of the kernels in the steady steps, grouped by the framework operation that
@@ -55,10 +55,10 @@ RULE = Rule(
 )
 
 DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth optimising
-WORTH_A_LOOK = 0.50  # of the step in computation; below it something else is the step's problem
-FEWEST_SLICES = 10  # kernels or operations; of fewer, one always dominates
+COMPUTE_BOUND = 0.50  # of the step in computation; below it something else limits the step
+FEWEST_SLICES = 10  # kernels or operations; among fewer, one always dominates
 
-# First match wins, in names in lower case: to ignore case would take three times as long.
+# First match wins, in names in lower case: a case-insensitive search takes three times as long.
 # Source: operator names of PyTorch and TensorFlow, kernel names of cuDNN, cuBLAS, MIOpen, Tensile
 # ('Cijk_*') and Triton.
 _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -91,8 +91,7 @@ _FUSED = regex(r"flash|fmha|efficient_attention|memory_efficient|cudnn_attention
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge how much of the computation one kind of operation holds."""
-    # Compute slices of the leading devices.
+    """Judge how much of the computation is of one kind."""
     rows = steady_work(facts, Kind.KERNEL, Kind.MEMSET, Kind.OP)
     if not len(rows):
         return RULE.no_data("No computation is recorded in the steps (signal 'device-activity').")
@@ -104,7 +103,7 @@ def diagnose(facts: Facts) -> Finding:
     total_ns = sum(family.total_ns for family in families)
     evidence = _evidence(facts, families, ops, total_ns)
     is_dominant = families[0].total_ns >= DOMINANT * total_ns
-    if not is_dominant or facts.share("compute") < WORTH_A_LOOK:
+    if not is_dominant or facts.share("compute") < COMPUTE_BOUND:
         return RULE.nothing(evidence[:2])
     family = families[0].name
     largest = next(op.name for op in ops if family_of(op.name) == family)
@@ -114,20 +113,20 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def family_of(name: str) -> str:
-    """What an operation or kernel computes; its own name where it belongs to no family."""
+    """Family of an operation or kernel, such as 'convolution'; its own name if none matches."""
     lower = name.lower()
     return next((family for family, pattern in _FAMILIES if pattern.search(lower)), name)
 
 
 def _own_ns(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Their time; of operations on a CPU, which call each other, that without what they call."""
+    """Duration of each slice; on a CPU, where operations call each other, the self time."""
     times = facts.trace.slices.dur_ns if facts.has_accelerator else facts.nesting.self_ns
     own: NDArray[np.int64] = times[rows]
     return own
 
 
 def _named_by(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The slice that names each: the framework operation that launched it, or itself; (rows,)."""
+    """For each slice, the framework operation that launched it, or itself if unknown; (rows,)."""
     ops = nearest(facts, Kind.OP)
     call = facts.launches.calls_of(rows)
     op = np.where(call == NULL, NULL, ops[call])

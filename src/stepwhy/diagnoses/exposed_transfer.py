@@ -54,7 +54,7 @@ LEAST_SAVED = (
     0.5  # of the exposed time; the copy before the first kernel of a step cannot be hidden
 )
 
-# Bytes per second: a thousand times what any link copies; there sizes or times are damaged.
+# Bytes per second. A thousand times the speed of any link: such a size or time is damaged.
 _TOO_FAST = 10**15
 _DIRECTIONS = {
     Copy.H2D: "host to device",
@@ -68,7 +68,7 @@ _DIRECTIONS = {
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only copies run."""
     rows = facts.slices(Kind.MEMCPY, steady=True)
-    rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # within a device it is computation
+    rows = rows[facts.trace.slices.copy[rows] != Copy.D2D]  # counts as computation
     if not len(rows):
         if not facts.has_accelerator:
             return RULE.not_applicable("There are no copies between devices.")

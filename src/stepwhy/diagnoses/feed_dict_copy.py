@@ -10,8 +10,8 @@ conversion. An array of the placeholder's type costs little: feeding is not slow
 
 ## How it is measured
 The time from the start of the traced runs to their first operation, excluding the preparation of
-the graph and the fixed overhead of a run. It counts only as far as the types and sizes of the fed
-values, which `stepwhy run` records for traced runs, explain it.
+the graph and the fixed overhead of a run. It counts only as far as the fed values explain it:
+`stepwhy run` records their types and sizes in traced runs.
 
 ## Fix
 Convert once, before the loop, to arrays of the placeholder's type. If the data is too large for
@@ -21,20 +21,20 @@ that, read it in the graph with `tf.data`, in parallel with the step.
 None: the values are the same.
 
 ## When it abstains
-When calls of `Session.run` were not recorded, as `stepwhy run` does. Does not apply to programs
-without `Session.run`.
+When calls of `Session.run` were not recorded; `stepwhy run` records them. Does not apply to
+programs without `Session.run`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.feeds import CALL_NS, handed, longest_ns, parts_or_reason
+from stepwhy.diagnoses.shared.feeds import CALL_NS, longest_ns, parts_or_reason, session_values
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Finding, Fix
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.feeds import Handed
+    from stepwhy.diagnoses.shared.feeds import SessionValue
     from stepwhy.passes.facts import Facts
 
 RULE = Rule(
@@ -48,8 +48,8 @@ RULE = Rule(
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
 # Bytes per second, in the placeholder's type. A list was converted at 180 MB/s, an array cast at 2
-# GB/s and copied at 6 GB/s on a quiet core; ten times as slow, it is something else that takes so
-# long.
+# GB/s and copied at 6 GB/s on a quiet core; if it takes ten times
+# as long, the cause is something else.
 _SLOWEST = {"items": 2e7, "cast": 2e8, "copy": 6e8}
 
 
@@ -58,7 +58,7 @@ def diagnose(facts: Facts) -> Finding:
     parts = parts_or_reason(RULE, facts)
     if isinstance(parts, Finding):
         return parts
-    feeds = handed(facts, fed=True)
+    feeds = session_values(facts, fed=True)
     if not feeds:
         return RULE.nothing()
     evidence = (
@@ -72,18 +72,24 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, _fix(feeds), gain)
 
 
-def _sizes(feeds: list[Handed]) -> list[Evidence]:
-    """The largest feeds: what has to be done with each."""
+def _sizes(feeds: list[SessionValue]) -> list[Evidence]:
+    """Sizes of the largest feeds, and how each is converted."""
     known = [f for f in feeds if f.bytes is not None][:3]
-    return [Evidence(f"fed per step, {_words(f)}", f.bytes or 0, "bytes", f.name) for f in known]
+    return [
+        Evidence(f"fed per step, {_conversion(f)}", f.bytes or 0, "bytes", f.name) for f in known
+    ]
 
 
-def _words(feed: Handed) -> str:
-    words = {"items": "number by number", "cast": f"cast to {feed.wanted}", "copy": "copied"}
-    return f"{feed.given}, {words[feed.kind]}"
+def _conversion(feed: SessionValue) -> str:
+    conversions = {
+        "items": "number by number",
+        "cast": f"cast to {feed.graph_type}",
+        "copy": "copied",
+    }
+    return f"{feed.python_type}, {conversions[feed.kind]}"
 
 
-def _fix(feeds: list[Handed]) -> Fix:
+def _fix(feeds: list[SessionValue]) -> Fix:
     kinds = {f.kind for f in feeds if f.bytes is None or f.bytes >= (feeds[0].bytes or 0) / 2}
     return _LARGE if kinds == {"copy"} else _CONVERTED
 

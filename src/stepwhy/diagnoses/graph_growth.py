@@ -25,7 +25,7 @@ a line that would add to it raises an error.
 None.
 
 ## When it abstains
-Without a log of the steps, as `stepwhy run` writes it. Does not apply to programs without
+Without a log of the steps; `stepwhy run` writes one. Does not apply to programs without
 `Session.run`.
 """
 
@@ -59,20 +59,20 @@ SHARE = 0.02  # of the step; a healthy loop rarely prepares a graph again, and s
 MOSTLY = 0.5  # of the steps; a graph that grows in them takes memory until the run ends
 FEWEST_EVENTS = 3  # a saver or summary created at its first use does not recur
 FEWEST_STEPS = 8  # the median of fewer steps without growth is not reliable
-# Of a step besides: each graph has kernels of its own, which prepare themselves at their first
-# execution. Of the lab's programs that grow in every step it was 45 to 57 %.
+# Of the rest of the step. Each version of the graph has kernels of its own, which are initialised
+# at their first execution. In the lab's programs that grow in every step, that takes 45 to 57 %.
 FIRST_TIME = 0.5
 ENDS = 20  # steps; the first and the last of them show whether steps become longer
-PREPARING = "prepare the graph"  # as the reader of session windows calls it
+PREPARING = "prepare the graph"  # name of these slices in session windows
 
 
 class _Growth(msgspec.Struct, frozen=True):
-    """How the graph of the described stretch grew.
+    """Growth of the graph in the described part of the run.
 
     Args:
-        rows: Its events; (events,).
-        touched: Whether something was added before or in each step of the log; (marks,).
-        steps: Rows of `marks` that were neither profiled nor only timed, of the described stretch.
+        rows: Rows of `events` in which operations were added; (events,).
+        touched: Mask of the steps before or in which operations were added; (marks,).
+        steps: Rows of `marks` in that part, except profiled steps and steps that were only timed.
     """
 
     rows: NDArray[np.int64]
@@ -81,7 +81,7 @@ class _Growth(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Share of the steps that grew."""
+        """Share of the steps in which the graph grew."""
         return float(self.touched[self.steps].mean()) if len(self.steps) else 0.0
 
 
@@ -118,24 +118,24 @@ def _judge(facts: Facts, growth: _Growth) -> Finding:
 
 
 def _growth(facts: Facts) -> _Growth:
-    """The growth of the described stretch."""
+    """Growth in the described part of the run."""
     trace, marks = facts.trace, facts.trace.marks
     described = np.arange(len(marks))[facts.regimes.current.rows]
-    looked_at = (marks.profiled[described] == 0) & (marks.light[described] == 0)
+    is_plain = (marks.profiled[described] == 0) & (marks.light[described] == 0)
     kinds = np.isin(trace.events.kind, trace.strings_where(["graph"]))
     rows = np.flatnonzero(kinds)
     first = marks.start_ns[described[0]]
     last = marks.start_ns[described[-1]] + marks.dur_ns[described[-1]]
     starts, ends = _times(facts, rows)
     inside = rows[(starts < last) & (ends > first)]
-    return _Growth(inside, _touched(facts, rows), described[looked_at])
+    return _Growth(inside, _touched(facts, rows), described[is_plain])
 
 
 def _touched(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each step may have been longer because of an event; (marks,).
+    """Mask of the steps that an event may have made longer; (marks,).
 
-    What was added between the starts of two steps is made in the one and run in the other, if not
-    in the same.
+    Operations added between the starts of two steps are created in the first one and run in it or
+    in the second.
     """
     marks = facts.trace.marks
     starts, ends = _times(facts, rows)
@@ -154,7 +154,7 @@ def _times(facts: Facts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ND
 
 
 def _usual_ns(facts: Facts, growth: _Growth) -> int | None:
-    """Median step without growth, of the whole log; None with too few of them."""
+    """Median step without growth in the whole log, ns; None if there are too few."""
     marks = facts.trace.marks
     free = (marks.profiled == 0) & (marks.light == 0) & ~growth.touched
     rows = np.flatnonzero(free)[facts.observed.warm_up if facts.observed else 0 :]
@@ -162,7 +162,7 @@ def _usual_ns(facts: Facts, growth: _Growth) -> int | None:
 
 
 def _excess_ns(facts: Facts, growth: _Growth, usual_ns: int) -> int:
-    """By how much the steps that grew are longer than usual ones, per step of the stretch."""
+    """How much longer growing steps are than usual ones, averaged over all steps, ns."""
     durations = facts.trace.marks.dur_ns[growth.steps[growth.touched[growth.steps]]]
     if not len(durations):
         return 0
@@ -171,7 +171,7 @@ def _excess_ns(facts: Facts, growth: _Growth, usual_ns: int) -> int:
 
 
 def _prepared_ns(facts: Facts) -> int:
-    """Time per step in which grown graphs were prepared: a part of the breakdown's `compile`."""
+    """Time per step spent preparing grown graphs, ns; part of the breakdown's `compile`."""
     rows = facts.trace.rows(Kind.COMPILE)
     rows = rows[np.isin(facts.trace.slices.name[rows], facts.trace.strings_where([PREPARING]))]
     recorded = facts.recorded["compile"]
@@ -197,16 +197,17 @@ def _evidence(
 
 
 def _added(facts: Facts, growth: _Growth) -> float:
-    """Operations added per step, of the steps that add any; an event may cover several."""
+    """Operations added per growing step; one event may cover several steps."""
     counts = facts.trace.events.count[growth.rows]
-    begins = facts.trace.marks.start_ns
+    step_starts = facts.trace.marks.start_ns
     starts, ends = _times(facts, growth.rows)
-    steps = np.searchsorted(begins, ends, "right") - np.searchsorted(begins, starts, "right")
+    after = np.searchsorted(step_starts, ends, "right")
+    steps = after - np.searchsorted(step_starts, starts, "right")
     return round(int(counts[counts != NULL].sum()) / max(int(steps.sum()), len(starts)), 1)
 
 
 def _ends(facts: Facts, growth: _Growth) -> list[Evidence]:
-    """The first and the last growing steps, where there are enough to tell them apart."""
+    """Medians of the first and the last growing steps, if there are enough steps."""
     rows = growth.steps[growth.touched[growth.steps]]
     if len(rows) < 3 * ENDS:
         return []
@@ -219,9 +220,9 @@ def _ends(facts: Facts, growth: _Growth) -> list[Evidence]:
 
 
 def _origin(facts: Facts, growth: _Growth) -> tuple[str, str]:
-    """The line that adds most, and the types of what it adds; '' where none is named."""
+    """Source line that adds most operations, and their op types; '' if unknown."""
     trace, events = facts.trace, facts.trace.events
-    # Only the first few events name a line, and they may lie before the described stretch.
+    # Only the first few events name a line, and they may lie before the described part.
     rows = np.flatnonzero(np.isin(events.kind, trace.strings_where(["graph"])))
     own = np.intersect1d(rows, growth.rows)
     named = own[events.source[own] != NULL]

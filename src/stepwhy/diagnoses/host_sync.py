@@ -11,9 +11,8 @@ drains the queue: the host launches nothing until the call returns, and then the
 ## How it is measured
 Time of the steady steps in which no device works and the driving thread is inside a synchronising
 call, or inside a copy call that returned only after its copy had ended (pageable memory makes an
-asynchronous copy wait). The report also
-shows the total time of these calls, most of which usually overlaps with device work and costs
-nothing.
+asynchronous copy wait). The report also shows the total time of these calls, most of which usually
+overlaps with device work and costs nothing.
 
 ## Fix
 Do not read device values in the loop (`.item()`, `.cpu()`, `print(loss)`, conditions on tensors),
@@ -37,11 +36,11 @@ from stepwhy.diagnoses.shared.measure import (
     Group,
     by_name,
     grouped,
+    has_known_steps,
     mean_within,
     name_of,
     nearest_of,
     source_lines,
-    tells_steps,
     time_of,
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -65,7 +64,7 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-LEAST_SAVED = 0.0  # the awaited work may lie outside the trace: the wait may only move elsewhere
+LEAST_SAVED = 0.0  # the loop may have to wait for the same work elsewhere
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -75,7 +74,7 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, calls)
     if facts.share("sync") < SHARE:
         return RULE.nothing(evidence[:2])
-    if not tells_steps(facts):
+    if not has_known_steps(facts):
         return RULE.incomplete(
             "The host waits for the device, but without steps it is unclear whether it does "
             "so in every step, or once for work that was launched before the trace began.",
@@ -116,7 +115,7 @@ def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
 
 
 def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
-    """Calls by name, each with the operation that made the longest of them."""
+    """Calls by name, each with the operation that made the longest call."""
     slices = facts.trace.slices
     falling = calls[np.argsort(-slices.dur_ns[calls], kind="stable")]
     longest_calls = falling[np.unique(slices.name[falling], return_index=True)[1]]
@@ -129,7 +128,7 @@ def _by_api(facts: Facts, calls: NDArray[np.int64]) -> list[tuple[Group, str]]:
 
 
 def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
-    """Source lines that the calls come from, or the named ranges around them."""
+    """Source lines of the calls, or the annotations around them if no line is known."""
     lines, around = source_lines(facts, calls), nearest_of(facts, calls, Kind.ANNOTATION)
     names = [
         facts.trace.string(line) or name_of(facts, range_)

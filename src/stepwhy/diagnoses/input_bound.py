@@ -22,8 +22,8 @@ machine with few cores they compete with the training itself; the low end of the
 that.
 
 ## When it abstains
-When no fetch of a batch is recorded: a loop with a loader that the profiler does not know may still
-wait for input. When the device was in use but not recorded.
+When no fetch of a batch is recorded: a loop may still wait for a loader that the profiler does not
+know. When the device was in use but not recorded.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...
     found.append(Evidence("longest fetch", int(durations.max()), "ns", top.name))
     found.append(Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"))
     who = "the driving thread prepares it itself" if working else "it waits for other threads"
-    # Ranges that somebody named do not show the work inside of them.
+    # Annotations of the program do not show the work inside them.
     if working or facts.trace.meta.framework:
         found.append(Evidence("who prepares the batch", who, ""))
     found.extend(
@@ -122,7 +122,7 @@ def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...
 
 
 def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
-    """Source lines, or operations where no line is known, that hold the fetches most."""
+    """Source lines of the input code, or operations if no line is known, longest first."""
     inside = facts.in_input.copy()
     inside[fetches] = False
     rows = _among(facts, inside, *_WORK, Kind.INPUT)
@@ -131,10 +131,10 @@ def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
     return by_string(facts, keys, facts.nesting.self_ns[rows])
 
 
-def _among(facts: Facts, wanted: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int64]:
-    """Steady slices of some kinds that are wanted, of (slices,) flags; (slices,)."""
+def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int64]:
+    """Steady slices of some kinds that a (slices,) mask selects; rows of slices."""
     rows = facts.slices(*kinds, steady=True)
-    return rows[wanted[rows]]
+    return rows[mask[rows]]
 
 
 def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:

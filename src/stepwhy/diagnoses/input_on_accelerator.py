@@ -1,4 +1,4 @@
-"""Input operations run on the accelerator, or send data back and forth because of it.
+"""Input operations run on the accelerator, or send data back and forth to it.
 
 ## What it means
 The device scope of the model also contains the input pipeline. Operations with a kernel there, such
@@ -36,11 +36,11 @@ from stepwhy.columns.groups import distinct_rows
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import (
     by_op,
-    crossing_of,
+    copy_totals,
+    device_copies,
     exposed_copies_ns,
     listed,
     placed_nodes,
-    trips,
     type_of,
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -51,7 +51,7 @@ from stepwhy.trace import NULL, DeviceKind, Kind, Role
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses.shared.placement import Crossing, Node, Trip
+    from stepwhy.diagnoses.shared.placement import CopyTotals, DeviceCopy, Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -74,7 +74,7 @@ _TYPES = regex(
     r"Decode\w+|(Eager)?PyFunc\w*|Parse\w*Example\w*|\w*Reader\w*|\w*Queue\w*|\w*Dataset\w*"
     r"|\w*Iterator\w*|SampleDistortedBoundingBox\w*|RandomCrop|Adjust(Contrast|Hue|Saturation)\w*"
 )
-# The scopes that `tf.image`, `tf.train` and the common input functions give their operations.
+# Name scopes of operations from `tf.image`, `tf.train` and common input functions.
 _SCOPES = regex(
     r"(^|/)(random_(crop|flip_\w+|brightness|contrast|hue|saturation)|adjust_(brightness|contrast"
     r"|hue|saturation)|distort\w*|per_image_standardization|decode_\w+|central_crop|(shuffle_)?"
@@ -95,7 +95,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns or not (len(rows) or moved or back):
         counted = Evidence("input operations on the accelerator", len(moved), "count")
         return RULE.nothing((counted,) if nodes else ())
-    evidence = _evidence(facts, moved, rows, crossing_of(facts, back))
+    evidence = _evidence(facts, moved, rows, copy_totals(facts, back))
     gain = saving("put input work on the CPU", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain)
 
@@ -116,13 +116,13 @@ def _is_accelerator(device: str) -> bool:
     return type_of(device) not in {"", "CPU"}
 
 
-def _back(facts: Facts, nodes: list[Node]) -> list[Trip]:
+def _back(facts: Facts, nodes: list[Node]) -> list[DeviceCopy]:
     """Copies of input from an accelerator to a host."""
     rows = {n.row for n in nodes}
     return [
-        t for t in trips(facts)
-        if t.bytes != 0 and (t.source in rows or t.target in rows)
-        and _is_accelerator(t.sender) and not _is_accelerator(t.receiver)
+        copy for copy in device_copies(facts)
+        if copy.bytes != 0 and (copy.source in rows or copy.target in rows)
+        and _is_accelerator(copy.sender) and not _is_accelerator(copy.receiver)
     ]  # fmt: skip
 
 
@@ -136,15 +136,15 @@ def _kernels(facts: Facts) -> Rows:
 
 
 def _streams(facts: Facts) -> NDArray[np.bool_]:
-    """Whether each track is a stream of an accelerator; (tracks,)."""
+    """Mask of the tracks that are streams of an accelerator; (tracks,)."""
     tracks = facts.trace.tracks
-    is_other = np.append(facts.trace.devices.kind != DeviceKind.CPU, False)  # the null is last
-    found: NDArray[np.bool_] = (tracks.role == Role.STREAM) & is_other[tracks.device]
+    is_accelerator = np.append(facts.trace.devices.kind != DeviceKind.CPU, False)  # NULL
+    found: NDArray[np.bool_] = (tracks.role == Role.STREAM) & is_accelerator[tracks.device]
     return found
 
 
 def _are_input(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
-    """Whether some slices, each of a node, are operations that prepare input; (rows,)."""
+    """Mask of the slices, each of a graph node, whose operation prepares input; (rows,)."""
     slices, text = facts.trace.slices, facts.trace.string
     pairs, pair = distinct_rows(slices.name[rows], slices.scope[rows])
     are_input = np.array([is_input(text(name), text(scope)) for name, scope in pairs], dtype=bool)
@@ -153,7 +153,7 @@ def _are_input(facts: Facts, rows: Rows) -> NDArray[np.bool_]:
 
 
 def _evidence(
-    facts: Facts, moved: list[Node], rows: NDArray[np.int64], back: Crossing
+    facts: Facts, moved: list[Node], rows: NDArray[np.int64], back: CopyTotals
 ) -> tuple[Evidence, ...]:
     found = []
     if len(rows):

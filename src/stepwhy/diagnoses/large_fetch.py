@@ -11,8 +11,8 @@ on the CPU, may be returned without a copy.
 
 ## How it is measured
 The time from the last operation of the traced runs until `Session.run` returns, excluding the fixed
-overhead of a run and of tracing. It counts only as far as the size of the fetched values, which
-`stepwhy run` records for traced runs, explains it. A large fetch that costs nothing is not
+overhead of a run and of tracing. It counts only as far as the size of the fetched values explains
+it: `stepwhy run` records sizes in traced runs. A large fetch that costs nothing is not
 reported.
 
 ## Fix
@@ -23,15 +23,15 @@ hundred steps, in a separate run.
 None.
 
 ## When it abstains
-When calls of `Session.run` were not recorded, as `stepwhy run` does. Does not apply to programs
-without `Session.run`.
+When calls of `Session.run` were not recorded; `stepwhy run` records them. Does not apply to
+programs without `Session.run`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.feeds import CALL_NS, handed, longest_ns, parts_or_reason
+from stepwhy.diagnoses.shared.feeds import CALL_NS, longest_ns, parts_or_reason, session_values
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Finding, Fix
 
@@ -48,8 +48,8 @@ RULE = Rule(
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 
-# Bytes per second. Variables were copied at 4 to 5 GB/s on a quiet core; ten times as slow, it is
-# something else that takes so long.
+# Bytes per second. Variables were copied at 4 to 5 GB/s on a quiet core; if it takes ten times as
+# long, the cause is something else.
 _SLOWEST = dict.fromkeys(("items", "cast", "copy"), 4e8)
 
 
@@ -58,7 +58,7 @@ def diagnose(facts: Facts) -> Finding:
     parts = parts_or_reason(RULE, facts)
     if isinstance(parts, Finding):
         return parts
-    fetches = handed(facts, fed=False)
+    fetches = session_values(facts, fed=False)
     if not fetches:
         return RULE.nothing()
     evidence = (

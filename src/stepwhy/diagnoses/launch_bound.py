@@ -16,7 +16,7 @@ of launching one operation but other host work, and appears only in the evidence
 
 ## Fix
 Launch less: record the step once and replay it (CUDA graphs), let a compiler fuse operations, use
-a fused optimizer, or give each launch more to do with a larger batch.
+a fused optimizer, or give each launch more work with a larger batch.
 
 ## Fix risk
 Graphs need static shapes and addresses; a compiler may round differently; a larger batch needs
@@ -67,7 +67,7 @@ def diagnose(facts: Facts) -> Finding:
     gaps, rows = _host_gaps(facts), steady_work(facts)
     if len(rows) < FEWEST_LAUNCHES:
         return RULE.incomplete("Too little device work is recorded to measure a launch rate.")
-    # Of a longer gap, only as much as one launch takes.
+    # A longer gap counts only as much as one launch.
     launching = facts.mean_ns(float(np.minimum(gaps, ONE_LAUNCH_NS).sum()))
     cost = on_scale(facts, launching, "dispatch", "python")
     evidence = _evidence(facts, rows, gaps, cost)
@@ -78,7 +78,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:
-    """Time of the host's own work in each gap between device slices, ns; (gaps,)."""
+    """Time that the host works in each gap between device slices, ns; (gaps,)."""
     busy = Intervals.empty()
     for activity in facts.leading:
         busy = busy | activity.busy

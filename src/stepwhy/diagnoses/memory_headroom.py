@@ -80,7 +80,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _use(facts: Facts) -> MemoryUse | None:
-    """The fullest device of which it is known how much memory it has."""
+    """Memory use of the fullest device whose total memory is known."""
     known = [
         use
         for use in facts.derived(memory_uses)
@@ -90,12 +90,12 @@ def _use(facts: Facts) -> MemoryUse | None:
 
 
 def _held(use: MemoryUse) -> int:
-    """What other work cannot have; levels without a base say nothing about it."""
+    """Memory that other work cannot use: the peak, or the reserved memory if that is larger."""
     return max(use.peak_bytes, use.reserved_bytes or 0)
 
 
 def _durations(facts: Facts) -> NDArray[np.int64]:
-    """How long each kernel of the steady steps runs, on the first of the devices; (kernels,)."""
+    """Duration of each kernel in the steady steps on the first device, ns; (kernels,)."""
     rows = facts.in_steady(facts.leading[0].rows)
     kernels = rows[facts.trace.slices.kind[rows] == Kind.KERNEL]
     durations: NDArray[np.int64] = facts.trace.slices.dur_ns[kernels]
@@ -103,7 +103,7 @@ def _durations(facts: Facts) -> NDArray[np.int64]:
 
 
 def _small_share(facts: Facts, durations: NDArray[np.int64]) -> float:
-    """Share of the steady steps in small kernels, and in short gaps of a host that launches."""
+    """Share of the steady steps in small kernels and in short gaps before launches."""
     time = steady(facts)
     gaps = time - facts.leading[0].busy
     between = np.minimum(gaps.ends - gaps.starts, ONE_LAUNCH_NS).sum()
@@ -141,20 +141,20 @@ _TEXT = (
 )
 _PYTORCH = Fix(
     _TEXT,
-    "# 256 examples per update, not in 64 parts of 4:\n"
+    "# 256 examples per update, in 2 batches instead of 64:\n"
     "loader = DataLoader(data, batch_size=128)\n"
-    "parts = 2\n"
-    "(loss / parts).backward()   # optimizer.step() after each 2nd",
+    "accumulated = 2\n"
+    "(loss / accumulated).backward()   # optimizer.step() after each 2nd",
     "changes-numerics",
 )
 _TENSORFLOW = Fix(
     _TEXT,
-    "dataset = dataset.batch(256)\n# not the learning rate of 32: warm up, compare the validation",
+    "dataset = dataset.batch(256)\n# adapt the learning rate: warm up, compare the validation",
     "changes-numerics",
 )
 _INFERENCE = Fix(
     "The trace shows no backward pass. If requests may wait, use larger batches: throughput "
     "rises, but so does latency. Otherwise, let several models share the device.",
-    "batch = torch.cat(requests)   # up to the latency that is allowed",
+    "batch = torch.cat(requests)   # as many as the latency limit allows",
     "changes-numerics",
 )

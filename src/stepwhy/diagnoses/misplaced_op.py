@@ -37,7 +37,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.placement import (
     by_op,
     conflicts,
-    crossings,
+    copies_around,
     is_heavy,
     listed,
     misplaced,
@@ -51,7 +51,7 @@ from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
     from stepwhy.diagnoses.shared.measure import Group
-    from stepwhy.diagnoses.shared.placement import Crossing, Node
+    from stepwhy.diagnoses.shared.placement import CopyTotals, Node
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
@@ -85,15 +85,15 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _found(facts: Facts, wrong: list[Node]) -> Finding:
-    crossing = crossings(facts, wrong)
+    copied = copies_around(facts, wrong)
     rows = scopes_among(facts, frozenset(n.name for n in wrong), Kind.KERNEL)
-    cost = _cost_ns(facts, _alone_ns(facts, rows, wrong), crossing)
-    gain = _saving(facts, cost, rows, crossing) if cost else None
-    return RULE.finding(cost, _evidence(facts, wrong, crossing, rows), _fix(wrong), gain)
+    cost = _cost_ns(facts, _alone_ns(facts, rows, wrong), copied)
+    gain = _saving(facts, cost, rows, copied) if cost else None
+    return RULE.finding(cost, _evidence(facts, wrong, copied, rows), _fix(wrong), gain)
 
 
 def _alone_ns(facts: Facts, rows: Rows, wrong: list[Node]) -> int | None:
-    """Time in which the nodes run while the devices that were asked for compute nothing."""
+    """Time in which the nodes run while the requested devices compute nothing, ns per step."""
     if not len(rows):
         return None
     time = time_of(facts, rows)
@@ -103,24 +103,24 @@ def _alone_ns(facts: Facts, rows: Rows, wrong: list[Node]) -> int | None:
     return on_scale(facts, mean_within(facts, time), "compute")
 
 
-def _cost_ns(facts: Facts, alone: int | None, crossing: Crossing) -> int | None:
-    """That time, and of the copies what the step shows as exposed; None when neither is known."""
-    if alone is None and crossing.dur_ns is None:
+def _cost_ns(facts: Facts, alone: int | None, copied: CopyTotals) -> int | None:
+    """That time plus the exposed time of the copies; None if neither is known."""
+    if alone is None and copied.dur_ns is None:
         return None
     exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
-    return min((alone or 0) + min(crossing.dur_ns or 0, exposed), facts.wall_ns)
+    return min((alone or 0) + min(copied.dur_ns or 0, exposed), facts.wall_ns)
 
 
-def _saving(facts: Facts, cost: int, rows: Rows, crossing: Crossing) -> Saving:
-    """At most all of their time: towers that no longer queue for one device overlap better."""
+def _saving(facts: Facts, cost: int, rows: Rows, copied: CopyTotals) -> Saving:
+    """Up to the full time of the nodes: towers that no longer share one device overlap better."""
     together = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
-    most = max(cost, _cost_ns(facts, together, crossing) or 0)
+    most = max(cost, _cost_ns(facts, together, copied) or 0)
     edit = "move misplaced operations to the device asked for"
     return saving(edit, LEAST_SAVED * cost, most)
 
 
 def _evidence(
-    facts: Facts, wrong: list[Node], crossing: Crossing, rows: Rows
+    facts: Facts, wrong: list[Node], copied: CopyTotals, rows: Rows
 ) -> tuple[Evidence, ...]:
     types = _heaviest_first(wrong)
     order = {group.name: place for place, group in enumerate(types)}
@@ -134,9 +134,9 @@ def _evidence(
     ]
     if lines:
         found.append(Evidence("responsible device scope", lines, ""))
-    if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them per step", crossing.bytes, "bytes"))
-    found.append(Evidence("copies to and from them per step", crossing.count, "count"))
+    if copied.bytes is not None:
+        found.append(Evidence("copied to and from them per step", copied.bytes, "bytes"))
+    found.append(Evidence("copies to and from them per step", copied.count, "count"))
     if len(rows):
         running = facts.mean_ns(time_of(facts, rows).total_ns)
         found.append(Evidence("time in which they run", running, "ns"))
@@ -205,8 +205,8 @@ def _heavy_on_cpu(facts: Facts) -> Rows:
     """Heavy operations that a CPU's executor ran in the steady steps; (slices,)."""
     trace, names = facts.trace, facts.trace.slices.name
     heavy = np.zeros(len(trace.strings) + 1, dtype=bool)
-    told = strings_of(facts, names, Kind.KERNEL)
-    heavy[[name for name in told if is_heavy(trace.string(name))]] = True
+    names_used = strings_of(facts, names, Kind.KERNEL)
+    heavy[[name for name in names_used if is_heavy(trace.string(name))]] = True
     rows = facts.in_steady(rows_of(trace, (Kind.KERNEL,), of_role(trace, Role.EXECUTOR)))
     found: Rows = rows[heavy[names[rows]]]
     return found

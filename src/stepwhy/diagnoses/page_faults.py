@@ -11,7 +11,7 @@ The kernel clears each page at its first use, one page fault at a time: up to mi
 
 ## How it is measured
 `stepwhy run` samples the kernel's count of minor page faults, and how much CPU time the process
-spends in the kernel. Of that time, only as much counts as the page faults can have caused. Its
+spends in the kernel. It counts only as much of that time as page faults can cause. Its
 share of the CPU time is its share of the step, except where the step waits for input,
 synchronisation, communication or storage. A process that keeps most of the new pages is growing,
 which is a different problem.
@@ -52,12 +52,12 @@ RULE = Rule(
     needs=(("steps",),),
 )
 
-SHARE = 0.10  # of the step; below it the fix gains less than steps vary by
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.5  # of the cost; part of the memory may be fresh after the fix, too
 KEPT = 0.5  # of the new pages; a process that keeps more than it returns is growing
 PAGE_BYTES = 4096  # bytes; the smallest page, so that the memory is not overestimated
-# ns; mapping, clearing and unmapping a page in a virtual machine. What the kernel does beyond is
-# other work: reading files, waking threads. On bare metal it is a fifth of this.
+# ns; mapping, clearing and unmapping a page in a virtual machine; a fifth of this on bare metal.
+# More kernel time than that is other work: reading files, waking threads.
 LONGEST_FAULT_NS = 4_000
 
 _WAITING = ("communication", "input_wait", "sync", "storage")
@@ -80,19 +80,19 @@ class PageFaults(msgspec.Struct, frozen=True):
 
     @property
     def mapped_bytes(self) -> int:
-        """Smallest amount of memory that the faults mapped, per step."""
+        """Memory that the faults mapped per step, at least."""
         return round(self.per_step * PAGE_BYTES)
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge how much of a step the kernel spends on fresh pages."""
+    """Judge how much of a step the kernel spends on mapping new pages."""
     if facts.has_accelerator:
         return RULE.not_applicable("The run uses an accelerator: its tensors are in device memory.")
     if facts.trace.meta.device_expected:
         return RULE.no_data(missing("device-activity"))
     faults = find_page_faults(facts)
     if faults is None:
-        return RULE.no_data("The trace does not record page faults, as `stepwhy run` does.")
+        return RULE.no_data("The trace does not record page faults; `stepwhy run` does.")
     working = facts.wall_ns - sum(facts.breakdown[c] for c in _WAITING)
     cost = min(faults.per_step_ns, working)
     evidence = _evidence(faults)
@@ -103,7 +103,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def find_page_faults(facts: Facts) -> PageFaults | None:
-    """Page faults of the steady steps, None where too few samples of the counters exist.
+    """Page faults of the steady steps; None if the counters have too few samples.
 
     Args:
         facts: Facts of the run.

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import taken_from_the_rest
+from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
@@ -65,7 +65,7 @@ RULE = Rule(
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
 
-_LOCK = "waiting for the GIL, or a core"
+_GIL = "waiting for the GIL, or a core"
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -76,41 +76,41 @@ def diagnose(facts: Facts) -> Finding:
     work = find_preparation(facts.sampled, fed=fed)
     if work is None:
         return RULE.no_data("No sampled line prepares batches.")
-    # Of several processes, each holds up the step as long as its own share of the time.
+    # Several processes share the work, so each delays the step by its share.
     busy = work.at_once / max(work.producers or 1.0, 1.0)
-    held = _held_up(facts, work)
-    cost = min(sum(held.values()), round(min(busy, 1.0) * facts.wall_ns))
-    evidence = _evidence(facts, work, held, cost)
+    waits = _waits(facts, work)
+    cost = min(sum(waits.values()), round(min(busy, 1.0) * facts.wall_ns))
+    evidence = _evidence(facts, work, waits, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
-    rivals = 0.0 if work.role is SampleRole.DRIVER else _running(work)
-    most = cost + taken_from_the_rest(facts, cost, rivals)
+    competitors = 0.0 if work.role is SampleRole.DRIVER else _running(work)
+    most = cost + contention_ns(facts, cost, competitors)
     gain = saving("precompute: remove input_wait", LEAST_SAVED * cost, most)
     return RULE.finding(cost, evidence, _fix(facts, work), gain)
 
 
 def _feeds(facts: Facts) -> bool:
-    """Whether the loop feeds what it trains on; only then is its own Python known to be input."""
+    """Whether the loop feeds placeholders: only then is its own Python code known to be input."""
     trace = facts.trace
     placeholders = trace.strings_where(("Placeholder", "PlaceholderV2"))
     fetches = facts.slices(Kind.INPUT, steady=True)
     return bool(np.isin(trace.nodes.op, placeholders).any()) and not len(fetches)
 
 
-def _held_up(facts: Facts, work: Preparation) -> dict[str, int]:
-    """Time of the step that such Python can explain, ns, in words."""
+def _waits(facts: Facts, work: Preparation) -> dict[str, int]:
+    """Time of the step that this Python code can explain: label and ns."""
     parts = facts.breakdown
     if work.role is SampleRole.DRIVER and not work.entry:
         return {"outside the framework": parts["python"] + parts["unexplained"]}
     waited = facts.lock_wait_ns
-    held = {"waiting for input": parts["input_wait"] - waited}
+    waits = {"waiting for input": parts["input_wait"] - waited}
     if waited:
-        held[_LOCK] = waited
-    return held
+        waits[_GIL] = waited
+    return waits
 
 
 def _evidence(
-    facts: Facts, work: Preparation, held: dict[str, int], cost: int
+    facts: Facts, work: Preparation, waits: dict[str, int], cost: int
 ) -> tuple[Evidence, ...]:
     per_step = round(_running(work) * facts.wall_ns)
     rest = max(facts.wall_ns - cost, 1)
@@ -123,7 +123,7 @@ def _evidence(
         Evidence("Python work per step", per_step, "ns"),
         Evidence("step without the wait for it", rest, "ns"),
         Evidence("processes needed to keep up", math.ceil(per_step / rest), "count"),
-        *(Evidence(f"time of the step {name}", ns, "ns") for name, ns in held.items()),
+        *(Evidence(f"time of the step {name}", ns, "ns") for name, ns in waits.items()),
     ]
     if work.producers is not None:
         found.append(Evidence("processes that do it", round(work.producers), "count"))
@@ -134,7 +134,7 @@ def _evidence(
 
 
 def _running(work: Preparation) -> float:
-    """How many processes it keeps busy: of the threads of one, a single one runs at a time."""
+    """Number of processes it keeps busy; the threads of one process share the GIL."""
     return min(work.at_once, 1.0) if work.producers is None else work.at_once
 
 

@@ -13,7 +13,7 @@ in reserve take memory and must be prepared before the first step.
 The fill level is sampled between steps, not counting the reserve (`min_after_dequeue`). A queue
 that is nearly empty for `STARVED` of the time starves; the cost is the time of the step spent
 waiting for input. If the reserve is many times larger than what can be dequeued, the wait of the
-first step counts as well: how much longer it was than others, without CPU use.
+first step counts as well: how much longer than other steps it was blocked without using the CPU.
 
 ## Fix
 Enqueue many elements in one run (`read_up_to`, `enqueue_many`), because a run per element costs
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.sums import total_of
-from stepwhy.diagnoses.shared.measure import taken_from_the_rest
+from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
@@ -62,12 +62,12 @@ STARVED = 0.25  # of the time near empty; a queue that smooths out bursts is emp
 FEWEST_SAMPLES = 10  # fewer give no reliable share of time
 LEAST_SAVED = 0.5  # of the wait; a faster producer shares cores with the training
 SLOW_START = 0.10  # of the observed time, spent before the first batch; less hardly matters
-KEPT_BACK = 10  # times the number of elements that can be dequeued; a smaller reserve fills quickly
+LARGE_RESERVE = 10  # times the elements that can be dequeued; a smaller reserve fills quickly
 SHORTEST_START_NS = 500_000_000  # preparing graphs and opening files takes as long anyway
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the queues that feed the training, and what the first step waited for them."""
+    """Judge the fill level of the queues, and how long the first step waited for them."""
     steady_ns = facts.observed.steady_span_ns if facts.observed else None
     queues = [p for p in find_pipelines(facts.trace, steady_ns) if p.kind == "tf1-queue"]
     if not queues:
@@ -83,14 +83,14 @@ def diagnose(facts: Facts) -> Finding:
     cost = facts.breakdown["input_wait"]
     if cost < SHARE * facts.wall_ns:
         return start or _doubtful(facts, emptiest)
-    # The thread that is too slow for the queue never rests.
-    most = cost + taken_from_the_rest(facts, cost, 1.0)
+    # The thread that cannot keep up with the training uses a core all the time.
+    most = cost + contention_ns(facts, cost, 1.0)
     gain = saving("fill the queue: remove input_wait", LEAST_SAVED * cost, most)
     return RULE.finding(cost, _evidence(facts, emptiest), _FASTER, gain)
 
 
 def _doubtful(facts: Facts, queue: Pipeline) -> Finding:
-    """A queue that was empty, and steps that did not wait: those that were traced."""
+    """The queue was empty, but the traced steps did not wait for it."""
     reason = "The queue ran empty, but not during the traced steps."
     return RULE.incomplete(reason, _evidence(facts, queue))
 
@@ -111,11 +111,11 @@ def _evidence(facts: Facts, queue: Pipeline) -> tuple[Evidence, ...]:
 
 
 def _slow_start(facts: Facts, queues: list[Pipeline]) -> Finding | None:
-    """The finding that the first batch waited for what a queue keeps back; None when it did not."""
+    """The finding that the first batch waited for the reserve of a queue; None if it did not."""
     queue = max(queues, key=lambda q: q.reserve)
     waited = _first_wait_ns(facts)
-    room = (queue.capacity or 2 * queue.reserve) - queue.reserve
-    if waited is None or queue.reserve < KEPT_BACK * max(room, 1):
+    usable = (queue.capacity or 2 * queue.reserve) - queue.reserve
+    if waited is None or queue.reserve < LARGE_RESERVE * max(usable, 1):
         return None
     watched = total_of(facts.trace.marks.dur_ns)
     if waited < max(SHORTEST_START_NS, SLOW_START * watched):
@@ -124,7 +124,7 @@ def _slow_start(facts: Facts, queues: list[Pipeline]) -> Finding | None:
         Evidence("extra wait of the first step", waited, "ns"),
         Evidence("share of the observed time", waited / max(watched, 1), "fraction"),
         Evidence("elements in reserve (min_after_dequeue)", queue.reserve, "count", queue.name),
-        Evidence("elements that can be dequeued, at most", room, "count"),
+        Evidence("elements that can be dequeued, at most", usable, "count"),
     ]
     grown = _memory_gained(facts)
     if grown is not None:
@@ -133,7 +133,7 @@ def _slow_start(facts: Facts, queues: list[Pipeline]) -> Finding | None:
 
 
 def _first_wait_ns(facts: Facts) -> int | None:
-    """How much longer than usual the first step was blocked; None where that was not measured."""
+    """How much longer than usual the first step was blocked, ns; None if not measured."""
     marks = facts.trace.marks
     known = np.flatnonzero((marks.cpu_ns != NULL) & (marks.light == 0))
     if len(known) < FEWEST_SAMPLES or known[0] != 0:
@@ -143,7 +143,7 @@ def _first_wait_ns(facts: Facts) -> int | None:
 
 
 def _memory_gained(facts: Facts) -> int | None:
-    """Resident bytes after the first step less those before; None where not both were sampled."""
+    """Growth of the resident memory in the first step, bytes; None if not sampled around it."""
     resident, marks = series(facts.trace, "resident_bytes"), facts.trace.marks
     start_ns = int(marks.start_ns[0])
     before = np.flatnonzero(resident.times_ns <= start_ns)

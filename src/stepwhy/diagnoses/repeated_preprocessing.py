@@ -60,17 +60,17 @@ LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and b
 
 
 class _Repeated(msgspec.Struct, frozen=True):
-    """Evidence that something goes through its data again, and how to keep what it makes."""
+    """Evidence that input work is repeated, and the fix for it."""
 
     evidence: tuple[Evidence, ...]
     fix: Fix
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the wait for a pipeline that is known to have begun its data anew."""
+    """Judge the wait for a pipeline that has read its data more than once."""
     repeated = _loader(facts) or _tf_data(facts.trace)
     if repeated is None:
-        return RULE.no_data("The data was not seen to be read more than once.")
+        return RULE.no_data("The trace does not show whether the data was read more than once.")
     cost = facts.breakdown["input_wait"]
     share = Evidence("share of the step waiting for input", facts.share("input_wait"), "fraction")
     if cost < SHARE * facts.wall_ns:
@@ -80,7 +80,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:
-    """The function in which most of the preparation is spent, where stacks were sampled."""
+    """The function that takes most of the preparation time, if stacks were sampled."""
     work = find_preparation(trace)
     if work is None:
         return ()
@@ -89,7 +89,7 @@ def _lines(trace: Trace) -> tuple[Evidence, ...]:
 
 
 def _loader(facts: Facts) -> _Repeated | None:
-    """The DataLoader that was begun anew most often; None where none was."""
+    """The DataLoader that was restarted most often; None if none was."""
     events = facts.trace.events
     rows = np.flatnonzero(np.isin(events.kind, facts.trace.strings_where(["epoch"])))
     names, counts = np.unique(events.name[rows], return_counts=True)
@@ -98,7 +98,7 @@ def _loader(facts: Facts) -> _Repeated | None:
     name = names[counts.argmax()]
     starts = events.start_ns[rows[events.name[rows] == name]]
     found = [
-        Evidence("epochs begun", int(counts.max()), "count", facts.trace.string(int(name))),
+        Evidence("epochs started", int(counts.max()), "count", facts.trace.string(int(name))),
         *_steps_per_epoch(facts.trace, starts),
     ]
     return _Repeated(tuple(found), _PYTORCH)
@@ -107,15 +107,15 @@ def _loader(facts: Facts) -> _Repeated | None:
 def _steps_per_epoch(
     trace: Trace, starts_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> list[Evidence]:
-    """Steps between two starts of an epoch, where steps were observed."""
+    """Median number of steps per epoch, if steps were observed."""
     if not len(trace.marks):
         return []
     places = np.searchsorted(trace.marks.start_ns, starts_ns)
-    return [Evidence("steps of an epoch", round(float(np.median(np.diff(places)))), "count")]
+    return [Evidence("steps per epoch", round(float(np.median(np.diff(places)))), "count")]
 
 
 def _tf_data(trace: Trace) -> _Repeated | None:
-    """A `repeat` that has begun anew what is not cached; None where there is none."""
+    """A `repeat` that has restarted an input without a cache; None if there is none."""
     stages = trace.stages
     input_of = {taker: row for row, taker in enumerate(stages.taker.tolist()) if taker != NULL}
     for row, key in enumerate(stages.name.tolist()):
@@ -135,7 +135,7 @@ def _tf_data(trace: Trace) -> _Repeated | None:
 
 
 def _work_ns(trace: Trace, row: int, input_of: dict[int, int]) -> int:
-    """Work per element of a stage and those before it, up to a cache."""
+    """Work per element of a stage and of those before it, up to a cache, ns."""
     stages, work, last = trace.stages, 0, -1
     while row > last and "Cache" not in trace.string(int(stages.name[row])):
         work += max(int(stages.processing_ns[row]), 0)

@@ -72,28 +72,28 @@ _RANDOM = regex(
     r"|(Stateless|Parameterized)?TruncatedNormal(V2)?"
     r"|Stateful(StandardNormal|TruncatedNormal|Uniform)(Int|FullInt)?(V2)?"
 )
-# What only arranges, cuts or changes one by one: numbers that are drawn remain drawn.
+# Rearrange, cut or transform element by element: the result is still random input.
 _ARRANGING = regex(
     r"Floor|Round|Neg|Abs|Square|Sqrt|Exp|Log|ClipByValue|Cast|Identity|StopGradient|Reshape"
     r"|ExpandDims|Squeeze|Transpose|Slice|StridedSlice|Split|SplitV|Tile|OneHot"
 )
-# What takes two, element by element. With one input that is known, the other is not recorded.
+# Combine two inputs element by element. If only one is recorded, the other may be anything.
 _COMBINING = regex(
     r"Add|AddV2|Sub|Mul|RealDiv|Div|FloorDiv|FloorMod|Pow|Maximum|Minimum|Less|LessEqual|Greater"
     r"|GreaterEqual|ConcatV2|Pack"
 )
 _CHOOSING = regex(r"Select|SelectV2|Switch|Where|Logical(And|Or|Not)")
-_ALWAYS_THE_SAME = frozenset({"Const", "HostConst"})
-# Neither reads numbers in order to compute with them.
-_HANDED_OUT = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})
+_CONSTANTS = frozenset({"Const", "HostConst"})
+# Pass tensors on without computing with them.
+_PASSED_ON = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the time in which the step does nothing but draw its input."""
+    """Judge the time in which the step only generates random input."""
     reads = reads_of(facts)
     if not reads:
         return RULE.no_data("The trace does not record which operation reads from which.")
-    rows, others = _rows(facts, drawn_input(_ops(facts), reads))
+    rows, others = _rows(facts, random_input(_ops(facts), reads))
     alone = time_of(facts, rows) - time_of(facts, others)
     cost = on_scale(facts, mean_within(facts, alone), "compute")
     evidence = _evidence(facts, rows, cost)
@@ -104,27 +104,27 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[Rows, Rows]:
-    """Work in the steady steps of some nodes of the graph, and of all others; (slices,) each."""
+    """Work of some nodes in the steady steps, and of all other nodes; (slices,) each."""
     scope, rows = facts.trace.slices.scope, steady_work(facts, Kind.KERNEL, Kind.OP)
     rows = rows[scope[rows] != NULL]
-    is_wanted = strings_among(facts, nodes)[scope[rows]]
-    return rows[is_wanted], rows[~is_wanted]
+    is_of_nodes = strings_among(facts, nodes)[scope[rows]]
+    return rows[is_of_nodes], rows[~is_of_nodes]
 
 
 def _ops(facts: Facts) -> dict[str, str]:
     """Op type of every node that ran in the steady steps."""
     trace, slices = facts.trace, facts.trace.slices
-    on_stream = of_role(trace, Role.STREAM)
+    streams = of_role(trace, Role.STREAM)
     rows = np.flatnonzero((slices.scope != NULL) & facts.is_steady)
-    is_there = on_stream[slices.track[rows]]
-    # What runs on a stream may be a kernel or a copy on behalf of the operation: hosts overrule it.
-    rows = np.append(rows[is_there], rows[~is_there])
+    on_stream = streams[slices.track[rows]]
+    # A slice on a stream may be a kernel or copy of the operation, so names of the host win.
+    rows = np.append(rows[on_stream], rows[~on_stream])
     names = dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
     return {trace.string(scope): trace.string(names[scope]) for scope in sorted(names)}
 
 
-def drawn_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:
-    """The nodes that make random input.
+def random_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:
+    """Nodes that generate random input.
 
     Args:
         ops: Op type of every node that ran.
@@ -139,26 +139,26 @@ def drawn_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> froze
     for node in made:
         for reader in readers.get(node, ()):
             op = ops.get(reader, "")
-            if reader not in made and op not in _HANDED_OUT:
+            if reader not in made and op not in _PASSED_ON:
                 (noise if _is_element_wise(op) else input_).add(node)
     return frozenset(_behind(input_, made, reads) - _behind(noise, made, reads))
 
 
 def _made_of_random(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> set[str]:
-    """Nodes that draw, or prepare what only such nodes and constants gave."""
+    """Nodes that generate random numbers, or transform only such numbers and constants."""
     made = {node for node, op in ops.items() if _RANDOM.fullmatch(op)}
-    same = {node for node, op in ops.items() if op in _ALWAYS_THE_SAME}
-    prepare = {node: set(found) for node, found in reads.items() if _keeps(ops.get(node), found)}
+    same = {node for node, op in ops.items() if op in _CONSTANTS}
+    transforms = {node: set(found) for node, found in reads.items() if _keeps(ops.get(node), found)}
     while True:
         known = made | same
-        more = {n for n, found in prepare.items() if made & found and known >= found} - made
+        more = {n for n, found in transforms.items() if made & found and known >= found} - made
         if not more:
             return made
         made |= more
 
 
 def _keeps(op: str | None, inputs: list[str]) -> bool:
-    """Whether what an operation makes of drawn numbers is still only that."""
+    """Whether an operation that reads random numbers returns random input again."""
     if op is None:
         return False
     combines = _COMBINING.fullmatch(op) is not None and len(inputs) > 1
@@ -170,7 +170,7 @@ def _is_element_wise(op: str) -> bool:
 
 
 def _behind(nodes: set[str], made: set[str], reads: Mapping[str, list[str]]) -> set[str]:
-    """Some nodes, and those of `made` that they come from."""
+    """Some nodes, and all nodes of `made` that they depend on."""
     found, todo = set(nodes), list(nodes)
     while todo:
         fresh = [n for n in reads.get(todo.pop(), ()) if n in made and n not in found]
@@ -204,10 +204,10 @@ _FIX = Fix(
     "If the numbers may be the same in each step, as in a benchmark, generate them once and "
     "keep them in a variable. If they must be new, let an input pipeline generate them ahead "
     "of the step.",
-    "# drawn once, by the initializer:\n"
+    "# generated once, by the initializer:\n"
     "values = tf.random_normal([2000, 5000])\n"
     'a = tf.get_variable("a", initializer=values, trainable=False)\n'
-    "# or new ones in each step, drawn beside the one before:\n"
+    "# or new ones in each step, generated during the previous one:\n"
     "dataset = tf.data.Dataset.range(steps)\n"
     "dataset = dataset.map(lambda _: tf.random_normal([2000, 5000]))\n"
     "a = tf.data.make_one_shot_iterator(dataset.prefetch(2)).get_next()",

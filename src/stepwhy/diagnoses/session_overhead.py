@@ -10,7 +10,7 @@ The devices are idle for as long as that takes, in every step.
 ## How it is measured
 The time in the runs of a steady step in which no operation runs, except while the graph is prepared
 and while other threads hold the interpreter's lock. Time between two runs does not count. It has no
-cost of its own: `feed-dict-copy` and `large-fetch` price what fills it.
+cost of its own: `feed-dict-copy` and `large-fetch` report the cost of its causes.
 
 ## Fix
 Feed and fetch less: read input inside the graph, fetch only what is used, and feed NumPy arrays of

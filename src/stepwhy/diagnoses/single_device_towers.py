@@ -2,7 +2,7 @@
 
 ## What it means
 The graph has several copies of the model, one per device, but all of them run on the same device.
-Towers that never run are another matter, see `unfetched-tower`.
+`unfetched-tower` reports towers that never run.
 
 ## Why it costs
 Towers on one device run one after the other: the step is as slow as without the other devices,
@@ -76,7 +76,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _towers(nodes: list[Node]) -> Towers:
-    """Heavy nodes by tower; all computing ones where a tower has no heavy node."""
+    """Heavy nodes by tower; all computing nodes of a tower without heavy ones."""
     computing: Towers = defaultdict(list)
     for node in nodes:
         tower = node.tower
@@ -86,7 +86,7 @@ def _towers(nodes: list[Node]) -> Towers:
 
 
 def _others(facts: Facts, towers: Towers, devices: set[str]) -> list[str]:
-    """Further devices that were present, or that the program named, and towers could have used."""
+    """Unused devices of the same kind that were present or requested."""
     kind = type_of(next(iter(devices)))
     names = facts.trace.devices.name[framework_devices(facts.trace)]
     present = [facts.trace.string(int(name)) for name in names]

@@ -58,20 +58,20 @@ RULE = Rule(
 )
 
 LARGE = 1_048_576  # bytes; from here on bandwidth, not latency, decides how long a copy takes
-FEWEST_LARGE = 3  # copies; the best of fewer may be the one that something slowed down
-ACHIEVED = 0.5  # of the attainable; equal large copies differ by a third from one to the next
-SHARE = 0.05  # of the step that the link's missing speed costs
+FEWEST_LARGE = 3  # copies; with fewer, something may have slowed down even the best one
+ACHIEVED = 0.5  # of the attainable speed; equal large copies differ by a third from one to the next
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 BUSY = 0.25  # cores kept busy by other programs; copies by the CPU then wait for one
 PCIE_5 = 63_000_000_000  # bytes per second of PCIe 5.0 with 16 lanes, the fastest in use
-LEAST_SAVED = 0.5  # of the cost; not all that is small can be combined
+LEAST_SAVED = 0.5  # of the cost; not all small copies can be combined
 
 
 class _Link(NamedTuple):
     """The copies in one direction between a device and the others.
 
     Args:
-        device: Row of `devices`, at the device's end.
-        direction: Which way.
+        device: Row of `devices`.
+        direction: Value of `Copy`.
     """
 
     device: int
@@ -79,7 +79,7 @@ class _Link(NamedTuple):
 
 
 class _Speed(NamedTuple):
-    """What a link carries, in bytes per second, and its rows of the steady steps."""
+    """Bandwidth of a link in bytes per second, and its copies in the steady steps."""
 
     link: _Link
     rows: Rows
@@ -88,7 +88,7 @@ class _Speed(NamedTuple):
     cost_ns: int
 
 
-# Bytes per ns: a thousand times what any link copies; there sizes or times are damaged.
+# Bytes per ns. A thousand times the speed of any link: such a size or time is damaged.
 _TOO_FAST = 1e6
 
 
@@ -123,7 +123,7 @@ def _not_found(facts: Facts, speeds: list[_Speed]) -> Finding:
 
 
 def _copies(facts: Facts, rows: Rows) -> Rows:
-    """Those of the copies that cross a link, with a size and a time that can be."""
+    """Copies that cross a link, with a plausible size and time."""
     slices = facts.trace.slices
     crosses = among(slices.copy[rows], (Copy.H2D, Copy.D2H, Copy.PEER))
     size, took_ns = slices.bytes[rows], slices.dur_ns[rows]
@@ -147,7 +147,7 @@ def _of_link(facts: Facts, link: _Link, rows: Rows) -> Rows:
 
 
 def _speed(facts: Facts, link: _Link, steady: Rows) -> _Speed | None:
-    """None where no large copies tell what the link can carry."""
+    """Speed of a link; None if it has too few large copies to compare with."""
     slices = facts.trace.slices
     every = _of_link(facts, link, _copies(facts, rows_of(facts.trace, (Kind.MEMCPY,))))
     large = every[slices.bytes[every] >= LARGE]
@@ -194,7 +194,7 @@ def _evidence(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
         Evidence("copies per step", round(len(rows) / max(facts.steady_count, 1), 1), "count"),
         Evidence("share of their time in copies of less than 1 MiB", share, "fraction"),
         *_pageable(facts, rows),
-        *_wire(facts, speed),
+        *_connection(facts, speed),
     )
 
 
@@ -206,13 +206,13 @@ def _pageable(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     return (Evidence("share of the copies that use pageable memory", share, "fraction"),)
 
 
-def _wire(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
-    """What the copies themselves tell about the wire between devices."""
+def _connection(facts: Facts, speed: _Speed) -> tuple[Evidence, ...]:
+    """Kind of connection between the devices, judged by the best copy."""
     if speed.link.direction != Copy.PEER or not facts.has_accelerator:
         return ()
     is_faster = speed.attainable > PCIE_5
-    told = "faster than PCIe: NVLink or similar" if is_faster else "no faster than PCIe"
-    return (Evidence("connection between the devices, judged by the best copy", told, ""),)
+    kind = "faster than PCIe: NVLink or similar" if is_faster else "no faster than PCIe"
+    return (Evidence("connection between the devices, judged by the best copy", kind, ""),)
 
 
 def _fix(facts: Facts, speed: _Speed) -> Fix:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import (
     by_op,
-    crossings,
+    copies_around,
     is_heavy,
     listed,
     placed_nodes,
@@ -60,7 +60,7 @@ LEAST_SAVED = 0.5  # of the cost; on the accelerator the operations take time, t
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the nodes that asked for an accelerator."""
+    """Judge the nodes that requested an accelerator."""
     nodes = [n for n in placed_nodes(facts) if n.actual]
     asked = [n for n in nodes if type_of(n.requested) not in {"", "CPU"}]
     if not any(n.requested for n in nodes):
@@ -90,7 +90,7 @@ def _cost_ns(facts: Facts, fallen: list[Node]) -> int | None:
 
 
 def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evidence, ...]:
-    crossing = crossings(facts, fallen)
+    copied = copies_around(facts, fallen)
     types = sorted(by_op(fallen), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
     found = [
         Evidence("operations that fell back", len(fallen), "count"),
@@ -104,8 +104,8 @@ def _evidence(facts: Facts, fallen: list[Node], asked: list[Node]) -> tuple[Evid
         Evidence(f"{g.name} operations", g.count, "count", _example(fallen, g.name))
         for g in types[:4]
     )
-    if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them per step", crossing.bytes, "bytes"))
+    if copied.bytes is not None:
+        found.append(Evidence("copied to and from them per step", copied.bytes, "bytes"))
     return tuple(found)
 
 

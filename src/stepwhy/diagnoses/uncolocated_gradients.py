@@ -34,7 +34,7 @@ from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.placement import (
     IN_GRADIENTS,
     by_op,
-    crossings,
+    copies_around,
     is_heavy,
     listed,
     misplaced,
@@ -47,7 +47,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import Crossing, Node
+    from stepwhy.diagnoses.shared.placement import CopyTotals, Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -84,14 +84,14 @@ def diagnose(facts: Facts) -> Finding:
     counted = Evidence("gradient operations with their operation", len(pairs), "count")
     if not any(p.backward.is_heavy for p in apart):
         return RULE.nothing((counted,))
-    crossing = crossings(facts, [p.backward for p in apart])
-    cost = _cost_ns(facts, apart, crossing)
+    copied = copies_around(facts, [p.backward for p in apart])
+    cost = _cost_ns(facts, apart, copied)
     if cost is not None and cost < SHARE * facts.wall_ns:
         return RULE.nothing((counted,))
     gain = None
     if cost:
         gain = saving("colocate gradients with their operations", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, _evidence(apart, crossing), _FIX, gain)
+    return RULE.finding(cost, _evidence(apart, copied), _FIX, gain)
 
 
 def _pairs(nodes: list[Node]) -> list[_Pair]:
@@ -107,8 +107,8 @@ def _pairs(nodes: list[Node]) -> list[_Pair]:
     return pairs
 
 
-def _cost_ns(facts: Facts, apart: list[_Pair], crossing: Crossing) -> int | None:
-    """Time in which only they compute, and their copies as far as the step shows any."""
+def _cost_ns(facts: Facts, apart: list[_Pair], copied: CopyTotals) -> int | None:
+    """Time in which only the gradients compute, plus the exposed time of their copies, ns."""
     names = frozenset(p.backward.name for p in apart)
     rows = scopes_among(facts, names, Kind.KERNEL)
     if not len(rows):
@@ -120,20 +120,20 @@ def _cost_ns(facts: Facts, apart: list[_Pair], crossing: Crossing) -> int | None
             time = time - activity.compute
     alone = on_scale(facts, mean_within(facts, time), "compute")
     exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]
-    return min(alone + min(crossing.dur_ns or 0, exposed), facts.wall_ns)
+    return min(alone + min(copied.dur_ns or 0, exposed), facts.wall_ns)
 
 
-def _evidence(apart: list[_Pair], crossing: Crossing) -> tuple[Evidence, ...]:
+def _evidence(apart: list[_Pair], copied: CopyTotals) -> tuple[Evidence, ...]:
     backward = [p.backward for p in apart]
     types = sorted(by_op(backward), key=lambda g: (not is_heavy(g.name), -g.count, g.name))
     found = [
         Evidence("gradient operations on another device", len(apart), "count"),
         Evidence("device of their operations", listed(p.forward.actual for p in apart), ""),
         Evidence("device of the gradients", listed(n.actual for n in backward), ""),
-        Evidence("copies to and from them per step", crossing.count, "count"),
+        Evidence("copies to and from them per step", copied.count, "count"),
     ]
-    if crossing.bytes is not None:
-        found.append(Evidence("copied to and from them per step", crossing.bytes, "bytes"))
+    if copied.bytes is not None:
+        found.append(Evidence("copied to and from them per step", copied.bytes, "bytes"))
     lines = listed(n.line for n in backward)
     if lines:
         found.append(Evidence("responsible device scope", lines, ""))

@@ -82,7 +82,9 @@ _OPTIMIZER = regex(
     r"|LayoutOptimizer"
 )
 _GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
-_UNTOLD = "A library converts layouts, but the trace does not show which one its convolutions use."
+_UNKNOWN_LAYOUT = (
+    "A library converts layouts, but the trace does not show which one its convolutions use."
+)
 _TRANSPOSE = frozenset({"Transpose", "ConjugateTranspose"})
 _KERNEL = regex(r"conv|wgrad|dgrad|fprop|igemm|winograd", re.IGNORECASE)
 
@@ -96,8 +98,8 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
     evidence = _evidence(facts, rows, cost)
     if cost and cost >= SHARE * facts.wall_ns:
-        if not len(by_program) and not _tells_layout(facts, rows):
-            return RULE.incomplete(_UNTOLD, evidence)
+        if not len(by_program) and not _shows_layout(facts, rows):
+            return RULE.incomplete(_UNKNOWN_LAYOUT, evidence)
         edit = "remove conversions of layouts (bound: all of their time)"
         gain = saving(edit, LEAST_SAVED * cost, cost)
         return RULE.finding(cost, evidence, _fix(facts, by_library, by_program), gain)
@@ -111,11 +113,11 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.nothing(evidence[:2])
 
 
-def _tells_layout(facts: Facts, rows: NDArray[np.int64]) -> bool:
-    """Whether a name says which layout is converted to, or computed in."""
+def _shows_layout(facts: Facts, rows: NDArray[np.int64]) -> bool:
+    """Whether the name of a kernel or conversion shows which layout the convolutions use."""
     names = map(facts.trace.string, strings_of(facts, facts.trace.slices.name, Kind.KERNEL))
-    is_told = any("nhwc" in name.lower() for name in names)
-    return is_told or any(len(_going(facts, rows, way)) for way in ("last", "first"))
+    named = any("nhwc" in name.lower() for name in names)
+    return named or any(len(_going(facts, rows, way)) for way in ("last", "first"))
 
 
 def _convolves(facts: Facts) -> bool:
@@ -126,7 +128,7 @@ def _convolves(facts: Facts) -> bool:
 
 
 def _library_rows(facts: Facts) -> Rows:
-    """Kernels with which a library, or nodes with which an optimizer converts; (slices,)."""
+    """Conversion kernels of a library or of nodes from the layout optimizer; (slices,)."""
     slices = facts.trace.slices
     names = _flags(facts, slices.name, _LIBRARY)
     nodes = _flags(facts, slices.scope, _OPTIMIZER)
@@ -136,10 +138,10 @@ def _library_rows(facts: Facts) -> Rows:
 
 
 def _flags(facts: Facts, column: NDArray[np.int32], pattern: re.Pattern[str]) -> NDArray[np.bool_]:
-    """Whether each string is one of kernels that a pattern finds; (strings + 1,)."""
+    """Mask of the strings of kernels that match a pattern; (strings + 1,)."""
     found = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
-    told = strings_of(facts, column, Kind.KERNEL)
-    found[[key for key in told if pattern.search(facts.trace.string(key))]] = True
+    used = strings_of(facts, column, Kind.KERNEL)
+    found[[key for key in used if pattern.search(facts.trace.string(key))]] = True
     return found
 
 
@@ -152,9 +154,10 @@ def _program_rows(facts: Facts) -> Rows:
 
 
 def _around_convolutions(ops: Mapping[str, str]) -> frozenset[str]:
-    """Transpositions in scopes of convolutions that have at least as many, and their gradients.
+    """Transpositions around convolutions, and their gradients.
 
-    One or two behind a stack of convolutions in one scope are not around each of them.
+    A scope counts if it has at least as many transpositions as convolutions: one or two after a
+    stack of convolutions are not around each of them.
 
     Args:
         ops: Op type of every node.
@@ -169,7 +172,7 @@ def _around_convolutions(ops: Mapping[str, str]) -> frozenset[str]:
 
 
 def _original(node: str) -> str:
-    """The node whose gradient a node is part of; else itself."""
+    """The forward node of a gradient node; any other node itself."""
     match = _GRADIENT.fullmatch(node)
     return match["node"] if match else node
 
@@ -197,7 +200,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidenc
 
 
 def _going(facts: Facts, rows: NDArray[np.int64], way: str) -> NDArray[np.int64]:
-    """Those of the conversions whose name says which way they go."""
+    """Conversions to channels last ('last') or first ('first'), by their name."""
     slices, text = facts.trace.slices, facts.trace.string
 
     def goes(row: int) -> bool:

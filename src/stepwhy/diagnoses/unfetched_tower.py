@@ -5,14 +5,14 @@ The program builds several towers, one per device, but `Session.run` fetches the
 of them. TensorFlow prunes what no fetched result needs, so the other towers do not run.
 
 ## Why it costs
-The measurement is of another program than the one that was built: fewer towers do all the work, or
-part of the batch is never computed. Times and examples per second cannot be compared.
+The measured program is not the one that was built: fewer towers do all the work, or part of the
+batch is never computed. Times and examples per second cannot be compared.
 
 ## How it is measured
-A tower counts when operations that compute were placed in it, none of its operations ran, and
-operations of another tower did. No cost is given: fetching the tower makes the step longer, not
+A tower counts if it contains heavy operations, none of its operations ran, and those of another
+tower did. No cost is given: fetching the tower makes the step longer, not
 shorter, but then it does the work that it was built for. Where the runs of a session were recorded,
-the evidence divides the time of one, so that the wall clock and the timeline can be compared.
+the evidence divides the time of one run, so that the wall clock and the timeline can be compared.
 
 ## Fix
 Fetch a result that needs all towers, and leave the first runs out of the mean.
@@ -67,7 +67,7 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _idle_towers(nodes: list[Node]) -> dict[str, int]:
-    """Operations of each tower of which none ran, where another one's did."""
+    """Number of operations of each tower that never ran while another tower did."""
     built: dict[str, set[str]] = defaultdict(set)
     heavy: set[str] = set()
     ran: set[str] = set()

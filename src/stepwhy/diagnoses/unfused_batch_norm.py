@@ -57,7 +57,7 @@ from stepwhy.findings import Evidence, Fix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses.shared.batch_norm import WrittenOut
+    from stepwhy.diagnoses.shared.batch_norm import UnfusedNorms
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -77,7 +77,7 @@ FULL_PASS = 0.25  # of the longest operation; shorter ones process one value per
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the time of batch normalisations that are written out."""
+    """Judge the time of batch normalisations that are not fused."""
     framework = facts.trace.meta.framework
     if framework == "jax":
         return RULE.not_applicable("The compiler fuses operations.")
@@ -102,7 +102,7 @@ def diagnose(facts: Facts) -> Finding:
     return RULE.finding(cost, evidence, fix, saving(edit, LEAST_SAVED * cost, cost))
 
 
-def _none(facts: Facts, found: WrittenOut) -> Finding:
+def _none(facts: Facts, found: UnfusedNorms) -> Finding:
     if found.doubtful:
         return RULE.incomplete(
             "There are unfused normalisations, but they update no running statistics in "
@@ -112,8 +112,8 @@ def _none(facts: Facts, found: WrittenOut) -> Finding:
     return RULE.nothing((Evidence("fused batch normalisations", fused, "count"),))
 
 
-def _cost_ns(facts: Facts, found: WrittenOut) -> int:
-    """Their time in the mean step beyond one pass over each activation, unprofiled where known."""
+def _cost_ns(facts: Facts, found: UnfusedNorms) -> int:
+    """Time of the mean step beyond one pass over each activation, ns."""
     needed = facts.mean_ns(_one_pass_ns(facts.trace.slices.dur_ns[found.rows], found.group))
     together = mean_within(facts, time_of(facts, found.rows))
     return on_scale(facts, max(together - needed, 0), "compute")
@@ -136,7 +136,7 @@ def _one_pass_ns(dur_ns: NDArray[np.int64], group: NDArray[np.int64]) -> int:
     return int(shortest.sum())
 
 
-def _evidence(facts: Facts, found: WrittenOut, cost: int) -> tuple[Evidence, ...]:
+def _evidence(facts: Facts, found: UnfusedNorms, cost: int) -> tuple[Evidence, ...]:
     share = cost / max(facts.wall_ns, 1)
     forward, backward = found.rows[~found.backward], found.rows[found.backward]
     evidence = [

@@ -31,18 +31,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.placement import (
-    crossing_of,
+    copy_totals,
+    device_copies,
     exposed_copies_ns,
     listed,
-    trips,
+    variable_copies,
     variable_of,
-    variable_trips,
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import Crossing, Trip
+    from stepwhy.diagnoses.shared.placement import CopyTotals, DeviceCopy
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -66,48 +66,48 @@ LEAST_SAVED = 0.3  # of the cost; mirrors still exchange their gradients
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the copies of variables and of their gradients."""
-    every = trips(facts)
+    every = device_copies(facts)
     if not every:
         return RULE.not_applicable("There are no copies between devices.")
-    ours = variable_trips(facts, every)
-    if not ours:
+    chosen = variable_copies(facts, every)
+    if not chosen:
         return RULE.nothing()
-    crossing = crossing_of(facts, ours)
-    evidence = _evidence(facts, ours, crossing)
-    is_much = (crossing.bytes or 0) >= LEAST_BYTES or crossing.count >= MANY_COPIES
-    cost = exposed_copies_ns(facts, ours)
+    totals = copy_totals(facts, chosen)
+    evidence = _evidence(facts, chosen, totals)
+    is_much = (totals.bytes or 0) >= LEAST_BYTES or totals.count >= MANY_COPIES
+    cost = exposed_copies_ns(facts, chosen)
     if not is_much or cost is None or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("keep variables where they are read", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _FIX, gain)
 
 
-def _evidence(facts: Facts, ours: list[Trip], crossing: Crossing) -> tuple[Evidence, ...]:
-    by_variable: dict[str, list[Trip]] = defaultdict(list)
-    for trip in ours:
-        by_variable[variable_of(facts, trip)].append(trip)
+def _evidence(facts: Facts, chosen: list[DeviceCopy], totals: CopyTotals) -> tuple[Evidence, ...]:
+    by_variable: dict[str, list[DeviceCopy]] = defaultdict(list)
+    for copy in chosen:
+        by_variable[variable_of(facts, copy)].append(copy)
     gradients = by_variable.pop("", [])
-    found = [Evidence("copies of variables and their gradients per step", crossing.count, "count")]
-    if crossing.bytes is not None:
-        found.append(Evidence("copied for them per step", crossing.bytes, "bytes"))
-    values = [t for some in by_variable.values() for t in some]
-    found.append(Evidence("device of the variables", listed(t.sender for t in values), ""))
-    found.append(Evidence("devices that read them", listed(t.receiver for t in values), ""))
-    totals = {name: crossing_of(facts, some) for name, some in by_variable.items()}
-    heaviest = sorted(totals, key=lambda name: -(totals[name].bytes or 0))
+    found = [Evidence("copies of variables and their gradients per step", totals.count, "count")]
+    if totals.bytes is not None:
+        found.append(Evidence("copied for them per step", totals.bytes, "bytes"))
+    values = [copy for group in by_variable.values() for copy in group]
+    found.append(Evidence("device of the variables", listed(c.sender for c in values), ""))
+    found.append(Evidence("devices that read them", listed(c.receiver for c in values), ""))
+    sizes = {name: copy_totals(facts, group) for name, group in by_variable.items()}
+    heaviest = sorted(sizes, key=lambda name: -(sizes[name].bytes or 0))
     found.extend(
-        Evidence(f"copied of {name} per step", size, "bytes", _copies(totals[name]))
+        Evidence(f"copied of {name} per step", size, "bytes", _copies(sizes[name]))
         for name in heaviest[:4]
-        if (size := totals[name].bytes) is not None
+        if (size := sizes[name].bytes) is not None
     )
-    back = crossing_of(facts, gradients)
+    back = copy_totals(facts, gradients)
     if back.bytes is not None:
         found.append(Evidence("copied for gradients per step", back.bytes, "bytes", _copies(back)))
     return tuple(found)
 
 
-def _copies(crossing: Crossing) -> str:
-    number = f"{crossing.count:.3g}"
+def _copies(totals: CopyTotals) -> str:
+    number = f"{totals.count:.3g}"
     return f"{number} {'copy' if number == '1' else 'copies'}"
 
 

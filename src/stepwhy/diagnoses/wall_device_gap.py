@@ -1,4 +1,4 @@
-"""The wall time of a step contains time that the record does not explain.
+"""The wall time of a step contains time that the trace does not explain.
 
 ## What it means
 For part of the step, neither device work nor any activity of the host was recorded: a timeline
@@ -9,18 +9,18 @@ The training takes wall time, whether or not a timeline shows it: Python without
 sleeping, reading and writing, or another process on the same cores.
 
 ## How it is measured
-It is the 'unexplained' part of the breakdown of the steady steps; what waiting for input, launching
-or synchronisation explain does not count.
+It is the 'unexplained' part of the breakdown of the steady steps. Time that is explained by waiting
+for input, launching or synchronisation does not count.
 
-Steps of `Session.run`s are accounted for to the nanosecond: Python between two runs, preparation of
-the graph, time before the first operation, operations (each moment once, and on each device from
-when to when), time between two operations, time after the last one, and what remains. Traced runs
-show how a run divides, untraced runs how long it takes. The cost of tracing is separate: after the
-last operation a traced run writes its trace, which takes longer than all that an untraced run's
-thread does. Where the rest of a traced run is slower, its parts are scaled down; where it is faster
-by more than chance, the difference is without evidence.
+A step of `Session.run` calls is divided to the nanosecond into Python between two runs, preparation
+of the graph, time before the first operation, operations (overlapping ones count once), time
+between two operations, time after the last one, and what remains. Traced runs show the shares,
+untraced runs the total time. The cost of tracing is separate: after its last operation, a traced
+run writes its trace, which takes longer than the same part of an untraced run. If the rest of a
+traced run is slower, its parts are scaled down; if it is significantly faster, the difference
+counts as time without evidence.
 
-Where the time lies before and after the operations of `Session.run`, `session-overhead` reports it.
+Long times before and after the operations of `Session.run` are reported by `session-overhead`.
 
 ## Fix
 Record what is missing: Python stacks, or the time of each part of the loop.
@@ -69,7 +69,7 @@ def diagnose(facts: Facts) -> Finding:
     if parts is None:
         return _judge(facts, (*_unexplained(facts), *_around(facts), *_unprofiled(facts)))
     evidence = session_evidence(facts, parts)
-    # Then the time is known to be that of feeding, fetching and scheduling.
+    # An overhead of feeding, fetching and scheduling is explained.
     return RULE.nothing(evidence) if is_overhead(facts, parts) else _judge(facts, evidence)
 
 
@@ -89,7 +89,7 @@ def _unexplained(facts: Facts) -> tuple[Evidence, ...]:
 
 
 def _around(facts: Facts) -> list[Evidence]:
-    """Before the first and after the last operation of `Session.run`."""
+    """Time before the first and after the last operation of `Session.run`."""
     trace, steps = facts.trace, facts.steps
     if trace.meta.framework != "tensorflow" or steps.source != "marker":
         return []
@@ -111,7 +111,7 @@ def _around(facts: Facts) -> list[Evidence]:
 
 
 def _operations(facts: Facts) -> NDArray[np.int64]:
-    """What runs in the steady steps on a device or for the program; rows of slices."""
+    """Operations, waits, input and device work in the steady steps; rows of slices."""
     runs = facts.trace.is_kind(Kind.OP, Kind.WAIT, Kind.INPUT)
     for activity in facts.activities:
         runs[activity.rows] = True
@@ -119,7 +119,7 @@ def _operations(facts: Facts) -> NDArray[np.int64]:
 
 
 def _unprofiled(facts: Facts) -> list[Evidence]:
-    """What profiling adds, where steps without a profiler were observed as well."""
+    """Time without a profiler and relative cost of profiling, if such steps were observed."""
     if facts.observed is None:
         return []
     found = [Evidence("median step without a profiler", facts.observed.wall_ns, "ns")]
@@ -131,20 +131,20 @@ def _unprofiled(facts: Facts) -> list[Evidence]:
 
 def _fix(facts: Facts) -> Fix:
     if facts.observed is not None:
-        return _watched(facts)
+        return _observed_fix(facts)
     framework = facts.trace.meta.framework
     if framework == "pytorch":
         return _PYTORCH_GPU if facts.has_accelerator else _PYTORCH
     return FEED_LESS if framework == "tensorflow" else _ANY
 
 
-def _watched(facts: Facts) -> Fix:
-    """What can be traced of a watched run was: the samples say where to look."""
+def _observed_fix(facts: Facts) -> Fix:
+    """Fix for a run of `stepwhy run`, which already traced what it can: the hottest source line."""
     lines = [line for line, share in python_lines(facts.sampled) if share >= SHARE]
-    where = f"begin at {lines[0]}" if lines else "look at what the loop does there"
+    where = f"Start at {lines[0]}." if lines else "Look at what the loop does there."
     return Fix(
-        "No framework traces what a program does between two calls of it, waiting, sleeping, "
-        f"reading and writing included: {where}.",
+        "Frameworks do not trace what a program does between two calls to them, such as sleeping, "
+        f"waiting, reading and writing. {where}",
         "",
         "none",
     )

@@ -57,7 +57,7 @@ MOSTLY = 0.5  # of the recorded time; beyond it the trace mainly shows the start
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge whether the record contains the start of the run."""
+    """Judge whether the trace contains the start of the run."""
     if facts.observed is not None:
         return RULE.not_applicable("The first steps of the observed run are left out.")
     if facts.share("compile") >= MOSTLY:
@@ -67,14 +67,14 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete(
             "There are fewer than three steps, too few to recognise a steady one."
         )
-    # Steps that are as long as others are left out for another reason.
+    # Steps may also be left out for other reasons, although they are as long as the rest.
     if not count_warm_up(steps.durations_ns):
         return RULE.nothing()
     return RULE.finding(_cost_ns(facts), _evidence(facts), _fix(facts))
 
 
 def _cost_ns(facts: Facts) -> int | None:
-    """Excess of the warm-up per recorded step, where the record is mostly warm-up."""
+    """Excess of the warm-up per recorded step, ns; None unless most of the trace is warm-up."""
     durations = facts.steps.durations_ns
     warm = durations[: facts.steps.warm_up]
     if warm.sum() < MOSTLY * durations.sum() or facts.steady_count >= ENOUGH_STEADY:
@@ -98,7 +98,7 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     durations = facts.trace.slices.dur_ns
     calls = facts.slices(Kind.RUNTIME, Kind.LAUNCH, Kind.COMPILE, Kind.OP, steady=True)
     long = calls[durations[calls] >= FIRST_USE_NS]
-    # Only the innermost: an operation that contains a long call is not a second cause.
+    # Only the innermost calls: an operation around a long call is not a second cause.
     around = facts.nesting.parent[long]
     contains = np.zeros(len(facts.trace.slices), dtype=bool)
     contains[around[around != NULL]] = True

@@ -1,1 +1,1 @@
-"""What several diagnoses need; the diagnoses themselves never import each other."""
+"""Helpers that several diagnoses share. No diagnosis imports another."""

@@ -1,8 +1,8 @@
-"""Batch normalisations that a program writes out as single operations.
+"""Find batch normalisations that consist of separate operations.
 
 In a graph, the operations of one normalisation share a name scope; in an eager program they follow
 one another. Sources: `tf.nn.moments` and `tf.nn.batch_normalization` (`nn_impl.py`), the gradient
-scopes of `tf.gradients`, the operators of PyTorch, and the way in which autograd numbers them.
+scopes of `tf.gradients`, and the operators and autograd sequence numbers of PyTorch.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ CONVOLUTION = regex(
 FUSED = regex(r"_?FusedBatchNorm(Ex|V[23])?|aten::batch_norm")
 
 
-class WrittenOut(msgspec.Struct, frozen=True):
-    """The batch normalisations that were found.
+class UnfusedNorms(msgspec.Struct, frozen=True):
+    """The unfused batch normalisations of a run.
 
     Args:
-        names: Their scopes in a graph; () where they have none.
-        per_step: How many a step has.
-        rows: The device work of all of them in the steady steps, backward included; (slices,).
-        group: Equal for the work of one normalisation in one direction and step; (slices,).
-        backward: Whether each is of the backward pass; (slices,).
-        doubtful: Normalisations that may be of another kind.
+        names: Their name scopes in the graph; () for an eager program.
+        per_step: Number of them per step.
+        rows: Their device work in the steady steps, forward and backward; (slices,).
+        group: Number that is equal for the work of one normalisation in one direction and step;
+            (slices,).
+        backward: Mask of the work in the backward pass; (slices,).
+        doubtful: Number of further normalisations that may be of another kind.
     """
 
     names: tuple[str, ...]
@@ -57,8 +58,8 @@ class WrittenOut(msgspec.Struct, frozen=True):
 
 # --- graphs ------------------------------------------------------------------------------------
 
-# Functions of the library open a scope each, so that one normalisation has two side by side;
-# 'batchnorm_1' goes with 'moments_1'.
+# `tf.nn.moments` and `tf.nn.batch_normalization` each open a scope, so one normalisation has two
+# sibling scopes; 'batchnorm_1' belongs to 'moments_1'.
 _FUNCTION = regex(r"(?P<scope>(?:.*/)?)(?:moments|batchnorm)(?P<number>(?:_\d+)?)/[^/]+")
 _GRADIENT = regex(r"(?:.*/)?gradients(?:_\d+)?/(?P<node>.+?)_grad/.+")
 _ROOTS = frozenset({"Rsqrt", "Sqrt"})
@@ -70,12 +71,12 @@ _HEAVY = regex(r"\w*(Conv\d|MatMul|Pool|Softmax)\w*")
 
 
 class _Place(NamedTuple):
-    """Where the operations of one normalisation are.
+    """Location of one normalisation in the graph.
 
     Args:
-        scope: Name scope, with a slash behind it; '' for the outermost.
-        number: Which of several in it ('_1').
-        by_function: Whether functions of the library made the operations.
+        scope: Name scope with a trailing slash; '' for the outermost.
+        number: Suffix of several normalisations in one scope ('_1'), or ''.
+        by_function: Whether library functions created the operations.
     """
 
     scope: str
@@ -83,23 +84,23 @@ class _Place(NamedTuple):
     by_function: bool
 
 
-def in_graph(facts: Facts) -> WrittenOut:
-    """The normalisations among operations with a name in the graph."""
+def in_graph(facts: Facts) -> UnfusedNorms:
+    """Find unfused batch normalisations by the names of graph nodes."""
     slices, text = facts.trace.slices, facts.trace.string
     named = ops_of_nodes(facts, Kind.KERNEL, Kind.OP).items()
     ops = {scope: _Node(text(scope), text(name)) for scope, name in named}
     places, doubtful = _places(ops)
     member = {s: place for s, n in ops.items() if (place := _member(n.node, places)) is not None}
-    wanted = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
-    wanted[list(member)] = True
+    is_member = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
+    is_member[list(member)] = True
     on_device = steady_work(facts, Kind.KERNEL, Kind.OP)
-    on_device = on_device[wanted[slices.scope[on_device]]]
+    on_device = on_device[is_member[slices.scope[on_device]]]
     keys = np.array([member[s] for s in slices.scope[on_device].tolist()], dtype=np.int64)
     keys = keys.reshape(-1, 2)
     step = np.searchsorted(facts.steps.starts, slices.start_ns[on_device], side="right")
     group = (step * (len(places) + 1) + keys[:, 0]) * 2 + keys[:, 1]
     names = tuple(f"{p.scope}batchnorm{p.number}" if p.by_function else p.scope for p in places)
-    return WrittenOut(names, len(places), on_device, group, keys[:, 1].astype(bool), doubtful)
+    return UnfusedNorms(names, len(places), on_device, group, keys[:, 1].astype(bool), doubtful)
 
 
 class _Node(NamedTuple):
@@ -110,7 +111,7 @@ class _Node(NamedTuple):
 
 
 def _places(ops: Mapping[int, _Node]) -> tuple[list[_Place], int]:
-    """Where batch normalisations are written out, and how many others may be some."""
+    """Places of unfused batch normalisations, and the number of other candidates."""
     members: dict[_Place, Counter[str]] = defaultdict(Counter)
     updated: set[str] = set()
     for node, op in ops.values():
@@ -131,12 +132,12 @@ def _place(node: str) -> _Place:
 
 
 def _scopes_around(node: str) -> set[str]:
-    """All scopes that a node is in, with a slash behind each."""
+    """All scopes around a node, each with a trailing slash."""
     return {node[: end + 1] for end, letter in enumerate(node) if letter == "/"} | {""}
 
 
 def _normalises(found: Counter[str], place: _Place) -> bool:
-    """Whether operations take two statistics, a root and a product, and nothing heavy."""
+    """Whether the operations are two means, a root and a product, and none is heavy."""
     return (
         found["Mean"] > 1
         and any(found[op] for op in _ROOTS)
@@ -146,7 +147,7 @@ def _normalises(found: Counter[str], place: _Place) -> bool:
 
 
 def _member(node: str, places: list[_Place]) -> tuple[int, int] | None:
-    """Number of the normalisation that a node belongs to, and whether to its backward pass."""
+    """Index of the place of a node, and 1 for its backward pass, else 0; None outside of all."""
     gradient = _GRADIENT.fullmatch(node)
     place = _place(gradient["node"] if gradient else node)
     return (places.index(place), int(gradient is not None)) if place in places else None
@@ -158,29 +159,29 @@ _STATISTIC = regex(r"aten::(mean|var|var_mean|std|std_mean)")
 _ROOT = regex(r"aten::(sqrt|rsqrt|std|std_mean)_?")
 _PRODUCT = regex(r"aten::(mul|lerp)")
 _IN_PLACE = regex(r"aten::(mul|add|sub|lerp|copy)_")
-# What a normalisation may consist of; anything else ends it.
+# Operations that a normalisation may consist of; any other one ends it.
 _ALPHABET = regex(
     r"aten::(mean|var|var_mean|std|std_mean|sum|sub|rsub|add|mul|div|lerp|pow|square|sqrt|rsqrt|neg"
     r"|reciprocal|copy|detach|lift_fresh|alias|view|reshape|unsqueeze|squeeze|expand|expand_as"
     r"|permute|transpose|slice|select|to|_to_copy|ones_like|zeros_like|clone|contiguous|item"
     r"|_local_scalar_dense|clamp|clamp_min|numel)_?"
 )
-# A scale and a square are two products; what multiplies more often keeps running statistics.
+# Scale and square are two products; further ones update running statistics.
 _OWN_PRODUCTS = 2
 _FEWEST_UPDATES = 2  # mean and variance
 
 
-def in_calls(facts: Facts) -> WrittenOut:
-    """The normalisations among the calls of an eager program.
+def in_calls(facts: Facts) -> UnfusedNorms:
+    """Find unfused batch normalisations in the operations of an eager program.
 
-    A layer normalisation is made of the same operations. Only a batch normalisation keeps running
-    statistics, so the operations that update them have to be there.
+    A layer normalisation consists of the same operations, but has no running statistics. So only
+    normalisations that update running statistics count.
     """
     tops = _top_calls(facts)
     groups, doubtful = _groups(facts, tops)
     if not groups:
         none = np.empty(0, dtype=np.int64)
-        return WrittenOut((), 0.0, none, none, none.astype(bool), doubtful)
+        return UnfusedNorms((), 0.0, none, none, none.astype(bool), doubtful)
     outer = outermost(facts, Kind.OP)
     forward = {row: number for number, group in enumerate(groups) for row in group}
     backward = _backward(facts, outer, groups)
@@ -190,7 +191,7 @@ def in_calls(facts: Facts) -> WrittenOut:
     rows, called_by = _work(facts, outer, np.array(sorted(owner), dtype=np.int64))
     keys = np.array([owner[row] for row in called_by.tolist()], dtype=np.int64).reshape(-1, 2)
     steps = max(facts.steady_count, 1)
-    return WrittenOut(
+    return UnfusedNorms(
         (),
         len(groups) / steps,
         rows,
@@ -201,7 +202,7 @@ def in_calls(facts: Facts) -> WrittenOut:
 
 
 def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
-    """Operations that no other operation calls, per host thread, in order of time."""
+    """Top-level operations of each host thread, in time order."""
     rows = facts.slices(Kind.OP, steady=True)
     tracks = facts.trace.slices.track[rows]
     around = facts.nesting.parent[rows]
@@ -212,7 +213,7 @@ def _top_calls(facts: Facts) -> list[NDArray[np.int64]]:
 
 
 def _groups(facts: Facts, threads: list[NDArray[np.int64]]) -> tuple[list[list[int]], int]:
-    """Runs of operations that normalise a batch, and how many more normalise something."""
+    """Operations of each batch normalisation, and the number of other normalisations."""
     found, doubtful = [], 0
     for calls in threads:
         names, place = numbered(facts.trace.slices.name[calls])
@@ -225,11 +226,11 @@ def _groups(facts: Facts, threads: list[NDArray[np.int64]]) -> tuple[list[list[i
 
 
 def _normalising(texts: list[str], place: NDArray[np.int32]) -> list[tuple[int, int]]:
-    """Runs of operations of the alphabet that take a mean, a variance and a root.
+    """Ranges of consecutive operations of the alphabet with a mean, a variance and a root.
 
     Args:
         texts: Names of operations.
-        place: The name of every operation of a thread, in order of time; (operations,).
+        place: Index into `texts` for each operation of a thread, in time order; (operations,).
     """
     foreign = [_ALPHABET.fullmatch(text) is None for text in texts]
     ends = np.flatnonzero(np.asarray(foreign, dtype=bool)[place])
@@ -240,14 +241,14 @@ def _normalising(texts: list[str], place: NDArray[np.int32]) -> list[tuple[int, 
         total: NDArray[np.int64] = before[end] - before[begin]
         return total
 
-    taken = count([_statistics_of(text) for text in texts])
+    statistics = count([_statistics_of(text) for text in texts])
     roots = count([_ROOT.fullmatch(text) is not None for text in texts])
-    chosen = (taken > 1) & (roots > 0)
+    chosen = (statistics > 1) & (roots > 0)
     return list(zip(begin[chosen].tolist(), end[chosen].tolist(), strict=True))
 
 
 def _statistics_of(name: str) -> int:
-    """How many of mean and variance an operation takes."""
+    """How many of mean and variance an operation computes."""
     return 0 if _STATISTIC.fullmatch(name) is None else 2 if "_mean" in name else 1
 
 
@@ -258,7 +259,7 @@ def _keeps_statistics(names: list[str]) -> bool:
 
 
 def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -> dict[int, int]:
-    """Operations of the backward pass, with the group whose gradient they compute."""
+    """Index of the group whose gradient an operation computes, by row of the operation."""
     slices = facts.trace.slices
     numbered = {
         number: place
@@ -277,28 +278,28 @@ def _backward(facts: Facts, outer: NDArray[np.int32], groups: list[list[int]]) -
 
 
 def _work(facts: Facts, outer: NDArray[np.int32], calls: Rows) -> tuple[Rows, Rows]:
-    """The device work that some calls cause, and the call behind each; twice (slices,)."""
+    """Device work that some calls cause, and the call that caused each slice; (slices,) twice."""
     if not facts.has_accelerator:
         return calls, calls
     rows, launching = facts.launches.joined
     callers = outer[launching]
-    is_wanted = np.isin(callers, calls)
-    return rows[is_wanted], callers[is_wanted]
+    is_caused = np.isin(callers, calls)
+    return rows[is_caused], callers[is_caused]
 
 
 def count_of(facts: Facts, pattern: re.Pattern[str]) -> int:
-    """How many operations of the steady steps have a name that matches in full.
+    """Count the operations of the steady steps whose whole name matches a pattern.
 
     Args:
         facts: Facts of the run.
-        pattern: The names.
+        pattern: Pattern of the names.
     """
     groups = by_name(facts, facts.slices(Kind.OP, Kind.KERNEL, steady=True))
     return sum(group.count for group in groups if pattern.fullmatch(group.name))
 
 
 def attributed(facts: Facts) -> float:
-    """Share of the kernels' time of which the launching operation is known, 0..1; 1 on a CPU."""
+    """Share of the kernel time whose launching operation is known, 0..1; 1 on a CPU."""
     slices, launches = facts.trace.slices, facts.launches
     if not facts.has_accelerator:
         return 1.0

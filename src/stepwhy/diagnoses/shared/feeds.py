@@ -1,4 +1,4 @@
-"""Values that are fed to and fetched from the runs of a session."""
+"""Values that a session is fed with, and values that are fetched from it."""
 
 from __future__ import annotations
 
@@ -17,38 +17,39 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.session_parts import SessionParts
 
-# Before its first operation, and after its last one, a run takes 0.1 to 0.3 ms, whatever it is fed.
+# ns; a run takes 0.1 to 0.3 ms before its first operation and after its last one, whatever is fed.
 CALL_NS = 300_000
 
 
-class Handed(msgspec.Struct, frozen=True):
+class SessionValue(msgspec.Struct, frozen=True):
     """A value that is fed or fetched, per mean steady step.
 
     Args:
-        name: In the graph.
-        given: 'float64', 'list of float'; '' when unknown.
-        wanted: Type in the graph of what is fed; '' when unknown.
-        bytes: Per step; None when unknown.
+        name: Name of its tensor in the graph.
+        python_type: Type in Python, such as 'float64' or 'list of float'; '' if unknown.
+        graph_type: Type of the placeholder of a fed value; '' if unknown.
+        bytes: Size per step; None if unknown.
     """
 
     name: str
-    given: str
-    wanted: str
+    python_type: str
+    graph_type: str
     bytes: int | None
 
     @property
     def kind(self) -> str:
-        """What has to be done with it: 'items' one by one, 'cast', or 'copy' as it is."""
-        if " of " in self.given and not self.given.endswith("array"):
+        """How it is converted: 'items' one by one, 'cast' to another type, or 'copy'."""
+        if " of " in self.python_type and not self.python_type.endswith("array"):
             return "items"
-        return "cast" if self.wanted and self.wanted not in self.given.split() else "copy"
+        is_cast = self.graph_type and self.graph_type not in self.python_type.split()
+        return "cast" if is_cast else "copy"
 
 
 def parts_or_reason(rule: Rule, facts: Facts) -> SessionParts | Finding:
-    """The parts of the steps, or why a diagnosis of sessions cannot look.
+    """Parts of the steps, or the finding that a diagnosis of sessions abstains with.
 
     Args:
-        rule: Of the diagnosis.
+        rule: Rule of the diagnosis.
         facts: Facts of the run.
     """
     if facts.trace.meta.framework not in {"tensorflow", ""}:
@@ -62,33 +63,33 @@ def parts_or_reason(rule: Rule, facts: Facts) -> SessionParts | Finding:
     return rule.no_data(missing("session-runs"))
 
 
-def handed(facts: Facts, *, fed: bool) -> list[Handed]:
-    """What is fed to the runs of a step, or fetched from them; the largest first.
+def session_values(facts: Facts, *, fed: bool) -> list[SessionValue]:
+    """Values that the steps feed or fetch, largest first.
 
     Args:
         facts: Facts of the run.
-        fed: Whether what is fed is asked for.
+        fed: Return the fed values; otherwise, the fetched ones.
     """
     trace, table = facts.trace, facts.trace.handed
     inside = facts.steps.in_steady(trace.slices.start_ns[table.slice])
     sizes: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row in ((table.fed == int(fed)) & inside).nonzero()[0]:
         names = (table.name[row], table.given[row], table.wanted[row])
-        name, given, wanted = (trace.string(int(text)) for text in names)
-        sizes[name, given, wanted].append(int(table.bytes[row]))
+        name, python_type, graph_type = (trace.string(int(text)) for text in names)
+        sizes[name, python_type, graph_type].append(int(table.bytes[row]))
     found = [
-        Handed(*key, None if NULL in parts else facts.mean_ns(sum(parts)))
+        SessionValue(*key, None if NULL in parts else facts.mean_ns(sum(parts)))
         for key, parts in sizes.items()
     ]
     return sorted(found, key=lambda each: -(each.bytes or 0))
 
 
-def longest_ns(values: list[Handed], bytes_per_s: dict[str, float]) -> float:
-    """The longest that handing over some values can take, ns.
+def longest_ns(values: list[SessionValue], bytes_per_s: dict[str, float]) -> float:
+    """Upper bound for the time to convert and copy values, ns; infinite if a size is unknown.
 
     Args:
-        values: The values; one of unknown size has no bound.
-        bytes_per_s: The slowest rate of each `Handed.kind`.
+        values: The values.
+        bytes_per_s: The slowest rate of each `SessionValue.kind`.
     """
     if any(value.bytes is None for value in values):
         return float("inf")

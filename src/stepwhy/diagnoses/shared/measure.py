@@ -1,4 +1,4 @@
-"""Durations, groups and surroundings of slices, as mean steady steps have them."""
+"""Durations, groups and ancestors of slices, per mean steady step."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ if TYPE_CHECKING:
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Slices that belong together: their name, number and summed duration in ns."""
+    """Slices of one name: the name, their number and their summed duration in ns."""
 
     name: str
     count: int
     total_ns: int
 
 
-def tells_steps(facts: Facts) -> bool:
-    """Whether the steps are known, be it that the whole record is known to be one."""
+def has_known_steps(facts: Facts) -> bool:
+    """Whether the steps are known; a trace that is known to be one step counts."""
     return facts.steps.source != "whole-trace" or "whole-step" in facts.trace.meta.signals
 
 
 def steady(facts: Facts) -> Intervals:
-    """The steady steps as a set of time."""
+    """The steady steps as intervals."""
     steps = facts.steps
     return Intervals.of(steps.starts[steps.steady], steps.ends[steps.steady])
 
 
 def mean_within(facts: Facts, time: Intervals) -> int:
-    """How much of a set of time lies in the mean steady step, ns."""
+    """Time of the mean steady step that some intervals cover, ns."""
     return facts.mean_ns((time & steady(facts)).total_ns)
 
 
 def on_scale(facts: Facts, recorded_ns: int, *categories: str) -> int:
-    """A recorded time per step on the time scale of the breakdown, never longer.
+    """Scale a recorded time per step down to the time scale of the breakdown, ns.
 
-    Where unprofiled steps were observed, the breakdown is theirs, and what the profiler added to
-    the recorded ones has to go.
+    If unprofiled steps were observed, the breakdown describes those, and the overhead of the
+    profiler has to be removed from recorded times.
 
     Args:
         facts: Facts of the run.
         recorded_ns: Time per mean recorded step.
-        categories: The categories of the breakdown that it is a part of; all by default.
+        categories: Categories of the breakdown that the time belongs to; all by default.
     """
     recorded = sum(facts.recorded[c] for c in categories or CATEGORIES)
     unprofiled = sum(facts.breakdown[c] for c in categories or CATEGORIES)
@@ -70,7 +70,7 @@ def on_scale(facts: Facts, recorded_ns: int, *categories: str) -> int:
 
 
 def idle(facts: Facts) -> Intervals:
-    """The steady steps without what the leading devices do."""
+    """Time of the steady steps in which none of the leading devices works."""
     rest = steady(facts)
     for activity in facts.leading:
         rest = rest - activity.busy
@@ -78,11 +78,11 @@ def idle(facts: Facts) -> Intervals:
 
 
 def by_string(facts: Facts, names: NDArray[Any], times_ns: Times) -> list[Group]:
-    """Times grouped by a string, longest first.
+    """Times grouped by a string, longest sum first.
 
     Args:
         facts: Facts of the run.
-        names: A string of each; (times,).
+        names: Index of a string for each time; (times,).
         times_ns: The times, ns; (times,).
     """
     keys, place = numbered(names)
@@ -92,21 +92,21 @@ def by_string(facts: Facts, names: NDArray[Any], times_ns: Times) -> list[Group]
 
 
 def by_name(facts: Facts, rows: Rows) -> list[Group]:
-    """Some slices grouped by their name, longest first."""
+    """Slices grouped by name, longest sum first."""
     return by_string(facts, facts.trace.slices.name[rows], facts.trace.slices.dur_ns[rows])
 
 
 def grouped(names: Iterable[tuple[str, int]]) -> list[Group]:
-    """Groups by name, longest first.
+    """Slices grouped by name, longest sum first.
 
     Args:
-        names: Name and duration in ns of every slice.
+        names: Name and duration in ns of each slice.
     """
     return merged((name, Group(name, 1, dur_ns)) for name, dur_ns in names)
 
 
 def merged(groups: Iterable[tuple[str, Group]]) -> list[Group]:
-    """Groups under new names, longest first; those of one name become one.
+    """Rename groups and merge those of the same name, longest sum first.
 
     Args:
         groups: New name and group.
@@ -124,25 +124,25 @@ def _longest_first(groups: list[Group]) -> list[Group]:
 
 
 def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
-    """For every slice, itself or the nearest slice around it of some kinds; (slices,).
+    """For each slice, itself or its nearest ancestor of some kinds; (slices,).
 
-    NULL where there is none.
+    NULL if there is none.
     """
     return facts.nearest(kinds)
 
 
 def nearest_of(facts: Facts, rows: Rows, *kinds: Kind) -> NDArray[np.int64]:
-    """For some slices, themselves or the nearest slice around them of some kinds; (rows,).
+    """For each of the given slices, itself or its nearest ancestor of some kinds; (rows,).
 
-    NULL where there is none.
+    NULL if there is none.
     """
     return climb(facts.nesting, rows, facts.trace.is_kind(*kinds))
 
 
 def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
-    """For every slice, the outermost slice of some kinds around it, or itself; (slices,).
+    """For each slice, its outermost ancestor of some kinds, or itself; (slices,).
 
-    NULL where there is none.
+    NULL if there is none.
     """
     parent, own = facts.nesting.parent, nearest(facts, *kinds)
     around = np.append(own, np.int32(NULL))[parent]
@@ -151,18 +151,18 @@ def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
 
 
 def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:
-    """For some slices, the string of their source line or that of the Python around; (rows,).
+    """For each of the given slices, its source line or that of its nearest ancestor; (rows,).
 
-    The framework's own lines do not count. NULL where there is none.
+    Strings. Lines of the framework do not count. NULL if there is none.
     """
     slices = facts.trace.slices
-    tells = (slices.kind != Kind.FRAMEWORK) & (slices.source != NULL)
-    found = climb(facts.nesting, rows, tells)
+    has_line = (slices.kind != Kind.FRAMEWORK) & (slices.source != NULL)
+    found = climb(facts.nesting, rows, has_line)
     return np.where(found == NULL, NULL, slices.source[found])
 
 
 def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:
-    """The nearest slice of some kinds around a slice, NULL when there is none."""
+    """The nearest ancestor of some kinds of a slice; NULL if there is none."""
     above = int(facts.nesting.parent[row])
     while above >= 0 and facts.trace.slices.kind[above] not in kinds:
         above = int(facts.nesting.parent[above])
@@ -175,21 +175,21 @@ def name_of(facts: Facts, row: int) -> str:
 
 
 def time_of(facts: Facts, rows: Rows) -> Intervals:
-    """The union of some slices."""
+    """Union of the times of some slices."""
     return intervals_of(facts.trace, rows)
 
 
-def taken_from_the_rest(facts: Facts, cost_ns: int, rivals: float) -> int:
-    """How much longer what remains of the step takes for want of a core, at an equal share, ns.
+def contention_ns(facts: Facts, cost_ns: int, competitors: float) -> int:
+    """Time that the rest of the step loses because it shares the cores with other threads, ns.
 
     Args:
         facts: Facts of the run.
-        cost_ns: The part of the step that does not remain.
-        rivals: Threads or processes beside the training that keep a core busy, on average.
+        cost_ns: Part of the step that is not in the rest.
+        competitors: Mean number of other threads or processes that keep a core busy each.
     """
     cores = series(facts.trace, "cores").last
-    # Operations on the CPU use all of its cores; those of a device, one for launching.
-    wanted = rivals + (1 if facts.has_accelerator else cores or 1)
-    if cores is None or wanted <= cores:
+    # Operations on the CPU use all of its cores; an accelerator needs one, for launches.
+    needed = competitors + (1 if facts.has_accelerator else cores or 1)
+    if cores is None or needed <= cores:
         return 0
-    return round((facts.wall_ns - cost_ns) * (1 - cores / wanted))
+    return round((facts.wall_ns - cost_ns) * (1 - cores / needed))

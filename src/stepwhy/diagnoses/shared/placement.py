@@ -1,7 +1,7 @@
-"""What the placement tables say: nodes, the devices they asked for and ran on, and their copies.
+"""Graph nodes, their requested and actual devices, and their copies between devices.
 
-Source: device names as `tf.DeviceSpec` writes them; '/job:worker/task:1 GPU:0' is the trace's one
-spelling of them, and a partial request names some of the same fields.
+Source: device names of `tf.DeviceSpec`. A trace spells all of them like '/job:worker/task:1 GPU:0';
+a partial request contains some of these fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _FIELD = regex(r"(?:(job|replica|task|device):)?([^:]+)(?::(\d+|\*))?")
 
-# Operations that hold, move or administer state: where variables live is the program's choice.
+# Operations that hold, move or manage state: where variables live is the program's choice.
 _STATE = regex(
     r"(Ref)?Variable(V2)?|VarHandleOp|ReadVariableOp|(Temporary|Destroy)\w*|VarIsInitialized\w*"
     r"|Is\w*Initialized\w*|Assign\w*|\w*Assign\w*Op|Scatter\w*|(Resource)?(Sparse)?Apply\w+"
@@ -44,14 +44,14 @@ _VARIABLE = regex(r"(Ref)?Variable(V2)?|VarHandleOp")
 # 'kernel/read' of a reference variable, 'dense/MatMul/ReadVariableOp' of a resource.
 _READ = regex(r"(?P<variable>.+?)/(read|(\w+/)?(Read\w*/)?ReadVariableOp)(_\d+)?")
 _STATE_SCOPE = regex(r"(^|/)(Initializer|Assign|read|save(_\d+)?|init|report_uninit\w*)(/|$)")
-# What an accelerator is bought for; one of these in the wrong place matters by itself.
+# The main work of a model; even one of these on the wrong device matters.
 _HEAVY = regex(
     r"_?(Fused|Batch|Sparse|Quantized|Depthwise)*(MatMul|Conv\w*|Depthwise\w+|Einsum)\w*"
     r"|\w*Backprop\w*|FusedBatchNorm\w*|CudnnRNN\w*|\w*LSTM\w*|\w*GRU\w*|LRN\w*|(Max|Avg)Pool\w*"
     r"|BiasAdd\w*|Relu\w*|Elu|Selu|Softmax\w*|LogSoftmax|\w*SoftmaxCrossEntropy\w*"
 )
-# Entered again, a scope gets one more number ('tower_0_1'); a loop that names all of its scopes
-# 'tower' makes 'tower', 'tower_1', ...
+# A scope that is entered again gets another number ('tower_0_1'); a loop that names all of its
+# scopes 'tower' creates 'tower', 'tower_1', ...
 _TOWER = regex(
     r"(?:^|/)(?P<tower>(?:tower|replica|clone)(?:_?\d+)?|(?:gpu|worker|rank)_?\d+)(?:_\d+)*/",
     re.IGNORECASE,
@@ -59,17 +59,17 @@ _TOWER = regex(
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A node of the graph that was placed.
+    """A node of the graph with its placement.
 
     Args:
         row: Row of `nodes`.
         name, op: Name with its scope; op type.
-        requested: Device asked for; '' where none was, or it is not known.
-        actual: Device it ran on, '' where it never ran.
-        outer: Device that an enclosing scope asked for before an inner one replaced it, or ''.
-        line: Source line of the scope that decided, or ''.
-        source: Source line that created it, or ''.
-        colocated: Node that it is bound to, or ''.
+        requested: Requested device; '' if none or unknown.
+        actual: Device it ran on; '' if it never ran.
+        outer: Device that an outer scope requested and an inner scope replaced; '' if none.
+        line: Source line of the device scope in effect; '' if unknown.
+        source: Source line that created it; '' if unknown.
+        colocated: Node that it is colocated with; '' if none.
     """
 
     row: int
@@ -84,7 +84,7 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def is_compute(self) -> bool:
-        """Whether it computes, rather than holding, moving or administering state."""
+        """Whether it computes, rather than holding, moving or managing state."""
         return not _is_state(self.op) and not _STATE_SCOPE.search(self.name)
 
     @property
@@ -99,7 +99,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 def placed_nodes(facts: Facts) -> list[Node]:
-    """All nodes of the table; made once, as several diagnoses use them."""
+    """All nodes of the trace, cached because several diagnoses use them."""
     if facts not in _NODES:
         _NODES[facts] = _nodes_of(facts)
     return _NODES[facts]
@@ -155,37 +155,39 @@ def fields_of(device: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=4096)
 def conflicts(one: str, other: str) -> bool:
-    """Whether two device names contradict each other in a field that both give."""
+    """Whether two device names differ in a field that both contain."""
     a, b = fields_of(one), fields_of(other)
     return any(b.get(key, value) != value for key, value in a.items())
 
 
 def type_of(device: str) -> str:
-    """Device type in capitals ('GPU'), '' where the name gives none."""
+    """Device type in capitals ('GPU'); '' if the name has none."""
     return fields_of(device).get("type", "")
 
 
 def misplaced(nodes: list[Node]) -> list[Node]:
-    """Nodes that compute on another device than an enclosing scope asked for."""
+    """Nodes that compute on another device than an enclosing scope requested."""
     overruled = [n for n in nodes if n.actual and n.outer and conflicts(n.outer, n.actual)]
-    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
+    requested: dict[tuple[str, str], set[str]] = defaultdict(set)
     for node in overruled:
-        asked[node.actual, node.line].add(node.outer)
-    wrong = [n for n in overruled if n.is_compute and _is_worse(n, len(asked[n.actual, n.line]))]
+        requested[node.actual, node.line].add(node.outer)
+    wrong = [
+        n for n in overruled if n.is_compute and _is_worse(n, len(requested[n.actual, n.line]))
+    ]
     names = {n.name for n in wrong}
-    bound = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
-    return wrong + [n for n in bound if n.name not in names]
+    colocated = [n for n in nodes if n.actual and n.colocated in names and n.is_compute]
+    return wrong + [n for n in colocated if n.name not in names]
 
 
 def _is_worse(node: Node, gathered: int) -> bool:
-    """Whether the inner device is a step down, not a choice of another peer.
+    """Whether the device of the inner scope is a worse choice, not an equal one.
 
-    It is when the inner scope gave up an accelerator, left the job of the outer one, or gathered
-    on one device what several scopes had spread.
+    It is worse if the inner scope replaces an accelerator by the CPU, leaves the job of the outer
+    scope, or puts on one device what several outer scopes had spread.
 
     Args:
         node: A node whose outer scope was overruled.
-        gathered: How many outer devices the same line overruled in favour of the same device.
+        gathered: Number of outer devices that the same line replaced by the same device.
     """
     if type_of(node.outer) not in {"", "CPU"} and type_of(node.actual) == "CPU":
         return True
@@ -199,24 +201,24 @@ def _job(device: str) -> str:
 
 
 def by_op(nodes: Iterable[Node]) -> list[Group]:
-    """Nodes counted by op type, most frequent first; the summed time is their number."""
+    """Nodes grouped by op type, most frequent first; `total_ns` is their number."""
     return grouped((node.op, 1) for node in nodes)
 
 
 def listed(names: Iterable[str], most: int = 4) -> str:
-    """Distinct names in the order of their first mention, shortened to a few."""
+    """Distinct names as text, in order of first occurrence, shortened to `most`."""
     distinct = [name for name in dict.fromkeys(names) if name]
     more = len(distinct) - most
     return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-class Crossing(msgspec.Struct, frozen=True):
-    """Copies between devices that some nodes cause, per run of the graph.
+class CopyTotals(msgspec.Struct, frozen=True):
+    """Totals of copies between devices, per run of the graph.
 
     Args:
         count: Number of copies.
-        bytes: Their size, None where none records it.
-        dur_ns: Their summed time, None where none records it.
+        bytes: Sum of the known sizes; None if none is known.
+        dur_ns: Sum of the known durations; None if none is known.
     """
 
     count: float
@@ -224,14 +226,14 @@ class Crossing(msgspec.Struct, frozen=True):
     dur_ns: int | None
 
 
-class Trip(msgspec.Struct, frozen=True):
-    """One tensor that crosses from one device to another in one traced run of the graph.
+class DeviceCopy(msgspec.Struct, frozen=True):
+    """A copy of one tensor from one device to another, in one traced run of the graph.
 
     Args:
-        source: Row of `nodes` whose output travels.
-        target: Row of a consumer, NULL where it is not known.
-        sender, receiver: The devices.
-        bytes, dur_ns: Size and time, NULL where not recorded.
+        source: Row of the node whose output is copied.
+        target: Row of a node that reads it; NULL if unknown.
+        sender, receiver: Names of the devices.
+        bytes, dur_ns: Size and duration; NULL if not recorded.
     """
 
     source: int
@@ -242,15 +244,15 @@ class Trip(msgspec.Struct, frozen=True):
     dur_ns: int
 
 
-def trips(facts: Facts) -> list[Trip]:
-    """All tensors that cross devices."""
+def device_copies(facts: Facts) -> list[DeviceCopy]:
+    """All copies of tensors between different devices."""
     trace, copies = facts.trace, facts.trace.copies
     columns = (
         copies.source, copies.target, copies.from_device,
         copies.to_device, copies.bytes, copies.dur_ns,
     )  # fmt: skip
     return [
-        Trip(source, target, trace.string(sender), trace.string(receiver), size, dur)
+        DeviceCopy(source, target, trace.string(sender), trace.string(receiver), size, dur)
         for source, target, sender, receiver, size, dur in zip(
             *(c.tolist() for c in columns), strict=True
         )
@@ -258,69 +260,70 @@ def trips(facts: Facts) -> list[Trip]:
     ]
 
 
-def crossings(facts: Facts, nodes: Iterable[Node]) -> Crossing:
-    """The copies to and from some nodes that cross devices."""
+def copies_around(facts: Facts, nodes: Iterable[Node]) -> CopyTotals:
+    """Totals of the copies between devices to and from some nodes."""
     rows = {node.row for node in nodes}
-    return crossing_of(facts, [t for t in trips(facts) if t.source in rows or t.target in rows])
+    copies = [c for c in device_copies(facts) if c.source in rows or c.target in rows]
+    return copy_totals(facts, copies)
 
 
-def crossing_of(facts: Facts, some: Sequence[Trip]) -> Crossing:
-    """Some copies together, per run of the graph."""
+def copy_totals(facts: Facts, copies: Sequence[DeviceCopy]) -> CopyTotals:
+    """Totals of some copies, per run of the graph."""
     runs = _runs(facts)
-    sizes, times = [t.bytes for t in some], [t.dur_ns for t in some]
-    return Crossing(len(some) / runs, _mean(sizes, runs), _mean(times, runs))
+    sizes, times = [c.bytes for c in copies], [c.dur_ns for c in copies]
+    return CopyTotals(len(copies) / runs, _mean(sizes, runs), _mean(times, runs))
 
 
-def copies_by_node(facts: Facts) -> dict[str, Crossing]:
-    """The copies of each node's outputs to other devices, by its name; only nodes with any."""
-    own: dict[str, list[Trip]] = defaultdict(list)
+def copies_by_node(facts: Facts) -> dict[str, CopyTotals]:
+    """Totals of the copies of a node's output to other devices, by name of the node."""
+    own: dict[str, list[DeviceCopy]] = defaultdict(list)
     names = facts.trace.nodes.name.tolist()
-    for trip in trips(facts):
-        own[facts.trace.string(names[trip.source])].append(trip)
-    return {name: crossing_of(facts, some) for name, some in own.items()}
+    for copy in device_copies(facts):
+        own[facts.trace.string(names[copy.source])].append(copy)
+    return {name: copy_totals(facts, copies) for name, copies in own.items()}
 
 
-def variable_of(facts: Facts, trip: Trip) -> str:
-    """Name of the variable whose value travels, '' where something else does."""
+def variable_of(facts: Facts, copy: DeviceCopy) -> str:
+    """Name of the variable whose value is copied; '' if it is not a variable."""
     nodes = facts.trace.nodes
-    name, op = (facts.trace.string(int(c[trip.source])) for c in (nodes.name, nodes.op))
+    name, op = (facts.trace.string(int(c[copy.source])) for c in (nodes.name, nodes.op))
     if _VARIABLE.fullmatch(op):
         return name
     match = _READ.fullmatch(name)
     return match["variable"] if match and op in {"Identity", "ReadVariableOp"} else ""
 
 
-def variable_trips(facts: Facts, every: Sequence[Trip]) -> list[Trip]:
+def variable_copies(facts: Facts, copies: Sequence[DeviceCopy]) -> list[DeviceCopy]:
     """Copies of variables to other devices, and of their gradients back.
 
-    A gradient is told by its name, by its size, which is that of a variable which travels, and by
-    its receiver, which is the device of that variable.
+    A gradient is recognised by its name and by going to the device of a copied variable of the same
+    size.
 
     Args:
         facts: Facts of the run.
-        every: All copies.
+        copies: All copies.
     """
-    values = [t for t in every if t.bytes != 0 and variable_of(facts, t)]
-    theirs = {(t.sender, t.bytes) for t in values if t.bytes != NULL}
+    values = [c for c in copies if c.bytes != 0 and variable_of(facts, c)]
+    sizes = {(c.sender, c.bytes) for c in values if c.bytes != NULL}
     names = facts.trace.nodes.name
-    back = [
-        t for t in every
-        if (t.receiver, t.bytes) in theirs
-        and IN_GRADIENTS.search(facts.trace.string(int(names[t.source])))
+    gradients = [
+        c for c in copies
+        if (c.receiver, c.bytes) in sizes
+        and IN_GRADIENTS.search(facts.trace.string(int(names[c.source])))
     ]  # fmt: skip
-    return [*values, *back]
+    return [*values, *gradients]
 
 
-def trip_rows(facts: Facts, some: Iterable[Trip]) -> Rows:
-    """The slices of some copies in the steady steps; (slices,)."""
+def copy_rows(facts: Facts, copies: Iterable[DeviceCopy]) -> Rows:
+    """Slices of some copies in the steady steps; (slices,)."""
     names = facts.trace.nodes.name
-    nodes = frozenset(facts.trace.string(int(names[t.source])) for t in some)
+    nodes = frozenset(facts.trace.string(int(names[c.source])) for c in copies)
     return scopes_among(facts, nodes, Kind.MEMCPY)
 
 
-def exposed_copies_ns(facts: Facts, some: Iterable[Trip]) -> int | None:
-    """Time per step in which some copies run and nothing computes, None where none was timed."""
-    rows = trip_rows(facts, some)
+def exposed_copies_ns(facts: Facts, copies: Iterable[DeviceCopy]) -> int | None:
+    """Time per step in which some copies run and nothing computes, ns; None if none was timed."""
+    rows = copy_rows(facts, copies)
     if not len(rows):
         return None
     time = time_of(facts, rows)
@@ -331,7 +334,7 @@ def exposed_copies_ns(facts: Facts, some: Iterable[Trip]) -> int | None:
 
 
 def _runs(facts: Facts) -> int:
-    """How many runs of the graph the table of copies stands for: every traced step adds its own."""
+    """Number of graph runs in the table of copies: each traced step is one."""
     return len(facts.steps.starts) if facts.steps.source != "whole-trace" else 1
 
 

@@ -29,7 +29,7 @@ SIGNALS = {
     "session-runs": "the runs of a session from start to end",
     "step-log": "the steps of the whole run, as `stepwhy run` does",
 }
-"""The signals that diagnoses need, in words; `Meta.signals` and what the facts themselves show."""
+"""Descriptions of the signals that diagnoses need, from `Meta.signals` or shown by the facts."""
 
 
 class Diagnosis(Protocol):
@@ -50,10 +50,10 @@ class Rule(msgspec.Struct, frozen=True):
         name: The pattern in words; title of the page and of an abstention.
         found: Title when found, imperative.
         clear: Title when clear, descriptive.
-        needs: Signals without which it cannot look; of each tuple one is enough.
+        needs: Required signals; one signal of each tuple is enough.
         accelerator_only: Whether the pattern needs an accelerator to occur.
-        refines: Id of the symptom that this pattern is a cause of; '' for none. Where it explains
-            most of what the symptom costs, it comes first.
+        refines: Id of the symptom that this pattern can cause; '' for none. If it explains most of
+            the symptom's cost, it is listed before the symptom.
     """
 
     id: str
@@ -72,10 +72,10 @@ class Rule(msgspec.Struct, frozen=True):
         fix: Fix,
         saving: Saving | None = None,
     ) -> Finding:
-        """The pattern is there.
+        """The pattern was found.
 
         Args:
-            cost_ns: Cost per mean steady step, None when it costs no time that can be told.
+            cost_ns: Cost per mean steady step; None if it has no measurable cost.
             evidence: Most important fact first.
             fix: What to do.
             saving: What the fix would gain.
@@ -83,15 +83,15 @@ class Rule(msgspec.Struct, frozen=True):
         return Finding(self.id, "found", self.found, cost_ns, saving, evidence, fix)
 
     def nothing(self, evidence: tuple[Evidence, ...] = ()) -> Finding:
-        """Looked, and it is not there."""
+        """The pattern was not found."""
         return Finding(self.id, "clear", self.clear, evidence=evidence)
 
     def no_data(self, reason: str) -> Finding:
-        """The signal is missing."""
+        """A required signal is missing."""
         return Finding(self.id, "no_data", self.name, reason=reason)
 
     def incomplete(self, reason: str, evidence: tuple[Evidence, ...] = ()) -> Finding:
-        """Part of the signal is missing."""
+        """The trace is not complete enough to judge."""
         return Finding(self.id, "incomplete", self.name, evidence=evidence, reason=reason)
 
     def not_applicable(self, reason: str) -> Finding:
@@ -104,7 +104,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
-    """Run one diagnosis, or say why it cannot look. Never raises.
+    """Run one diagnosis, or return why it abstains. Never raises.
 
     Args:
         diagnosis: The module.
@@ -119,26 +119,26 @@ def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
 
 def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     if rule.accelerator_only and not facts.has_accelerator:
-        # Where nothing that ran was recorded, nothing is known of a device either.
+        # A trace without slices does not show which devices exist.
         if not facts.trace.meta.device_expected and len(facts.trace.slices):
             return rule.not_applicable("The run uses no accelerator.")
         return rule.no_data(missing("device-activity"))
     seen = facts.trace.meta.signals | _seen(facts)
-    lacking = [names[0] for names in rule.needs if not seen.intersection(names)]
-    if lacking:
-        return rule.no_data(missing(lacking[0]))
-    # Where an op was placed is true of any record; where time goes is not.
+    absent = [names[0] for names in rule.needs if not seen.intersection(names)]
+    if absent:
+        return rule.no_data(missing(absent[0]))
+    # Placement is valid in any trace; times are not.
     reason = "" if rule.family == "placement" else unusable(facts)
     return rule.incomplete(reason.removeprefix("Cannot tell: ")) if reason else None
 
 
 def missing(signal: str) -> str:
-    """The reason to abstain where a signal of `SIGNALS` is missing."""
+    """Reason to abstain because a signal of `SIGNALS` is missing."""
     return f"The trace does not record {SIGNALS[signal]} (signal '{signal}')."
 
 
 def _seen(facts: Facts) -> frozenset[str]:
-    """Signals that the facts show, whatever the profiler says about itself."""
+    """Signals that the facts show, whatever the profiler claims to record."""
     shown = {
         "device-time": bool(facts.leading),
         "kernels": "passes" not in facts.trace.meta.signals,
@@ -149,7 +149,7 @@ def _seen(facts: Facts) -> frozenset[str]:
 
 
 def saving(edit: str, low_ns: float, high_ns: float) -> Saving:
-    """A predicted saving, without false precision.
+    """A predicted saving, rounded to avoid false precision.
 
     Args:
         edit: The edit as data, e.g. 'remove input_wait'.

@@ -1,4 +1,4 @@
-"""Evidence from the parts of `Session.run`s, for several diagnoses."""
+"""Evidence from the parts of `Session.run` calls, for several diagnoses."""
 
 from __future__ import annotations
 
@@ -31,32 +31,31 @@ _BACKWARD = regex(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 
 
 def is_overhead(facts: Facts, parts: SessionParts) -> bool:
-    """Whether much of a step is time in `Session.run` in which no operation runs.
+    """Whether a step spends much time in `Session.run` while no operation runs.
 
-    Time for which other threads hold the interpreter's lock does not count: feeding less would not
-    shorten it.
+    Time in which other threads hold the GIL does not count: feeding less would not shorten it.
 
     Args:
         facts: Facts of the run.
-        parts: Parts of its steps.
+        parts: Parts of the steps.
     """
     gap_ns = parts.gap_ns - facts.lock_wait_ns
     return gap_ns >= max(OVERHEAD * parts.wall_ns, LEAST_OVERHEAD_NS)
 
 
 def session_evidence(facts: Facts, parts: SessionParts) -> tuple[Evidence, ...]:
-    """What ran of the graph, the parts of the step, and when each device works.
+    """Evidence on the backward pass, the parts of the step, and when each device works.
 
     Args:
         facts: Facts of the run.
-        parts: Parts of its steps.
+        parts: Parts of the steps.
     """
     nodes = placed_nodes(facts)
     return (*_graph(nodes), *_first_runs(facts), *_sum(parts), *_bursts(parts))
 
 
 def _graph(nodes: list[Node]) -> list[Evidence]:
-    """Whether backpropagation is among what ran, where the graph has any."""
+    """Number of backward operations that ran, if the graph has any."""
     built = {n.name for n in nodes if _BACKWARD.search(n.name)}
     ran = {n.name for n in nodes if n.actual and n.name in built}
     if not built:
@@ -66,7 +65,7 @@ def _graph(nodes: list[Node]) -> list[Evidence]:
 
 
 def _first_runs(facts: Facts) -> list[Evidence]:
-    """What a clock says that also counts the runs in which the graph is prepared."""
+    """Mean step including the first runs, which prepare the graph: what a stopwatch shows."""
     observed = facts.observed
     if observed is None or not observed.warm_up:
         return []
@@ -74,11 +73,11 @@ def _first_runs(facts: Facts) -> list[Evidence]:
     first = "the first run" if observed.warm_up == 1 else f"the first {observed.warm_up} runs"
     slowest = format_ns(int(observed.durations_ns[: observed.warm_up].max()))
     where = f"of all untraced runs; the slowest of the first ones takes {slowest}"
-    return [Evidence(f"mean step that counts {first}", mean, "ns", where)]
+    return [Evidence(f"mean step including {first}", mean, "ns", where)]
 
 
 def _sum(parts: SessionParts) -> list[Evidence]:
-    """The wall time, its parts, which sum to it, and what tracing added."""
+    """The wall time, the parts that it is the sum of, and the cost of tracing."""
     share = parts.unexplained_ns / parts.wall_ns if parts.wall_ns else 0.0
     by_time = [
         ("before the first operation of Session.run", parts.before_ns, ""),
@@ -93,7 +92,7 @@ def _sum(parts: SessionParts) -> list[Evidence]:
     found += [Evidence(what, ns, "ns", where) for what, ns, where in by_time if ns]
     found.append(Evidence("share of the step without evidence", share, "fraction"))
     if parts.handing_over_ns:
-        what = "a traced run on top, for its trace"
+        what = "extra time of a traced run"
         found.append(Evidence(what, parts.handing_over_ns, "ns", "not in the sum"))
     if parts.slower is not None:
         found.append(Evidence("slowdown of the rest of a traced run", parts.slower, "fraction"))
@@ -101,7 +100,7 @@ def _sum(parts: SessionParts) -> list[Evidence]:
 
 
 def _bursts(parts: SessionParts) -> list[Evidence]:
-    """What each device does and when, in a traced run."""
+    """Work of each device in a traced run, with its start and end."""
     return [
         Evidence(
             f"traced: {b.name} on {b.device}",

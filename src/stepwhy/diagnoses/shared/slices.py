@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
-    """What leading devices do in the steady steps, ascending; of some kinds, or of all."""
+    """Work of the leading devices in the steady steps, of some kinds or of all; ascending rows."""
     slices, busy = facts.trace.slices, np.zeros(len(facts.trace.slices), dtype=bool)
     for activity in facts.leading:
         busy[activity.rows] = True
@@ -31,36 +31,36 @@ def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
 
 
 def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[np.int64]:
-    """Steady slices of some kinds whose graph node is one of the given; (slices,)."""
-    wanted = strings_among(facts, nodes)
+    """Slices of some graph nodes in the steady steps, by kind; (slices,)."""
+    is_node = strings_among(facts, nodes)
     rows = facts.slices(*kinds, steady=True)
-    found: NDArray[np.int64] = rows[wanted[facts.trace.slices.scope[rows]]]
+    found: NDArray[np.int64] = rows[is_node[facts.trace.slices.scope[rows]]]
     return found
 
 
 def strings_among(facts: Facts, texts: Collection[str]) -> NDArray[np.bool_]:
-    """Whether each string is one of the given, with a False for the null; (strings + 1,)."""
+    """Mask of the strings that are among some texts, with False for NULL; (strings + 1,)."""
     found = np.zeros(len(facts.trace.strings) + 1, dtype=bool)
     found[facts.trace.strings_where(texts)] = True
     return found
 
 
 def strings_of(facts: Facts, column: NDArray[np.int32], *kinds: Kind) -> list[int]:
-    """The distinct strings in a column of the steady slices of some kinds, ascending.
+    """Distinct strings in a column, for the slices of some kinds in the steady steps; ascending.
 
     Args:
         facts: Facts of the run.
-        column: The column; (slices,).
-        kinds: The kinds.
+        column: Column of strings; (slices,).
+        kinds: Kinds of slices.
     """
     strings: list[int] = distinct(column[facts.slices(*kinds, steady=True)]).tolist()
     return [string for string in strings if string != NULL]
 
 
 def ops_of_nodes(facts: Facts, *kinds: Kind) -> dict[int, int]:
-    """The op type of each graph node with steady slices of some kinds, as strings.
+    """Op type of each graph node that has slices of some kinds in the steady steps.
 
-    Of several types, the one with the highest string index.
+    Keys and values are string indices. If a node has several types, the highest index counts.
     """
     slices, rows = facts.trace.slices, facts.slices(*kinds, steady=True)
     rows = rows[slices.scope[rows] != NULL]
