@@ -100,8 +100,15 @@ def _command(name: str, command: click.Command) -> str:
 
 _TRACE_SUMMARY = f"""\
 What every importer produces and every analysis reads: tables as structs of arrays. Times are
-integer nanoseconds on one clock per trace; strings are indices into one list. Version
-{schema.SCHEMA_VERSION}.
+integer nanoseconds on one clock per trace; strings are indices into one list.
+
+This is version {schema.SCHEMA_VERSION} of the schema. Stored traces and exported timelines of
+older versions are read, too; a file of a newer version is refused with
+[`newer-format`](errors.md#newer-format). Version 2 renamed the table `handed` to `session_values`
+(with `given` to `python_type`, `wanted` to `graph_type`) and the columns `stages.taker` to
+`consumer`, `samples.leaf` to `package`, `executions.written` to `runtime_op` and
+`nodes.colocated` to `colocated_with`; programs that read exported Parquet tables need the new
+names.
 """
 
 

@@ -116,7 +116,7 @@ def test_the_op_itself_and_its_memory_are_kept():
     trace = read(stats)
     executions = trace.executions
     assert trace.string(trace.slices.scope[executions.slice[0]]) == "conv"
-    assert trace.string(executions.written[0]) == "_MklNativeConv2D"
+    assert trace.string(executions.runtime_op[0]) == "_MklNativeConv2D"
     assert executions.op_ns.tolist() == [200_000]
     assert executions.requested_bytes.tolist() == [100 + 10 + 7 + 3]
     assert executions.peak_bytes.tolist() == [80 + 10 + 7 + 3]
@@ -129,7 +129,7 @@ def test_an_op_without_memory_statistics_has_none():
     executions = read(stats).executions
     assert executions.op_ns.tolist() == [150_000, NULL]
     assert executions.requested_bytes.tolist() == [NULL, NULL]
-    assert executions.written.tolist()[0] == NULL
+    assert executions.runtime_op.tolist()[0] == NULL
 
 
 def test_a_flow_leads_from_each_op_to_those_that_read_its_output():
@@ -268,7 +268,7 @@ def test_files_beside_it_tell_what_the_program_asked_for(tmp_path):
         "outer": "/job:worker/task:1",
         "scope_line": scope,
         "source": line,
-        "colocated": "w",
+        "colocated_with": "w",
     }
     step = trace.rows(Kind.STEP, role=Role.HOST_THREAD)
     assert trace.slices.start_ns[step].tolist() == [EPOCH_NS]
@@ -281,13 +281,14 @@ def test_what_a_run_was_fed_and_returned_belongs_to_it(tmp_path):
     window |= {"feeds": feeds, "fetches": [{"name": "names:0", "given": "object"}]}
     data = run_metadata(LOCAL).SerializeToString()
     trace = importer.read(write(tmp_path, data, window_json=json.dumps(window).encode()))
-    handed = trace.handed
-    assert handed.slice.tolist() == trace.rows(Kind.STEP).tolist() * 2
-    assert handed.fed.tolist() == [1, 0]
-    assert handed.bytes.tolist() == [8, NULL]
-    names = [[trace.string(int(t)) for t in (handed.name[i], handed.given[i])] for i in range(2)]
+    values = trace.session_values
+    assert values.slice.tolist() == trace.rows(Kind.STEP).tolist() * 2
+    assert values.fed.tolist() == [1, 0]
+    assert values.bytes.tolist() == [8, NULL]
+    pairs = zip(values.name, values.python_type, strict=True)
+    names = [[trace.string(int(t)) for t in pair] for pair in pairs]
     assert names == [["x:0", "list of float"], ["names:0", "object"]]
-    assert [trace.string(int(t)) for t in handed.wanted] == ["float32", ""]
+    assert [trace.string(int(t)) for t in values.graph_type] == ["float32", ""]
 
 
 def test_a_size_that_no_value_has_is_none(tmp_path):
@@ -295,7 +296,7 @@ def test_a_size_that_no_value_has_is_none(tmp_path):
     window = {"kind": "tf1-run", "start_ns": EPOCH_NS, "end_ns": EPOCH_NS + 900_000, "feeds": feeds}
     data = run_metadata(LOCAL).SerializeToString()
     trace = importer.read(write(tmp_path, data, window_json=json.dumps(window).encode()))
-    assert trace.handed.bytes.tolist() == [NULL, NULL, 8]
+    assert trace.session_values.bytes.tolist() == [NULL, NULL, 8]
 
 
 def test_devices_of_the_session_that_did_nothing_are_there(tmp_path):
@@ -310,7 +311,7 @@ def test_devices_of_the_session_that_did_nothing_are_there(tmp_path):
     assert not trace.meta.device_expected
 
 
-COLUMNS = ("outer", "scope_line", "source", "colocated")
+COLUMNS = ("outer", "scope_line", "source", "colocated_with")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_columns_that_expand_as_no_trace_does(stored):
     plain = {"use_dictionary": False, "compression": "zstd"}
     zeros = parquet({"text": ["\0" * (100 * MILLION)]}, **plain)
     assert len(zeros) < 1 << 16
-    with pytest.raises(CorruptInputError, match="it expands as no trace does"):
+    with pytest.raises(CorruptInputError, match="it expands more than any trace"):
         load(stored(strings__parquet=zeros).read_bytes(), "x")
 
 

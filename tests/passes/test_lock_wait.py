@@ -32,7 +32,7 @@ def run(*, cpu, at_once, compute=20, entry="py_func"):
             "samples",
             role=int(role),
             line=line.builder.intern(where),
-            leaf=line.builder.intern(""),
+            package=line.builder.intern(""),
             count=count,
             **({"entry": line.builder.intern(called)} if called else {}),
         )

@@ -105,11 +105,11 @@ def test_shares_are_shares_and_the_series_is_short(values, capacity, reserve):
         assert queue.empty_share + queue.full_share <= 1.0001
 
 
-def stage(line, name, taker="", *, buffered=0, kind="tf.data", **values):
+def stage(line, name, consumer="", *, buffered=0, kind="tf.data", **values):
     intern = line.builder.intern
     line.builder.add(
         "stages", name=intern(name), kind=intern(kind), buffered=buffered,
-        taker=intern(taker) if taker else -1, **values,
+        consumer=intern(consumer) if consumer else -1, **values,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def trace(*samples):
             "samples",
             role=int(role),
             line=builder.intern(line),
-            leaf=builder.intern(leaf),
+            package=builder.intern(leaf),
             entry=builder.intern(entry) if entry else NULL,
             count=count,
         )

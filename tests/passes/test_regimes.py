@@ -136,7 +136,13 @@ def test_only_what_was_sampled_in_the_described_stretch_counts():
     spans = {"before": (100, 400), "across": (400, 700), "after": (4000, 4300), "unknown": (-1, -1)}
     for name, (start, end) in spans.items():
         when = {"start_ns": start * MS, "end_ns": end * MS} if start >= 0 else {}
-        add("samples", line=run.builder.intern(name), leaf=run.builder.intern(""), count=30, **when)
+        add(
+            "samples",
+            line=run.builder.intern(name),
+            package=run.builder.intern(""),
+            count=30,
+            **when,
+        )
     facts = Facts(run.trace())
     assert facts.regimes.described == 1
     kept = [facts.sampled.string(int(line)) for line in facts.sampled.samples.line]

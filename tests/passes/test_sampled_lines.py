@@ -14,7 +14,7 @@ def trace(*samples):
         builder.add(
             "samples",
             line=builder.intern(line),
-            leaf=builder.intern(leaf),
+            package=builder.intern(leaf),
             count=count,
             role=int(role[0]) if role else int(SampleRole.DRIVER),
         )

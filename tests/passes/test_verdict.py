@@ -235,7 +235,7 @@ def test_what_to_do_about_time_without_evidence():
     assert "for 40 % of the time it wanted to run" in unknown(line)
     line = watched()
     at, leaf = line.builder.intern("train.py(9): wait"), line.builder.intern("")
-    line.builder.add("samples", line=at, leaf=leaf, count=60)
+    line.builder.add("samples", line=at, package=leaf, count=60)
     assert unknown(line).endswith("the driving thread was at train.py(9): wait: begin there.")
 
 

@@ -157,7 +157,7 @@ def test_rows_are_ordered_by_time():
 def test_stack_samples_are_drawn_as_a_table():
     trace = parse(
         "unit: 1 ms\n"
-        "samples: line | leaf | count | role\n"
+        "samples: line | package | count | role\n"
         "data.py(31): decode | PIL | 7 | worker\n"
         "train.py(3): main |  | 2 | driver\n"
     )

@@ -98,10 +98,10 @@ def test_columns_are_joined_from_parts(tmp_path, monkeypatch, sizes):
 
 @pytest.mark.parametrize("times", [0, 2])
 def test_a_column_of_another_length_than_its_table_is_damage(tmp_path, monkeypatch, times):
-    read = store._parts
+    read = store._read_column
     data = stored(with_sizes(1, 2, 3), tmp_path)
     monkeypatch.setattr(
-        store, "_parts", lambda f, n: list(read(f, n)) * (times if n == "bytes" else 1)
+        store, "_read_column", lambda f, n: list(read(f, n)) * (times if n == "bytes" else 1)
     )
     with pytest.raises(CorruptInputError):
         load(data, "run")

@@ -29,7 +29,8 @@ def traces(draw):
             source, target = (draw(st.integers(0, count - 1)) for _ in range(2))
             builder.add("flows", source=source, target=target, kind=draw(st.integers(0, 2)))
             builder.add("executions", slice=source, op_ns=draw(st.integers(-1, 9)))
-            builder.add("handed", slice=target, fed=1, name=builder.intern(draw(_names)), bytes=5)
+            name = builder.intern(draw(_names))
+            builder.add("session_values", slice=target, fed=1, name=name, bytes=5)
     node = builder.add("nodes", name=builder.intern(draw(_names)), op=builder.intern("MatMul"))
     builder.add("copies", source=node, from_device=builder.intern("a"), to_device=0, bytes=7)
     for time in draw(st.lists(st.integers(0, 99), max_size=3)):
@@ -38,7 +39,8 @@ def traces(draw):
         builder.add("events", kind=0, start_ns=time, dur_ns=2, name=builder.intern(draw(_names)))
         builder.add("levels", time_ns=time, queue=builder.intern(draw(_names)), kind=0, value=time)
         builder.add("stages", name=builder.intern(draw(_names)), kind=0, elements=time)
-        builder.add("samples", line=builder.intern("a.py(1): f"), leaf=builder.intern(""), count=1)
+        line, package = builder.intern("a.py(1): f"), builder.intern("")
+        builder.add("samples", line=line, package=package, count=1)
     _fill_health(draw, builder.health, count)
     return builder.finish(
         Meta(

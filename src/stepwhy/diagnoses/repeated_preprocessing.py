@@ -117,7 +117,8 @@ def _steps_per_epoch(
 def _tf_data(trace: Trace) -> _Repeated | None:
     """A `repeat` that has restarted an input without a cache; None if there is none."""
     stages = trace.stages
-    input_of = {taker: row for row, taker in enumerate(stages.taker.tolist()) if taker != NULL}
+    consumers = enumerate(stages.consumer.tolist())
+    input_of = {consumer: row for row, consumer in consumers if consumer != NULL}
     for row, key in enumerate(stages.name.tolist()):
         below = input_of.get(key, -1)
         if below < row or "Repeat" not in trace.string(key):

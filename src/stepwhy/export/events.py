@@ -87,15 +87,15 @@ class Stage:
     def _slices(self) -> Iterator[dict[str, Any]]:
         trace, strings = self.trace, self.trace.strings
         columns = {name: column.tolist() for name, column in vars(trace.slices).items()}
-        written = self._written()
+        runtime_ops = self._runtime_ops()
         threads = self.layout.thread.tolist()
         processes = [t.process for t in self.layout.threads]
         for row, start in enumerate(columns["start_ns"]):
             name = columns["name"][row]
             args = _arguments(strings, columns, row)
-            if row in written:
+            if row in runtime_ops:
                 args["op"] = strings[name]
-                name = written[row]
+                name = runtime_ops[row]
             yield {
                 "ph": "X",
                 "name": strings[name],
@@ -107,10 +107,10 @@ class Stage:
                 "args": args,
             }
 
-    def _written(self) -> dict[int, int]:
+    def _runtime_ops(self) -> dict[int, int]:
         """What the runtime called an op, by slice, where the trace calls it otherwise."""
         executions = self.trace.executions
-        pairs = zip(executions.slice.tolist(), executions.written.tolist(), strict=True)
+        pairs = zip(executions.slice.tolist(), executions.runtime_op.tolist(), strict=True)
         return {row: name for row, name in pairs if name != NULL}
 
     # --- Steps and events of the loop ---

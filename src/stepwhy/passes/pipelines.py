@@ -64,9 +64,9 @@ def _segments(trace: Trace) -> dict[tuple[int, int], list[PipelineStage]]:
     buffer_of: dict[tuple[int, int], tuple[int, int]] = {}
     found: dict[tuple[int, int], list[PipelineStage]] = {}
     for row in range(len(stages)):
-        kind, name, taker = (int(c[row]) for c in (stages.kind, stages.name, stages.taker))
+        kind, name, consumer = (int(c[row]) for c in (stages.kind, stages.name, stages.consumer))
         own = (kind, name)
-        buffer = own if stages.buffered[row] else buffer_of.get((kind, taker), own)
+        buffer = own if stages.buffered[row] else buffer_of.get((kind, consumer), own)
         buffer_of[own] = buffer
         found.setdefault(buffer, []).append(_stage(trace, row))
     return found

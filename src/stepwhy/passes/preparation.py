@@ -51,7 +51,7 @@ class _Sample(msgspec.Struct, frozen=True):
 
     role: SampleRole
     line: str
-    leaf: str
+    package: str
     entry: str
     count: int
 
@@ -109,7 +109,7 @@ def _prepares(sample: _Sample, *, fed: bool) -> bool:
     """
     if sample.entry or sample.role is SampleRole.WORKER:
         return True
-    return fed and sample.role is SampleRole.DRIVER and sample.leaf not in FRAMEWORKS
+    return fed and sample.role is SampleRole.DRIVER and sample.package not in FRAMEWORKS
 
 
 def _function(line: str) -> str:
@@ -119,8 +119,8 @@ def _function(line: str) -> str:
 
 def _samples(trace: Trace) -> Iterator[_Sample]:
     table = trace.samples
-    columns = (table.role, table.line, table.leaf, table.entry, table.count)
-    for role, line, leaf, entry, count in zip(*(c.tolist() for c in columns), strict=True):
+    columns = (table.role, table.line, table.package, table.entry, table.count)
+    for role, line, package, entry, count in zip(*(c.tolist() for c in columns), strict=True):
         yield _Sample(
-            SampleRole(role), trace.string(line), trace.string(leaf), trace.string(entry), count
+            SampleRole(role), trace.string(line), trace.string(package), trace.string(entry), count
         )

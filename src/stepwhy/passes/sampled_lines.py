@@ -70,8 +70,8 @@ def _lines(
     if total < FEWEST_SAMPLES:
         return []
     counts: Counter[str] = Counter()
-    for line, leaf, count in samples:
-        if line and leaf not in left_out:
+    for line, package, count in samples:
+        if line and package not in left_out:
             counts[line] += count
     return [(line, count / total) for line, count in counts.most_common()]
 
@@ -79,8 +79,8 @@ def _lines(
 def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, int]]:
     """Line, package and count of each row of a role."""
     samples = trace.samples
-    for line, leaf, count, of in zip(
-        samples.line, samples.leaf, samples.count, samples.role, strict=True
+    for line, package, count, of in zip(
+        samples.line, samples.package, samples.count, samples.role, strict=True
     ):
         if of == role:
-            yield trace.string(int(line)), trace.string(int(leaf)), int(count)
+            yield trace.string(int(line)), trace.string(int(package)), int(count)

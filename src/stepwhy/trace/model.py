@@ -109,7 +109,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     levels: Columns
     stages: Columns
     executions: Columns
-    handed: Columns
+    session_values: Columns
     allocations: Columns
     meta: Meta
     health: Health

@@ -25,8 +25,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
 - **Tables** are ``nodes:``, ``copies:``, ``counters:``, ``marks:``, ``events:``, ``levels:``,
   ``allocations:``, ``samples:`` or ``stages:`` with their columns, then one row per line until a
   blank line; ``-`` is the null, an empty cell the empty string. Copies and counters name nodes and
-  devices, allocations tracks. ``handed:`` and ``flows:``, tables too, name slices, of several with
-  a name or letter the first. Quantities take a unit: ``3 ms``.
+  devices, allocations tracks. ``session_values:`` and ``flows:`` are tables, too; they name slices,
+  of several with the same name or letter the first. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
   ``expects: accelerator``. Lines that begin with ``#`` are comments.
@@ -58,7 +58,7 @@ _DEVICE = regex(r"(?P<name>(?:/\S+ )?(?P<type>CPU|GPU|TPU|MTIA):\d+)(?:/(?P<lane
 _SLICE = regex(r"\[(?P<name>[^\[\]]*)\]|(?P<letter>[^\s.\[\]])(?P=letter)*")
 _ENTRY = regex(r"(?P<letter>\S)=(?P<name>[^{]*?)\s*(?:\{(?P<attributes>[^}]*)\})?")
 _TABLES: dict[str, Table] = {
-    "handed": "handed", "flows": "flows",
+    "session_values": "session_values", "flows": "flows",
     "nodes": "nodes", "copies": "copies", "counters": "counters", "marks": "marks",
     "events": "events", "levels": "levels", "samples": "samples",
     "stages": "stages",

@@ -3,8 +3,8 @@
 Each table is stored as one array per column. `docs/reference/trace-schema.md` is generated from
 this file.
 
-A change of meaning needs a new `SCHEMA_VERSION` and an upgrader in `store`. A new table, or a new
-nullable column, needs neither: it reads as empty from files that lack it.
+A change of names needs a new `SCHEMA_VERSION` and an entry in `versions`. A new table or a new
+nullable column does not: it reads as empty from files that lack it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-# 1: first version.
-SCHEMA_VERSION = 1
+# The history of versions is in `versions`.
+SCHEMA_VERSION = 2
 
 Table = Literal[
     "devices",
@@ -30,7 +30,7 @@ Table = Literal[
     "levels",
     "stages",
     "executions",
-    "handed",
+    "session_values",
     "allocations",
 ]
 Type = Literal["int8", "int32", "int64", "float64"]
@@ -150,7 +150,7 @@ COLUMNS: tuple[Column, ...] = (
         null=_NO_STRING,
     ),
     _string("nodes", "source", "Source line that created the node.", null=_NO_STRING),
-    _string("nodes", "colocated", "Node that it is bound to by colocation.", null=_NO_STRING),
+    _string("nodes", "colocated_with", "Node that it is bound to by colocation.", null=_NO_STRING),
     Column("copies", "source", "int32", "row of nodes", "", "Node whose output travels."),
     Column(
         "copies", "target", "int32", "row of nodes", "-1", "A consumer of it on the other device."
@@ -195,7 +195,7 @@ COLUMNS: tuple[Column, ...] = (
         "line",
         "Innermost line of the program's own code, 'file(line): function'; '' without any.",
     ),
-    _string("samples", "leaf", "Package that ran; '' for the program itself."),
+    _string("samples", "package", "Package that ran; '' for the program itself."),
     Column("samples", "count", "int64", "", "", "Number of stack samples."),
     Column("samples", "role", "int8", "SampleRole", "0", "Thread that was sampled."),
     _string(
@@ -249,7 +249,7 @@ COLUMNS: tuple[Column, ...] = (
     _string("stages", "kind", "As in `levels`."),
     _string(
         "stages",
-        "taker",
+        "consumer",
         "The consuming stage; null for the training. Consumers come before their producers.",
         null=_NO_STRING,
     ),
@@ -268,7 +268,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("executions", "slice", "int32", "row of slices", "", "The run of a graph operation."),
     _string(
         "executions",
-        "written",
+        "runtime_op",
         "Op type as the runtime wrote it, e.g. '_MklMatMul'.",
         null=_NO_STRING,
     ),
@@ -298,17 +298,17 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "Memory still allocated when it returned.",
     ),
-    Column("handed", "slice", "int32", "row of slices", "", "The run of a graph."),
-    Column("handed", "fed", "int8", "0 or 1", "", "1: fed to the run; 0: fetched from it."),
-    _string("handed", "name", "Name in the graph."),
+    Column("session_values", "slice", "int32", "row of slices", "", "The run of a graph."),
+    Column("session_values", "fed", "int8", "0 or 1", "", "1: fed to the run; 0: fetched from it."),
+    _string("session_values", "name", "Name in the graph."),
     _string(
-        "handed",
-        "given",
-        "Type of the value: that of an array ('float64'), or 'list of float'.",
+        "session_values",
+        "python_type",
+        "Type of the Python value: that of an array ('float64'), or 'list of float'.",
         null=_NO_STRING,
     ),
-    _string("handed", "wanted", "Type of a fed tensor in the graph.", null=_NO_STRING),
-    Column("handed", "bytes", "int64", "bytes", "-1", "Size, in the type of the graph."),
+    _string("session_values", "graph_type", "Type of a fed tensor in the graph.", null=_NO_STRING),
+    Column("session_values", "bytes", "int64", "bytes", "-1", "Size, in the type of the graph."),
     Column("allocations", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
     _string("allocations", "pool", "Name of the allocator, or its device."),
     Column("allocations", "host", "int8", "0 or 1", "", "Whether it is memory of the host."),

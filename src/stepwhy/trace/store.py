@@ -1,10 +1,8 @@
-"""The on-disk form of a trace: a zip of one Parquet file per table, and `trace.json`.
+"""Stored traces: a zip archive of one Parquet file per table, and `trace.json`.
 
-Any Parquet reader opens the tables; column names, units and nulls are those of `schema`.
-`docs/reference/trace-schema.md` is generated from the same place.
-
-Version history (`schema.SCHEMA_VERSION`): 1, the first. Files of version 1 may lack what was added
-to it; `trace.json` names the tables that a file has.
+Any Parquet reader opens the tables; column names, units and nulls are those of `schema`, and
+`docs/reference/trace-schema.md` describes them. `trace.json` gives the version of the schema and
+the tables that a file has. Files of older versions are read with the names of `versions`.
 """
 
 from __future__ import annotations
@@ -17,10 +15,9 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from stepwhy.columns.memory import empty, give_back
-from stepwhy.columns.narrow import is_constant, narrowed
+from stepwhy.columns.growing import Growing, NarrowColumn
+from stepwhy.columns.memory import give_back
+from stepwhy.columns.narrow import constant
 from stepwhy.columns.null import NULL
 from stepwhy.columns.strings import strings_from
 from stepwhy.errors import CorruptInputError, NewerFormatError, OutputError
@@ -29,6 +26,7 @@ from stepwhy.trace.header import header_of, health_of, in_short, meta_of, string
 from stepwhy.trace.integrity import check, check_bounds
 from stepwhy.trace.model import Columns, Trace, empty_columns
 from stepwhy.trace.schema import NARROW_COLUMNS, SCHEMA_VERSION, TABLES, Column, Table, columns_of
+from stepwhy.trace.versions import column_name, table_name
 from stepwhy.whole_files import output_file
 
 if TYPE_CHECKING:
@@ -41,32 +39,32 @@ if TYPE_CHECKING:
 
 _HEADER = "trace.json"
 _STRINGS = "strings.parquet"
-# What files hold that do not name their tables.
+# Tables of the first files, whose header does not list them.
 _FIRST_TABLES = TABLES[: TABLES.index("events")]
 
-# What reading a damaged archive raises: encrypted members are a RuntimeError, versions of zip that
-# are not known its NotImplementedError.
+# Exceptions on damaged archives; zipfile raises RuntimeError for encrypted members, and its
+# subclass NotImplementedError for unknown versions of zip.
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError, TypeError,
     RuntimeError,
 )  # fmt: skip
 
-# Times and ids hardly compress; a file that says otherwise is there to fill the memory.
+# Limits of the compression ratio: times and ids hardly compress, so that a file beyond these was
+# made to exhaust the memory.
 _MOST_ROWS_PER_BYTE = 10
 _MOST_BYTES_PER_BYTE = 300
-# A table of fewer bytes holds at most so many rows, so that it is read in seconds: a slice of a
-# recorded trace takes three bytes or more.
-_SMALL = 10_000_000
+# Small tables have a limit of rows besides, so that they are read in seconds. In recorded traces
+# a slice takes at least three bytes.
+_SMALL = 10_000_000  # bytes
 _MOST_ROWS_OF_SMALL = 3 << 20
-_ALWAYS_ALLOWED = 1 << 24  # bytes, of columns that are decoded, or of strings
-# What the slices of a trace take at least in memory, bytes each.
-_LEAST_PER_SLICE = 25
+_ALWAYS_ALLOWED = 1 << 24  # bytes of decoded columns, or of strings
+_LEAST_PER_SLICE = 25  # bytes of a slice in memory
 
-# What is held of a column, and of a member, beside the column itself.
-_ROWS_AT_ONCE = 1 << 16
-_BYTES_AT_ONCE = 1 << 20
-# Lengths of what stands before a member: the fixed part, with those of its name and extra field.
-_BEFORE_MEMBER = 30
+_ROWS_AT_ONCE = 1 << 16  # of a column, while it is decoded
+_BYTES_AT_ONCE = 1 << 20  # of a member, while its checksum is computed
+# Local file header of a zip member: its fixed part, with the lengths of the name and the extra
+# field that follow.
+_BEFORE_MEMBER = 30  # bytes
 _LENGTHS = slice(26, 28), slice(28, 30)
 
 
@@ -93,13 +91,13 @@ def save(trace: Trace, path: Path) -> None:
 
 
 def _whole(trace: Trace, table: Table) -> dict[str, NDArray[Any]]:
-    """The columns of a table as the schema says, however narrow they are in memory."""
+    """The columns of a table in the types of the schema."""
     columns = vars(trace.table(table))
     return {c.name: columns[c.name].astype(c.dtype, copy=False) for c in columns_of(table)}
 
 
 def is_store(head: bytes) -> bool:
-    """Whether a file begins like a stored trace, not like any zip archive of a 'trace.json'."""
+    """Whether a file begins like a stored trace: a zip archive with an uncompressed header."""
     is_compressed = head[8:10] != b"\x00\x00"
     return head.startswith(b"PK\x03\x04") and not is_compressed and _HEADER.encode() in head[:64]
 
@@ -108,9 +106,10 @@ def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> 
     """Read a stored trace.
 
     Args:
-        data: The file; what is mapped is not held.
-        origin: Its name, for messages.
-        fits: Raises TooLargeError where a trace of so many bytes cannot be held in memory.
+        data: The file, in memory or mapped.
+        origin: Name of the file, for messages.
+        fits: Called with the least number of bytes that the trace takes in memory; raises
+            TooLargeError if that is too much.
 
     Raises:
         NewerFormatError: A later version of stepwhy wrote it.
@@ -126,8 +125,7 @@ def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> 
             fits(_LEAST_PER_SLICE * _opened(stored.read("slices.parquet")).metadata.num_rows)
         header = json.loads(bytes(stored.read(_HEADER)))
         _check_version(header, origin)
-        held = header.get("tables", _FIRST_TABLES)
-        tables = {t: _columns(t, stored) if t in held else empty_columns(t) for t in TABLES}
+        tables = {table: _table(table, stored, header) for table in TABLES}
         strings = strings_from(_texts(stored.read(_STRINGS)))
         give_back()
         trace = Trace(strings=strings, meta=meta_of(header), health=health_of(header), **tables)
@@ -142,14 +140,14 @@ def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> 
 
 
 class _Archive:
-    """The members of a file.
+    """The members of a zip archive.
 
     Args:
-        data: The file.
+        data: The archive.
 
     Raises:
         BadZipFile: It is damaged.
-        ValueError: Its members are larger than itself.
+        ValueError: Its members are larger than the archive.
     """
 
     def __init__(self, data: Data) -> None:
@@ -160,11 +158,11 @@ class _Archive:
         _check_size(self._zip, len(data))
 
     def read(self, name: str) -> memoryview | bytes:
-        """A member; without a copy where it is not compressed.
+        """The content of a member; uncompressed ones are not copied.
 
         Raises:
-            KeyError: There is none of this name.
-            BadZipFile: It is damaged.
+            KeyError: There is no such member.
+            BadZipFile: The member is damaged.
         """
         member = self._zip.getinfo(name)
         with self._zip.open(member) as opened:
@@ -177,15 +175,15 @@ class _Archive:
         begin += sum(int.from_bytes(head[length], "little") for length in _LENGTHS)
         return memoryview(self._data)[begin : begin + member.file_size]
 
-    def let_go(self) -> None:
-        """Give what was read of a mapped file back to the system."""
+    def release_pages(self) -> None:
+        """Let the system drop the pages of a mapped file that were read so far."""
         if isinstance(self._data, mmap.mmap):
             with suppress(AttributeError, OSError):  # not on every system
                 self._data.madvise(mmap.MADV_DONTNEED)
 
 
 def _check_size(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse members that together are larger than the file: none of them is compressed."""
+    """Refuse an archive that expands: stepwhy does not compress members."""
     if sum(member.file_size for member in archive.infolist()) > size:
         raise ValueError("its members are larger than itself")
 
@@ -209,14 +207,14 @@ def _parquet(columns: dict[str, Any]) -> bytes:
 
 
 def _opened(data: memoryview | bytes, repeated: Sequence[str] = ()) -> Any:
-    """A Parquet file.
+    """Open a Parquet file.
 
     Args:
         data: The file.
-        repeated: Columns whose equal values are held once.
+        repeated: Columns to read as dictionaries, because their values repeat.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The file is damaged, or beyond the limits of the compression ratio.
     """
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -229,18 +227,18 @@ def _opened(data: memoryview | bytes, repeated: Sequence[str] = ()) -> Any:
         raise ValueError("it claims to hold more rows than it can")
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     if sum(group.total_byte_size for group in groups) > _most_bytes(data):
-        raise ValueError("it expands as no trace does")
+        raise ValueError("it expands more than any trace")
     return file
 
 
 def _most_rows(data: memoryview | bytes) -> int:
-    """How many rows a Parquet file may hold."""
+    """Largest number of rows that a Parquet file may have."""
     most = _MOST_ROWS_PER_BYTE * len(data)
     return min(most, _MOST_ROWS_OF_SMALL) if len(data) < _SMALL else most
 
 
 def _most_bytes(data: memoryview | bytes) -> int:
-    """How many bytes may come out of a Parquet file."""
+    """Largest number of bytes that a Parquet file may expand to."""
     return _MOST_BYTES_PER_BYTE * len(data) + _ALWAYS_ALLOWED
 
 
@@ -248,102 +246,97 @@ def _texts(data: memoryview | bytes) -> Iterator[str]:
     """The strings of a trace.
 
     Args:
-        data: The file of them, of which a long one may say that it is in very many rows.
+        data: The Parquet file of the strings.
 
     Raises:
-        ValueError: Something else is among them, or they are too long together.
+        ValueError: A value is not a string, or the strings are too long in total. A damaged file
+            may repeat one long string in many rows.
     """
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
 
     left = _most_bytes(data)
-    for part in _parts(_opened(data, ["text"]), "text"):
-        if not isinstance(part, pa.DictionaryArray):
-            raise ValueError(f"its strings are {part.type}")  # noqa: TRY004 - of the file
-        left -= part.dictionary.nbytes
-        texts = strings_of(part.dictionary.to_pylist())
-        for index in part.indices.to_pylist():
+    for chunk in _read_column(_opened(data, ["text"]), "text"):
+        if not isinstance(chunk, pa.DictionaryArray):
+            raise ValueError(f"its strings are {chunk.type}")  # noqa: TRY004 - of the file
+        left -= chunk.dictionary.nbytes
+        texts = strings_of(chunk.dictionary.to_pylist())
+        for index in chunk.indices.to_pylist():
             left -= len(texts[index])
             if left < 0:
                 raise ValueError("its strings are longer than it can hold")
             yield texts[index]
 
 
-def _parts(file: Any, name: str) -> Iterator[Any]:
-    """One column of a Parquet file, some rows at a time.
+def _read_column(file: Any, name: str) -> Iterator[Any]:
+    """One column of a Parquet file, in chunks.
 
     Raises:
-        KeyError: There is none of this name.
-        ValueError: It is damaged.
+        KeyError: The file has no such column.
+        ValueError: The file is damaged.
     """
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
 
     if name not in file.schema_arrow.names:
         raise KeyError(name)
     try:
-        # Threads would each keep memory of their own.
+        # Every thread would allocate its own memory.
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[name], use_threads=False):
             yield batch.column(name)
     except pa.ArrowException as error:
         raise ValueError(str(error)) from None
 
 
-def _columns(table: Table, archive: _Archive) -> Columns:
+def _table(table: Table, archive: _Archive, header: dict[str, Any]) -> Columns:
+    """A table of the archive; without rows if the file is older than the table."""
     import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
 
-    stored = _opened(archive.read(f"{table}.parquet"))
+    version = header["version"]
+    stored_name = table_name(table, version)
+    if stored_name not in header.get("tables", _FIRST_TABLES):
+        return empty_columns(table)
+    stored = _opened(archive.read(f"{stored_name}.parquet"))
     columns = {}
     for column in columns_of(table):
-        archive.let_go()
-        columns[column.name] = _column(column, stored)
+        archive.release_pages()
+        columns[column.name] = _column(column, column_name(table, column.name, version), stored)
     pa.default_memory_pool().release_unused()
     return Columns(**columns)
 
 
-def _column(column: Column, stored: Any) -> NDArray[Any]:
-    """The values of a column; null where the file is from before there was such a column.
-
-    One that holds nothing but nulls takes no memory.
-    """
-    null = np.asarray(0 if column.null in {"", "0"} else NULL, dtype=column.dtype)
-    rows, read = stored.metadata.num_rows, 0
-    held: NDArray[Any] = np.broadcast_to(null, rows)
-    if column.null and column.name not in stored.schema_arrow.names:
-        return held
-    is_code = column.table == "slices" and column.name in NARROW_COLUMNS
-    for part in _parts(stored, column.name):
-        values = _values(column, part)
-        values = narrowed(values) if is_code else values
-        if not is_constant(held) or (values != null).any():
-            held = _writable(held, read, values.dtype)
-            held[read : read + len(values)] = values
-        read += len(values)
-    if read != rows:
-        raise ValueError(f"{column.table}.{column.name} has {read} rows, not {rows}")
-    return held
-
-
-def _writable(held: NDArray[Any], read: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A column that takes values of a type, with those that it has.
+def _column(column: Column, stored_name: str, stored: Any) -> NDArray[Any]:
+    """The values of a column; nulls if the file is older than the column.
 
     Args:
-        held: The column; what repeats one value is not written to.
-        read: How many values it has.
-        dtype: Type of more.
-    """
-    if not is_constant(held) and held.dtype >= dtype:
-        return held
-    found = empty(len(held), dtype if is_constant(held) else max(held.dtype, dtype))
-    found[:read] = held[:read]
-    return found
-
-
-def _values(column: Column, part: Any) -> NDArray[Any]:
-    """Some values of a column.
+        column: The column of the schema.
+        stored_name: Its name in the file.
+        stored: The Parquet file of the table.
 
     Raises:
-        ValueError: They are others than such a column has.
+        KeyError: The file lacks a column that is never null.
+        ValueError: The values do not fit the schema.
     """
-    values = part.to_numpy(zero_copy_only=False)
+    null = 0 if column.null in {"", "0"} else NULL
+    rows = stored.metadata.num_rows
+    nulls = constant(null, rows, column.dtype)
+    if column.null and stored_name not in stored.schema_arrow.names:
+        return nulls
+    is_narrow = column.table == "slices" and column.name in NARROW_COLUMNS
+    held = NarrowColumn() if is_narrow else Growing(column.dtype)
+    for chunk in _read_column(stored, stored_name):
+        held.append(_values(column, chunk))
+    if len(held) != rows:
+        raise ValueError(f"{column.table}.{column.name} has {len(held)} rows, not {rows}")
+    values = held.values()
+    return nulls if (values == null).all() else values
+
+
+def _values(column: Column, chunk: Any) -> NDArray[Any]:
+    """A chunk of a column, in the type of the schema.
+
+    Raises:
+        ValueError: The values are not integers, or do not fit into the type.
+    """
+    values = chunk.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "iu":
         raise ValueError(f"{column.table}.{column.name} holds {values.dtype}")
     held: NDArray[Any] = values.astype(column.dtype, copy=False)

@@ -31,7 +31,7 @@ def test_stages_have_their_takers_and_what_is_known_of_them():
     stages = trace.stages
     names = [trace.string(n) for n in stages.name]
     assert names == ["Prefetch[5]", "Zip[3]", "Range[1]", "Range[2]"]
-    assert [trace.string(t) for t in stages.taker] == ["", "Prefetch[5]", "Zip[3]", "Zip[3]"]
+    assert [trace.string(t) for t in stages.consumer] == ["", "Prefetch[5]", "Zip[3]", "Zip[3]"]
     assert stages.buffered.tolist() == [1, 0, 0, 0]
     assert stages.buffer_size.tolist() == [4, NULL, NULL, NULL]
     assert stages.processing_ns.tolist() == [100, NULL, NULL, NULL]

@@ -70,11 +70,11 @@ def session_values(facts: Facts, *, fed: bool) -> list[SessionValue]:
         facts: Facts of the run.
         fed: Return the fed values; otherwise, the fetched ones.
     """
-    trace, table = facts.trace, facts.trace.handed
+    trace, table = facts.trace, facts.trace.session_values
     inside = facts.steps.in_steady(trace.slices.start_ns[table.slice])
     sizes: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for row in ((table.fed == int(fed)) & inside).nonzero()[0]:
-        names = (table.name[row], table.given[row], table.wanted[row])
+        names = (table.name[row], table.python_type[row], table.graph_type[row])
         name, python_type, graph_type = (trace.string(int(text)) for text in names)
         sizes[name, python_type, graph_type].append(int(table.bytes[row]))
     found = [

@@ -112,7 +112,7 @@ def _nodes_of(facts: Facts) -> list[Node]:
     trace, nodes = facts.trace, facts.trace.nodes
     columns = (
         nodes.name, nodes.op, nodes.requested, nodes.actual,
-        nodes.outer, nodes.scope_line, nodes.source, nodes.colocated,
+        nodes.outer, nodes.scope_line, nodes.source, nodes.colocated_with,
     )  # fmt: skip
     rows = zip(*(c.tolist() for c in columns), strict=True)
     return [Node(row, *map(trace.string, cells)) for row, cells in enumerate(rows)]

@@ -1,7 +1,7 @@
-"""Chrome traces that `stepwhy export` wrote: the trace itself, read back.
+"""Chrome traces that `stepwhy export` wrote.
 
-The events are the slices; all else stands under the key 'stepwhy'. Steps, arrows and counters among
-the events only repeat, for a viewer, what stands there.
+The events are the slices; the other tables are under the key 'stepwhy'. Events for steps, arrows
+and counters repeat these tables for timeline viewers, and are skipped.
 
 Source: `stepwhy/export/chrome_trace.py`.
 """
@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.growing import Growing
+from stepwhy.columns.narrow import constant
 from stepwhy.errors import CorruptInputError, NewerFormatError
-from stepwhy.importers.shared.chrome_json import SLICE, Document, Growing
+from stepwhy.importers.shared.chrome_json import SLICE, Document
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Columns, Copy, Health, Kind, Phase, Trace
 from stepwhy.trace.header import health_of, in_short, meta_of, strings_of
 from stepwhy.trace.integrity import check, check_bounds
 from stepwhy.trace.model import empty_columns
 from stepwhy.trace.schema import SCHEMA_VERSION, TABLES, columns_of
+from stepwhy.trace.versions import column_name, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +41,7 @@ _LATEST = 1
 _KINDS = {k.name.lower(): int(k) for k in Kind}
 _PHASES = {p.name.lower(): int(p) for p in Phase}
 _COPIES = {c.name.lower(): int(c) for c in Copy}
-# What damage raises that is still JSON.
+# Exceptions on valid JSON that is not an exported trace.
 _DAMAGE = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError)
 _PLAIN_LIST = b"0123456789-,"
 _INT64 = np.iinfo(np.int64)
@@ -90,7 +93,7 @@ def read(source: Source) -> Trace:
         check(trace)
         check_bounds(trace)
     except _DAMAGE as error:
-        # What is lost tells more than what does not fit in what is left.
+        # A truncated or torn document explains more than the value that was missing in it.
         deque(batches, maxlen=0)
         _check_whole(document, lost, source)
         raise _changed(source, in_short(error)) from None
@@ -98,10 +101,10 @@ def read(source: Source) -> Trace:
 
 
 def _check_whole(document: Document[Args], lost: Health, source: Source) -> None:
-    """Check a document of which all records were asked for.
+    """Check that all events could be read.
 
     Raises:
-        CorruptInputError: Some could not be read.
+        CorruptInputError: Some could not.
     """
     if lost.counters or not document.complete:
         raise _changed(source, lost.counters[0].counter if lost.counters else "cut off")
@@ -118,11 +121,11 @@ def _changed(source: Source, why: str) -> CorruptInputError:
     )
 
 
-# --- All but the slices ---
+# --- Tables other than slices ---
 
 
 def _about(document: Document[Args], source: Source) -> dict[str, Any]:
-    """What stands beside the events; the columns of tables as arrays.
+    """The value of the key 'stepwhy', with tables as `Columns`.
 
     Raises:
         NewerFormatError: A later version of stepwhy wrote it.
@@ -131,38 +134,55 @@ def _about(document: Document[Args], source: Source) -> dict[str, Any]:
     written = document.header.pop("stepwhy")
     raw = written if isinstance(written, msgspec.Raw) else msgspec.json.encode(written)
     about: dict[str, Any] = dict(msgspec.json.decode(raw, type=dict[str, msgspec.Raw]))
-    if msgspec.json.decode(about["version"]) > SCHEMA_VERSION:
+    version = msgspec.json.decode(about["version"])
+    if version > SCHEMA_VERSION:
         raise _newer(source)
     columns = msgspec.json.decode(about.pop("columns"), type=dict[str, dict[str, msgspec.Raw]])
-    # Each text is gone when its column is read.
-    tables = {t: _table(t, columns.pop(t, None)) for t in TABLES if t != "slices"}
+    # The text of each column is freed as soon as the column is parsed.
+    tables = {
+        table: _table(table, columns.pop(table_name(table, version), None), version)
+        for table in TABLES
+        if table != "slices"
+    }
     return {**{key: msgspec.json.decode(value) for key, value in about.items()}, "tables": tables}
 
 
-def _table(table: Table, held: dict[str, msgspec.Raw] | None) -> Columns:
-    if held is None:
+def _table(table: Table, stored: dict[str, msgspec.Raw] | None, version: int) -> Columns:
+    """A table; without rows, or with null columns, where the file is older than these.
+
+    Args:
+        table: The table.
+        stored: The JSON text of its columns; emptied.
+        version: Version of the schema that the file was written with.
+    """
+    if stored is None:
         return empty_columns(table)
-    read = {c.name: _integers(held.pop(c.name), c) for c in columns_of(table) if c.name in held}
+    read = {}
+    for column in columns_of(table):
+        name = column_name(table, column.name, version)
+        if name in stored:
+            read[column.name] = _integers(stored.pop(name), column)
     length = len(next(iter(read.values()), ()))
     return Columns(**{c.name: read.get(c.name, _nulls(c, length)) for c in columns_of(table)})
 
 
-def _integers(written: msgspec.Raw, column: Column) -> NDArray[Any]:
-    """A column of integers.
+def _integers(raw: msgspec.Raw, column: Column) -> NDArray[Any]:
+    """Parse a column of integers.
 
     Raises:
-        OverflowError: One does not fit into it.
-        msgspec.ValidationError: It is something else.
+        OverflowError: A value does not fit into the column's type.
+        msgspec.ValidationError: A value is not an integer.
     """
-    text = bytes(written).strip()
+    text = bytes(raw).strip()
     if len(text) > 2 and not text[1:-1].translate(None, _PLAIN_LIST):
         values = np.fromstring(text[1:-1], dtype=np.int64, sep=",")
-        if values.min() > _INT64.min and values.max() < _INT64.max:  # else more digits than fit
-            return _fitting(values, column)
-    return np.asarray(msgspec.json.decode(written, type=list[int]), dtype=column.dtype)
+        # NumPy clips numbers of more than 64 bits to these.
+        if values.min() > _INT64.min and values.max() < _INT64.max:
+            return _checked_cast(values, column)
+    return np.asarray(msgspec.json.decode(raw, type=list[int]), dtype=column.dtype)
 
 
-def _fitting(values: NDArray[np.int64], column: Column) -> NDArray[Any]:
+def _checked_cast(values: NDArray[np.int64], column: Column) -> NDArray[Any]:
     held: NDArray[Any] = values.astype(column.dtype, copy=False)
     if held is not values and (held != values).any():
         raise OverflowError(f"{column.name} does not fit into {column.dtype}")
@@ -174,8 +194,7 @@ def _null(column: Column) -> int:
 
 
 def _nulls(column: Column, length: int) -> NDArray[Any]:
-    """A column of nulls, which is one value in memory."""
-    return np.broadcast_to(np.asarray(_null(column), dtype=column.dtype), length)
+    return constant(_null(column), length, column.dtype)
 
 
 def _trace(about: dict[str, Any], slices: Columns) -> Trace:
@@ -200,16 +219,16 @@ class _Slices:
         self._tracks: list[int] = []
 
     def learn(self, about: dict[str, Any]) -> None:
-        """What the events refer to.
+        """Remember the strings and tracks that the events refer to.
 
         Raises:
-            ValueError, KeyError: It is damaged.
+            ValueError, KeyError: They are damaged.
         """
         self._index = {text: i for i, text in enumerate(strings_of(about["strings"]))}
         self._tracks = msgspec.convert(about["thread_tracks"], list[int])
 
     def add(self, batch: Batch[Args]) -> None:
-        """Take the slices of a batch.
+        """Append the slices of a batch.
 
         Raises:
             KeyError, IndexError, ValueError, OverflowError: One of them is damaged.
@@ -238,20 +257,21 @@ class _Slices:
         return [NULL if text is None else self._index[text] for text in texts]
 
     def finish(self, base_ns: Any) -> Columns:
-        """The table.
+        """The table of slices.
 
         Args:
-            base_ns: The time that all others are relative to.
+            base_ns: Time that the events' times are relative to.
 
         Raises:
-            ValueError: It is no number.
+            ValueError: `base_ns` is not an integer.
         """
-        columns = {c.name: _shortest(self._columns[c.name], c) for c in columns_of("slices")}
+        columns = {c.name: _compact(self._columns[c.name], c) for c in columns_of("slices")}
         columns["start_ns"] = columns["start_ns"] + msgspec.convert(base_ns, int)
         return Columns(**columns)
 
 
-def _shortest(held: Growing, column: Column) -> NDArray[Any]:
+def _compact(held: Growing, column: Column) -> NDArray[Any]:
+    """The values of a column; one that is null everywhere takes no memory."""
     values = held.values()
     is_empty = column.null != "" and not (values != _null(column)).any()
     return _nulls(column, len(values)) if is_empty else values
@@ -259,10 +279,10 @@ def _shortest(held: Growing, column: Column) -> NDArray[Any]:
 
 def _thread(event: Event[Args]) -> int:
     if not isinstance(event.tid, int) or event.tid < 1:
-        raise ValueError("an event lies nowhere")
+        raise ValueError("an event has no thread")
     return event.tid
 
 
 def _op(event: Event[Args], args: Args) -> str:
-    """What the trace calls a slice, where a viewer shows what the runtime did."""
+    """Name of a slice; `event.name` is the runtime's op type where the two differ."""
     return event.name if args.op is None else args.op

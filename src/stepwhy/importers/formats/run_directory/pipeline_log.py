@@ -59,13 +59,13 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
         return
     stages = [stage for stage in pipeline.stages if stage.name != _TOP]
     names = {stage.id: f"{stage.name}[{stage.id}]" for stage in stages}
-    takers = {input_id: names[stage.id] for stage in stages for input_id in stage.inputs}
+    consumers = {input_id: names[stage.id] for stage in stages for input_id in stage.inputs}
     for stage in stages:
         builder.add(
             "stages",
             name=builder.intern(names[stage.id]),
             kind=builder.intern("tf.data"),
-            taker=builder.intern(takers[stage.id]) if stage.id in takers else NULL,
+            consumer=builder.intern(consumers[stage.id]) if stage.id in consumers else NULL,
             buffered=int(stage.asynchronous),
             parallelism=_known(stage.parallelism),
             buffer_size=_known(stage.buffer_size),

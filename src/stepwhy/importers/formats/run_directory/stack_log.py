@@ -60,7 +60,7 @@ def _add(sample: _Sample, stretch: _Stretch, builder: TraceBuilder) -> None:
         start_ns=stretch.start_ns,
         end_ns=stretch.end_ns,
         line=builder.intern(sample.line),
-        leaf=builder.intern(sample.leaf),
+        package=builder.intern(sample.leaf),
         count=sample.count,
         role=int(SampleRole[sample.role.upper()]),
         entry=builder.intern(sample.entry) if sample.entry else NULL,

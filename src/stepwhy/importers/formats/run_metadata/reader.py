@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.run_metadata.step_stats import Device
     from stepwhy.importers.shared.tensorflow.placement import Placed
-    from stepwhy.importers.shared.tensorflow.sidecars import Handed, Window
+    from stepwhy.importers.shared.tensorflow.sidecars import SessionValue, Window
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
@@ -357,14 +357,14 @@ def _add_step(builder: TraceBuilder, window: Window) -> None:
     run = builder.slice(track, Kind.STEP, "session.run", window.start_ns, dur_ns)
     for fed, values in ((1, window.feeds), (0, window.fetches)):
         for value in values:
-            _add_handed(builder, run, fed, value)
+            _add_session_value(builder, run, fed, value)
 
 
-def _add_handed(builder: TraceBuilder, run: int, fed: int, value: Handed) -> None:
+def _add_session_value(builder: TraceBuilder, run: int, fed: int, value: SessionValue) -> None:
     """Add a value that was fed to the run, or fetched from it."""
-    texts = {"given": value.given, "wanted": value.wanted}
+    texts = {"python_type": value.python_type, "graph_type": value.graph_type}
     builder.add(
-        "handed",
+        "session_values",
         slice=run,
         fed=fed,
         name=builder.intern(value.name),

@@ -344,7 +344,7 @@ def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None
     put(number, recorded, np.arange(len(recorded), dtype=np.int32))
     number = take(number, runs)
     told = (op != NULL) | (number != NULL)
-    columns = {"slice": slices[told], "written": op[told]}
+    columns = {"slice": slices[told], "runtime_op": op[told]}
     number = number[told]
     del op, slices, runs, told
     if len(number):

@@ -190,7 +190,7 @@ class _Nodes:
             outer=self._string(decision.outer),
             scope_line=self._string(decision.line),
             source=self._string(source.source or ""),
-            colocated=self._string(asked.colocated if asked else ""),
+            colocated_with=self._string(asked.colocated if asked else ""),
         )
 
     def _requested_device(self, asked: Node | None, source: OpSource) -> int:

@@ -49,12 +49,12 @@ class OpSource(msgspec.Struct, frozen=True):
     scopes: tuple[Scope, ...] = ()
 
 
-class Handed(msgspec.Struct, frozen=True):
+class SessionValue(msgspec.Struct, frozen=True):
     """A value that was fed to a run or fetched from it: its type and size."""
 
     name: str
-    given: str | None = None
-    wanted: str | None = None
+    python_type: str | None = msgspec.field(name="given", default=None)
+    graph_type: str | None = msgspec.field(name="wanted", default=None)
     bytes: int | None = None
 
 
@@ -65,8 +65,8 @@ class Window(msgspec.Struct, frozen=True):
     start_ns: int
     end_ns: int
     step: int | None = None
-    feeds: tuple[Handed, ...] = ()
-    fetches: tuple[Handed, ...] = ()
+    feeds: tuple[SessionValue, ...] = ()
+    fetches: tuple[SessionValue, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):
