@@ -1,4 +1,4 @@
-"""Hand-made results, one per kind of run that a report must do justice to."""
+"""Results made by hand, one per kind of run that reports have to show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MIB = 1 << 20
 
 
 def partition(**milliseconds):
-    """All categories in ns, the unnamed ones zero."""
+    """Breakdown categories in ns; all others are zero."""
     return {category: round(milliseconds.get(category, 0) * MS) for category in CATEGORIES}
 
 
@@ -51,7 +51,7 @@ def a_breakdown(phases=None, hottest_line="", **milliseconds):
 
 
 def some_steps(median_ms, count=48, warm_up=3, **changes):
-    """Steps with a slow start and a gentle, repeatable wobble."""
+    """Steps with a slow start and small, deterministic variations."""
     wobble = [((i * 7919) % 23 - 11) / 100 for i in range(count)]
     durations = [round(median_ms * MS * (1 + w)) for w in wobble]
     durations[:warm_up] = [round(median_ms * MS * 9 / (i + 1)) for i in range(warm_up)]
@@ -71,7 +71,7 @@ def some_steps(median_ms, count=48, warm_up=3, **changes):
 
 
 def a_device(name, wall_ms, *, kind="gpu", model="", h2d=None, idle="dispatch", **milliseconds):
-    """A device that is idle, for the category `idle`, when it does nothing else."""
+    """A device with some work; the rest of its time has the category `idle`."""
     milliseconds[idle] = wall_ms - sum(milliseconds.values())
     breakdown = partition(**milliseconds)
     busy = sum(breakdown[c] for c in ("compute", "communication", "transfer"))
@@ -112,8 +112,8 @@ def totals(*devices, steps=48):
     )
 
 
-def passed_over():
-    """Diagnoses that looked and found nothing, or could not look."""
+def not_found():
+    """Findings that are clear, or of diagnoses that abstained."""
     return (
         Finding("exposed-transfer", "clear", "Copies hide behind compute"),
         Finding("allocator-pressure", "clear", "The allocator keeps out of the way"),
@@ -126,14 +126,14 @@ def passed_over():
         Finding(
             "misplaced-op",
             "no_data",
-            "Ops run where they were asked to",
-            reason="the trace does not say which device an op was asked to run on",
+            "Ops run on the requested device",
+            reason="the trace does not show the requested devices",
         ),
         Finding(
             "soft-placement-fallback",
             "no_data",
             "No op fell back to another device",
-            reason="the trace does not say which device an op was asked to run on",
+            reason="the trace does not show the requested devices",
         ),
     )
 
@@ -158,7 +158,7 @@ def input_bound():
                 80_211,
                 (
                     HealthEntry(
-                        "negative_duration", "warning", 3, "Slices ended before they began.", True
+                        "negative_duration", "warning", 3, "Slices ended before they started.", True
                     ),
                     HealthEntry("merged_rows", "info", 12, "Rows of one thread were merged."),
                 ),
@@ -221,7 +221,7 @@ def input_bound():
                     "changes-numerics",
                 ),
             ),
-            *passed_over(),
+            *not_found(),
         ),
         stepwhy="0.1.0",
         notes=("The profiler recorded Python stacks, which slows Python down.",),
@@ -364,7 +364,7 @@ def unknown():
         devices=(a_device("gpu:2", 900, idle="unexplained", compute=18),),
         trace=totals(),
         ops=(),
-        findings=passed_over(),
+        findings=not_found(),
         stepwhy="0.1.0",
     )
 
@@ -389,7 +389,7 @@ def healthy():
         result,
         verdict=Verdict("compute", 0.9, "The GPU computes 94 % of each step."),
         breakdown=a_breakdown(compute=59, transfer=0.4, dispatch=2.6, unexplained=0.8),
-        findings=passed_over(),
+        findings=not_found(),
         notes=(),
     )
 
@@ -414,7 +414,7 @@ def levels(kind, name, capacity, values, reserve=0, **shares):
 
 
 def watched():
-    """A watched run: its step time changed, a queue starved, a function was traced anew."""
+    """A watched run: its step time changed, a queue starved, a function was retraced."""
     short = [10 * MS + (i * 7919 % 23) * 20_000 for i in range(160)]
     long = [2 * d for d in short[:80]]
     steps = some_steps(
@@ -483,7 +483,7 @@ SAMPLES = {
 
 @pytest.fixture
 def sample():
-    """The result with a name, e.g. `sample('towers')`."""
+    """Returns the result of a name, e.g. `sample('towers')`."""
     return lambda name: SAMPLES[name]()
 
 

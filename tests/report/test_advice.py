@@ -3,32 +3,32 @@ from msgspec.structs import replace
 from stepwhy.report import advice
 
 
-def test_a_trace_without_steps_is_told_how_to_mark_them(sample):
+def test_trace_without_steps_gets_advice_to_mark_them(sample):
     assert advice.next_steps(sample("unknown"))[0].startswith("Mark the steps: call prof.step()")
 
 
-def test_a_damaged_input_comes_first(sample):
+def test_advice_on_damaged_input_comes_first(sample):
     assert advice.next_steps(sample("truncated"))[0] == (
         "The file ends inside an event; copy it again."
     )
 
 
-def test_missing_devices_are_asked_for(sample):
-    assert "Record what the devices do as well." in advice.next_steps(sample("no_devices"))
+def test_advice_to_record_missing_devices(sample):
+    assert "Record device activity as well." in advice.next_steps(sample("no_devices"))
 
 
-def test_there_is_always_something_to_do(any_result):
+def test_there_is_always_advice(any_result):
     steps = advice.next_steps(any_result)
     assert steps
     assert ("stepwhy run" in steps[-1]) == (any_result.steps.source != "hook")
 
 
-def test_a_run_that_stepwhy_watched_is_not_sent_to_it_again(sample):
+def test_watched_run_is_not_advised_to_use_stepwhy_run(sample):
     watched = replace(sample("unknown"), steps=replace(sample("unknown").steps, source="hook"))
     assert advice.next_steps(watched)[-1].startswith("Check what the loop does between")
     untraced = replace(watched, devices=())
     assert advice.next_steps(untraced)[-1].startswith("Train for at least 20 steps")
     profiled = replace(untraced.run, untraced_advice="Stop that profiler")
     assert advice.next_steps(replace(untraced, run=profiled))[-1] == "Stop that profiler."
-    told = replace(untraced, run=replace(untraced.run, framework=""))
-    assert advice.next_steps(told) == [advice._NOT_TRACED]
+    without_framework = replace(untraced, run=replace(untraced.run, framework=""))
+    assert advice.next_steps(without_framework) == [advice._NO_FRAMEWORK]

@@ -1,4 +1,4 @@
-"""GPUs as the driver told of them, in both reports."""
+"""GPUs as reported by the driver, in both reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = GpuLoad(
 
 @pytest.fixture
 def with_gpus(sample):
-    """A run that had some GPUs open."""
+    """Returns a function that makes a run with some GPUs."""
 
     def build(*gpus):
         return structs.replace(
@@ -34,13 +34,13 @@ def with_gpus(sample):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "said"),
+    ("gpu", "expected"),
     [
         (
             WHOLE,
             (
-                "1 NVIDIA <A100> · in use 87 % of the time · at most 10.0 GiB of 40.0 GiB full "
-                "(9.00 GiB by this process) · slowed down 25 % of the time"
+                "1 NVIDIA <A100> · in use 87 % of the time · at most 10.0 GiB of 40.0 GiB used "
+                "(9.00 GiB by this process) · throttled 25 % of the time"
             ),
         ),
         (GpuLoad(0), "0"),
@@ -48,11 +48,11 @@ def with_gpus(sample):
         (GpuLoad(0, mean_utilisation=0.0), "0 · in use 0 % of the time"),
     ],
 )
-def test_what_is_known_is_said(with_gpus, gpu, said):
-    assert words.gpu_sentences(with_gpus(gpu)) == [said]
+def test_sentence_contains_what_is_known(with_gpus, gpu, expected):
+    assert words.gpu_sentences(with_gpus(gpu)) == [expected]
 
 
-def test_both_reports_say_it(with_gpus):
+def test_both_reports_show_gpus(with_gpus):
     result = with_gpus(WHOLE)
     console = Console(width=100, color_system=None)
     with console.capture() as capture:
@@ -61,6 +61,6 @@ def test_both_reports_say_it(with_gpus):
     assert "1 NVIDIA &lt;A100&gt; · in use 87 %" in html.render(result)
 
 
-def test_without_a_gpu_there_is_no_word(with_gpus):
+def test_no_section_without_a_gpu(with_gpus):
     assert words.gpu_sentences(with_gpus()) == []
-    assert "GPUs as the driver saw them" not in html.render(with_gpus())
+    assert "GPUs as reported by the driver" not in html.render(with_gpus())

@@ -81,7 +81,7 @@ def test_names_from_a_trace_are_inert(hostile, poison):
 
 
 def test_names_stay_text_in_every_context(hostile):
-    """In titles, attributes and the fixed script: nothing but escapes of controls is added."""
+    """In titles, attributes and the script, only escapes of control characters are added."""
     name = "</title></script>\x1b]0;x\x07\x9b\u202e\u2066' onload=x //"
     text = html.render(hostile(name))
     page, harmless = Page(text), Page(html.render(hostile("benign")))
@@ -100,7 +100,7 @@ def script_of(text):
 HEBREW, ARABIC = "\u05e9\u05dc\u05d5\u05dd", "\u0635\u0648\u0631\u0629"
 
 
-def test_names_from_right_to_left_are_isolated(hostile):
+def test_right_to_left_names_are_isolated(hostile):
     name = f"{HEBREW}-2 {ARABIC}.json <b>{HEBREW}"
     text = html.render(hostile(name))
     page, other = Page(text), Page(html.render(hostile("-2 <b>")))
@@ -120,7 +120,7 @@ def test_the_policy_allows_the_page_s_own_script_only(sample):
     assert len(re.findall(r"script-src 'sha256-[\w+/]{43}='", text)) == 1
 
 
-def test_the_table_of_the_breakdown_holds_what_the_bar_shows(sample):
+def test_table_of_the_breakdown_matches_the_bar(sample):
     text = html.render(sample("input_bound"))
     bar = 'aria-label="Where the step goes: compute 18 %, transfer 2.1 %, input wait 74 %'
     assert bar in text
@@ -140,21 +140,21 @@ def test_a_finding_shows_all_its_evidence_and_its_fix(sample):
         assert part in text
 
 
-def test_it_says_what_was_clear_and_what_could_not_be_told(sample):
+def test_lists_clear_checks_and_abstentions(sample):
     text = " ".join(Page(html.render(sample("healthy"))).text.split())
-    assert "Nothing to change found" in text
+    assert "No problem found" in text
     assert "exposed-transfer Copies hide behind compute" in text
-    assert "misplaced-op the signal is missing: the trace does not say" in text
+    assert "misplaced-op the signal is missing: the trace does not show" in text
 
 
-def test_the_unknown_verdict_recommends_nothing_but_a_better_trace(sample):
+def test_unknown_verdict_only_recommends_a_better_trace(sample):
     text = Page(html.render(sample("unknown"))).text
     assert "Mark the steps" in text
     assert "What to change" not in text
     assert "per step" not in text.replace("not per step", "")
 
 
-def test_a_damaged_input_is_said_at_the_top(sample):
+def test_damaged_input_is_reported_at_the_top(sample):
     text = Page(html.render(sample("truncated"))).text
     assert text.index("Part of the input") < text.index("Where the step goes")
     assert "The file ends inside an event" in text
@@ -164,7 +164,7 @@ def test_missing_bytes_are_not_zero(sample):
     assert ">0 B<" not in html.render(sample("input_bound"))
 
 
-def test_the_chart_marks_warm_up_and_cuts_what_would_flatten_it(sample):
+def test_chart_marks_warm_up_and_cuts_tall_bars(sample):
     drawn = chart.step_chart(sample("input_bound").steps)
     assert [bar.warm_up for bar in drawn.bars] == [True] * 3 + [False] * 45
     assert [bar.is_cut for bar in drawn.bars] == [True] * 3 + [False] * 45
@@ -180,7 +180,7 @@ def test_a_long_run_shares_bars_and_loses_no_slow_step(sample):
     assert drawn.slowest == "Slowest of steps 4999 to 5000: 80.0 ms"
 
 
-def test_steps_of_like_length_are_not_cut(sample):
+def test_steps_of_similar_length_are_not_cut(sample):
     steps = structs.replace(sample("towers").steps, durations_ns=(5, 6, 5, 6))
     assert chart.step_chart(steps).slowest == ""
 
@@ -204,24 +204,24 @@ def test_write_leaves_the_page_and_nothing_else(tmp_path, sample):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_write_survives_what_utf8_cannot_hold(tmp_path, hostile):
+def test_write_survives_text_that_utf8_cannot_encode(tmp_path, hostile):
     html.write(str(tmp_path / "report.html"), hostile("\udcff\x00"))
     assert "\\xff\\x00" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_folder_that_is_missing_is_a_typed_error(tmp_path, sample):
+def test_missing_folder_is_a_typed_error(tmp_path, sample):
     with pytest.raises(OutputError, match=r"cannot be written: No such file.*\. Name a file"):
         html.write(tmp_path / "missing" / "report.html", sample("towers"))
 
 
-def test_a_failed_rename_leaves_no_rest(tmp_path, sample):
+def test_failed_rename_leaves_no_file(tmp_path, sample):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(OutputError):
         html.write(tmp_path / "report.html", sample("towers"))
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_how_a_run_ended_stands_before_the_verdict(sample):
+def test_ending_comes_before_the_verdict(sample):
     result = sample("input_bound")
     ending = "The training ended with exit code 1 (<Error>) after 305 timed steps."
     text = Page(

@@ -1,4 +1,4 @@
-"""Words and pictures of memory."""
+"""Descriptions and charts of memory."""
 
 import pytest
 from msgspec import structs
@@ -50,7 +50,7 @@ def change(**values):
             change(growth_bytes=GIB, capacity_bytes=None),
             (
                 "8.00 GiB at the peak; each step starts with 2.00 GiB, "
-                "and 1.00 GiB more than the one before"
+                "and 1.00 GiB more than the previous one"
             ),
         ),
         (structs.replace(PROCESS, swapped_bytes=GIB // 2),
@@ -61,7 +61,7 @@ def test_states(use, state):
     assert memory.use_state(use) == state
 
 
-def test_the_peak_says_when_and_at_what():
+def test_peak_has_time_phase_and_operation():
     assert memory.peak_words(USE) == "5.00 ms of 10.0 ms, backward, in aten::mm"
     assert memory.peak_words(PROCESS) == "0 ns of 9.00 ms"
 
@@ -75,13 +75,13 @@ def test_the_peak_says_when_and_at_what():
         (11.7, 17.5, "more than 10 times"),
     ],
 )
-def test_a_room_is_an_interval_with_its_assumption(low, high, times):
+def test_batch_room_is_an_interval_with_its_assumption(low, high, times):
     text = memory.room_sentence(BatchRoom(low, high, GIB, GIB, 4 * GIB))
     assert text.startswith(f"A batch {times} as large would fit into 4.00 GiB, if ")
     assert ("apart from gradients" in text) == (low != high)
 
 
-def test_a_plain_report_shows_memory_where_it_matters(sample):
+def test_plain_report_shows_memory_only_if_relevant(sample):
     healthy = structs.replace(sample("healthy"), memory=(USE,))
     assert "Memory" not in printed(healthy)
     shown = unwrapped(printed(healthy, show_all=True))
@@ -92,7 +92,7 @@ def test_a_plain_report_shows_memory_where_it_matters(sample):
     assert "1 more with --all" in printed(full)
 
 
-def test_a_record_of_memory_alone_shows_it(sample):
+def test_trace_of_memory_only_shows_it(sample):
     healthy = sample("healthy")
     nothing = structs.replace(healthy.breakdown, wall_ns=0)
     result = structs.replace(healthy, breakdown=nothing, memory=(USE,))
@@ -125,5 +125,5 @@ def test_the_page_shows_picture_and_holders(sample):
     Page(text)
     assert text.count('class="levels memory"') == 1
     assert "aten::conv2d" in text
-    assert "And 3 smaller." in text
+    assert "And 3 smaller allocations." in text
     assert 'id="memory"' not in html.render(sample("healthy"))

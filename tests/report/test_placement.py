@@ -29,13 +29,13 @@ def test_the_tree_follows_the_scopes():
     assert (tree.elsewhere, net.elsewhere, net.branches["in"].elsewhere) == (2, 2, 1)
 
 
-def test_a_scope_that_holds_only_another_shares_its_line():
+def test_scope_with_only_one_scope_is_merged():
     tree = placement_view(deep("a/b/c/op")).tree
     assert tree.branches["a"].name == "a/b/c"
     assert tree.branches["a"].path == "a/b/c"
 
 
-def test_names_that_nest_very_deep_do_not_indent_further():
+def test_deeply_nested_names_are_not_indented_further():
     tree = placement_view(deep("/".join("abcdefghijklmnop"))).tree
     (branch,) = [b for b in tree.branches.values() if b.path.startswith("a")]
     assert branch.path == "a/b/c/d/e/f/g/h"
@@ -54,9 +54,9 @@ def test_the_page_escapes_names(sample):
     assert "<img" not in page(sample, deep("<img src=x>"))
 
 
-def test_the_page_says_what_it_leaves_out(sample):
+def test_page_names_what_it_leaves_out(sample):
     assert "leaves out 3 operations" in page(sample, bounded(placement(), most=3))
 
 
-def test_no_section_without_a_record(sample):
+def test_no_section_without_a_placement(sample):
     assert 'id="placement"' not in page(sample, None)

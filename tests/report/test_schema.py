@@ -14,7 +14,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 @pytest.mark.parametrize("name", schema.CONTRACTS)
 def test_the_published_schemas_are_current(name):
     published = (REFERENCE / f"{name}-schema.json").read_text(encoding="utf-8")
-    assert published == schema.render(name), "renew it: python docs/generate.py"
+    assert published == schema.render(name), "update it: python docs/generate.py"
 
 
 def test_every_class_and_field_is_in_a_schema():
@@ -33,13 +33,13 @@ def test_every_class_and_field_is_in_a_schema():
 
 
 @pytest.mark.parametrize("name", schema.CONTRACTS)
-def test_they_pin_the_version(name):
+def test_schemas_pin_the_version(name):
     contract, version = schema.CONTRACTS[name]
     found = schema.contract_schema(name)["$defs"][contract.__name__]
     assert found["properties"]["schema"] == {"const": version}
 
 
-def test_the_module_prints_it():
+def test_module_prints_the_schema():
     command = [sys.executable, "-m", "stepwhy.report.schema"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert printed == schema.render()

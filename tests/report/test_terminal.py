@@ -87,7 +87,7 @@ def test_a_risk_is_stated(sample):
     assert "Risk: may change numerical results" in printed(sample("input_bound"))
 
 
-def test_later_findings_are_named_only_until_all_is_asked_for(sample):
+def test_later_findings_have_only_a_title_without_all(sample):
     result = sample("input_bound")
     many = tuple(structs.replace(result.findings[0], title=f"Change thing {n}") for n in range(6))
     result = structs.replace(result, findings=many)
@@ -98,18 +98,18 @@ def test_later_findings_are_named_only_until_all_is_asked_for(sample):
     assert "more with --all" not in full
 
 
-def test_what_could_not_be_looked_at_is_never_silent(sample):
-    assert "Not checked   misplaced-op, soft-placement-fallback · --all says why" in printed(
+def test_abstentions_are_always_listed(sample):
+    assert "Not checked   misplaced-op, soft-placement-fallback · --all shows why" in printed(
         sample("healthy")
     )
 
 
-def test_all_lists_every_check_with_its_reason_and_the_tables(sample):
+def test_all_lists_every_check_and_the_tables(sample):
     text = unwrapped(printed(sample("input_bound"), show_all=True))
     for part in (
         "exposed-transfer Copies hide behind compute",
         "exposed-communication not possible in this run: one device",
-        "misplaced-op the signal is missing: the trace does not say",
+        "misplaced-op the signal is missing: the trace does not show",
         "4.00 ms 6.4 % 53 aten::convolution_backward backward cuda:0",
         "cuda:0 20 % 11.2 ms 0 ns 0 ns 1.30 ms",
         "info: Rows of one thread were merged. (merged_rows: 12)",
@@ -117,7 +117,7 @@ def test_all_lists_every_check_with_its_reason_and_the_tables(sample):
         assert part in text
 
 
-def test_the_unknown_verdict_says_what_to_do(sample):
+def test_unknown_verdict_shows_advice(sample):
     text = unwrapped(printed(sample("unknown")))
     assert "What to do Mark the steps: call prof.step() once per iteration" in text
     assert "Where the trace goes" in text
@@ -125,15 +125,15 @@ def test_the_unknown_verdict_says_what_to_do(sample):
     assert "Nothing" not in text
 
 
-def test_health_is_claimed_only_after_a_look(sample):
+def test_health_needs_a_clear_check(sample):
     result = sample("healthy")
     assert "2 checks came back clear" in printed(result)
-    blind = tuple(f for f in result.findings if f.verdict in words.COULD_NOT_LOOK)
-    text = printed(structs.replace(result, findings=blind))
+    abstained = tuple(f for f in result.findings if f.verdict in words.ABSTAINED)
+    text = printed(structs.replace(result, findings=abstained))
     assert "no check had the data" in text
 
 
-def test_a_damaged_input_is_said_at_the_top_and_explained_below(sample):
+def test_damaged_input_is_reported_at_the_top_and_explained_below(sample):
     text = printed(sample("truncated"))
     top, below = text.split("Where the step goes")
     assert words.PARTIAL in top
@@ -141,7 +141,7 @@ def test_a_damaged_input_is_said_at_the_top_and_explained_below(sample):
     assert "error: The file ends inside an event; copy it again. (truncated: 1)" in below
 
 
-def test_many_inputs_are_listed_shortly(sample):
+def test_many_inputs_are_summarised(sample):
     text = printed(sample("communication_bound"))
     assert "ddp/rank2.json" in text
     assert "ddp/rank3.json" not in text
@@ -155,7 +155,7 @@ def test_ascii_terminals_get_ascii_of_the_same_shape(any_result):
     ]
 
 
-def test_ascii_has_a_stand_in_for_every_character_of_the_report_itself(sample):
+def test_every_character_of_the_report_has_an_ascii_substitute(sample):
     for name in ("launch_bound", "towers", "communication_bound"):
         text = printed(sample(name), encoding="ascii", show_all=True)
         assert set(re.findall(r"[^\n]*\?[^\n]*", text)) == {
@@ -174,19 +174,19 @@ def test_no_color_is_respected(sample, monkeypatch):
     assert "38;2" not in printed(sample("input_bound"), colours="truecolor")
 
 
-def test_names_from_a_trace_cannot_steer_the_terminal(hostile):
+def test_names_from_a_trace_cannot_control_the_terminal(hostile):
     text = printed(hostile("\x1b]0;owned\x07\u202e\udcff[red]\n"), show_all=True)
     assert {c for c in text if ord(c) < 32} == {"\n"}
     assert "\u202e" not in text
     assert "[red]" in text
 
 
-def test_it_prints_to_standard_output(sample, capsys):
+def test_prints_to_standard_output(sample, capsys):
     terminal.render(sample("towers"))
     assert "misplaced-op" in capsys.readouterr().out
 
 
-def test_importing_it_stays_light():
+def test_import_loads_no_heavy_modules():
     heavy = "[m for m in ('jinja2', 'numpy', 'pyarrow', 'pygments') if m in sys.modules]"
     code = f"import sys; import stepwhy.report.terminal; print({heavy})"
     command = [sys.executable, "-c", code]
@@ -194,7 +194,7 @@ def test_importing_it_stays_light():
     assert out.strip() == "[]"
 
 
-def test_how_a_run_ended_stands_before_the_verdict(sample):
+def test_ending_comes_before_the_verdict(sample):
     result = sample("input_bound")
     ending = "The training ended with exit code 1 (ValueError) after 305 timed steps."
     text = unwrapped(

@@ -1,4 +1,4 @@
-"""Words and pictures of what was seen over the length of a watched run."""
+"""Descriptions and charts of queues, events and observer cost of a watched run."""
 
 import re
 
@@ -20,18 +20,18 @@ FEW = settings(max_examples=80, deadline=None, derandomize=True)
 US = 1_000
 
 
-def watching(**told):
+def watching(**cost):
     return watched.watching_sentence(
-        some_steps(10, **{f"observer_cost_{name}": value for name, value in told.items()})
+        some_steps(10, **{f"observer_cost_{name}": value for name, value in cost.items()})
     )
 
 
-def test_the_cost_of_watching_is_one_quiet_sentence():
+def test_cost_of_watching_is_one_sentence():
     assert watching() == ""
-    said = watching(ns=3_420, interval_ns=(-2_010, 9_130))
-    assert said == "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)"
-    said = watching(ns=-700, interval_ns=(-5_000, 12_000))
-    assert said == "Watching added nothing measurable per step (95 %: -5 to 12 µs)"
+    sentence = watching(ns=3_420, interval_ns=(-2_010, 9_130))
+    assert sentence == "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)"
+    sentence = watching(ns=-700, interval_ns=(-5_000, 12_000))
+    assert sentence == "Watching added nothing measurable per step (95 %: -5 to 12 µs)"
     assert watching(missing_steps=128) == ("Cost of watching unknown: about 130 more steps needed")
     assert watching(interval_ns=(-80_000, 120_000), missing_steps=3_104) == (
         "Cost of watching unknown: steps vary too much (95 %: -80 to 120 µs); about 3,100 "
@@ -69,13 +69,13 @@ def test_an_interval_has_one_unit(low, high, text):
         ((None, 0.75, None), "empty 75 % of the time (starved: the consumer waits)"),
     ],
 )
-def test_a_queue_is_called_what_it_is(shares, state):
+def test_state_of_a_queue(shares, state):
     names = ("mean_fill", "empty_share", "full_share")
     queue = levels("tf1-queue", "q", 10, [1] * 10, **dict(zip(names, shares, strict=True)))
     assert watched.pipeline_state(queue) == state
 
 
-def test_a_queue_that_was_rarely_looked_at_is_called_nothing():
+def test_rarely_sampled_queue_has_no_verdict():
     queue = levels("tf1-queue", "q", 10, [10] * 9, mean_fill=1.0, empty_share=0.0, full_share=1.0)
     assert watched.pipeline_state(queue) == (
         "100 % full, but sampled only 9 times, too rarely for a verdict"
@@ -93,7 +93,7 @@ def test_a_queue_that_was_rarely_looked_at_is_called_nothing():
         ((PipelineStage("M"), PipelineStage("R", None, 8)), "no buffer: this runs inside the step"),
     ],
 )  # fmt: skip
-def test_a_queue_that_was_never_seen(stages, state):
+def test_queue_without_samples(stages, state):
     assert watched.pipeline_state(levels("dataloader", "q", None, [], stages=stages)) == state
 
 
@@ -111,10 +111,10 @@ def test_a_queue_has_a_name(kind, samples, name):
     assert watched.pipeline_name(levels(kind, "q", None, samples)) == name
 
 
-def test_events_of_warm_up_are_no_news(sample):
+def test_events_of_the_warm_up_are_only_in_all(sample):
     result = sample("watched")
     assert [e.name for e in watched.later_events(result)] == ["train_step", "graph"]
-    assert [e.name for e in watched.told_events(result)] == ["cluster_0", "train_step", "graph"]
+    assert [e.name for e in watched.listed_events(result)] == ["cluster_0", "train_step", "graph"]
     quiet = structs.replace(result, events=result.events[:1])
     assert "traced while training" not in printed(quiet)
     assert "compiled cluster_0" in printed(quiet, show_all=True)
@@ -127,7 +127,7 @@ def test_events_of_warm_up_are_no_news(sample):
         (EventGroup("graph", "graph", "", 2, 0, 2, "", 0, 3, 3, 1200),
          ("graph grown by 1,200 operations", "3", "")),
         (EventGroup("workers", "loader", "", 1, 1, 0, "epoch", 2, 0, 4),
-         ("workers started for loader", "before 1 to 4", "epoch (and 1 other reason)")),
+         ("started workers of loader", "before 1 to 4", "epoch (and 1 other reason)")),
         (EventGroup("autotune", "mm", "", 1, 1, 0), ("autotune mm", "", "")),
         (EventGroup("compile", "g", "", 1, 1, 0, "why", 3),
          ("compiled g", "", "why (and 2 others)")),
@@ -138,7 +138,7 @@ def test_an_event_in_words(event, words):
     assert found == words
 
 
-def test_a_heading_names_no_more_than_there_is():
+def test_heading_names_only_the_kinds_present():
     events = [EventGroup(kind, "x", "", 1, 1, 1) for kind in ("trace", "epoch")]
     assert watched.events_title(events[:1]) == "Compiled or traced during training"
     assert watched.events_title(events) == "Compiled, traced or restarted during training"
@@ -148,7 +148,7 @@ def test_a_heading_names_no_more_than_there_is():
 @pytest.mark.parametrize("width", [60, 100])
 def test_the_terminal_shows_queues_events_and_cost(sample, width):
     text = printed(sample("watched"), width)
-    said = unwrapped(text)
+    flat = unwrapped(text)
     for part in (
         "Queues and buffers",
         "queue batch/fifo_queue: empty 92 % of the time (starved: the consumer waits)",
@@ -158,7 +158,7 @@ def test_the_terminal_shows_queues_events_and_cost(sample, width):
         "graph grown by 400 operations",
         "Watching added 3.4 µs per step",
     ):
-        assert part in said
+        assert part in flat
     assert re.search(r"^ +12 +1\.24 s +1 to 190 +traced train_step$", text, re.MULTILINE)
 
 
@@ -169,7 +169,7 @@ def test_a_level_line_goes_from_empty_to_full():
     assert level_line(levels("tf1-queue", "q", None, [5]), 4) == "████"
 
 
-def test_what_cannot_be_taken_out_does_not_fill_a_queue():
+def test_reserve_does_not_fill_a_queue():
     starved = levels("tf1-queue", "q", 392, [392, 296, 200, 200, 150], reserve=200)
     assert level_line(starved, 5) == "█▅▁▁▁"
     result = structs.replace(SAMPLES["healthy"](), pipelines=(starved,))
@@ -178,12 +178,12 @@ def test_what_cannot_be_taken_out_does_not_fill_a_queue():
     assert ys[-4:] == [drawn.reserve_y] * 4  # three levels and the closing edge
 
 
-def test_a_large_reserve_leaves_room_for_what_can_be_taken_out():
+def test_large_reserve_is_not_drawn_in_full():
     queue = levels("tf1-queue", "q", 30_192, [0, 30_000, 30_192], reserve=30_000)
     result = structs.replace(SAMPLES["healthy"](), pipelines=(queue,))
     (drawn,) = level_charts(result)
     assert drawn.reserve_y - drawn.capacity_y > HEIGHT / 2
-    assert "The picture begins at 29,904." in drawn.bound
+    assert "The chart starts at 29,904." in drawn.key
 
 
 @FEW
@@ -194,7 +194,7 @@ def test_a_level_line_has_its_width(values, cells):
     assert set(line) <= set("▁▂▃▄▅▆▇█")
 
 
-def test_ascii_stands_in_for_blocks(sample):
+def test_ascii_replaces_blocks(sample):
     text = printed(sample("watched"), encoding="ascii")
     assert "?????" not in text
     assert re.search(r"_{5,}", text)
@@ -205,7 +205,7 @@ def test_the_page_shows_levels_with_capacity_and_reserve(sample):
     text = html.render(result)
     assert text.count('<svg class="levels"') == 4
     assert text.count('class="reserve"') == 1
-    assert "Dashed: holds 1,000. Dotted: 200 that cannot be taken out." in text
+    assert "Dashed: the capacity, 1,000. Dotted: the reserve for shuffling, 200." in text
     assert "input 0 has shape (31, 224), before (32, 224) (and 2 others)" in text
     assert "Watching added 3.4 µs per step (95 %: -2.0 to 9.1 µs)" in text
 
@@ -214,7 +214,7 @@ def test_the_page_shows_levels_with_capacity_and_reserve(sample):
 @given(
     st.lists(st.integers(0, 50), max_size=200), st.none() | st.integers(1, 50), st.integers(0, 9)
 )
-def test_a_level_stays_in_its_picture(values, capacity, reserve):
+def test_level_stays_in_its_chart(values, capacity, reserve):
     queue = levels("tf1-queue", "q", capacity, values, reserve)
     result = structs.replace(SAMPLES["healthy"](), pipelines=(queue,))
     (drawn,) = level_charts(result)
@@ -225,7 +225,7 @@ def test_a_level_stays_in_its_picture(values, capacity, reserve):
         assert y is None or 0 <= y <= HEIGHT
 
 
-def test_bars_know_their_stretch_and_number(sample):
+def test_bars_have_stretch_and_number(sample):
     steps = sample("watched").steps
     drawn = chart.step_chart(steps)
     assert len(drawn.bars) == 240
@@ -242,16 +242,16 @@ def test_bars_know_their_stretch_and_number(sample):
 def test_the_page_lists_the_stages_that_fill_a_buffer(sample):
     result = sample("watched")
     text = " ".join(Page(html.render(result)).text.split())
-    assert "Prefetch[5] – – 2 90" in text  # noqa: RUF001 - an en dash it is
+    assert "Prefetch[5] – – 2 90" in text  # noqa: RUF001 - en dash intended
     assert "ParallelMapV2[4] 1.20 ms 8 – 90" in text  # noqa: RUF001
     alone = structs.replace(result, pipelines=result.pipelines[-1:])
     assert "No buffer: this runs inside the step." in html.render(alone)
     assert "Queues and buffers" not in printed(alone)
 
 
-def test_a_page_without_a_change_or_windows_speaks_of_neither(sample):
+def test_page_without_changes_or_windows_mentions_neither(sample):
     text = html.render(sample("input_bound"))
-    assert "changed for good" not in text
+    assert "changed permanently" not in text
     assert "Pale: warm-up, left out." in text
     assert "Marks below" not in text
     assert "Queues and buffers" not in text

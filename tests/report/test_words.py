@@ -15,13 +15,13 @@ def test_every_category_has_words_in_the_order_of_the_contract():
     assert tuple(words.CATEGORY_WORDS) == CATEGORIES
 
 
-def test_marks_and_colours_tell_categories_apart():
-    looks = words.CATEGORY_WORDS.values()
-    assert len({look.mark for look in looks}) == len(CATEGORIES)
-    assert len({look.colour for look in looks}) == len(CATEGORIES)
+def test_marks_and_colours_are_distinct():
+    styles = words.CATEGORY_WORDS.values()
+    assert len({style.mark for style in styles}) == len(CATEGORIES)
+    assert len({style.colour for style in styles}) == len(CATEGORIES)
 
 
-# What linear RGB looks like without one kind of cone, at full severity. Source: Machado,
+# Linear RGB as seen without one kind of cone, at full severity. Source: Machado,
 # Oliveira and Fernandes, A physiologically-based model for simulation of color vision
 # deficiency, 2009, table 1.
 SIGHT = {
@@ -43,8 +43,8 @@ def oklab(colour, sight):
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_colours_differ_for_every_kind_of_sight(sight):
-    seen = {name: oklab(look.colour, sight) for name, look in words.CATEGORY_WORDS.items()}
+def test_colours_differ_for_every_kind_of_vision(sight):
+    seen = {name: oklab(style.colour, sight) for name, style in words.CATEGORY_WORDS.items()}
     distances = {
         pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]])
         for pair in itertools.combinations(seen, 2)
@@ -64,7 +64,7 @@ def test_colours_differ_for_every_kind_of_sight(sight):
         (180 * MS, 181 * MS, "180 ms"),
     ],
 )
-def test_a_part_takes_unit_and_precision_of_its_whole(ns, wall_ns, expected):
+def test_part_has_unit_and_precision_of_the_whole(ns, wall_ns, expected):
     assert words.format_like(ns, wall_ns) == expected
 
 
@@ -97,18 +97,18 @@ def test_a_saving_has_two_digits(low_ms, high_ms, expected):
         (float("nan"), "ns", "not recorded"),
     ],
 )
-def test_a_fact_is_put_into_words(value, unit, expected):
+def test_format_value(value, unit, expected):
     assert words.format_value(Evidence("what", value, unit)) == expected
 
 
-def test_steps_sentence_says_how_they_were_found_and_what_was_left_out(sample):
+def test_steps_sentence_has_source_and_warm_up(sample):
     assert words.steps_sentence(sample("launch_bound").steps) == (
         "400 marked in the trace · median 10.0 ms · 8 of 10 between 9.20 ms and 10.9 ms"
         " · first 10 left out as warm-up · profiling adds 51 %"
     )
 
 
-def test_steps_sentence_admits_that_there_are_none(sample):
+def test_steps_sentence_without_steps(sample):
     assert words.steps_sentence(sample("unknown").steps) == (
         "None found: times are for the whole trace, not per step"
     )
@@ -128,15 +128,15 @@ def test_run_line_is_empty_when_nothing_is_known(sample):
 @pytest.mark.parametrize(
     ("name", "expected"), [("healthy", True), ("towers", False), ("unknown", False)]
 )
-def test_health_needs_a_look_and_a_verdict(sample, name, expected):
+def test_health_needs_a_clear_check_and_a_verdict(sample, name, expected):
     assert words.is_healthy(sample(name)) is expected
 
 
-def test_a_step_that_waits_is_not_well_because_no_check_found_the_cause(sample):
+def test_step_that_waits_is_not_healthy_without_findings(sample):
     nothing_found = sample("healthy")
     waits = structs.replace(
         nothing_found,
-        verdict=Verdict("host", 0.9, "The host holds the step up."),
+        verdict=Verdict("host", 0.9, "The host delays the step."),
         breakdown=structs.replace(nothing_found.breakdown, hottest_line="feed.py(8): distance_map"),
     )
     assert not words.is_healthy(waits)
@@ -145,7 +145,7 @@ def test_a_step_that_waits_is_not_well_because_no_check_found_the_cause(sample):
     assert text.endswith("start at feed.py(8): distance_map.")
 
 
-def test_devices_that_are_used_together(sample):
+def test_parallel_sentence(sample):
     together = structs.replace(sample("healthy"), parallel=ParallelUse(2, 0.6, 0.75, 0.8))
     assert words.parallel_sentence(together) == (
         "Parallel efficiency of 2 devices: 60 % (load balance 75 %; the busiest computes for 80 % "
@@ -154,7 +154,7 @@ def test_devices_that_are_used_together(sample):
     assert words.parallel_sentence(sample("healthy")) == ""
 
 
-def test_what_is_compiled_in_every_step_is_where_to_begin(sample):
+def test_start_at_the_function_that_is_compiled_in_every_step(sample):
     compiled = EventGroup(
         "compile", "jit(step)", "train.py(7): main", 40, 9, 40, "x: shape", 38, 1, 40
     )
@@ -169,19 +169,19 @@ def test_what_is_compiled_in_every_step_is_where_to_begin(sample):
     )
 
 
-def test_profiled_steps_that_were_shorter_are_no_gain_of_profiling():
+def test_shorter_profiled_steps_are_not_a_negative_cost():
     steps = some_steps(10, profiler_cost=-0.7, profiler_cost_interval=(-0.78, -0.14))
     assert words.steps_sentence(steps).endswith(
         "the profiled ones were 70 % shorter than the others, so not typical"
     )
 
 
-def test_a_cost_of_profiling_without_a_useful_bound_is_not_told():
+def test_cost_of_profiling_without_a_useful_bound_is_unknown():
     steps = some_steps(10, profiler_cost=0.3, profiler_cost_interval=(-0.4, 85.3))
     assert words.steps_sentence(steps).endswith("cost of profiling unknown, steps vary too much")
 
 
-def test_figures_of_a_part_of_the_run_are_told_to_be_of_that():
+def test_sentence_says_that_the_report_covers_part_of_the_run():
     parts = (Stretch(1, 4, 10, 40, 0, False), Stretch(5, 10, 20, 120, 0, True))
     steps = some_steps(10, count=10, warm_up=1, steady=5, stretches=parts)
     assert words.steps_sentence(steps).startswith(

@@ -1,1 +1,1 @@
-"""Results for people and machines: terminal, HTML and JSON. Sees nothing but `findings`."""
+"""Reports in the terminal, as HTML and as JSON. Imports only `findings`."""

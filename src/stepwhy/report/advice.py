@@ -1,4 +1,4 @@
-"""What to do when a verdict cannot be told."""
+"""Advice for a result without a verdict."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _RECORD_DEVICES = {
     "pytorch": "Record the device as well: "
     "profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).",
 }
-# A window that a mean and its spread can be taken over, once warm-up has been left out.
+# Enough for a mean and its spread, not counting warm-up.
 _ENOUGH_STEPS = 5
-# Of a run that stepwhy watched: to run longer, and where to look for what was not traced.
+# For a run that stepwhy observed.
 _RUN_LONGER = "Train for at least 20 steps: the first ones are warm-up, then a few are traced."
-_NOT_TRACED = "Record the loop with a Python profiler: nothing in it can be traced by a framework."
+_NO_FRAMEWORK = "Record the loop with a Python profiler: it uses no framework that can trace it."
 _LOOK_BETWEEN = (
     "Check what the loop does between two framework calls: reading, writing, sleeping and "
     "waiting are not traced."
 )
-_WATCH = "Watch the run with 'stepwhy run train.py': summaries do not say what a step does."
+_WATCH = "Watch the run with 'stepwhy run train.py': summaries do not show what a step does."
 
 
 def next_steps(result: Result) -> list[str]:
-    """What would let stepwhy tell, the most direct first; one sentence each."""
+    """What the user can do to get a verdict, most direct first; one sentence each."""
     framework = result.run.framework.lower()
     advice = [
         entry.help for file in result.inputs for entry in file.health if entry.severity == "error"
@@ -39,11 +39,10 @@ def next_steps(result: Result) -> list[str]:
     if any(file.format == "tensorboard" for file in result.inputs):
         return list(dict.fromkeys([*filter(None, advice), _WATCH]))
     if result.steps.source == "hook":
-        longer = _longer(result) if framework else _NOT_TRACED
-        advice.append(_LOOK_BETWEEN if result.devices else longer)
+        advice.append(_LOOK_BETWEEN if result.devices else _untraced(result, framework))
         return list(dict.fromkeys(filter(None, advice)))
     if not result.devices:
-        advice.append(_RECORD_DEVICES.get(framework, "Record what the devices do as well."))
+        advice.append(_RECORD_DEVICES.get(framework, "Record device activity as well."))
     if result.steps.source == "whole-trace":
         advice.append(_MARK_STEPS.get(framework, "Mark the steps while you record."))
     elif result.steps.steady < _ENOUGH_STEPS:
@@ -54,7 +53,9 @@ def next_steps(result: Result) -> list[str]:
     return list(dict.fromkeys(filter(None, advice)))
 
 
-def _longer(result: Result) -> str:
-    """What would have let a step be traced: to run longer, where nothing else kept it from."""
+def _untraced(result: Result, framework: str) -> str:
+    """What to change so that stepwhy can trace steps."""
+    if not framework:
+        return _NO_FRAMEWORK
     advice = result.run.untraced_advice
     return f"{advice}." if advice else _RUN_LONGER

@@ -1,7 +1,7 @@
-"""Rich's console and text, in which no text is markup and none holds control characters.
+"""Rich's console and text, without markup and with visible control characters.
 
-Everything that is printed with colours or as a table is made of these two: rich takes a string for
-markup in some places, drops some control characters silently, and passes on the others.
+All output with colours or tables uses these two classes. Rich itself interprets strings as markup
+in some places, drops some control characters silently, and prints the others.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Text(rich.text.Text):
-    """Styled text whose control characters, other than line breaks and tabs, are visible.
+    """Styled text that shows control characters other than line breaks and tabs as escapes.
 
-    Names in it go through `stepwhy.text.one_line` or `visible` first: here, breaks are kept.
+    Line breaks are kept, so pass names through `stepwhy.text.one_line` or `visible` first.
     """
 
     def __init__(self, text: str = "", style: str | Style = "", **options: Any) -> None:
@@ -35,19 +35,19 @@ class Text(rich.text.Text):
         super().append(block(text) if isinstance(text, str) else text, style)
         return self
 
-    if TYPE_CHECKING:  # rich makes one of this class, and does not say so
+    if TYPE_CHECKING:  # rich returns this class, but its type hint says otherwise
 
         @classmethod
         def assemble(cls, *parts: Any, **options: Any) -> Self:
-            """Join strings, pairs of a string and its style, and texts."""
+            """Join strings, (string, style) pairs, and texts."""
 
 
 class Console(rich.console.Console):
-    """A console that takes no string for markup, an emoji code, or something to highlight.
+    """A console that interprets no string as markup or emoji code and highlights nothing.
 
     Args:
-        stderr: Print to standard error, not standard output.
-        file: Where to print instead.
+        stderr: Print to standard error instead of standard output.
+        file: File to print to instead.
         options: Further arguments of rich's console.
     """
 
@@ -59,16 +59,16 @@ class Console(rich.console.Console):
         )
 
     def render_str(self, text: str, **options: Any) -> rich.text.Text:
-        """A string as text, never as markup."""
+        """Convert a string to text, without interpreting markup."""
         kept = {name: options[name] for name in ("justify", "overflow") if name in options}
         return Text(text, options.get("style", ""), **kept)
 
 
 def description_column(form: str = "{task.description}") -> ProgressColumn:
-    """The column of a progress bar that says what is done.
+    """Column of a progress bar with the description of the task.
 
     Args:
-        form: Its text, with '{task.description}' for what is done.
+        form: Text of the column; '{task.description}' stands for the description.
     """
     from rich.progress import TextColumn  # noqa: PLC0415 - takes 20 ms to load
 
@@ -77,13 +77,13 @@ def description_column(form: str = "{task.description}") -> ProgressColumn:
 
 @contextmanager
 def progress_bar(*columns: ProgressColumn) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar on standard error that vanishes when it is done.
+    """Progress bar on standard error that disappears when it is done.
 
     Args:
-        columns: What it is made of, from the left.
+        columns: Columns of the bar, from left to right.
 
     Yields:
-        A function of (what is done, how much is done, how much in all; None where unknown).
+        A function that updates it: (description, done, total), with None for an unknown total.
     """
     from rich.progress import Progress  # noqa: PLC0415 - takes 20 ms to load
 

@@ -1,4 +1,4 @@
-"""The result as one JSON object, of which `docs/reference/result-schema.json` is the schema."""
+"""The result as one JSON object; its schema is `docs/reference/result-schema.json`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def render(result: Printed) -> str:
-    """One JSON object on one line, which ends with a line break.
+    """One JSON object on one line, with a line break at the end.
 
-    Equal results give equal text: fields come in the order of their class, keys of mappings
-    sorted. Numbers that are not finite become null, and bytes of a path that are not UTF-8
-    become U+FFFD. What would steer a terminal is written as an escape of JSON.
+    Equal results give equal text: fields are in the order of their class, and keys of mappings
+    are sorted. Numbers that are not finite become null, and bytes of a path that are not UTF-8
+    become U+FFFD. Control characters are written as JSON escapes.
     """
     try:
         encoded = msgspec.json.encode(result, order="deterministic")
@@ -38,7 +38,7 @@ def render(result: Printed) -> str:
 
 
 def _encodable(value: Any) -> Any:
-    """The same builtins without lone surrogates, which no UTF-8 text can hold."""
+    """The value without lone surrogates, which cannot be encoded as UTF-8."""
     match value:
         case str():
             return utf8(value).decode()

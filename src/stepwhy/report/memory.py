@@ -1,4 +1,4 @@
-"""Words for how much memory was used."""
+"""Descriptions of memory use."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from stepwhy.text import one_line
 if TYPE_CHECKING:
     from stepwhy.findings import BatchRoom, MemoryUse, Result
 
-# A peak this near to all there is matters whether or not anything was found.
+# Share of the capacity; such a peak is shown even without a finding.
 _NEARLY_FULL = 0.8
 _ABOUT_MEMORY = frozenset(
     {"swapping", "memory-growth", "allocator-pressure", "page-faults", "memory-headroom"}
 )
-# Beyond it the memory hardly bounds the batch, and the number says nothing.
+# With more room than this, memory does not limit the batch and the number is meaningless.
 _MANY_TIMES = 10
-# Smaller pools are of no interest unless everything is asked for.
+# Share of the largest; smaller pools are not shown.
 _SMALL_SHARE = 0.01
 
 
 def matters(result: Result) -> bool:
-    """Whether to show memory unasked: nearly full, a finding about it, or all that is recorded."""
+    """Whether to show memory without --all: nearly full, a finding, or nothing else recorded."""
     if not result.breakdown.wall_ns:
         return bool(result.memory)
     found = {finding.id for finding in result.findings if finding.verdict == "found"}
@@ -34,23 +34,23 @@ def _is_nearly_full(use: MemoryUse) -> bool:
 
 
 def shown_uses(result: Result) -> list[MemoryUse]:
-    """What is worth showing: not what is a hundredth of the largest."""
+    """Memory uses that are worth showing: all but those below 1 % of the largest."""
     largest = max((use.peak_bytes for use in result.memory), default=0)
     return [use for use in result.memory if use.peak_bytes >= _SMALL_SHARE * largest > 0]
 
 
 def use_name(use: MemoryUse) -> str:
-    """What the memory is of."""
+    """Name of the device, allocator or process."""
     if use.name == "process":
         return "the process"
     name = one_line(use.name)
     if name.startswith("nvml:"):
-        return f"GPU {name.removeprefix('nvml:')} as the driver saw it"
+        return f"GPU {name.removeprefix('nvml:')} as reported by the driver"
     return f"{name}, memory of the host" if use.kind == "host" and name != "CPU" else name
 
 
 def use_state(use: MemoryUse) -> str:
-    """How high the peak is, of how much, and what of it a step begins with."""
+    """The peak, the capacity, and the level at the start of a step."""
     above = "" if use.base_bytes is not None else " above the start of the step"
     state = f"{units.format_bytes(use.peak_bytes)}{above} at the peak"
     if use.capacity_bytes:
@@ -58,14 +58,14 @@ def use_state(use: MemoryUse) -> str:
     if use.over == "step" and use.base_bytes is not None:
         state += f"; each step starts with {units.format_bytes(use.base_bytes)}"
     if use.growth_bytes and use.growth_bytes > 0:
-        state += f", and {units.format_bytes(use.growth_bytes)} more than the one before"
+        state += f", and {units.format_bytes(use.growth_bytes)} more than the previous one"
     if use.swapped_bytes:
         state += f"; {units.format_bytes(use.swapped_bytes)} of it swapped out"
     return state
 
 
 def peak_words(use: MemoryUse) -> str:
-    """When the peak is reached, and at what: '11.2 of 14.0 ms, backward, in aten::mul'."""
+    """Time, phase and operation of the peak: '11.2 of 14.0 ms, backward, in aten::mul'."""
     at = f"{units.format_ns(use.peak_ns)} of {units.format_ns(use.span_ns)}"
     phase = "" if use.peak_phase == "unknown" else use.peak_phase
     where = f"in {one_line(use.peak_name)}" if use.peak_name else ""
@@ -73,7 +73,7 @@ def peak_words(use: MemoryUse) -> str:
 
 
 def room_sentence(room: BatchRoom) -> str:
-    """How much larger the batch could be, and what that supposes."""
+    """How much larger the batch could be, and under which assumption."""
     low, high = (_times(room.low), None if room.high is None else _times(room.high))
     times = low if high == low else f"{low} or more" if high is None else f"{low} to {high}"
     if room.low >= _MANY_TIMES:

@@ -1,4 +1,4 @@
-"""How much room each category takes in a bar."""
+"""Cells of each category in a bar of text."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
 
 
 def present(categories: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The categories that hold time, in the order of `CATEGORIES`, with their ns."""
+    """Categories with any time, in the order of `CATEGORIES`, with their ns."""
     return [(name, ns) for name in CATEGORIES if (ns := categories.get(name, 0)) > 0]
 
 
 def cells(categories: Mapping[str, int], width: int) -> list[tuple[str, int]]:
-    """Deals `width` cells out to the categories that hold time, in proportion to it.
+    """Distribute the cells of a bar over the categories, in proportion to their time.
 
-    By largest remainder; each gets one at least, at the cost of the widest, so that nothing in
-    the legend is missing from the bar. The cells always sum to `width`.
+    Uses the largest remainder method. Each category gets at least one cell, taken from the widest,
+    so that everything in the legend is in the bar. The cells always sum to `width`.
 
     Args:
         categories: ns per category.
-        width: Cells of the bar, no fewer than there are categories.
+        width: Cells of the bar, at least as many as categories.
     """
-    held = present(categories)
-    total = sum(ns for _, ns in held)
+    shown = present(categories)
+    total = sum(ns for _, ns in shown)
     if not total:
         return []
-    exact = [width * ns / total for _, ns in held]
-    dealt = [max(1, int(cells)) for cells in exact]
-    by_remainder = sorted(range(len(held)), key=lambda i: dealt[i] - exact[i])
-    for i in by_remainder[: max(0, width - sum(dealt))]:
-        dealt[i] += 1
-    while sum(dealt) > width:
-        dealt[dealt.index(max(dealt))] -= 1
-    return [(name, count) for (name, _), count in zip(held, dealt, strict=True)]
+    exact = [width * ns / total for _, ns in shown]
+    counts = [max(1, int(cells)) for cells in exact]
+    by_remainder = sorted(range(len(shown)), key=lambda i: counts[i] - exact[i])
+    for i in by_remainder[: max(0, width - sum(counts))]:
+        counts[i] += 1
+    while sum(counts) > width:
+        counts[counts.index(max(counts))] -= 1
+    return [(name, count) for (name, _), count in zip(shown, counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Words about placement that every report uses."""
+"""Descriptions of placements, for all reports."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NOTES = {
 }
 
 
-def asked(op: PlacedOp) -> str:
-    """Device that was asked for; of an overruled scope where it matters."""
+def requested(op: PlacedOp) -> str:
+    """Requested device; that of the outer scope if an inner one replaced it."""
     if op.requested is None:
         return "not recorded"
     if op.placed == "overruled":
@@ -28,13 +28,13 @@ def asked(op: PlacedOp) -> str:
     return op.requested or "any device"
 
 
-def ran(op: PlacedOp) -> str:
-    """Device that it ran on, in words."""
+def actual(op: PlacedOp) -> str:
+    """Device that it ran on, or 'never ran'."""
     return op.actual or "never ran"
 
 
 def copies(op: PlacedOp) -> str:
-    """Its copies to other devices per run of the graph, '' without any."""
+    """Its copies to other devices per run of the graph; '' for none."""
     if not op.copies:
         return ""
     size = "" if not op.copied_bytes else f", {format_bytes(op.copied_bytes)}"
@@ -43,7 +43,7 @@ def copies(op: PlacedOp) -> str:
 
 
 def sentence(whole: PlacedScope) -> str:
-    """The whole graph in one sentence.
+    """Placement of the whole graph in one sentence.
 
     Args:
         whole: The scope ''.
@@ -58,7 +58,7 @@ def sentence(whole: PlacedScope) -> str:
 
 
 def letters(whole: PlacedScope) -> dict[str, str]:
-    """A short mark for every device: letters, then numbers.
+    """A short mark for each device: letters, then numbers.
 
     Args:
         whole: The scope ''.

@@ -1,6 +1,6 @@
 """The JSON Schemas of results and measurements, generated from the classes in `findings`.
 
-``python -m stepwhy.report.schema > docs/reference/result-schema.json`` renews the published one.
+``python -m stepwhy.report.schema > docs/reference/result-schema.json`` updates the published one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "placement": (PlacementResult, PLACEMENT_SCHEMA),
     "ops": (ProfileResult, OPS_SCHEMA),
 }
-"""What is printed as JSON: the class and the version of each contract, by a short name."""
+"""Class and version of each JSON document that stepwhy prints, by a short name."""
 
 
 def contract_schema(name: str) -> dict[str, Any]:
-    """JSON Schema, draft 2020-12, of what `report.json.render` returns for a contract.
+    """JSON Schema (draft 2020-12) of the output of `report.json.render` for a contract.
 
     Args:
         name: 'result', 'bench', 'compare', 'lab', 'placement' or 'ops'.
@@ -47,7 +47,7 @@ def contract_schema(name: str) -> dict[str, Any]:
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)
     for definition in schema["$defs"].values():
-        # Python 3.13 strips the indentation of docstrings, earlier ones keep it.
+        # Python 3.13 strips the indentation of docstrings, earlier versions keep it.
         definition["description"] = inspect.cleandoc(definition["description"])
     schema["$defs"][contract.__name__]["properties"]["schema"] = {"const": version}
     return {
@@ -58,7 +58,7 @@ def contract_schema(name: str) -> dict[str, Any]:
 
 
 def render(name: str = "result") -> str:
-    """A contract's schema as indented text, which ends with a line break.
+    """A contract's schema as indented text, with a line break at the end.
 
     Args:
         name: As in `contract_schema`.

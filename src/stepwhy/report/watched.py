@@ -1,4 +1,4 @@
-"""Words for what was seen over the length of a watched run."""
+"""Descriptions of queues, events and observer cost of a watched run."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stepwhy.text import one_line
 if TYPE_CHECKING:
     from stepwhy.findings import EventGroup, Pipeline, Result, Steps
 
-# A queue that is near empty, or near full, for this share of the time is called so.
+# Share of the time; a queue that is near empty (near full) for longer is called empty (full).
 _MOSTLY = 0.5
-# Of what can be taken out, what is kept back beside it is drawn whole.
-_FAR = 2
-# Fewer samples of a queue show no share of the time.
-_FEWEST_LOOKS = 10
-# Every program traces and compiles what its first step needs.
+# Times the elements available to dequeue; a larger reserve is not drawn in full.
+_LARGE_RESERVE = 2
+# With fewer samples, a share of the time is not reliable.
+_FEWEST_SAMPLES = 10
+# Every program traces and compiles in its first step.
 _FIRST = 1
 
 _DONE = {
     "trace": "traced",
     "compile": "compiled",
     "graph": "graph grown by",
-    "workers": "workers started for",
-    "epoch": "epoch begun of",
+    "workers": "started workers of",
+    "epoch": "started epoch of",
 }
 _OF_THE_GRAPH = frozenset({"trace", "compile", "graph"})
 _KINDS = {
@@ -34,12 +34,12 @@ _KINDS = {
 }
 
 
-# Nobody trains so many steps more to learn what watching costs.
+# Asking for more steps than this to measure the cost of watching is not useful.
 _MOST_MORE = 10_000
 
 
 def watching_sentence(steps: Steps) -> str:
-    """What watching costs a step, '' where nothing was watched."""
+    """Cost of watching per step; '' if the run was not watched."""
     interval, missing = steps.observer_cost_interval_ns, steps.observer_cost_missing_steps
     span = "" if interval is None else f" (95 %: {format_range(*interval)})"
     if missing is not None:
@@ -68,7 +68,7 @@ def format_range(low_ns: float, high_ns: float) -> str:
 
 
 def _scale(largest_ns: float) -> tuple[int, str, int]:
-    """Unit for durations of this size: its ns, its name, and the decimals that make sense."""
+    """Unit for durations of this size: its ns, its name, and useful decimals."""
     scale = ((units.NS_PER_S, "s"), (units.NS_PER_MS, "ms"), (units.NS_PER_US, "µs"))
     size, unit = next((step for step in scale if largest_ns >= step[0]), (1, "ns"))
     return size, unit, 0 if largest_ns >= 10 * size or size == 1 else 1
@@ -80,15 +80,15 @@ def _number(value: float, decimals: int) -> str:
 
 
 def later_events(result: Result) -> list[EventGroup]:
-    """Traces, compilations and graph changes that came after warm-up, when none should come."""
+    """Events after the warm-up, such as compilations, when there should be none."""
     stretches = result.steps.stretches
     whole = not stretches or stretches[0].described
     usual = max(_FIRST, result.steps.warm_up if whole else 0)
-    return [e for e in told_events(result) if e.last_step is not None and e.last_step > usual]
+    return [e for e in listed_events(result) if e.last_step is not None and e.last_step > usual]
 
 
-def told_events(result: Result) -> list[EventGroup]:
-    """All of them; that the step time has changed is told elsewhere."""
+def listed_events(result: Result) -> list[EventGroup]:
+    """All events except changes of the step time, which the report shows elsewhere."""
     return [event for event in result.events if event.kind != "change"]
 
 
@@ -127,7 +127,7 @@ def event_reason(event: EventGroup) -> str:
 
 
 def pipeline_name(pipeline: Pipeline) -> str:
-    """What it is and what it is called."""
+    """Kind and name of a queue or buffer."""
     if pipeline.kind == "tf.data" and not pipeline.samples:
         return one_line(f"stage {pipeline.name} of tf.data")
     known = _KINDS.get(pipeline.kind)
@@ -135,7 +135,7 @@ def pipeline_name(pipeline: Pipeline) -> str:
 
 
 def pipeline_state(pipeline: Pipeline) -> str:
-    """How full it was, and what that means."""
+    """How full it was, and what that means for the training."""
     if not pipeline.samples:
         buffered = any(stage.buffer_size for stage in pipeline.stages[:1])
         return "fill level unknown" if buffered else ("no buffer: this runs inside the step")
@@ -143,7 +143,7 @@ def pipeline_state(pipeline: Pipeline) -> str:
         None if share is None else units.format_fraction(share)
         for share in (pipeline.empty_share, pipeline.full_share, pipeline.mean_fill)
     )
-    if pipeline.samples < _FEWEST_LOOKS:
+    if pipeline.samples < _FEWEST_SAMPLES:
         level = "" if mean is None else f"{mean} full, but "
         return f"{level}sampled only {_times(pipeline.samples)}, too rarely for a verdict"
     if pipeline.empty_share is not None and pipeline.empty_share >= _MOSTLY:
@@ -160,15 +160,17 @@ def _times(count: int) -> str:
 
 
 def pipeline_floor(pipeline: Pipeline) -> float:
-    """The bottom of a picture of its levels: 0, or not far below what cannot be taken out.
+    """Bottom of the chart of its levels: 0, or just below a large reserve.
 
-    Where far more is kept back than can be taken out, the latter could not be seen.
+    If the chart of a queue with a large reserve started at 0, the elements available to dequeue
+    would not be visible.
     """
-    room = (pipeline.capacity or 0) - pipeline.reserve
-    return pipeline.reserve - room / 2 if 0 < _FAR * room < pipeline.reserve else 0.0
+    usable = (pipeline.capacity or 0) - pipeline.reserve
+    is_large = 0 < _LARGE_RESERVE * usable < pipeline.reserve
+    return pipeline.reserve - usable / 2 if is_large else 0.0
 
 
 def pipeline_top(pipeline: Pipeline) -> float:
-    """The top of a picture of its levels: the capacity, or the highest level without one."""
+    """Top of the chart of its levels: the capacity, or the highest level if there is none."""
     highest = max((value for _, value in pipeline.series), default=0.0)
     return max(pipeline.capacity or 0, pipeline.reserve, highest, 1.0)

@@ -1,4 +1,4 @@
-"""The words and colours that all reports share, and how a value is put into words."""
+"""Words and colours that all reports share, and the formatting of values."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class CategoryWords(msgspec.Struct, frozen=True):
-    """How one category of a breakdown is shown.
+    """Label, meaning and colour of one category of the breakdown.
 
     Args:
-        label: Its name for people.
+        label: Its name in reports.
         meaning: One short phrase.
         colour: '#rrggbb'. The ten differ by an OKLab distance of at least 0.08, with normal
-            sight and without red, green or blue cones (Machado et al. 2009, severity 1).
-        mark: One letter, which stands for the colour where there is none.
+            vision and without red, green or blue cones (Machado et al. 2009, severity 1).
+        mark: One letter, used instead of the colour in terminals without colours.
     """
 
     label: str
@@ -67,7 +67,7 @@ _CATEGORY_OF_BOUND: dict[BoundBy, str] = {
     "unknown": "unexplained",
 }
 
-_FOUND_HOW = {
+_STEP_SOURCES = {
     "marker": "marked in the trace",
     "hook": "observed as they ran",
     "periodicity": "inferred from repeated operations",
@@ -83,7 +83,7 @@ VERDICT_WORDS: dict[FindingVerdict, str] = {
     "error": "the check itself failed",
 }
 
-COULD_NOT_LOOK: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
+ABSTAINED: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
 
 RISK_WORDS = {
     "none": "",
@@ -99,22 +99,22 @@ PARTIAL = "Part of the input could not be read; the figures cover the rest."
 
 
 def colour_of(bound_by: BoundBy) -> str:
-    """The colour of the category that a verdict blames, '#rrggbb'."""
+    """Colour of the category behind a verdict, '#rrggbb'."""
     return CATEGORY_WORDS[_CATEGORY_OF_BOUND[bound_by]].colour
 
 
 def whole(result: Result) -> str:
-    """What the breakdown partitions: 'step', or 'trace' where no steps were found."""
+    """What the breakdown divides: 'step', or 'trace' if no steps were found."""
     return "trace" if result.steps.source == "whole-trace" else "step"
 
 
 def per_whole(result: Result) -> str:
-    """What a time holds for: 'per step', or 'of the trace' where no steps were found."""
+    """What a time refers to: 'per step', or 'of the trace' if no steps were found."""
     return "per step" if whole(result) == "step" else "of the trace"
 
 
 def is_unsure(verdict: Verdict) -> bool:
-    """Whether a verdict was reached, but more likely than certain."""
+    """Whether the verdict is likely, but not certain."""
     return verdict.bound_by != "unknown" and verdict.confidence < 0.5
 
 
@@ -126,18 +126,18 @@ def is_partial(result: Result) -> bool:
 
 
 def is_healthy(result: Result) -> bool:
-    """Whether checks looked and found nothing, and the device computes: no cause is left."""
+    """Whether no check found a problem, at least one was clear, and the step is compute-bound."""
     verdicts = {finding.verdict for finding in result.findings}
     return "found" not in verdicts and "clear" in verdicts and result.verdict.bound_by == "compute"
 
 
 def share(part_ns: int, wall_ns: int) -> str:
-    """A part of the whole as a percentage, '' where there is no whole."""
+    """A part of the whole as a percentage; '' if the whole is zero."""
     return units.format_fraction(part_ns / wall_ns) if wall_ns > 0 else ""
 
 
 def format_like(ns: int, wall_ns: int) -> str:
-    """A duration in the unit and precision of the whole it is part of, so that a column aligns."""
+    """A duration in the unit and precision of the whole, so that a column aligns."""
     sizes = ((units.NS_PER_S, "s"), (units.NS_PER_MS, "ms"), (units.NS_PER_US, "µs"))
     size, unit = next((step for step in sizes if wall_ns >= step[0]), (1, "ns"))
     decimals = 0 if wall_ns >= 100 * size or size == 1 else 1 if wall_ns >= 10 * size else 2
@@ -148,12 +148,12 @@ def format_like(ns: int, wall_ns: int) -> str:
 
 
 def format_calls(count: float) -> str:
-    """Calls per step: whole above ten, else with what the mean leaves after the point."""
+    """Calls per step: an integer from ten on, else with one decimal if it is not whole."""
     return units.format_count(count) if count >= 10 or count == int(count) else f"{count:.1f}"
 
 
 def format_value(fact: Evidence) -> str:
-    """The value of a fact with its unit, in words."""
+    """The value of evidence with its unit."""
     value = fact.value
     if isinstance(value, str):
         return one_line(value)
@@ -182,7 +182,7 @@ def format_saving(low_ns: int, high_ns: int) -> str:
 
 
 def run_line(result: Result) -> str:
-    """Step time, framework, devices and ranks, as far as they are known."""
+    """Step time, framework, devices, ranks and command, as far as they are known."""
     run, wall = result.run, result.breakdown.wall_ns
     per = "per step" if whole(result) == "step" else "in all"
     models = Counter(one_line(device) for device in run.devices)
@@ -196,14 +196,14 @@ def run_line(result: Result) -> str:
     return " · ".join(filter(None, parts))
 
 
-# A bound above twice the step bounds nothing.
-_MOST_TOLD = 1.0
+# Relative cost; a larger upper bound (twice the step) is not informative.
+_LARGEST_BOUND = 1.0
 
 
 def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
-    """What profiling adds to a step; a cost that may be zero is not told as one."""
+    """Cost of profiling a step; not given as a number if its interval contains zero."""
     if interval is not None and interval[0] <= 0 <= interval[1]:
-        if interval[1] > _MOST_TOLD:
+        if interval[1] > _LARGEST_BOUND:
             return "cost of profiling unknown, steps vary too much"
         most = units.format_fraction(max(interval[1], 0.0))
         return f"profiling adds nothing measurable (at most {most})"
@@ -217,7 +217,7 @@ def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
 
 
 def parallel_sentence(result: Result) -> str:
-    """How well several devices are used together; '' where there are not several."""
+    """Parallel efficiency of several devices; '' for a single device."""
     use = result.parallel
     if use is None:
         return ""
@@ -228,61 +228,61 @@ def parallel_sentence(result: Result) -> str:
     )
 
 
-_MADE_ANEW = {"trace": "traced", "compile": "compiled"}
+_REPEATED = {"trace": "traced", "compile": "compiled"}
 
 
 def nothing_found(result: Result) -> str:
-    """What it means that no check found anything; a step that waits is not well for that."""
+    """Sentence for a result without findings; a step that waits is not healthy."""
     clear = sum(finding.verdict == "clear" for finding in result.findings)
     if not clear:
         return "Nothing was found, but no check had the data that it needs."
     checks = "1 check" if clear == 1 else f"{clear} checks"
     if is_healthy(result):
         return f"No problem found: {checks} came back clear."
-    return f"No check found the cause ({checks} came back clear): {_begin(result)}."
+    return f"No check found the cause ({checks} came back clear): {_where_to_start(result)}."
 
 
-def _begin(result: Result) -> str:
-    """Where to begin when no check names a cause."""
-    made = [e for e in result.events if e.kind in _MADE_ANEW and e.source]
-    if result.verdict.bound_by == "startup" and made:
-        most = max(made, key=lambda e: e.total_ns)
+def _where_to_start(result: Result) -> str:
+    """Where to start if no check found the cause."""
+    repeated = [e for e in result.events if e.kind in _REPEATED and e.source]
+    if result.verdict.bound_by == "startup" and repeated:
+        most = max(repeated, key=lambda e: e.total_ns)
         why = f" ({most.first_reason})" if most.first_reason else ""
-        again = f"{most.name} was {_MADE_ANEW[most.kind]} {most.count} times"
+        again = f"{most.name} was {_REPEATED[most.kind]} {most.count} times"
         return one_line(f"start at {most.source}, where {again}{why}")
     line = one_line(result.breakdown.hottest_line)
     return f"start at {line}" if line else "start with the largest category above"
 
 
-_HOLDERS = {
+_THREADS = {
     "driver": "Outside the framework, the driving thread spends",
     "worker": "Workers spend",
     "thread": "Other threads spend",
 }
-_LINES_TOLD = 3
+_MOST_LINES = 3
 
 
-def held_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Which lines of the program hold its threads, by role: how it begins, and (share, line)."""
+def sampled_lines(result: Result) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Lines in which threads spend time: per role, start of the sentence and (share, line)."""
     lines = result.host.lines if result.host is not None else ()
-    told = []
-    for role, beginning in _HOLDERS.items():
-        own = [held for held in lines if held.role == role][:_LINES_TOLD]
+    sentences = []
+    for role, beginning in _THREADS.items():
+        own = [line for line in lines if line.role == role][:_MOST_LINES]
         if own:
-            places = [(units.format_fraction(h.share), one_line(h.line)) for h in own]
-            told.append((beginning, places))
-    return told
+            places = [(units.format_fraction(line.share), one_line(line.line)) for line in own]
+            sentences.append((beginning, places))
+    return sentences
 
 
-def is_told_by_lines(result: Result) -> bool:
-    """Whether the hottest line is the first of the driving thread's sampled lines."""
+def is_hottest_listed(result: Result) -> bool:
+    """Whether the hottest line is already the first sampled line of the driving thread."""
     lines = result.host.lines if result.host is not None else ()
-    first = next((held.line for held in lines if held.role == "driver"), "")
+    first = next((line.line for line in lines if line.role == "driver"), "")
     return bool(first) and first == result.breakdown.hottest_line
 
 
 def gpu_sentences(result: Result) -> list[str]:
-    """What the driver told of each GPU while the run went on, in one line per GPU."""
+    """Use, memory and throttling of each GPU as the driver reported them, one line per GPU."""
     return [_gpu(gpu) for gpu in (result.host.gpus if result.host is not None else ())]
 
 
@@ -294,19 +294,19 @@ def _gpu(gpu: GpuLoad) -> str:
         own = gpu.peak_process_bytes
         by = "" if own is None else f" ({units.format_bytes(own)} by this process)"
         of = f" of {units.format_bytes(gpu.total_bytes)}" if gpu.total_bytes else ""
-        parts.append(f"at most {units.format_bytes(gpu.peak_used_bytes)}{of} full{by}")
+        parts.append(f"at most {units.format_bytes(gpu.peak_used_bytes)}{of} used{by}")
     elif gpu.peak_process_bytes is not None:
         parts.append(f"at most {units.format_bytes(gpu.peak_process_bytes)} by this process")
     if gpu.throttled_share:
-        parts.append(f"slowed down {units.format_fraction(gpu.throttled_share)} of the time")
+        parts.append(f"throttled {units.format_fraction(gpu.throttled_share)} of the time")
     return " · ".join(parts)
 
 
 def steps_sentence(steps: Steps) -> str:
-    """How many steps there are, how they were found, how long they take."""
+    """Number of steps, how they were found, and how long they take."""
     if steps.source == "whole-trace":
         return "None found: times are for the whole trace, not per step"
-    parts = [f"{units.format_count(steps.count)} {_FOUND_HOW[steps.source]}"]
+    parts = [f"{units.format_count(steps.count)} {_STEP_SOURCES[steps.source]}"]
     if steps.confidence < 0.5:
         parts[0] += ", not certain"
     if len(steps.stretches) > 1:
@@ -326,5 +326,5 @@ def steps_sentence(steps: Steps) -> str:
 
 def _two_digits(ns: int) -> str:
     number, unit = units.format_ns(units.quantise(ns)).split()
-    # `format_ns` gives three digits; the third one is a zero here and would feign precision.
+    # `format_ns` gives three digits; the third one is always zero here, so drop it.
     return f"{number[:-1].rstrip('.') if '.' in number else number} {unit}"

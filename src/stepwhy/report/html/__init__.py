@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def render(result: Result) -> str:
-    """The page as text. Whatever a trace contributed to it is escaped."""
+    """The page as text. All names from the trace are escaped."""
     return page(result)
 
 
 def write(path: str | Path, result: Result) -> None:
-    """Writes the page to `path`, whole or not at all.
+    """Write the page to `path`, completely or not at all.
 
     Raises:
-        OutputError: Where the file or its folder cannot be written.
+        OutputError: If the file or its folder cannot be written.
     """
     target = Path(path)
     data = render(result).encode()

@@ -1,4 +1,4 @@
-"""The small chart of step durations over the run, as geometry for an inline SVG."""
+"""Bar chart of step durations over the run, as geometry for an inline SVG."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from stepwhy.findings import Steps
 
 WIDTH, HEIGHT = 720, 120
-# Room below the bars for the marks of traced steps, and the width of one.
+# Height of the band below the bars for the marks of traced steps, and the width of a mark.
 _BAND, _MARK = 12, 6
-# More bars than this would be thinner than three units of the drawing.
+# With more bars, each would be thinner than three units of the drawing.
 _MOST_BARS = 240
-# Steps above this many medians are cut, or one slow first step would flatten all others.
+# Bars above this many medians are cut off; otherwise one slow first step would flatten the others.
 _TALLEST = 1.8
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar: the slowest of the steps it stands for.
+    """One bar: the slowest of the steps that it covers.
 
     Args:
-        x, width, height: In units of the drawing; the bar stands on its floor.
+        x, width, height: In units of the drawing.
         warm_up: Whether its steps are left out as warm-up.
-        other: Whether they are left out because the step time changed for good.
-        is_cut: Whether the bar is taller than the drawing.
-        text: What it stands for, in words.
+        other: Whether they are left out because the step time changed permanently.
+        is_cut: Whether the bar is cut off at the top.
+        text: The steps and their duration, in words.
     """
 
     x: float
@@ -42,7 +42,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Where a profiler watched: place and width in units of the drawing, and words."""
+    """Mark of traced steps: position and width in units of the drawing, and the steps in words."""
 
     x: float
     width: float
@@ -50,18 +50,19 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class StepChart(msgspec.Struct, frozen=True):
-    """Bars and lines.
+    """Bars and lines of the chart, with y from the top.
 
     Args:
         bars: The bars.
-        steps_per_bar: How many steps one of them stands for.
-        median_y: Height of the median from the top.
-        median_from, median_to: Where its line begins and ends: the steps it is of.
-        slowest: The slowest bar in words, '' where none is cut.
+        steps_per_bar: Number of steps per bar.
+        median_y: y of the line at the median.
+        median_from, median_to: x of the ends of that line: the steps that the median is of.
+        slowest: The slowest bar in words; '' if none is cut off.
         traced: Marks of traced steps.
-        changes: Places where the step time changed for good.
-        floor: What the bars stand on, from the top.
-        height: Height of the whole.
+        changes: x of each permanent change of the step time.
+        height: Height of the drawing.
+        width: Width of the drawing.
+        floor: y of the bottom of the bars.
     """
 
     bars: tuple[Bar, ...]
@@ -78,7 +79,9 @@ class StepChart(msgspec.Struct, frozen=True):
 
 
 class _Numbers:
-    """Between places in `durations_ns` and numbers of steps in the run, which count traced ones.
+    """Converts between places in `durations_ns` and step numbers of the run.
+
+    Step numbers also count traced steps, which `durations_ns` leaves out.
 
     Args:
         steps: The steps.
@@ -88,11 +91,11 @@ class _Numbers:
         self._traced = [(window.before, window.steps) for window in steps.traced]
 
     def of(self, place: int) -> int:
-        """Number of the step at a place, from 1."""
+        """Number of the step at a place, starting at 1."""
         return 1 + place + sum(count for before, count in self._traced if before <= place)
 
     def place(self, number: int) -> int:
-        """Place of the first unprofiled step that has this number or a later one."""
+        """Place of the first untraced step with this number or a later one."""
         skipped = 0
         for before, count in self._traced:
             skipped += min(max(number - 1 - before - skipped, 0), count)
@@ -100,7 +103,7 @@ class _Numbers:
 
 
 def step_chart(steps: Steps) -> StepChart | None:
-    """The chart, or None where fewer than two durations are known."""
+    """The chart; None if fewer than two durations are known."""
     durations = steps.durations_ns
     if len(durations) < 2:
         return None
@@ -140,7 +143,7 @@ def step_chart(steps: Steps) -> StepChart | None:
 
 
 def _described(steps: Steps, numbers: _Numbers) -> tuple[int, int]:
-    """First place and end of the steps that the result is about."""
+    """First place of the steps that the result describes, and the end of them."""
     for stretch in steps.stretches:
         if stretch.described:
             return numbers.place(stretch.first_step), numbers.place(stretch.last_step + 1)
@@ -148,12 +151,12 @@ def _described(steps: Steps, numbers: _Numbers) -> tuple[int, int]:
 
 
 def _usual(steps: Steps) -> int:
-    """The longest usual step of any stretch."""
+    """The longest median step of any stretch, ns."""
     return max((stretch.median_ns or 0 for stretch in steps.stretches), default=0)
 
 
 def _marks(steps: Steps, numbers: _Numbers, unit: float) -> tuple[Mark, ...]:
-    """One mark for every traced window, centred between its neighbours."""
+    """One mark per traced window, centred between the steps around it."""
     marks = []
     for window in steps.traced:
         last = numbers.of(window.before) - 1

@@ -1,4 +1,4 @@
-"""The fill level of a queue over the run, as geometry for an inline SVG."""
+"""Chart of the fill level of a queue over the run, as geometry for an inline SVG."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ WIDTH, HEIGHT = 720, 96
 
 
 class LevelChart(msgspec.Struct, frozen=True):
-    """One queue.
+    """Chart of one queue.
 
     Args:
         name, state: In words.
-        path: Outline of the level as an SVG path, '' where no level was seen.
-        area: What of it can be taken out: the same, closed along what cannot.
-        capacity_y, reserve_y: Heights of the two lines from the top; None without one.
-        bound: What the lines say, in words.
-        span: How long the picture is, in words.
-        stages: What fills it.
+        path: Line of the level as an SVG path; '' if no level was sampled.
+        area: Area between the level and the reserve, the elements available to dequeue.
+        capacity_y, reserve_y: y of the two lines from the top; None for no line.
+        key: Meaning of the lines, in words.
+        span: Duration that the chart covers, in words.
+        stages: Stages that fill the queue.
     """
 
     name: str
@@ -34,7 +34,7 @@ class LevelChart(msgspec.Struct, frozen=True):
     area: str
     capacity_y: float | None
     reserve_y: float | None
-    bound: str
+    key: str
     span: str
     stages: tuple[PipelineStage, ...]
     width: int = WIDTH
@@ -42,13 +42,13 @@ class LevelChart(msgspec.Struct, frozen=True):
 
 
 def level_charts(result: Result) -> list[LevelChart]:
-    """A picture of every queue and buffer."""
+    """Charts of all queues and buffers."""
     return [_chart(pipeline) for pipeline in result.pipelines]
 
 
 def _chart(pipeline: Pipeline) -> LevelChart:
     floor = watched.pipeline_floor(pipeline)
-    # A little air above the capacity, so that its line and a full queue can be seen.
+    # Leave a margin above the capacity, so that its line and a full queue are visible.
     scale = _Scale(floor, floor + 1.08 * (watched.pipeline_top(pipeline) - floor))
     path, area = _outline(pipeline, scale)
     has_capacity = bool(path) and pipeline.capacity is not None
@@ -61,26 +61,26 @@ def _chart(pipeline: Pipeline) -> LevelChart:
         area=area,
         capacity_y=scale.y(pipeline.capacity or 0) if has_capacity else None,
         reserve_y=scale.y(pipeline.reserve) if has_reserve else None,
-        bound=_bound(pipeline) if path else "",
+        key=_key(pipeline) if path else "",
         span=units.format_ns(last) if last else "",
         stages=pipeline.stages,
     )
 
 
 class _Scale(msgspec.Struct, frozen=True):
-    """Elements at the bottom of the picture and at its top."""
+    """Numbers of elements at the bottom and at the top of the chart."""
 
     floor: float
     top: float
 
     def y(self, value: float) -> float:
-        """Height from the top; a level below the bottom lies on it."""
+        """Distance from the top; a level below the bottom is drawn at the bottom."""
         share = (max(value, self.floor) - self.floor) / (self.top - self.floor)
         return round(HEIGHT * (1 - share), 1)
 
 
 def _outline(pipeline: Pipeline, scale: _Scale) -> tuple[str, str]:
-    """A step line, as each level holds until the next sample, and the area below it."""
+    """The level as a step line, constant until the next sample, and the area below it."""
     if not pipeline.series:
         return "", ""
     first = pipeline.series[0][0]
@@ -98,15 +98,15 @@ def _steps(times: list[float], heights: list[float]) -> str:
     return f"M{times[0]} {heights[0]}{steps}H{WIDTH}"
 
 
-def _bound(pipeline: Pipeline) -> str:
-    """What the dashed and the dotted line stand for."""
+def _key(pipeline: Pipeline) -> str:
+    """Meaning of the dashed and the dotted line."""
     lines = []
     if pipeline.capacity is not None:
-        lines.append(f"Dashed: holds {units.format_count(pipeline.capacity)}.")
+        lines.append(f"Dashed: the capacity, {units.format_count(pipeline.capacity)}.")
     if pipeline.reserve:
-        kept = units.format_count(pipeline.reserve)
-        lines.append(f"Dotted: {kept} that cannot be taken out.")
+        reserve = units.format_count(pipeline.reserve)
+        lines.append(f"Dotted: the reserve for shuffling, {reserve}.")
         floor = watched.pipeline_floor(pipeline)
         if floor:
-            lines.append(f"The picture begins at {units.format_count(round(floor))}.")
+            lines.append(f"The chart starts at {units.format_count(round(floor))}.")
     return " ".join(lines)

@@ -1,4 +1,4 @@
-"""Memory over a step as geometry for an inline SVG, with its peak marked."""
+"""Chart of memory over a step, with its peak, as geometry for an inline SVG."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ if TYPE_CHECKING:
     from stepwhy.findings import MemoryHolder, MemoryUse, Result
 
 WIDTH, HEIGHT = 720, 120
-_MOST_PICTURES = 4
+_MOST_CHARTS = 4
 
 
 class MemoryChart(msgspec.Struct, frozen=True):
-    """One allocator, device or process.
+    """Chart of one allocator, device or process.
 
     Args:
         name, state: In words.
-        area, path: Outline of the level as an SVG path, closed along the floor and open.
-        base_y: Height of what a step begins with, from the top; None where it is not known.
-        peak_x: Where the peak is.
-        peak: When it is reached and at what, in words.
-        key: What line and picture stand for.
-        holders: What held the peak, and how many smaller holders are left out.
-        whole: Bytes that `holders` are shares of.
-        room: How much larger the batch could be, in words, or ''.
+        area, path: The level as an SVG path, as a closed area and as a line.
+        base_y: y of the level at the start of a step; None if unknown.
+        peak_x: x of the peak.
+        peak: Time, phase and operation of the peak, in words.
+        key: Meaning of the chart and its dashed line, in words.
+        holders: Allocations at the peak, largest first.
+        others: Number of smaller ones that are left out.
+        whole: Bytes at the peak, of which `holders` are shares.
+        room: How much larger the batch could be, in words; '' if unknown.
     """
 
     name: str
@@ -48,12 +49,12 @@ class MemoryChart(msgspec.Struct, frozen=True):
 
 
 def memory_charts(result: Result) -> list[MemoryChart]:
-    """A picture of everything whose memory is worth showing, the most important first."""
-    return [_chart(use) for use in memory.shown_uses(result)[:_MOST_PICTURES]]
+    """Charts of the memory that is worth showing, most important first."""
+    return [_chart(use) for use in memory.shown_uses(result)[:_MOST_CHARTS]]
 
 
 def _chart(use: MemoryUse) -> MemoryChart:
-    # A little air above the peak, so that its line can be seen.
+    # Leave a margin above the peak, so that its line is visible.
     top = 1.08 * max(use.peak_bytes, 1)
     path = _outline(use, top)
     has_base = use.over == "step" and bool(use.base_bytes)
@@ -74,7 +75,7 @@ def _chart(use: MemoryUse) -> MemoryChart:
 
 
 def _outline(use: MemoryUse, top: float) -> str:
-    """A step line: each level holds until the next."""
+    """The level as a step line, constant until the next point."""
     points = [(_place(time, use), _height(level, top)) for time, level in use.series]
     first = points[0][1] if points else HEIGHT
     return f"M0 {first}{''.join(f'H{x}V{y}' for x, y in points)}H{WIDTH}"
@@ -89,6 +90,6 @@ def _height(level: float, top: float) -> float:
 
 
 def _key(use: MemoryUse, *, has_base: bool) -> str:
-    over = "the step that needs most" if use.over == "step" else "the run"
-    dashed = " Dashed: what it begins with." if has_base else ""
+    over = "the step with the highest peak" if use.over == "step" else "the run"
+    dashed = " Dashed: the level at its start." if has_base else ""
     return f"Over {over}, {units.format_ns(use.span_ns)}.{dashed}"

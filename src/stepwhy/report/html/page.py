@@ -1,4 +1,4 @@
-"""Fills the template."""
+"""Fill the template of the page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def page(result: Result) -> str:
             levels=levels.level_charts(result),
             placement=placement.placement_view(result.placement),
             memory=memory_charts(result),
-            events=watched.told_events(result),
+            events=watched.listed_events(result),
             colour=words.colour_of(result.verdict.bound_by),
             whole=words.whole(result),
             per=words.per_whole(result),
@@ -49,9 +49,9 @@ def page(result: Result) -> str:
             healthy=words.is_healthy(result),
             nothing_found=words.nothing_found(result),
             gpus=words.gpu_sentences(result),
-            held=words.held_lines(result),
+            sampled_lines=words.sampled_lines(result),
             together=words.parallel_sentence(result),
-            told_by_lines=words.is_told_by_lines(result),
+            is_hottest_listed=words.is_hottest_listed(result),
             style=_asset("style.css"),
             script=script,
             script_hash=_hash(script),
@@ -102,12 +102,12 @@ def _asset(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """What the content security policy allows to run: this script and no other."""
+    """Hash for the content security policy, which allows only this script."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _bytes(count: int | None) -> str:
-    return "–" if count is None else units.format_bytes(count)  # noqa: RUF001 an en dash it is
+    return "–" if count is None else units.format_bytes(count)  # noqa: RUF001 - en dash intended
 
 
 def _others(result: Result) -> list[Any]:
@@ -117,7 +117,7 @@ def _others(result: Result) -> list[Any]:
 
 
 def _health(result: Result) -> list[tuple[Any, Any]]:
-    """(input, entry) pairs, the gravest first."""
+    """(input, entry) pairs, most severe first."""
     order = ("error", "warning", "info")
     pairs = [(file, entry) for file in result.inputs for entry in file.health if entry.count]
     return sorted(pairs, key=lambda pair: order.index(pair[1].severity))

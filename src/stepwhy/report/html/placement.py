@@ -1,4 +1,4 @@
-"""The placement of a graph as a tree of its name scopes, to fold out and to search."""
+"""The placement of a graph as a tree of its name scopes, collapsible and searchable."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import PlacedOp, PlacedScope, Placement
 
-# Names that nest deeper are shown with the rest of their path: no page indents further.
+# Deeper names are shown with the rest of their path instead of further indentation.
 _DEEPEST = 8
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One operation: the end of its name, and what the columns say."""
+    """One operation: the end of its name, and the values of the columns."""
 
     name: str
     op: str
-    asked: str
-    ran: str
+    requested: str
+    actual: str
     placed: str
     note: str
     copies: str
@@ -35,11 +35,11 @@ class Branch(msgspec.Struct):
     """One name scope.
 
     Args:
-        name: What the tree shows of its path.
+        name: Part of its path that the tree shows.
         path: Its path; '' for the whole graph.
-        summary: Numbers of it, in words.
-        elsewhere: Operations that ran on another device than asked for.
-        branches: Scopes inside it.
+        summary: Its operations, devices and copies, in words.
+        elsewhere: Number of operations that ran on another device than requested.
+        branches: Scopes inside it, by name.
         rows: Operations directly in it.
     """
 
@@ -52,15 +52,15 @@ class Branch(msgspec.Struct):
 
 
 class PlacementView(msgspec.Struct, frozen=True):
-    """What the section shows.
+    """Content of the section.
 
     Args:
         sentence: The whole graph in one sentence.
-        devices: Mark, device and number of operations.
+        devices: Letter, name and number of operations of each device.
         tree: The whole graph.
-        elsewhere: Number of operations for the filter 'asked for another device'.
+        elsewhere: Number of operations for the filter 'requested another device'.
         never_ran: Number of operations for the filter 'never ran'.
-        left_out: What the tree leaves out, in words; '' where it has all.
+        left_out: What the tree leaves out, in words; '' for nothing.
     """
 
     sentence: str
@@ -72,7 +72,7 @@ class PlacementView(msgspec.Struct, frozen=True):
 
 
 def placement_view(placement: Placement | None) -> PlacementView | None:
-    """The section, None without a placement."""
+    """Content of the section; None without a placement."""
     if placement is None or not placement.scopes:
         return None
     whole = placement.scopes[0]
@@ -84,8 +84,8 @@ def placement_view(placement: Placement | None) -> PlacementView | None:
         tree.branches[name] = _joined(branch)
     _sum_up(tree, {s.scope: s for s in placement.scopes}, marks)
     left_out = (
-        f"The tree leaves out {format_count(placement.left_out)} operations that ran where they "
-        "were asked to, or never; 'stepwhy placement' lists them."
+        f"The tree leaves out {format_count(placement.left_out)} operations that ran on the "
+        "requested device or never ran; 'stepwhy placement' lists them."
         if placement.left_out
         else ""
     )
@@ -106,13 +106,13 @@ def _add(tree: Branch, op: PlacedOp) -> None:
 
 def _row(op: PlacedOp, name: str) -> Row:
     return Row(
-        name, op.op, words.asked(op), words.ran(op), op.placed,
+        name, op.op, words.requested(op), words.actual(op), op.placed,
         words.NOTES[op.placed], words.copies(op), op.source,
     )  # fmt: skip
 
 
 def _joined(branch: Branch) -> Branch:
-    """A scope that holds nothing but another scope shares its line: 'tower_0/model'."""
+    """Merge a scope that contains only one other scope with it: 'tower_0/model'."""
     branch.branches = {name: _joined(inner) for name, inner in branch.branches.items()}
     if branch.rows or len(branch.branches) != 1:
         return branch
@@ -124,7 +124,11 @@ def _joined(branch: Branch) -> Branch:
 def _sum_up(
     branch: Branch, scopes: Mapping[str, PlacedScope], marks: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Write the numbers of a scope and of all inside it; operations and those elsewhere."""
+    """Set `summary` and `elsewhere` of a scope and of all scopes inside it.
+
+    Returns:
+        Number of operations, and of those that ran elsewhere.
+    """
     inner = [_sum_up(one, scopes, marks) for one in branch.branches.values()]
     elsewhere = sum(row.placed in ("moved", "overruled") for row in branch.rows)
     ops = len(branch.rows) + sum(count for count, _ in inner)

@@ -1,11 +1,11 @@
-// Search and filters of the placement tree; without this script it still folds out.
+// Search and filters of the placement tree; the tree works without this script.
 for (const section of document.querySelectorAll(".placement")) {
   const form = section.querySelector(".find");
   const search = form.querySelector("input[type=search]");
   const filters = [...form.querySelectorAll("input[type=checkbox]")];
   const output = form.querySelector("output");
   const folds = [...section.querySelectorAll("details")];
-  const most = 400; // open no more rows than can be read, or the page becomes slow
+  const most = 400; // with more open rows the page becomes slow
   let rows = null;
   let opened = [];
   const index = () =>
@@ -17,13 +17,13 @@ for (const section of document.querySelectorAll(".placement")) {
   const apply = () => {
     rows ??= index();
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = filters.filter((box) => box.checked).flatMap((box) => box.value.split(" "));
-    const active = words.length > 0 || wanted.length > 0;
+    const selected = filters.filter((box) => box.checked).flatMap((box) => box.value.split(" "));
+    const active = words.length > 0 || selected.length > 0;
     const holding = new Set();
     let found = 0;
     for (const row of rows) {
       const fits =
-        (!wanted.length || wanted.includes(row.placed)) &&
+        (!selected.length || selected.includes(row.placed)) &&
         words.every((word) => row.text.includes(word));
       row.item.hidden = !fits;
       if (!fits) continue;

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort and code copies; without this script everything can still be read.
+// Sortable tables and copy buttons; the page can be read without this script.
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.tBodies[0];
   [...table.tHead.rows[0].cells].forEach((head, column) => {

@@ -1,4 +1,4 @@
-"""The report that a tired person understands in ten seconds."""
+"""The report in the terminal, meant to be understood in ten seconds."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from stepwhy.report.terminal import footer, header, picture
 from stepwhy.report.terminal.findings import findings
 from stepwhy.report.terminal.finish import Finish
 from stepwhy.report.terminal.memory import memory_section
-from stepwhy.report.terminal.watched import seen
+from stepwhy.report.terminal.watched import watched_sections
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from stepwhy.findings import Result
 
-# Lines longer than this are hard to read; a wider terminal stays empty to the right.
+# Longer lines are hard to read.
 _WIDEST = 100
 
 
 def render(result: Result, *, show_all: bool = False, console: Console | None = None) -> None:
-    """Prints verdict, picture, findings, what was watched, and footer, in this order.
+    """Print verdict, breakdown, findings, queues and events, memory, and footer.
 
     Args:
         result: What to report.
-        show_all: Also the diagnoses that found nothing, all evidence, the ops and the devices.
-        console: Where to print; standard output where None. Its width, colours and encoding
-            are respected: without colour, letters tell the categories apart; without a Unicode
-            encoding, ASCII stands in.
+        show_all: Also print the other diagnoses, all evidence, the ops and the devices.
+        console: Console to print to; None for standard output. Without colours, letters
+            distinguish the categories. Without a Unicode encoding, the output is ASCII.
     """
     console = console or Console()
     width = min(console.width, _WIDEST)
@@ -39,7 +38,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
         *header.header(result),
         *picture.picture(result, width, has_colour=has_colour),
         *findings(result, width, show_all=show_all),
-        *seen(result, width, show_all=show_all),
+        *watched_sections(result, width, show_all=show_all),
         *memory_section(result, width, show_all=show_all),
         *(_tables(result, width) if show_all else ()),
         *footer.footer(result, show_all=show_all),
@@ -48,7 +47,7 @@ def render(result: Result, *, show_all: bool = False, console: Console | None = 
 
 
 def _tables(result: Result, width: int) -> list[RenderableType]:
-    # Only --all needs them; a plain report should not pay for the import.
+    # Only --all needs them: avoid the import otherwise.
     from stepwhy.report.terminal import tables  # noqa: PLC0415
 
     return tables.tables(result, width)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Evidence, Finding, Fix, Result
 
-# What fits into ten seconds: the costliest finding gets the most room. --all shows the rest.
+# Evidence of the first finding and of the others, and findings in full; --all shows the rest.
 _FACTS_OF_FIRST = 6
 _FACTS_OF_OTHERS = 3
 _IN_FULL = 4
@@ -27,12 +27,12 @@ _INDENT = (0, 0, 0, 3)
 
 
 def findings(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
-    """What was found, by cost; the costliest in full, the others by name.
+    """Findings by cost: the costliest in full, the others by title.
 
     Args:
         result: What to report.
         width: Columns of the report.
-        show_all: Every finding in full, with all its evidence.
+        show_all: Print every finding in full, with all its evidence.
     """
     found = [finding for finding in result.findings if finding.verdict == "found"]
     if not found:

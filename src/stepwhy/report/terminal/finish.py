@@ -1,4 +1,4 @@
-"""The last touch before a report is printed: no trailing blanks, and ASCII where needed."""
+"""Final rendering of a report: no trailing blanks, and ASCII if needed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
-# What the report itself and `units` use beyond ASCII.
-_STAND_INS = str.maketrans("µ·■━╸▁▂▃▄▅▆▇█", "u|#=-_..:-=+#")
+# Substitutes for the non-ASCII characters of the report and `units`.
+_ASCII = str.maketrans("µ·■━╸▁▂▃▄▅▆▇█", "u|#=-_..:-=+#")
 
 
 class Finish:
-    """Renders without trailing blanks, which would clutter what people copy or redirect.
+    """Renders a report without trailing blanks, so that it is clean when copied or redirected.
 
     Args:
         renderable: The report.
-        ascii_only: Whether to put one ASCII character per cell, so that columns stay aligned.
+        ascii_only: Replace other characters by one ASCII character per cell, to keep alignment.
     """
 
     def __init__(self, renderable: RenderableType, *, ascii_only: bool) -> None:
@@ -46,7 +46,7 @@ class Finish:
 
 
 def _in_ascii(text: str) -> str:
-    translated = text.translate(_STAND_INS)
+    translated = text.translate(_ASCII)
     if translated.isascii():
         return translated
     return "".join(c if c.isascii() else "?" * cell_len(c) for c in translated)

@@ -1,4 +1,4 @@
-"""How far the report can be trusted: steps, what could not be looked at, inputs, notes."""
+"""How reliable the report is: steps, inputs, diagnoses that abstained, notes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def footer(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
 
     Args:
         result: What to report.
-        show_all: Also what was looked at and clear, and health entries that are only
-            informative.
+        show_all: Also print the other diagnoses and informative health entries.
     """
     if show_all:
         yield from _other_checks(result)
@@ -60,7 +59,7 @@ def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]
     yield ("Input" if len(result.inputs) == 1 else "Inputs"), _inputs(result.inputs)
     yield "Reading", _health(result.inputs, show_all=show_all)
     if not show_all:
-        yield "Not checked", _blind_spots(result)
+        yield "Not checked", _abstained(result)
     yield "Notes", [Text(one_line(note)) for note in result.notes]
 
 
@@ -92,9 +91,9 @@ def _health(inputs: tuple[Input, ...], *, show_all: bool) -> list[Text]:
     order = ("error", "warning", "info") if show_all else ("error", "warning")
     return [
         _health_line(severity, counter, text, count)
-        for wanted in order
+        for listed in order
         for (severity, counter, text), count in counts.items()
-        if severity == wanted and count
+        if severity == listed and count
     ]
 
 
@@ -106,12 +105,12 @@ def _health_line(severity: str, counter: str, text: str, count: int) -> Text:
     )
 
 
-def _blind_spots(result: Result) -> list[Text]:
-    blind = [f.id for f in result.findings if f.verdict in words.COULD_NOT_LOOK]
-    if not blind:
+def _abstained(result: Result) -> list[Text]:
+    ids = [f.id for f in result.findings if f.verdict in words.ABSTAINED]
+    if not ids:
         return []
-    names = Text(", ".join(one_line(name) for name in blind))
-    return [names.append(" · --all says why", "dim")]
+    names = Text(", ".join(one_line(name) for name in ids))
+    return [names.append(" · --all shows why", "dim")]
 
 
 def _other_checks(result: Result) -> Iterator[RenderableType]:
@@ -131,6 +130,6 @@ def _check_group(verdict: FindingVerdict, group: Iterable[Finding]) -> Table:
     table.add_column(style="dim", overflow="fold")
     for finding in group:
         reason = one_line(finding.reason or finding.title)
-        said = reason if verdict == "clear" else f"{words.VERDICT_WORDS[verdict]}: {reason}"
-        table.add_row(Text(one_line(finding.id)), Text(said))
+        text = reason if verdict == "clear" else f"{words.VERDICT_WORDS[verdict]}: {reason}"
+        table.add_row(Text(one_line(finding.id)), Text(text))
     return table

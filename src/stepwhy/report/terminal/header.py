@@ -1,4 +1,4 @@
-"""The verdict, what ran, and what to do where the verdict cannot be told."""
+"""The verdict, a line about the run, and advice if there is no verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def header(result: Result) -> Iterator[RenderableType]:
-    """How the run ended, if not well, the verdict sentence and one line about the run."""
+    """How the run ended if it failed, the verdict, and one line about the run."""
     yield Text("")
     if result.run.ending:
         ending = Table.grid(padding=(0, 1, 0, 0))

@@ -1,4 +1,4 @@
-"""A pair of the lab in the terminal."""
+"""Results of a lab pair in the terminal."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def render_lab(result: LabResult, console: Console | None = None) -> None:
-    """Print what a pair showed: found, fixed, gain predicted and measured.
+    """Print the result of a pair: findings, and predicted and measured gain.
 
     Args:
         result: What to report.
-        console: Where to print; standard output where None.
+        console: Console to print to; None for standard output.
     """
     comparison = result.comparison
     parts = [
@@ -53,7 +53,7 @@ def _sentence(result: LabResult) -> str:
 
 
 def _gain(result: LabResult) -> Iterator[RenderableType]:
-    """The table of the gain per step, predicted and measured."""
+    """Table of the predicted and the measured gain per step."""
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_row(
         "predicted",

@@ -29,11 +29,11 @@ _LEAST_SHARE = 0.005
 
 
 def render_bench(result: BenchResult, console: Console | None = None) -> None:
-    """Print the step time, its runs as a picture, and what to know about them.
+    """Print the step time, its runs as a picture, and notes.
 
     Args:
         result: What to report.
-        console: Where to print; standard output where None.
+        console: Console to print to; None for standard output.
     """
     colour = "yellow" if result.quiet is False else "cyan"
     print_parts(
@@ -47,11 +47,11 @@ def render_bench(result: BenchResult, console: Console | None = None) -> None:
 
 
 def render_comparison(result: Comparison, console: Console | None = None) -> None:
-    """Print the verdict, the runs of both as a picture, and where the difference lies.
+    """Print the verdict, the runs of both as a picture, and the differences.
 
     Args:
         result: What to report.
-        console: Where to print; standard output where None.
+        console: Console to print to; None for standard output.
     """
     parts = [
         *sentence_line(result.sentence, _COLOUR[result.verdict]),
@@ -64,11 +64,11 @@ def render_comparison(result: Comparison, console: Console | None = None) -> Non
 
 
 def print_parts(parts: Sequence[RenderableType], console: Console | None) -> None:
-    """Print a report, no wider than lines can be read.
+    """Print a report with lines of at most 100 columns.
 
     Args:
-        parts: Its parts from above.
-        console: Where to print; standard output where None.
+        parts: Parts of the report, from top to bottom.
+        console: Console to print to; None for standard output.
     """
     console = console or Console()
     ascii_only = console.options.ascii_only
@@ -76,11 +76,11 @@ def print_parts(parts: Sequence[RenderableType], console: Console | None) -> Non
 
 
 def sentence_line(sentence: str, colour: str) -> Iterator[RenderableType]:
-    """The first line: the verdict behind a coloured square.
+    """The first line: a coloured square and the verdict.
 
     Args:
         sentence: The verdict.
-        colour: Of the square.
+        colour: Colour of the square.
     """
     yield Text("")
     head = Table.grid(padding=(0, 1, 0, 0))
@@ -89,7 +89,7 @@ def sentence_line(sentence: str, colour: str) -> Iterator[RenderableType]:
 
 
 def runs_picture(sides: Sequence[Measurement]) -> Iterator[RenderableType]:
-    """One row per program: its runs' median steps as marks on a common axis, its step time."""
+    """One row per program: its step time, and the median step of each run on a common axis."""
     medians = [run.median_ns for side in sides for run in side.runs]
     low, high = min(medians), max(medians)
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -133,7 +133,7 @@ def _categories(result: Comparison) -> Iterator[RenderableType]:
 
 
 def _sure(row: CategoryDifference) -> Text:
-    """Whether the difference may be chance; nothing where a single run each cannot say."""
+    """Mark a difference that may be chance; empty if there is only one run of each."""
     if row.low_ns is None or row.sure:
         return Text("")
     return Text("may be chance", "dim")

@@ -1,4 +1,4 @@
-"""How much memory is used over a step, when most, and what holds it then."""
+"""Memory over a step, its peak, and the largest allocations at the peak."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDEST_LINE = 60
-# What is shown unasked, where memory matters.
+# Shown without --all, if memory is relevant.
 _USES = 1
 _HOLDERS = 5
 
 
 def memory_section(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
-    """A line, the level and the holders for each; nothing where memory does not matter.
+    """State, level line and largest allocations of each memory; nothing if it is not relevant.
 
     Args:
         result: What to report.
         width: Columns of the report.
-        show_all: Whether or not it matters, everything that is worth showing.
+        show_all: Print everything that is worth showing, relevant or not.
     """
     uses = memory.shown_uses(result)
     if not uses or not (show_all or memory.matters(result)):
@@ -56,10 +56,10 @@ def _use(use: MemoryUse, width: int, *, most: int) -> Iterator[RenderableType]:
 
 
 def level_line(use: MemoryUse, cells: int) -> str:
-    """The level over time, the highest of each cell; the last known one where nothing changed.
+    """The level over time: the highest of each cell, or the last one if nothing changed in it.
 
     Args:
-        use: What to draw.
+        use: Memory use to draw.
         cells: Columns of the line.
     """
     highest: list[int | None] = [None] * cells

@@ -1,4 +1,4 @@
-"""Where the step goes: one stacked bar and its legend."""
+"""The breakdown of the step: a stacked bar and its legend."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Breakdown, Result
 
-# Columns that a legend row needs beside its bar, with and without the meaning of the category.
+# Columns that a legend row with the meaning of its category needs, without the bar.
 _ROW_WITH_MEANING = 72
 
 
 def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[RenderableType]:
-    """The breakdown as a bar as wide as the text, its legend, and phases in one line.
+    """The breakdown as a bar, its legend, and remarks on phases and source lines.
 
     Args:
         result: What to report.
         width: Columns of the report.
-        has_colour: Without it, each category's letter fills its part of the bar.
+        has_colour: If False, the bar consists of the letters of the categories.
     """
     breakdown = result.breakdown
     if not any(breakdown.categories.values()):
@@ -37,9 +37,9 @@ def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[Rendera
     yield Text(f"\nWhere the {words.whole(result)} goes", "bold")
     yield Padding(_stacked_bar(breakdown, width - 2, has_colour=has_colour), (0, 0, 0, 2))
     yield Padding(_legend(breakdown, width, has_colour=has_colour), (1, 0, 0, 2))
-    hottest = "" if words.is_told_by_lines(result) else _hottest(breakdown)
+    hottest = "" if words.is_hottest_listed(result) else _hottest(breakdown)
     together = words.parallel_sentence(result)
-    remarks = " ".join(filter(None, (_phases(breakdown), together, hottest, *_held(result))))
+    remarks = " ".join(filter(None, (_phases(breakdown), together, hottest, *_sampled(result))))
     if remarks:
         yield Padding(Text(remarks, "dim"), (1, 0, 0, 2))
 
@@ -47,8 +47,8 @@ def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[Rendera
 def _stacked_bar(breakdown: Breakdown, width: int, *, has_colour: bool) -> Text:
     bar = Text(no_wrap=True)
     for category, cells in geometry.cells(breakdown.categories, width):
-        look = words.CATEGORY_WORDS[category]
-        bar.append(("█" if has_colour else look.mark) * cells, look.colour)
+        style = words.CATEGORY_WORDS[category]
+        bar.append(("█" if has_colour else style.mark) * cells, style.colour)
     return bar
 
 
@@ -59,21 +59,21 @@ def _legend(breakdown: Breakdown, width: int, *, has_colour: bool) -> Table:
     bar_cells = min(max(width - _ROW_WITH_MEANING, 8), 24)
     wall = breakdown.wall_ns
     for category, ns in geometry.present(breakdown.categories):
-        look = words.CATEGORY_WORDS[category]
+        style = words.CATEGORY_WORDS[category]
         row = [
-            Text.assemble(("■" if has_colour else look.mark, look.colour), f" {look.label}"),
+            Text.assemble(("■" if has_colour else style.mark, style.colour), f" {style.label}"),
             Text(words.format_like(ns, wall)),
             Text(words.share(ns, wall)),
-            Text(tiny_bar(ns / wall, bar_cells), look.colour),
+            Text(tiny_bar(ns / wall, bar_cells), style.colour),
         ]
         if width >= _ROW_WITH_MEANING:
-            row.append(Text(look.meaning, "dim"))
+            row.append(Text(style.meaning, "dim"))
         table.add_row(*row)
     return table
 
 
 def tiny_bar(fraction: float, cells: int) -> str:
-    """A line of `cells` columns, `fraction` of which is drawn, to half a column."""
+    """A horizontal bar for a fraction, padded to `cells` columns, in steps of half a column."""
     full, half = divmod(max(1, round(fraction * cells * 2)), 2)
     return ("━" * full + "╸" * half).ljust(cells)
 
@@ -87,9 +87,9 @@ def _phases(breakdown: Breakdown) -> str:
     return f"Compute is {', '.join(parts)}."
 
 
-def _held(result: Result) -> Iterator[str]:
-    """One sentence per role of threads that were sampled."""
-    for beginning, places in words.held_lines(result):
+def _sampled(result: Result) -> Iterator[str]:
+    """One sentence per role of sampled threads."""
+    for beginning, places in words.sampled_lines(result):
         yield f"{beginning} {', '.join(f'{share} in {line}' for share, line in places)}."
 
 

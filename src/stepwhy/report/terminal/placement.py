@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from stepwhy.report.console import Console
 
-# Scopes and operations that a first look lists; a condition lists every operation.
+# Scopes and operations that are listed by default; with a filter, all operations are listed.
 _MOST_SCOPES, _DEPTH, _MOST_OPS = 24, 2, 12
 _MOST_CHANGES = 40
 
@@ -41,8 +41,8 @@ def render_placement(
 
     Args:
         result: What to report.
-        every: List every operation, not the scopes and those elsewhere than asked for.
-        console: Where to print; standard output where None.
+        every: List every operation instead of scopes and misplaced operations.
+        console: Console to print to; None for standard output.
     """
     if result.difference is not None:
         print_parts(list(_difference(result.difference)), console)
@@ -72,7 +72,7 @@ def _placement(placement: Placement, *, every: bool) -> Iterator[RenderableType]
 
 
 def _scopes(scopes: Iterable[PlacedScope], marks: Mapping[str, str]) -> Table:
-    """The outer scopes; where they are many, those with most operations."""
+    """Table of the outer scopes; if there are many, of those with most operations."""
     near = [s for s in scopes if s.scope.count("/") < _DEPTH]
     heaviest = sorted(near, key=lambda s: (s.scope.count("/"), -s.ops))[:_MOST_SCOPES]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -99,16 +99,16 @@ def _scope(scope: PlacedScope, marks: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
-    """Operations under a line that says where they were asked to run, and where they ran."""
+    """Operations grouped by requested and actual device."""
     groups: dict[tuple[str, str, str], list[PlacedOp]] = defaultdict(list)
     for op in ops:
-        groups[words.asked(op), words.ran(op), words.NOTES[op.placed]].append(op)
-    for (asked, ran, note), group in sorted(groups.items()):
-        place = one_line(ran)
+        groups[words.requested(op), words.actual(op), words.NOTES[op.placed]].append(op)
+    for (requested, actual, note), group in sorted(groups.items()):
+        place = one_line(actual)
         where = f"ran on {place}" if group[0].actual else place
-        remark = f" ({note})" if note and note != ran else ""
-        asked_for, count = one_line(asked), format_count(len(group))
-        yield Text(f"\n  requested {asked_for}, {where}: {count}{remark}", "cyan")
+        remark = f" ({note})" if note and note != actual else ""
+        count = format_count(len(group))
+        yield Text(f"\n  requested {one_line(requested)}, {where}: {count}{remark}", "cyan")
         lines = list(dict.fromkeys(op.line for op in group if op.line))
         if lines and note:
             yield Text(f"  responsible device scope: {one_line(', '.join(lines[:3]))}", "dim")
@@ -119,7 +119,7 @@ def _groups(ops: Iterable[PlacedOp], most: int) -> Iterator[RenderableType]:
 
 
 def _weight(op: PlacedOp) -> tuple[bool, int]:
-    """What is worth a line where not all have one: work before constants, then many bytes."""
+    """Sort key for the operations worth listing: work before constants, then by bytes."""
     return op.op in {"Const", "NoOp", "Identity"}, -(op.copied_bytes or 0)
 
 
@@ -150,7 +150,7 @@ def _kind(change: PlacementChange) -> str:
     if a is None or b is None:
         return "only in B" if a is None else "only in A"
     if a.actual != b.actual:
-        return f"{words.ran(a)} -> {words.ran(b)}"
+        return f"{words.actual(a)} -> {words.actual(b)}"
     return "other copies" if a.op == b.op else "another op of the same name"
 
 
@@ -160,4 +160,4 @@ def _change(change: PlacementChange) -> RenderableType:
         before, after = words.copies(a) or "no copies", words.copies(b) or "no copies"
         return _indented(b, f"{before} -> {after}" if before != after else "")
     op = a or b
-    return _indented(op, words.ran(op)) if op else Text("")
+    return _indented(op, words.actual(op)) if op else Text("")

@@ -1,4 +1,4 @@
-"""A view on operations in the terminal."""
+"""The output of `stepwhy ops`: costs of operations as a tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
     from stepwhy.report.console import Console
 
-# Deeper rows are not moved further to the right: chains of a graph are hundreds long.
+# Deeper rows are not indented further: chains in a graph can be hundreds of nodes long.
 _DEEPEST = 10
 _WEIGHTS: dict[str, Callable[[Cost], float]] = {
     "time": lambda cost: cost.host_ns + cost.device_ns,
@@ -32,13 +32,13 @@ _WEIGHTS: dict[str, Callable[[Cost], float]] = {
 def render_profile(
     result: ProfileResult, order: str, top: int, console: Console | None = None
 ) -> None:
-    """Print the heaviest nodes of a view, each below the one that holds it.
+    """Print the costliest nodes of a view, each below its parent.
 
     Args:
         result: What to report.
         order: 'time', 'bytes' or 'count'.
-        top: Most rows.
-        console: Where to print; standard output where None.
+        top: Maximum number of rows.
+        console: Console to print to; None for standard output.
     """
     if result.reason:
         path, reason = visible(result.path), one_line(result.reason)
@@ -75,13 +75,13 @@ def _lines(result: ProfileResult, chosen: list[int]) -> Iterator[tuple[Cost, Cos
 
 
 def _short(result: ProfileResult, node: ProfileNode) -> str:
-    """A scope or line without what the row above it says."""
+    """Name of a node without the name of its parent."""
     around = "" if node.parent is None else result.nodes[node.parent].name
     return node.name.removeprefix(f"{around}/") if result.view == "scope" else node.name
 
 
 def _columns(total: Cost) -> dict[str, Callable[[Cost, Cost], str]]:
-    """Columns that the trace has something for: what each shows of a total and of its own part."""
+    """Columns that the trace has data for, by title: text for the total and the own cost."""
     both = total.host_ns > 0 and total.device_ns > 0
     time = _device_ns if both else _WEIGHTS["time"]
     columns: dict[str, Callable[[Cost, Cost], str]] = {
@@ -108,7 +108,7 @@ def _size(size: int | None) -> str:
 
 
 def _heaviest(nodes: tuple[ProfileNode, ...], order: str, top: int) -> list[int]:
-    """Positions of the heaviest nodes: what holds a node weighs no less and comes before it."""
+    """Indices of the costliest nodes in order; a parent costs at least as much as its children."""
     weight = _WEIGHTS[order]
     by_weight = sorted(range(len(nodes)), key=lambda i: (-weight(nodes[i].total), i))
     return sorted(by_weight[:top])

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from stepwhy.findings import Device, Op, Result
 
 _OPS = 15
-# Below this width the op table leaves out device and phase.
+# Columns; narrower op tables leave out device and phase.
 _WIDE = 90
 
 
 def tables(result: Result, width: int) -> list[RenderableType]:
-    """The ops with the most self time and the devices; no table where there is nothing."""
+    """Tables of the ops with the most self time and of the devices; empty ones are left out."""
     parts: list[RenderableType] = []
     if result.ops:
         shown = min(_OPS, len(result.ops))

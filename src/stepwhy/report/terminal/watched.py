@@ -1,4 +1,4 @@
-"""Fill levels of queues, and what was compiled or traced while the training ran."""
+"""Fill levels of queues, and what was compiled or traced during training."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _QUEUES = 4
 _EVENTS = 5
 
 
-def seen(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
-    """Both sections, each only where there is something to say.
+def watched_sections(result: Result, width: int, *, show_all: bool) -> Iterator[RenderableType]:
+    """Sections on queues and on events; empty ones are left out.
 
     Args:
         result: What to report.
         width: Columns of the report.
-        show_all: All queues and all events, also those of warm-up.
+        show_all: Print all queues and all events, including those of the warm-up.
     """
     yield from _queues(result, width, show_all=show_all)
     yield from _events(result, show_all=show_all)
@@ -47,8 +47,8 @@ def _queues(result: Result, width: int, *, show_all: bool) -> Iterator[Renderabl
     for queue in shown:
         state = Text(f"{watched.pipeline_name(queue)}: {watched.pipeline_state(queue)}")
         yield Padding(state, (0, 0, 0, 2))
-        room = None if queue.capacity is None else queue.capacity - queue.reserve
-        bound = "" if room is None else f" of {units.format_count(room)}"
+        usable = None if queue.capacity is None else queue.capacity - queue.reserve
+        bound = "" if usable is None else f" of {units.format_count(usable)}"
         line = Text(level_line(queue, min(width - 14, _WIDEST_LINE)), "cyan")
         yield Padding(line.append(bound, "dim"), (0, 0, 0, 2))
     if len(shown) < len(queues):
@@ -56,9 +56,9 @@ def _queues(result: Result, width: int, *, show_all: bool) -> Iterator[Renderabl
 
 
 def level_line(queue: Pipeline, cells: int) -> str:
-    """The fill level over the run, one block per cell; the last known one where none was seen.
+    """The fill level over the run, one block per cell; the last known one if none was sampled.
 
-    Elements that cannot be taken out are left out: a queue of nothing else is empty.
+    Only elements available to dequeue count: with nothing but its reserve, a queue is empty.
 
     Args:
         queue: The queue, with at least one point.
@@ -77,7 +77,7 @@ def level_line(queue: Pipeline, cells: int) -> str:
 
 
 def _events(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
-    events = watched.told_events(result) if show_all else watched.later_events(result)
+    events = watched.listed_events(result) if show_all else watched.later_events(result)
     if not events:
         return
     yield Text(f"\n{watched.events_title(events)}", "bold")

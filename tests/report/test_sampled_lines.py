@@ -1,4 +1,4 @@
-"""Which lines hold which threads, in both reports."""
+"""Source lines in which threads spend their time, in both reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def printed(result):
 
 
 def test_lines_by_role(sampled):
-    assert words.held_lines(sampled) == [
+    assert words.sampled_lines(sampled) == [
         (
             "Outside the framework, the driving thread spends",
             [("43 %", "data/augment.py:88"), ("5.0 %", "train.py(41): main")],
@@ -42,26 +42,26 @@ def test_lines_by_role(sampled):
     ]
 
 
-def test_three_lines_of_a_role_at_most(sampled):
+def test_at_most_three_lines_per_role(sampled):
     lines = tuple(HostLine(f"a.py({n}): f", 0.1, "worker") for n in range(5))
     host = structs.replace(sampled.host, lines=lines)
-    ((_, places),) = words.held_lines(structs.replace(sampled, host=host))
+    ((_, places),) = words.sampled_lines(structs.replace(sampled, host=host))
     assert len(places) == 3
 
 
-def test_the_terminal_tells_them(sampled):
+def test_terminal_shows_lines(sampled):
     text = printed(sampled)
     assert "Workers spend 83 % in data.py(31): decode." in text
     assert "the driving thread spends 43 % in data/augment.py:88, 5.0 % in train.py" in text
 
 
-def test_the_page_tells_them_escaped(sampled):
+def test_page_shows_escaped_lines(sampled):
     page = html.render(sampled)
     assert "Workers spend 83 % in <code>data.py(31): decode</code>." in page
     assert "60 % in <code>&lt;b&gt;.py(9): produce</code>" in page
 
 
-def test_a_line_is_not_told_twice(sampled):
+def test_line_is_not_shown_twice(sampled):
     line = sampled.host.lines[0].line
     hottest = structs.replace(sampled.breakdown, hottest_line=line)
     twice = structs.replace(sampled, breakdown=hottest)
@@ -71,7 +71,7 @@ def test_a_line_is_not_told_twice(sampled):
     assert "most often at io.py(3): read" in printed(structs.replace(sampled, breakdown=other))
 
 
-def test_without_samples_nothing_is_said(sample):
+def test_no_sentence_without_samples(sample):
     input_bound = sample("input_bound")
-    assert words.held_lines(input_bound) == []
+    assert words.sampled_lines(input_bound) == []
     assert "Workers spend" not in printed(input_bound)
