@@ -25,7 +25,7 @@ def test_equal_results_give_equal_text(sample):
     result = sample("towers")
     turned = dict(reversed(result.breakdown.categories.items()))
     other = structs.replace(
-        result, breakdown=structs.replace(result.breakdown, categories=reordered)
+        result, breakdown=structs.replace(result.breakdown, categories=turned)
     )
     assert report.render(other) == report.render(result)
 
