@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import UnsupportedFormatError
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import Copy, Kind
 from stepwhy.trace.integrity import check
 

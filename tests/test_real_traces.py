@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from stepwhy.answers.verdict import decide
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace.integrity import check
 
 TRACES = os.environ.get("STEPWHY_TRACES")

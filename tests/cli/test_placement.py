@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from stepwhy.cli import cli
 from stepwhy.engine.explain import read_placement
+from tests.answers.test_placement import DRAWING, placement
 from tests.engine.test_explain import kineto
-from tests.engine.test_placement import DRAWING, placement
 
 FIXED = DRAWING.replace("| Conv3D     | GPU:0 | CPU:0", "| Conv3D | GPU:0 | GPU:0")
 

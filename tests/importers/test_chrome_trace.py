@@ -22,6 +22,7 @@ from tests.importers.chrome_samples import (
     x,
 )
 
+from stepwhy.answers.verdict import decide
 from stepwhy.engine.assemble import assemble
 from stepwhy.errors import StepwhyError
 from stepwhy.importers.formats.chrome_trace import reader as chrome_trace
@@ -32,7 +33,6 @@ from stepwhy.importers.registry import read_trace
 from stepwhy.importers.shared import ranges
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, DeviceKind, Health, Kind, Role
 from stepwhy.trace.integrity import check
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.chrome_samples import HorovodTimeline, lost, slices, source_of, tracks
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.horovod import reader as horovod
 from stepwhy.importers.registry import read_trace
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import check
 

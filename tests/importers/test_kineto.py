@@ -19,11 +19,11 @@ from tests.kineto_samples import (
     x,
 )
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import StepwhyError
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role
 
 NEW = GENERATIONS["2022 categories"]

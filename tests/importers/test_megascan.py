@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.megascan_samples import MS, aggregated, raw
 
+from stepwhy.answers.verdict import decide
 from stepwhy.engine.explain import explain
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.megascan import reader as megascan
@@ -16,7 +17,6 @@ from stepwhy.importers.formats.megascan.iterations import NOT_RECORDED
 from stepwhy.importers.formats.megascan.ranges import Ranges, add_ranges
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, TraceBuilder
 from stepwhy.trace.integrity import check
 from stepwhy.trace.ranks import split_ranks

@@ -20,12 +20,12 @@ from tests.importers.memory_timeline_samples import (
 )
 from tests.importers.tf_samples import counters, source_of
 
+from stepwhy.answers.memory import memory_uses
+from stepwhy.answers.verdict import decide
 from stepwhy.diagnoses import run_all
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.memory_timeline import reader as importer
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.memory import memory_uses
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL
 from stepwhy.trace.integrity import check
 

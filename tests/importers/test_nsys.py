@@ -22,6 +22,7 @@ from tests.importers.cuda_samples import (
     write_database,
 )
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import CorruptInputError, InputError
 from stepwhy.importers.formats.nsys import export
 from stepwhy.importers.formats.nsys import reader as nsys
@@ -30,7 +31,6 @@ from stepwhy.inputs.reading import read_source
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import DeviceKind, Phase
 from stepwhy.trace.integrity import check
 

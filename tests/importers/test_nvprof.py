@@ -15,13 +15,13 @@ from tests.importers.cuda_samples import (
     write_database,
 )
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import InputError
 from stepwhy.importers.formats.nvprof import reader as nvprof
 from stepwhy.importers.formats.nvprof.calls import DRIVER_CALLS, RUNTIME_CALLS
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import Phase
 from stepwhy.trace.integrity import check
 

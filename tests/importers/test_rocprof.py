@@ -18,11 +18,11 @@ from tests.importers.rocprof_samples import (
     results,
 )
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import CorruptInputError, StepwhyError
 from stepwhy.importers.formats.rocprof import reader as rocprof
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import NULL, Copy, Kind, Role
 from stepwhy.trace.integrity import check
 

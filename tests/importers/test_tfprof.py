@@ -17,6 +17,8 @@ from tests.importers import tf_samples
 from tests.importers.tf_samples import EPOCH_US, counters, nodes, slices, source_of, tracks
 from tests.importers.tfprof_samples import GPU, STREAMS, node, on_gpu, one_step, profile, ran
 
+from stepwhy.answers.op_costs import op_costs
+from stepwhy.answers.op_views import view, why_not
 from stepwhy.errors import CorruptInputError, EmptyInputError, StepwhyError
 from stepwhy.importers.formats.run_metadata import reader as run_metadata
 from stepwhy.importers.formats.tensorboard import reader as tensorboard
@@ -27,8 +29,6 @@ from stepwhy.importers.formats.xplane import reader as xplane
 from stepwhy.importers.registry import read_trace
 from stepwhy.importers.shared.tensorflow.messages import message_class
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.op_costs import op_costs
-from stepwhy.passes.op_views import view, why_not
 from stepwhy.trace import NULL, Kind
 from stepwhy.trace.integrity import check
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.importers.xplane_samples import counters, rows
 
+from stepwhy.answers.verdict import decide
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import Kind, Role
 from stepwhy.trace.integrity import check
 

@@ -3,8 +3,8 @@
 import pytest
 from tests.passes.timeline import Timeline
 
+from stepwhy.answers.verdict import decide
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide
 
 
 def loop(offset):

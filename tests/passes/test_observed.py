@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline
 
+from stepwhy.answers.verdict import decide
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.observed import Observed, _typical, rescale
-from stepwhy.passes.verdict import decide
 from stepwhy.trace import Kind
 
 FEW = settings(max_examples=150, deadline=None, derandomize=True)

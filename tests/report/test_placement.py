@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from msgspec import structs
-from tests.engine.test_placement import DRAWING, placement
+from tests.answers.test_placement import DRAWING, placement
 
-from stepwhy.engine.placement import bounded
+from stepwhy.answers.placement import bounded
 from stepwhy.report import html
 from stepwhy.report.html.placement import placement_view
 

@@ -18,8 +18,8 @@ from stepwhy import errors, output
 from stepwhy.bench import compare, judge_pair, sample, summarise
 from stepwhy.capture import Launch, checks
 from stepwhy.cli import cli, explain_aside
+from tests.answers.test_placement import DRAWING, placement
 from tests.bench.results import MS, result, steady
-from tests.engine.test_placement import DRAWING, placement
 from tests.report.conftest import SAMPLES
 from tests.terminal.hostile import NAME, poisoned
 

@@ -57,9 +57,9 @@ def _read(
     paths: tuple[str, ...], scope: str, device: str, *, moved: bool, redact: bool
 ) -> PlacementResult:
     from stepwhy import __version__
+    from stepwhy.answers.placement import differences, select
     from stepwhy.cli.progress import progress
     from stepwhy.engine.explain import read_placement
-    from stepwhy.engine.placement import differences, select
     from stepwhy.engine.privacy import redactor_of
     from stepwhy.findings import PlacementResult
     from stepwhy.inputs.remote.addresses import shown

@@ -34,26 +34,19 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct_rows
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import (
-    by_op,
-    copy_totals,
-    device_copies,
-    exposed_copies_ns,
-    listed,
-    placed_nodes,
-    type_of,
-)
+from stepwhy.diagnoses.shared.placement import by_op, exposed_copies_ns, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import copy_totals, device_copies, placed_nodes, type_of
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.diagnoses.shared.placement import CopyTotals, DeviceCopy, Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import CopyTotals, DeviceCopy, Node
 
     Rows = NDArray[np.signedinteger[Any]]
 

@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.answers.memory import memory_uses
 from stepwhy.diagnoses.shared.measure import steady
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.memory import memory_uses
 from stepwhy.trace import Kind, Phase
 
 if TYPE_CHECKING:

@@ -34,27 +34,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import (
-    by_op,
-    conflicts,
-    copies_around,
-    is_heavy,
-    listed,
-    misplaced,
-    placed_nodes,
-)
+from stepwhy.diagnoses.shared.placement import by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import conflicts, copies_around, is_heavy, misplaced, placed_nodes
 from stepwhy.passes.selection import of_role, rows_of
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
     from stepwhy.diagnoses.shared.measure import Group
-    from stepwhy.diagnoses.shared.placement import CopyTotals, Node
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import CopyTotals, Node
 
 RULE = Rule(
     id="misplaced-op",

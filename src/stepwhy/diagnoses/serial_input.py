@@ -39,7 +39,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work, strings_among
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.op_costs import reads_of
+from stepwhy.passes.reads import reads_of
 from stepwhy.passes.selection import of_role
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Role

@@ -30,17 +30,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import fields_of, listed, placed_nodes, type_of
+from stepwhy.diagnoses.shared.placement import listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.gpu_load import framework_devices
+from stepwhy.passes.gpus import framework_devices
+from stepwhy.passes.placement import fields_of, placed_nodes, type_of
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import Node
 
     Towers = dict[str, list[Node]]
 

@@ -37,7 +37,7 @@ from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.host_load import host_load
+from stepwhy.passes.cores import background_cores
 from stepwhy.passes.selection import rows_of
 from stepwhy.trace import NULL, Copy, Kind, among
 from stepwhy.units import NS_PER_S
@@ -104,7 +104,8 @@ def diagnose(facts: Facts) -> Finding:
     worst = max(slow, key=lambda s: s.cost_ns, default=None)
     if worst is None or worst.cost_ns < SHARE * facts.wall_ns:
         return _not_found(facts, speeds)
-    if worst.link.direction in (Copy.PEER, Copy.H2H) and (busy := _background(facts)) > BUSY:
+    busy = background_cores(facts.trace) or 0.0
+    if worst.link.direction in (Copy.PEER, Copy.H2H) and busy > BUSY:
         return RULE.incomplete(
             f"Other programs kept {busy:.1f} cores busy, and copies between processes wait for a "
             "core: record on a quiet machine."
@@ -163,11 +164,6 @@ def _speed(facts: Facts, link: _Link, steady: Rows) -> _Speed | None:
     lost = max(0.0, 1 - achieved / attainable)
     cost = round(min(exposed, facts.breakdown["transfer"]) * lost)
     return _Speed(link, rows, achieved * NS_PER_S, attainable * NS_PER_S, cost)
-
-
-def _background(facts: Facts) -> float:
-    load = host_load(facts.trace)
-    return (load.background_cores or 0.0) if load else 0.0
 
 
 _WAYS = {

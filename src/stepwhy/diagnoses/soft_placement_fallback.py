@@ -29,23 +29,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import (
-    by_op,
-    copies_around,
-    is_heavy,
-    listed,
-    placed_nodes,
-    type_of,
-)
+from stepwhy.diagnoses.shared.placement import by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import copies_around, is_heavy, placed_nodes, type_of
 from stepwhy.trace import DeviceKind, Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import Node
 
 RULE = Rule(
     id="soft-placement-fallback",

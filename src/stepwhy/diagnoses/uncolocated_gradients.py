@@ -31,25 +31,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.placement import (
-    IN_GRADIENTS,
-    by_op,
-    copies_around,
-    is_heavy,
-    listed,
-    misplaced,
-    placed_nodes,
-)
+from stepwhy.diagnoses.shared.placement import IN_GRADIENTS, by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import scopes_among
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import copies_around, is_heavy, misplaced, placed_nodes
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import CopyTotals, Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import CopyTotals, Node
 
 RULE = Rule(
     id="uncolocated-gradients",

@@ -29,16 +29,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.placement import placed_nodes
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.session_evidence import session_evidence
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import placed_nodes
 from stepwhy.passes.session_parts import find_session_parts
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import Node
 
 RULE = Rule(
     id="unfetched-tower",

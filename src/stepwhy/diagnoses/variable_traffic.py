@@ -31,8 +31,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.placement import (
-    copy_totals,
-    device_copies,
     exposed_copies_ns,
     listed,
     variable_copies,
@@ -40,11 +38,12 @@ from stepwhy.diagnoses.shared.placement import (
 )
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import copy_totals, device_copies
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import CopyTotals, DeviceCopy
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import CopyTotals, DeviceCopy
 
 RULE = Rule(
     id="variable-traffic",

@@ -36,7 +36,7 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up
-from stepwhy.passes.verdict import ENOUGH_STEADY
+from stepwhy.passes.usable import ENOUGH_STEADY
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:

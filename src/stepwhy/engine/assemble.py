@@ -2,66 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from stepwhy import __version__
-from stepwhy.columns.groups import numbered
+from stepwhy.answers.breakdown import breakdown_of
+from stepwhy.answers.devices import devices_of, totals_of
+from stepwhy.answers.events import find_events
+from stepwhy.answers.host_load import host_load
+from stepwhy.answers.host_notes import host_notes
+from stepwhy.answers.memory import memory_uses
+from stepwhy.answers.operations import operations_of
+from stepwhy.answers.parallel import parallel_use
+from stepwhy.answers.pipelines import find_pipelines
+from stepwhy.answers.placement import bounded, placement_of
+from stepwhy.answers.run import input_of, run_of
+from stepwhy.answers.step_summary import note_of_changes, steady_span, summarise_steps
+from stepwhy.answers.verdict import decide
 from stepwhy.columns.memory import give_back
-from stepwhy.columns.sums import LARGEST, sums_of
 from stepwhy.diagnoses import run_all
-from stepwhy.engine.host_notes import host_notes
-from stepwhy.engine.placement import bounded, placement_of
-from stepwhy.engine.step_summary import note_of_changes, steady_span, summarise_steps
-from stepwhy.findings import (
-    Breakdown,
-    Device,
-    DeviceTotal,
-    Finding,
-    HealthEntry,
-    Input,
-    Op,
-    Result,
-    Run,
-    TraceTotals,
-    Verdict,
-)
-from stepwhy.passes.devices import MOST_DEVICES, Totals, copies_of, known_bytes
-from stepwhy.passes.events import find_events
-from stepwhy.passes.gpu_load import framework_devices
-from stepwhy.passes.host_load import host_load
-from stepwhy.passes.memory import memory_uses
-from stepwhy.passes.parallel import parallel_use
-from stepwhy.passes.pipelines import find_pipelines
-from stepwhy.passes.sampled_lines import python_lines
-from stepwhy.passes.selection import of_threads, rows_of
-from stepwhy.passes.verdict import decide
-from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, among
+from stepwhy.findings import Result
+from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.units import format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from stepwhy.columns.intervals import Intervals
-    from stepwhy.passes.devices import Activity
+    from stepwhy.findings import Finding, Op, Verdict
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
-    Rows = NDArray[np.signedinteger[Any]]
-
-# Rows of the op table per device: beyond these, an op takes no time worth reading.
-_OPS_PER_DEVICE = 100
 # Operations that a sentence names, and letters of each.
 _NAMED = 3
 _LONGEST_NAME = 60
-# A line with a smaller share of the samples is one of many.
-_HOT = 0.1
 
 
 def assemble(facts: Facts, path: str, format_name: str) -> Result:
@@ -76,17 +51,17 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     _count_together(facts.trace)
     findings = run_all(facts)
     verdict = decide(facts)
-    ops = _ops(facts)
-    devices = tuple(_device(facts, activity) for activity in facts.activities)
+    ops = operations_of(facts)
+    devices = devices_of(facts)
     return Result(
         verdict=_with_cause(verdict, findings),
-        inputs=(_input(facts.trace, path, format_name),),
-        run=_run(facts.trace),
+        inputs=(input_of(facts.trace, path, format_name),),
+        run=run_of(facts.trace),
         steps=summarise_steps(facts),
-        breakdown=_breakdown(facts),
+        breakdown=breakdown_of(facts),
         devices=devices,
         parallel=None if verdict.bound_by == "unknown" else parallel_use(devices, facts.wall_ns),
-        trace=_totals(facts),
+        trace=totals_of(facts),
         ops=ops,
         findings=findings,
         stepwhy=__version__,
@@ -133,140 +108,6 @@ def _with_cause(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
 
 def _lower(title: str) -> str:
     return title[:1].lower() + title[1:]
-
-
-def _input(trace: Trace, path: str, format_name: str) -> Input:
-    health = trace.health
-    entries = tuple(
-        HealthEntry(c.counter, c.severity, c.count, c.help, c.dropped) for c in health.counters
-    )
-    return Input(path, format_name, health.events_read, health.events_kept, entries)
-
-
-def _run(trace: Trace) -> Run:
-    meta = trace.meta
-    # A GPU that only the driver named is one of these again, unless no profiler saw any.
-    rows = framework_devices(trace) or range(len(trace.devices))
-    models = [trace.string(int(m)) for m in trace.devices.model[rows] if m != NULL]
-    names = [trace.string(int(n)) for n in trace.devices.name[rows]]
-    return Run(
-        framework=meta.framework,
-        framework_version=meta.framework_version,
-        devices=tuple(models or names),
-        ranks=1,
-        world_size=None if meta.world_size == NULL else meta.world_size,
-        command=meta.command,
-        exit_code=meta.exit_code,
-        exception=meta.exception,
-        ending=meta.ending,
-        untraced_advice=meta.untraced_advice,
-    )
-
-
-def _breakdown(facts: Facts) -> Breakdown:
-    return Breakdown(facts.wall_ns, facts.breakdown, _phases(facts), _hottest_line(facts))
-
-
-def _phases(facts: Facts) -> dict[str, int]:
-    """Compute time per phase; kernels that overlap count in each of their phases."""
-    sums: Counter[int] = Counter()
-    for activity in facts.leading:
-        rows = _computing(facts, activity)
-        phases, group = numbered(facts.phases[rows])
-        times = sums_of(facts.nesting.self_ns[rows], group, len(phases))
-        sums.update(dict(zip(phases.tolist(), times.tolist(), strict=True)))
-    return {
-        Phase(phase).name.lower(): facts.mean_ns(min(sums[phase], LARGEST))
-        for phase in sorted(sums)
-    }
-
-
-def _computing(facts: Facts, activity: Activity) -> Rows:
-    """What a device computes in steady steps; rows of slices."""
-    slices, rows = facts.trace.slices, facts.in_steady(activity.rows)
-    computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
-    computes |= slices.copy[rows] == Copy.D2D
-    return rows[computes]
-
-
-def _hottest_line(facts: Facts) -> str:
-    """Source line with most self time of user Python on the driving threads in steady steps."""
-    trace = facts.trace
-    if trace.meta.limit:
-        return ""  # what it holds up is not known
-    sums = _times_of_lines(facts)
-    if not sums:
-        sampled = python_lines(facts.sampled)
-        return sampled[0][0] if sampled and sampled[0][1] >= _HOT else ""
-    return trace.string(max(sums, key=lambda line: (sums[line], -line)))
-
-
-def _times_of_lines(facts: Facts) -> dict[int, int]:
-    """Self time of user Python on the driving threads in steady steps, by line, ns."""
-    trace = facts.trace
-    rows = rows_of(trace, (Kind.PYTHON, Kind.INPUT), of_threads(trace, facts.threads.all))
-    rows = facts.in_steady(rows[trace.slices.source[rows] != NULL])
-    lines, group = numbered(trace.slices.source[rows])
-    times = sums_of(facts.nesting.self_ns[rows], group, len(lines)) if len(rows) else rows
-    return dict(zip(lines.tolist(), times.tolist(), strict=True))
-
-
-def _device(facts: Facts, activity: Activity) -> Device:
-    """One device over the mean steady step, on the time scale of unprofiled steps."""
-    trace, steady = facts.trace, facts.steady_time
-
-    def mean(time: Intervals) -> int:
-        return facts.mean_ns(steady.common_ns(time))
-
-    busy, wall = mean(activity.busy), facts.mean_ns(steady.total_ns)
-    exposed = activity.communication - activity.compute
-    copies = [copies_of(trace, activity.rows, way) for way in (Copy.H2D, Copy.D2H)]
-    h2d, d2h = map(facts.in_steady, copies)
-    model = int(trace.devices.model[activity.index]) if activity.index >= 0 else NULL
-    return Device(
-        name=activity.name,
-        kind=DeviceKind(activity.kind).name.lower(),
-        busy_ns=busy,
-        busy_fraction=round(busy / wall, 4) if wall else 0.0,
-        compute_ns=mean(activity.compute),
-        communication_ns=mean(activity.communication),
-        exposed_communication_ns=mean(exposed),
-        transfer_ns=mean(activity.transfer),
-        h2d_bytes=_mean_bytes(facts, h2d),
-        d2h_bytes=_mean_bytes(facts, d2h),
-        model=trace.string(model),
-        breakdown=facts.unprofiled(facts.breakdown_of(activity)),
-    )
-
-
-def _mean_bytes(facts: Facts, rows: Rows) -> int | None:
-    total = known_bytes(facts.trace, rows)
-    return None if total is None else facts.mean_ns(total)
-
-
-def _totals(facts: Facts) -> TraceTotals:
-    slices = facts.trace.slices
-    span = facts.trace.last_end_ns - int(slices.start_ns.min()) if len(slices) else 0
-    return TraceTotals(span, tuple(_total(t) for t in facts.totals))
-
-
-def _total(totals: Totals) -> DeviceTotal:
-    return DeviceTotal(**{name: getattr(totals, name) for name in DeviceTotal.__struct_fields__})
-
-
-def _ops(facts: Facts) -> tuple[Op, ...]:
-    return tuple(
-        Op(
-            name=row.name,
-            device=row.device,
-            phase=row.phase.name.lower(),
-            count=round(row.count / max(facts.steady_count, 1), 2),
-            total_ns=facts.mean_ns(row.total_ns),
-            self_ns=facts.mean_ns(row.self_ns),
-            bytes=None if row.bytes is None else facts.mean_ns(row.bytes),
-        )
-        for row in facts.ops.largest(_OPS_PER_DEVICE)
-    )
 
 
 def _longest(facts: Facts) -> tuple[str, ...]:

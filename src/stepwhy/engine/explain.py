@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from stepwhy.answers.placement import placement_of
 from stepwhy.engine.assemble import assemble
-from stepwhy.engine.placement import placement_of
 from stepwhy.engine.privacy import redacted_errors, redactor_of
 from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from stepwhy.answers.parallel import parallel_use
 from stepwhy.findings import Device, DeviceTotal
-from stepwhy.passes.parallel import parallel_use
 from stepwhy.trace import NULL
 from stepwhy.units import format_ns
 

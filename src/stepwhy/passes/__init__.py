@@ -1,1 +1,1 @@
-"""Pure functions from a trace to facts: no printing, no plotting, no formats."""
+"""Facts of a run, computed from its trace by pure functions; `Facts` holds them."""

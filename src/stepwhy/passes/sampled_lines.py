@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from stepwhy.findings import HostLine
 from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
@@ -19,14 +18,6 @@ FRAMEWORKS = frozenset(
 )
 # Fewer samples than this put no line before another.
 FEWEST_SAMPLES = 20
-# Further lines, and rarer ones, are among many.
-_LINES_PER_ROLE = 5
-_RAREST_SHARE = 0.02
-_NAMES: dict[SampleRole, Literal["driver", "worker", "thread"]] = {
-    SampleRole.DRIVER: "driver",
-    SampleRole.WORKER: "worker",
-    SampleRole.THREAD: "thread",
-}
 
 
 def python_lines(trace: Trace) -> list[tuple[str, float]]:
@@ -38,33 +29,22 @@ def python_lines(trace: Trace) -> list[tuple[str, float]]:
         (line, share of the driving thread's samples), largest first; [] where too few samples were
         taken.
     """
-    return _lines(trace, SampleRole.DRIVER, FRAMEWORKS)
+    return role_lines(trace, SampleRole.DRIVER, FRAMEWORKS)
 
 
-def hot_lines(trace: Trace) -> tuple[HostLine, ...]:
-    """The lines that hold the threads of each role most, at most five per role.
-
-    The driving thread's time inside the framework has other names in a breakdown and is left out.
-    What workers and other threads do inside a framework is their work, and counts for the line that
-    called it.
-    """
-    ranked = {
-        SampleRole.DRIVER: python_lines(trace),
-        SampleRole.WORKER: _lines(trace, SampleRole.WORKER),
-        SampleRole.THREAD: _lines(trace, SampleRole.THREAD),
-    }
-    return tuple(
-        HostLine(line, round(share, 3), _NAMES[role])
-        for role, lines in ranked.items()
-        for line, share in lines[:_LINES_PER_ROLE]
-        if share >= _RAREST_SHARE
-    )
-
-
-def _lines(
+def role_lines(
     trace: Trace, role: SampleRole, left_out: frozenset[str] = frozenset()
 ) -> list[tuple[str, float]]:
-    """(line, share of the role's samples), largest first, without those in some packages."""
+    """Lines of the program that hold the threads of one role.
+
+    Args:
+        trace: The trace, with `samples`.
+        role: The role.
+        left_out: Packages of the framework; samples inside them count for no line.
+
+    Returns:
+        (line, share of the role's samples), largest first; [] where too few samples were taken.
+    """
     samples = list(_samples(trace, role))
     total = sum(count for _, _, count in samples)
     if total < FEWEST_SAMPLES:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from stepwhy.findings import Evidence, Finding, Fix, Saving
-from stepwhy.passes.verdict import unusable
+from stepwhy.passes.usable import unusable
 from stepwhy.units import quantise
 
 if TYPE_CHECKING:

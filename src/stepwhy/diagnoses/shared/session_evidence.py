@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.placement import placed_nodes
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.placement import placed_nodes
 from stepwhy.patterns import regex
 from stepwhy.units import format_count, format_ns
 
 if TYPE_CHECKING:
-    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import Node
     from stepwhy.passes.session_parts import SessionParts
 
 OVERHEAD = 0.20  # of the step; less is not worth changing what is fed and fetched

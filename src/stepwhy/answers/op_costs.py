@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import distinct_rows, group_rows, numbered
+from stepwhy.answers.op_paths import Paths
+from stepwhy.columns.groups import group_rows, numbered
 from stepwhy.columns.nesting import inherit, nearest
 from stepwhy.columns.sums import sums_of
-from stepwhy.passes.op_paths import Paths
-from stepwhy.trace import NULL, FlowKind, Kind, Role, among
+from stepwhy.passes.reads import reads_of
+from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,22 +188,6 @@ def _is_further(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     return further
 
 
-def reads_of(facts: Facts) -> dict[str, list[str]]:
-    """Nodes that each node read from, in the order of its inputs; empty where that is not told.
-
-    Args:
-        facts: Facts of the run.
-    """
-    trace, flows = facts.trace, facts.trace.flows
-    is_data = flows.kind == FlowKind.DATA
-    sources, targets = (trace.slices.scope[r[is_data]] for r in (flows.source, flows.target))
-    reads: dict[str, dict[str, None]] = {}
-    for source, target in distinct_rows(sources, targets)[0]:  # every step repeats them
-        if NULL not in {source, target}:
-            reads.setdefault(trace.string(target), {})[trace.string(source)] = None
-    return {node: list(inputs) for node, inputs in reads.items()}
-
-
 class _Place(NamedTuple):
     """Where an operation stands in the program, see `OpCost`."""
 
@@ -295,5 +280,4 @@ __all__ = [
     "OpCost",
     "add_up",
     "op_costs",
-    "reads_of",
 ]

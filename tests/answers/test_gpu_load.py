@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepwhy.answers.gpu_load import gpu_loads
 from stepwhy.findings import GpuLoad
-from stepwhy.passes.gpu_load import framework_devices, gpu_loads
 from stepwhy.trace import DeviceKind, Meta, TraceBuilder
 
 S = 1_000_000_000
@@ -80,7 +80,3 @@ def test_no_gpu_was_sampled():
 def test_idle_clocks_are_not_throttled():
     (load,) = gpu_loads(trace((0, "", {"throttle_reasons": [0x1, 0x1]})))
     assert (load.throttled_share, load.power_capped_share) == (0.0, 0.0)
-
-
-def test_a_gpu_that_was_only_sampled_is_none_of_the_frameworks():
-    assert framework_devices(trace((0, "", {"used_bytes": [1]}))) == [0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stepwhy.answers.host_load import host_load
 from stepwhy.findings import HostLoad
-from stepwhy.passes.host_load import host_load
 from stepwhy.trace import Meta, TraceBuilder
 
 S = 1_000_000_000

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.answers.block_owners import Owners
+from stepwhy.answers.sampled_memory import sampled_memory
 from stepwhy.columns.groups import distinct, first_rows, numbered, rows_by_group
 from stepwhy.findings import BatchRoom, MemoryHolder, MemoryUse
-from stepwhy.passes.block_owners import Owners
 from stepwhy.passes.counters import series
-from stepwhy.passes.sampled_memory import sampled_memory
 from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:

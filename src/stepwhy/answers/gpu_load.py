@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.columns.groups import distinct
 from stepwhy.findings import GpuLoad
 from stepwhy.passes.counters import series
+from stepwhy.passes.gpus import PREFIX, sampled_gpus
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -16,30 +16,12 @@ if TYPE_CHECKING:
 _POWER_CAP = 0x4
 # Hardware slowdown, and slowdown by software or hardware for heat, or by a power brake.
 _THROTTLED = 0x8 | 0x20 | 0x40 | 0x80
-_PREFIX = "nvml:"
-
-
-def framework_devices(trace: Trace) -> list[int]:
-    """Rows of the devices that the framework named, without those that were only sampled.
-
-    The driver counts GPUs in its own way, so the same GPU has another row under its name.
-    """
-    names = [trace.string(int(name)) for name in trace.devices.name]
-    return [row for row, name in enumerate(names) if not name.startswith(_PREFIX)]
 
 
 def gpu_loads(trace: Trace) -> tuple[GpuLoad, ...]:
     """The GPUs that were sampled, in the driver's order."""
     loads = [_load(trace, row, name) for row, name in sampled_gpus(trace)]
     return tuple(sorted(loads, key=lambda load: load.index))
-
-
-def sampled_gpus(trace: Trace) -> list[tuple[int, str]]:
-    """Row and name ('nvml:0') of every device that the driver told of."""
-    sampled = distinct(trace.counters.device)
-    rows = [int(row) for row in sampled if row != NULL]
-    named = [(row, trace.string(int(trace.devices.name[row]))) for row in rows]
-    return [(row, name) for row, name in named if name.startswith(_PREFIX)]
 
 
 def _load(trace: Trace, device: int, name: str) -> GpuLoad:
@@ -55,7 +37,7 @@ def _load(trace: Trace, device: int, name: str) -> GpuLoad:
     clock = of("sm_clock_mhz")
     model = int(trace.devices.model[device])
     return GpuLoad(
-        index=int(name.removeprefix(_PREFIX)),
+        index=int(name.removeprefix(PREFIX)),
         model="" if model == NULL else trace.string(model),
         mean_utilisation=_rounded(of("utilisation_percent"), 100),
         peak_used_bytes=peak("used_bytes"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stepwhy.passes.op_costs import MEASURES, add_up
+from stepwhy.answers.op_costs import MEASURES, add_up
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from stepwhy.passes.op_costs import Costs, OpCost
+    from stepwhy.answers.op_costs import Costs, OpCost
 
 NO_LINE = "(line not known)"
 # Levels of name scopes; a name may hold a million slashes.

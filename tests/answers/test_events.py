@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.passes.events import find_events
+from stepwhy.answers.events import find_events
 
 FEW = settings(max_examples=80, deadline=None, derandomize=True)
 

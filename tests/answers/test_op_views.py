@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 from tests.passes.timeline import Timeline
 
+from stepwhy.answers.op_costs import MEASURES, op_costs
+from stepwhy.answers.op_views import NO_LINE, view, why_not
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.op_costs import MEASURES, op_costs
-from stepwhy.passes.op_views import NO_LINE, view, why_not
 from stepwhy.trace import NULL, FlowKind, Kind
 
 TIME = MEASURES.index("device_ns")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.answers.op_costs import MEASURES, MOST_OPERATIONS, OTHERS, add_up, op_costs
+from stepwhy.answers.op_views import Row, view, why_not
 from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.op_costs import MEASURES, MOST_OPERATIONS, OTHERS, add_up, op_costs
-from stepwhy.passes.op_views import Row, view, why_not
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.passes.host_load import CONTENDED
+from stepwhy.passes.cores import CONTENDED
 from stepwhy.units import format_bytes, format_fraction
 
 if TYPE_CHECKING:

@@ -2,18 +2,17 @@
 
 import pytest
 
-from stepwhy.diagnoses.shared.placement import (
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.placement import (
     Node,
     conflicts,
     copies_around,
     fields_of,
     is_heavy,
-    listed,
     placed_nodes,
     tower_of,
     type_of,
 )
-from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse
 
 
@@ -99,11 +98,6 @@ def test_state_is_not_computation(name, op):
 
 def test_arithmetic_is_computation():
     assert Node(0, "loss/mul", "Mul", "", "", "", "", "", "").is_compute
-
-
-def test_listed():
-    assert listed(["a", "", "b", "a", "c"], most=2) == "a, b and 1 more"
-    assert listed([]) == ""
 
 
 COPIES = """

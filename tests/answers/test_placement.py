@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stepwhy.answers.placement import bounded, differences, placement_of, select
 from stepwhy.engine.explain import Opened, read_placement
-from stepwhy.engine.placement import bounded, differences, placement_of, select
 from stepwhy.errors import NoPlacementError
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.notation import parse

@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from tests.importers.run_directory.test_run_directory import MS, write_run
 
+from stepwhy.answers.step_summary import _deciles, note_of_changes
 from stepwhy.engine import explain
-from stepwhy.engine.step_summary import _deciles, note_of_changes
 from stepwhy.passes.facts import Facts
 from stepwhy.report.json import render
 from stepwhy.trace import Meta, TraceBuilder
-from tests.importers.run_directory.test_run_directory import MS, write_run
 
 US = 1_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwhy.engine.host_notes import host_notes
+from stepwhy.answers.host_notes import host_notes
 from stepwhy.findings import GpuLoad, HostLoad
 
 NOTHING = HostLoad(None, None, None, None)

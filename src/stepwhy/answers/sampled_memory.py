@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepwhy.findings import MemoryUse
 from stepwhy.passes.counters import Series, series
-from stepwhy.passes.gpu_load import sampled_gpus
+from stepwhy.passes.gpus import sampled_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

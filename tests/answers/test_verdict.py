@@ -3,8 +3,8 @@
 import pytest
 from tests.passes.timeline import MS, Timeline
 
+from stepwhy.answers.verdict import decide, start_up_share
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.verdict import decide, start_up_share
 from stepwhy.trace import Copy, Kind
 
 HOST = {

@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from stepwhy.diagnoses.shared.placement import (
-    conflicts,
-    copies_by_node,
-    fields_of,
-    misplaced,
-    placed_nodes,
-)
 from stepwhy.findings.placement import (
     PlacedOp,
     PlacedScope,
@@ -22,14 +15,15 @@ from stepwhy.findings.placement import (
     PlacementChange,
     PlacementDifference,
 )
+from stepwhy.passes.placement import conflicts, copies_by_node, fields_of, misplaced, placed_nodes
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from stepwhy.diagnoses.shared.placement import Node
     from stepwhy.findings.placement import Placed
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.placement import Node
 
 # A report opens at once, and `explain --json` stays below a megabyte or two, with so many rows; a
 # graph of an image model has 1,000 to 3,000 operations per tower.

@@ -2,8 +2,8 @@
 
 from tests.passes.timeline import Timeline
 
-from stepwhy.engine.profile import profile
-from stepwhy.passes import op_costs, op_paths, op_views
+from stepwhy.answers import op_costs, op_paths, op_views
+from stepwhy.answers.profile import profile
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
 

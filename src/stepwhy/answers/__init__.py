@@ -1,0 +1,1 @@
+"""The parts of a result, each computed from the facts of one run."""

@@ -1,0 +1,74 @@
+"""The breakdown of a step, its phases, and the line that holds the driving thread most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from stepwhy.columns.groups import numbered
+from stepwhy.columns.sums import LARGEST, sums_of
+from stepwhy.findings import Breakdown
+from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.selection import of_threads, rows_of
+from stepwhy.trace import NULL, Copy, Kind, Phase, among
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.devices import Activity
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
+
+# A line with a smaller share of the samples is one of many.
+_HOT = 0.1
+
+
+def breakdown_of(facts: Facts) -> Breakdown:
+    """The breakdown of the mean steady step."""
+    return Breakdown(facts.wall_ns, facts.breakdown, _phases(facts), _hottest_line(facts))
+
+
+def _phases(facts: Facts) -> dict[str, int]:
+    """Compute time per phase; kernels that overlap count in each of their phases."""
+    sums: Counter[int] = Counter()
+    for activity in facts.leading:
+        rows = _computing(facts, activity)
+        phases, group = numbered(facts.phases[rows])
+        times = sums_of(facts.nesting.self_ns[rows], group, len(phases))
+        sums.update(dict(zip(phases.tolist(), times.tolist(), strict=True)))
+    return {
+        Phase(phase).name.lower(): facts.mean_ns(min(sums[phase], LARGEST))
+        for phase in sorted(sums)
+    }
+
+
+def _computing(facts: Facts, activity: Activity) -> Rows:
+    """What a device computes in steady steps; rows of slices."""
+    slices, rows = facts.trace.slices, facts.in_steady(activity.rows)
+    computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
+    computes |= slices.copy[rows] == Copy.D2D
+    return rows[computes]
+
+
+def _hottest_line(facts: Facts) -> str:
+    """Source line with most self time of user Python on the driving threads in steady steps."""
+    trace = facts.trace
+    if trace.meta.limit:
+        return ""  # what it holds up is not known
+    sums = _times_of_lines(facts)
+    if not sums:
+        sampled = python_lines(facts.sampled)
+        return sampled[0][0] if sampled and sampled[0][1] >= _HOT else ""
+    return trace.string(max(sums, key=lambda line: (sums[line], -line)))
+
+
+def _times_of_lines(facts: Facts) -> dict[int, int]:
+    """Self time of user Python on the driving threads in steady steps, by line, ns."""
+    trace = facts.trace
+    rows = rows_of(trace, (Kind.PYTHON, Kind.INPUT), of_threads(trace, facts.threads.all))
+    rows = facts.in_steady(rows[trace.slices.source[rows] != NULL])
+    lines, group = numbered(trace.slices.source[rows])
+    times = sums_of(facts.nesting.self_ns[rows], group, len(lines)) if len(rows) else rows
+    return dict(zip(lines.tolist(), times.tolist(), strict=True))

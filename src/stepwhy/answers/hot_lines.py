@@ -1,0 +1,41 @@
+"""The lines of the program that hold its threads most, by stack samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from stepwhy.findings import HostLine
+from stepwhy.passes.sampled_lines import python_lines, role_lines
+from stepwhy.trace import SampleRole
+
+if TYPE_CHECKING:
+    from stepwhy.trace import Trace
+
+# Further lines, and rarer ones, are among many.
+_LINES_PER_ROLE = 5
+_RAREST_SHARE = 0.02
+_NAMES: dict[SampleRole, Literal["driver", "worker", "thread"]] = {
+    SampleRole.DRIVER: "driver",
+    SampleRole.WORKER: "worker",
+    SampleRole.THREAD: "thread",
+}
+
+
+def hot_lines(trace: Trace) -> tuple[HostLine, ...]:
+    """The lines that hold the threads of each role most, at most five per role.
+
+    The driving thread's time inside the framework has other names in a breakdown and is left out.
+    What workers and other threads do inside a framework is their work, and counts for the line that
+    called it.
+    """
+    ranked = {
+        SampleRole.DRIVER: python_lines(trace),
+        SampleRole.WORKER: role_lines(trace, SampleRole.WORKER),
+        SampleRole.THREAD: role_lines(trace, SampleRole.THREAD),
+    }
+    return tuple(
+        HostLine(line, round(share, 3), _NAMES[role])
+        for role, lines in ranked.items()
+        for line, share in lines[:_LINES_PER_ROLE]
+        if share >= _RAREST_SHARE
+    )
