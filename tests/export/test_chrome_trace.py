@@ -1,4 +1,4 @@
-"""Exported timelines: by the rules of the format, and read back whole."""
+"""Exported timelines follow the format and are read back without loss."""
 
 import gzip
 import json
@@ -57,7 +57,7 @@ def test_nothing_is_lost(trace, tmp_path_factory):
     assert same(exported.read(source), trace)
 
 
-def test_every_event_keeps_to_the_rules_of_the_format(write):
+def test_events_follow_the_format(write):
     document = json.loads(write(drawn()))
     events = document["traceEvents"]
     named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
@@ -71,8 +71,8 @@ def test_every_event_keeps_to_the_rules_of_the_format(write):
             assert start >= end or until <= end + 1e-6
 
 
-def test_controls_in_names_are_escaped_and_keep_their_value(write):
-    """In events, rows and the facts about the run; as `--json` does."""
+def test_control_characters_in_names_are_escaped(write):
+    """In events, rows and metadata, as in `--json`."""
     name = "a\x7f\x9b31m\u202eb\u2028c\U000e0041 Ü"
     timeline = Timeline(unit_ns=1)
     timeline.add(timeline.thread(name=name), Kind.OP, 0, 5, name=name, source=name)
@@ -99,7 +99,7 @@ def test_an_arrow_leads_from_the_launch_to_its_kernel(write):
     ends = {e["id"]: e for e in events if e["ph"] == "f"}
     assert starts.keys() == ends.keys()
     launch = next(e for e in starts.values() if e["cat"] == "launch")
-    # Inside the call, and not after the kernel has begun.
+    # Inside the call, and not after the kernel has started.
     assert (launch["ts"], ends[launch["id"]]["ts"]) == (0.14, 0.14)
 
 
@@ -107,7 +107,7 @@ def test_a_name_that_ends_in_gz_is_compressed(write):
     assert json.loads(gzip.decompress(write(drawn(), "x.json.gz")))["displayTimeUnit"] == "ms"
 
 
-def test_a_folder_that_is_not_there_is_refused_and_nothing_left(tmp_path):
+def test_missing_folder_is_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(OutputError, match="cannot be written"):
         write_chrome_trace(drawn(), tmp_path / "no" / "x.json")
     assert list(tmp_path.iterdir()) == []
@@ -158,7 +158,7 @@ def test_a_newer_file_is_refused(write):
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(32, 126)), max_size=4))
-def test_damage_never_surprises(tmp_path_factory, flips):
+def test_damaged_files_give_typed_errors(tmp_path_factory, flips):
     path = tmp_path_factory.mktemp("damage") / "x.json"
     write_chrome_trace(drawn(), path)
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Lanes of a viewer: what shares one nests."""
+"""Lanes of a viewer: slices of one lane nest."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def test_lanes(spans, lanes):
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=12))
-def test_intervals_of_a_lane_nest_or_do_not_touch(drawn):
+def test_intervals_of_a_lane_nest_or_are_disjoint(drawn):
     spans = sorted(((a, a + d) for a, d in drawn), key=lambda s: (s[0], -s[1]))
     lanes = nesting_lanes([a for a, _ in spans], [b for _, b in spans])
     for i, (start, end) in enumerate(spans):
@@ -33,7 +33,7 @@ def test_intervals_of_a_lane_nest_or_do_not_touch(drawn):
                 assert later >= end or until <= end, (start, end, later, until)
 
 
-def test_devices_stand_below_the_process_that_drives_them():
+def test_devices_come_after_host_processes():
     drawn = Timeline()
     drawn.add(drawn.stream(), Kind.KERNEL, 1, 3)
     drawn.add(drawn.stream(), Kind.KERNEL, 2, 4)
@@ -48,7 +48,7 @@ def test_devices_stand_below_the_process_that_drives_them():
     assert layout.place(0) == (1, 3)
 
 
-def test_a_device_of_a_cluster_is_told_from_another_in_perfetto():
+def test_devices_of_a_cluster_have_distinct_names_in_perfetto():
     line = Timeline()
     for job in ("ps", "worker"):
         device = f"/job:{job}/task:0 CPU:0"

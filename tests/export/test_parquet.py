@@ -1,4 +1,4 @@
-"""Folders of tables: texts, names and nulls spelled out."""
+"""Folders of Parquet tables, with texts, names and nulls."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +17,7 @@ def trace():
     return timeline.trace()
 
 
-def test_texts_names_and_nulls_are_spelled_out(trace, tmp_path):
+def test_indices_are_replaced_by_texts_names_and_nulls(trace, tmp_path):
     write_parquet(trace, tmp_path / "run.parquet")
     rows = pq.read_table(tmp_path / "run.parquet" / "slices.parquet").to_pylist()
     keys = ("row", "name", "kind", "scope", "bytes", "dur_ns")
@@ -33,7 +33,7 @@ def test_tables_without_rows_are_not_written(trace, tmp_path):
     assert files == ["devices.parquet", "slices.parquet", "tracks.parquet"]
 
 
-def test_a_folder_that_holds_something_is_left_alone(trace, tmp_path):
+def test_folder_that_is_not_empty_is_left_alone(trace, tmp_path):
     (tmp_path / "mine").write_text("x")
     with pytest.raises(OutputError, match="does not exist yet"):
         write_parquet(trace, tmp_path)

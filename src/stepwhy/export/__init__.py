@@ -1,11 +1,11 @@
-"""Traces in forms that other programs read.
+"""Write traces in formats of other programs.
 
 | format | what it is |
 | --- | --- |
 | `chrome-trace` | Chrome trace JSON, for chrome://tracing, Perfetto and `stepwhy explain` |
-| `perfetto` | the same: Perfetto reads this JSON, so that a second format would only be another |
+| `perfetto` | the same, because Perfetto reads this JSON |
 | `parquet` | a folder with a Parquet file per table, for data frames and SQL |
-| `stepwhy` | the trace itself in one file, for keeping |
+| `stepwhy` | the trace in one file, to keep it |
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ WRITERS: dict[str, tuple[str, Callable[[Trace, Path], None]]] = {
     "parquet": (".parquet", write_parquet),
     "stepwhy": (".stepwhy", save),
 }
-"""Ending of a file's name, and what writes it, by the name of a format."""
+"""File name extension and writer, by name of the format."""
 
 __all__ = ["WRITERS"]

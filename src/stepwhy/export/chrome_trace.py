@@ -1,9 +1,8 @@
 """Chrome trace JSON, which chrome://tracing and Perfetto open and `stepwhy explain` reads back.
 
-Times are microseconds with three decimals, relative to `baseTimeNanoseconds`: a viewer keeps them
-as doubles, in which those of the epoch clock would lose their nanoseconds. What the events cannot
-hold (the other tables, facts about the run) stands under the key `stepwhy`, which viewers pass
-over.
+Times are microseconds with three decimals, relative to `baseTimeNanoseconds`: viewers store them as
+doubles, in which times since the epoch would lose their nanoseconds. Data that does not fit into
+events (other tables, metadata of the run) is under the key `stepwhy`, which viewers ignore.
 
 Source: the "Trace Event Format" document of the Chromium project.
 """
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stepwhy.errors import OutputError
-from stepwhy.export.events import Stage
+from stepwhy.export.events import Records
 from stepwhy.text import escape_json_bytes
 from stepwhy.trace.header import header_of
 from stepwhy.trace.schema import TABLES
@@ -33,14 +32,14 @@ SCHEMA = "stepwhy.chrome-trace/1"
 
 
 def write_chrome_trace(trace: Trace, path: Path) -> None:
-    """Write a trace; the file appears complete or not at all, compressed if it ends in '.gz'.
+    """Write a trace to a file, completely or not at all; compressed if its name ends in '.gz'.
 
     Args:
         trace: The trace.
         path: The file.
 
     Raises:
-        OutputError: The file cannot be written.
+        OutputError: If the file cannot be written.
     """
     try:
         with output_file(path) as file:
@@ -57,23 +56,23 @@ def write_chrome_trace(trace: Trace, path: Path) -> None:
 
 
 def _write(trace: Trace, file: BinaryIO | gzip.GzipFile) -> None:
-    """One event per line, as they come: a file of any length takes no more memory."""
-    stage = Stage(trace)
+    """Write one event per line as it is generated, so that memory does not grow with the file."""
+    records = Records(trace)
     header = {
         "schema": SCHEMA,
         "displayTimeUnit": "ms",
-        "baseTimeNanoseconds": stage.base_ns,
-        "stepwhy": _about(trace, stage),
+        "baseTimeNanoseconds": records.base_ns,
+        "stepwhy": _about(trace, records),
     }
     file.write(escape_json_bytes(msgspec.json.encode(header))[:-1] + b',"traceEvents":[\n')
-    events = stage.events()
+    events = records.events()
     file.write(next(events))
     file.writelines(b",\n" + event for event in events)
     file.write(b"\n]}\n")
 
 
-def _about(trace: Trace, stage: Stage) -> dict[str, Any]:
-    """All but the slices, which the events are."""
+def _about(trace: Trace, records: Records) -> dict[str, Any]:
+    """Everything except slices, which are events."""
     rest = {
         table: {name: column.tolist() for name, column in vars(trace.table(table)).items()}
         for table in TABLES
@@ -82,7 +81,7 @@ def _about(trace: Trace, stage: Stage) -> dict[str, Any]:
     return header_of(trace) | {
         "strings": list(trace.strings),
         "columns": rest,
-        "thread_tracks": [thread.track for thread in stage.layout.threads],
+        "thread_tracks": [thread.track for thread in records.layout.threads],
     }
 
 

@@ -1,4 +1,4 @@
-"""The records of a Chrome trace: slices, steps, arrows, counters, and the names of rows."""
+"""The records of a Chrome trace: slices, steps, arrows, counters, and row names."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _KINDS = {int(k): k.name.lower() for k in Kind}
 _PHASES = {int(p): p.name.lower() for p in Phase}
 _COPIES = {int(c): c.name.lower() for c in Copy}
-# Numbers of threads of the rows that are no track: beyond those of any trace.
+# Thread numbers of rows that are not tracks; no trace has so many threads.
 _STEPS, _EVENTS = 1_000_000, 1_000_001
 
 
-class Stage:
-    """A trace with a place for all that is drawn.
+class Records:
+    """Generates the records of a Chrome trace.
 
     Args:
         trace: The trace.
 
     Attributes:
-        layout: Places of the slices.
-        base_ns: The time that all others are relative to.
+        layout: Process and thread of each slice.
+        base_ns: Time that all others are relative to.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -57,7 +57,7 @@ class Stage:
         return min((int(t.min()) for t in times if len(t)), default=0)
 
     def events(self) -> Iterator[bytes]:
-        """All records as JSON; the slices in the order of their rows."""
+        """All records as JSON; slices are in the order of their rows."""
         records = chain(
             self._names(), self._slices(), self._steps(), self._arrows(), self._counters()
         )
@@ -72,7 +72,7 @@ class Stage:
     def _names(self) -> Iterator[dict[str, Any]]:
         processes = (*self.layout.processes, "steps and counters")
         for pid, name in enumerate(processes, 1):
-            # What the loop does stands above what it is made of.
+            # Steps and counters are above everything else.
             order = 0 if pid == self._extra else pid
             yield _metadata("process_name", pid, 0, name=name)
             yield _metadata("process_sort_index", pid, 0, sort_index=order)
@@ -108,7 +108,7 @@ class Stage:
             }
 
     def _runtime_ops(self) -> dict[int, int]:
-        """What the runtime called an op, by slice, where the trace calls it otherwise."""
+        """Name that the runtime uses for an op, by slice, if the trace uses another."""
         executions = self.trace.executions
         pairs = zip(executions.slice.tolist(), executions.runtime_op.tolist(), strict=True)
         return {row: name for row, name in pairs if name != NULL}
@@ -116,7 +116,7 @@ class Stage:
     # --- Steps and events of the loop ---
 
     def _steps(self) -> Iterator[dict[str, Any]]:
-        """The steps that were observed, or else those that the trace shows; what happened in it."""
+        """Observed steps, or else those found in the trace; and events of the loop."""
         marks, events = self.trace.marks, self.trace.events
         if len(marks):
             spans = np.stack([marks.start_ns, marks.start_ns + marks.dur_ns], axis=1)
@@ -164,7 +164,7 @@ class Stage:
     # --- Arrows ---
 
     def _arrows(self) -> Iterator[dict[str, Any]]:
-        """From each launch to its work on a device, and the flows that the trace has."""
+        """Arrows from each launch to its work on a device, and flows of the trace."""
         launches, flows = self._facts.launches, self.trace.flows
         is_known = launches.call_row != NULL
         launched = zip(
@@ -172,20 +172,20 @@ class Stage:
             launches.device_rows[is_known].tolist(),
             strict=True,
         )
-        told = zip(flows.source.tolist(), flows.target.tolist(), strict=True)
+        recorded = zip(flows.source.tolist(), flows.target.tolist(), strict=True)
         pairs: Iterable[tuple[str, tuple[int, int]]] = chain(
-            (("launch", pair) for pair in launched), (("flow", pair) for pair in told)
+            (("launch", pair) for pair in launched), (("flow", pair) for pair in recorded)
         )
         for number, (name, (source, target)) in enumerate(pairs, 1):
             yield from self._arrow(number, name, source, target)
 
     def _arrow(self, number: int, name: str, source: int, target: int) -> Iterator[dict[str, Any]]:
         slices = self.trace.slices
-        start, begins = int(slices.start_ns[source]), int(slices.start_ns[target])
-        # Inside of its slice, or a viewer ties it to the one that follows; never backwards in time.
-        leaves = max(start, min(start + int(slices.dur_ns[source]) - 1, begins))
+        start, target_ns = int(slices.start_ns[source]), int(slices.start_ns[target])
+        # Inside its slice, otherwise viewers attach it to the next one; never backwards in time.
+        source_ns = max(start, min(start + int(slices.dur_ns[source]) - 1, target_ns))
         about = {"name": name, "cat": name, "id": number}
-        for phase, row, ns in (("s", source, leaves), ("f", target, begins)):
+        for phase, row, ns in (("s", source, source_ns), ("f", target, target_ns)):
             pid, tid = self.layout.place(row)
             where = {"pid": pid, "tid": tid, "ts": self._time(ns)}
             yield {"ph": phase, **about, **where, **({"bp": "e"} if phase == "f" else {})}
@@ -221,7 +221,7 @@ def _metadata(what: str, pid: int, tid: int, **args: str | int) -> dict[str, Any
 
 
 def _microseconds(ns: int) -> msgspec.Raw:
-    """Nanoseconds as microseconds with three decimals, exact."""
+    """Nanoseconds as microseconds with exactly three decimals."""
     return msgspec.Raw(f"{ns // 1000}.{ns % 1000:03d}".encode())
 
 
@@ -243,4 +243,4 @@ def _arguments(
     return args
 
 
-__all__ = ["Stage"]
+__all__ = ["Records"]

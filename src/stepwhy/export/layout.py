@@ -1,7 +1,8 @@
 """Assign the slices of a trace to processes, threads and lanes of a Chrome trace.
 
-A viewer draws the events of one thread as a stack of calls, so that two which overlap without
-nesting must not share one: streams of rounded times, or an executor's parallel operations.
+Viewers draw the events of one thread as a stack of calls, so slices that overlap without nesting
+must be on different threads. They occur on streams with rounded times, and when an executor runs
+operations in parallel.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Thread(msgspec.Struct, frozen=True):
 
     Args:
         process: Number of its process, from 1.
-        name: Name for people.
-        track: Row of tracks.
+        name: Name in the viewer.
+        track: Row of `tracks`.
     """
 
     process: int
@@ -36,12 +37,12 @@ class Thread(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The rows of the viewer.
+    """All rows of the viewer.
 
     Args:
-        processes: Names of processes; the number of the first is 1.
-        threads: Threads; the number of the first is 1.
-        thread: Thread number of every slice; (slices,).
+        processes: Names of processes, numbered from 1.
+        threads: Threads, numbered from 1.
+        thread: Thread number of each slice; (slices,).
     """
 
     processes: tuple[str, ...]
@@ -55,7 +56,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def lay_out(trace: Trace) -> Layout:
-    """Find a place for every slice: hosts' processes first, then devices."""
+    """Assign a thread to each slice; processes of hosts come first, then devices."""
     processes: dict[tuple[bool, int], str] = {}
     for track in sorted(range(len(trace.tracks)), key=lambda t: _process_key(trace, t)):
         processes.setdefault(_process_key(trace, track), _process_name(trace, track))
@@ -77,14 +78,14 @@ def lay_out(trace: Trace) -> Layout:
 
 
 def nesting_lanes(starts: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """First-fit lanes on which intervals either nest or do not touch.
+    """Assign intervals to lanes in which they nest or are disjoint (first fit).
 
     Args:
-        starts: Starts, ascending; of equal ones the longest first.
+        starts: Starts, ascending; the longest interval first among equal starts.
         ends: Ends.
 
     Returns:
-        The lane of every interval.
+        The lane of each interval.
     """
     open_ends: list[list[int]] = []
     lanes = []
@@ -103,7 +104,7 @@ def nesting_lanes(starts: Sequence[int], ends: Sequence[int]) -> list[int]:
 
 
 def _process_key(trace: Trace, track: int) -> tuple[bool, int]:
-    """(is a device, row of the device or id of the process)."""
+    """(is it a device, row of the device or process id)."""
     tracks = trace.tracks
     device = int(tracks.device[track])
     on_device = tracks.role[track] in {Role.STREAM, Role.EXECUTOR} and device != NULL
@@ -113,7 +114,7 @@ def _process_key(trace: Trace, track: int) -> tuple[bool, int]:
 def _process_name(trace: Trace, track: int) -> str:
     on_device, number = _process_key(trace, track)
     if on_device:
-        # Perfetto shows what stands behind the last slash: of '/job:ps/task:0', 'task:0'.
+        # Perfetto shows only the part after the last slash: 'task:0' of '/job:ps/task:0'.
         return trace.string(int(trace.devices.name[number])).replace("/", " ").strip()
     return "host" if number == NULL else f"host process {number}"
 

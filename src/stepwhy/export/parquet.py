@@ -1,7 +1,7 @@
 """A folder with one Parquet file per table, for data frames and SQL engines.
 
-Texts stand in place of their indices, names in place of enumerations, nulls in place of -1. Columns
-and units are those of the trace schema; a 'row' column counts rows, so that tables can be joined.
+String indices are replaced by texts, enumeration values by names, and -1 by null. Columns and units
+are those of the trace schema; a 'row' column numbers the rows, so that tables can be joined.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 def write_parquet(trace: Trace, path: Path) -> None:
-    """Write the tables that have rows; the folder appears complete or not at all.
+    """Write all tables that have rows to a folder, completely or not at all.
 
     Args:
         trace: The trace.
-        path: The folder, which must not hold anything yet.
+        path: The folder, which must not exist or be empty.
 
     Raises:
-        OutputError: The folder is not empty, or cannot be written.
-        MissingPackageError: pyarrow is not installed.
+        OutputError: If the folder is not empty, or cannot be written.
+        MissingPackageError: If pyarrow is not installed.
     """
     with needs_extra("parquet", "Parquet tables"):
-        import pyarrow.parquet as pq  # noqa: PLC0415 - optional, and a tenth of a second to import
+        import pyarrow.parquet as pq  # noqa: PLC0415 - optional, and the import takes 0.1 s
 
     try:
         with output_folder(path) as create:
@@ -77,7 +77,7 @@ def _column(trace: Trace, column: Column, values: NDArray[Any]) -> Any:
 
 
 def _texts(values: NDArray[Any], is_null: NDArray[np.bool_], texts: Any) -> Any:
-    """The distinct texts that occur."""
+    """A dictionary array of texts."""
     import pyarrow as pa  # noqa: PLC0415 - see `write_parquet`
 
     used, index = np.unique(np.where(is_null, 0, values), return_inverse=True)
