@@ -1,6 +1,6 @@
-"""Texts with a secret in each, and what of them must never be shown.
+"""Texts with secrets, and the part of each that must never be shown.
 
-Tokens are put together here so that no scanner takes this file for a leak.
+Tokens are concatenated so that secret scanners do not report this file.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ MARKERS = {
     "address-private": ("peer 192.168.7.9", "192.168.7.9"),
     "value-of-variable": (f"x{VALUE}x", VALUE),
 }
-"""By name: a text, and what of it must not be shown."""
+"""Text and the part of it that must not be shown, by name."""
 
 HARMLESS = (
     "train.py --num-tokens 512 --tokenizer bert --keys 8",
@@ -143,4 +143,4 @@ HARMLESS = (
     "/app/users/views.py(3): app/data/users/views.py: GET /api/users/17",
     "password=None, token=None, api_key=[redacted]",
 )
-"""Names as traces have them, and texts that only look like secrets."""
+"""Typical names in traces, and texts that only look like secrets."""

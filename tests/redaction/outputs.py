@@ -1,4 +1,4 @@
-"""Everything that stepwhy makes of an input, as text."""
+"""All outputs of stepwhy for an input, as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _printed(words: str, path: Path, _folder: Path, *options: str) -> str:
-    """What a command prints; `PATH` stands for the input."""
+    """Output of a command; `PATH` stands for the input."""
     command = [str(path) if word == "PATH" else word for word in words.split()]
     done = CliRunner().invoke(cli, [*command, *options])
     assert not done.exception or isinstance(done.exception, SystemExit), done.output
@@ -81,9 +81,9 @@ OUTPUTS: dict[str, Callable[..., str]] = {
     "parquet": _export("parquet", "x.parquet", _tables),
     "store": _export("stepwhy", "x.stepwhy", _store),
 }
-"""Reads what is made of an input: (its path, a folder, further options); one line each."""
+"""Functions from (path of an input, a folder, further options) to the text of an output."""
 
 
 def without_layout(text: str) -> str:
-    """A text without what a table or the width of a terminal puts between its letters."""
+    """A text without spaces, line breaks and table borders."""
     return re.sub(r"[\s│┃|─]+", "", text)

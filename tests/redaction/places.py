@@ -1,4 +1,4 @@
-"""Inputs with a text in one kind of place: each function writes a file or folder and returns it."""
+"""Inputs with texts in one kind of place; each function writes a file or folder and returns it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MS = 1_000_000
 
 
 def _stored(add: Callable[[Timeline, int, int, str], object], folder: Path, texts: Texts) -> Path:
-    """A loop of steps; `add` gets the timeline, the number of the text, its time and itself."""
+    """A loop of steps; `add` gets the timeline, the index of the text, a time and the text."""
     timeline = Timeline()
     length = len(texts)
     timeline.steps(*range(0, length * (_STEPS + 1), length))
@@ -68,7 +68,7 @@ def _thread(timeline: Timeline, number: int, at: int, text: str) -> None:
 def _node(column: str) -> Callable[[Timeline, int, int, str], object]:
     def add(timeline: Timeline, number: int, at: int, text: str) -> None:
         if at != number:
-            return  # a graph has a node once
+            return  # each node occurs once in a graph
         row = {"name": f"node{number}", "op": "MatMul", "requested": "GPU:0", "actual": "CPU:0"}
         row |= {"outer": "GPU:0", "scope_line": "a.py(1)", "source": "a.py(2)", column: text}
         intern = timeline.builder.intern
@@ -187,4 +187,4 @@ PLACES: dict[str, Callable[[Path, Texts], Path]] = {
     "run-message": partial(_run, _messages),
     "run-stack": partial(_run, _stack),
 }
-"""Writes an input with texts in one kind of place; a new place is one line."""
+"""Functions that write an input with texts in one kind of place."""

@@ -1,4 +1,4 @@
-"""What of a command line is written down."""
+"""Redaction of command lines."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_argument(argument: str, written: str) -> None:
     assert redact([argument]) == [written]
 
 
-def test_the_users_own_home_and_name_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_and_name_of_the_user_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/mnt/people/someone")
     monkeypatch.setenv("USER", "someone")
     command = [
@@ -61,7 +61,7 @@ def test_the_users_own_home_and_name_are_not_kept(monkeypatch: pytest.MonkeyPatc
     assert redact(command) == ["~/train.py", "[user]/data", "--to=x/[user]", "[user]"]
 
 
-def test_the_value_after_a_secret_option() -> None:
+def test_value_after_a_secret_option_is_redacted() -> None:
     command = ["train.py", "--api-key", "X", "--lr", "1", "--token", "--fast"]
     assert redact(command) == [
         "train.py",
@@ -86,16 +86,16 @@ def test_the_value_after_a_secret_option() -> None:
         ("train.py --github-pat hunter7", "train.py --github-pat [redacted]"),
     ],
 )
-def test_the_password_options_of_some_programs(command: str, written: str) -> None:
+def test_passwords_in_options_of_known_programs(command: str, written: str) -> None:
     assert redact(command.split()) == written.split()
 
 
-def test_a_password_may_hold_any_character() -> None:
+def test_password_may_contain_any_character() -> None:
     command = ["sshpass", "-p", 'it\'s; a \\ "secret"', "ssh", "node"]
     assert redact(command) == ["sshpass", "-p", "[redacted]", "ssh", "node"]
 
 
-def test_inline_code_is_not_kept() -> None:
+def test_inline_code_is_redacted() -> None:
     assert redact(["python", "-c", "login('me')"]) == ["python", "-c", "[code]"]
 
 

@@ -1,4 +1,4 @@
-"""No output shows a secret, wherever in an input it stands: places x markers x outputs."""
+"""No output shows a secret from any place of an input: places x markers x outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEXTS = [text for text, _ in MARKERS.values()]
-# What the importer leaves out, or what is redacted whenever it is read.
+# Places that importers leave out or always redact.
 NEVER_SHOWN = {"kineto-environment", "kineto-process", "kineto-thread", "run-command"}
 
 
@@ -46,12 +46,12 @@ def written(place: str) -> Path:
 
 @cache
 def shown(place: str, output: str, *options: str) -> str:
-    """What an output shows of it."""
+    """An output for the input with texts in this place."""
     return without_layout(OUTPUTS[output](written(place), Path(mkdtemp()), *options))
 
 
 def leaks(text: str) -> list[str]:
-    """The markers whose secret a text shows."""
+    """Markers whose secret occurs in a text."""
     return [name for name, (_, secret) in MARKERS.items() if without_layout(secret) in text]
 
 
@@ -79,8 +79,8 @@ MISUSES = {
     "compared": ("compare {}/trace.json {}/trace.json --json",),
     "exported": ("export {}/trace.json --out {}/x.json",),
 }
-"""Commands that print a path, by what becomes of them; one line each."""
-# Those that print all of it.
+"""Commands that print a path, by outcome."""
+# Those that print the whole path.
 NAMED = {"missing", "unwritable", "shown", "exported"}
 
 

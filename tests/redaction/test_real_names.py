@@ -1,4 +1,4 @@
-"""Names of traces that others recorded: nothing in them is redacted but true secrets."""
+"""Names in recorded traces: only true secrets are redacted."""
 
 from __future__ import annotations
 

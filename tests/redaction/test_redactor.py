@@ -1,4 +1,4 @@
-"""What is replaced in a text, and what is not."""
+"""Redaction of texts."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def test_a_secret_is_replaced(redactor: Redactor, marker: str, around: str) -> N
         "AWS_CREDS=hunter7hunter",
     ],
 )
-def test_a_command_line_in_a_name_loses_its_secrets(redactor: Redactor, text: str) -> None:
+def test_secrets_of_a_command_line_in_a_name_are_redacted(redactor: Redactor, text: str) -> None:
     assert redactor.text(text) == text.replace("hunter7hunter", "[redacted]")
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_is_no_secret_stays(redactor: Redactor, text: str) -> None:
+def test_harmless_text_is_unchanged(redactor: Redactor, text: str) -> None:
     assert redactor.text(text) == text
 
 
 @pytest.mark.parametrize("marker", MARKERS)
-def test_what_was_redacted_stays_as_it_is(marker: str) -> None:
+def test_redacted_text_is_unchanged(marker: str) -> None:
     for distinct in (False, True):
         redactor = Redactor.of_process(ENVIRONMENT, distinct=distinct)
         once = redactor.text(MARKERS[marker][0])
         assert redactor.text(once) == once
 
 
-def test_what_stands_around_a_secret_stays(redactor: Redactor) -> None:
+def test_text_around_a_secret_is_unchanged(redactor: Redactor) -> None:
     assert redactor.text("load AWS_SECRET_ACCESS_KEY=abc, then train") == (
         "load AWS_SECRET_ACCESS_KEY=[redacted], then train"
     )
@@ -70,7 +70,7 @@ def test_what_stands_around_a_secret_stays(redactor: Redactor) -> None:
     )
 
 
-def test_different_secrets_get_different_numbers_where_names_must_stay_different() -> None:
+def test_distinct_numbers_different_secrets() -> None:
     redactor = Redactor(distinct=True)
     names = [
         "password=one",
@@ -88,31 +88,29 @@ def test_different_secrets_get_different_numbers_where_names_must_stay_different
     ]
 
 
-def test_common_words_are_no_users() -> None:
+def test_common_words_are_not_users() -> None:
     redactor = Redactor(users=["adam", "root", "runner", "al", "7"])
     assert redactor.text("adam/update of root, al and 7") == "adam/update of root, al and 7"
 
 
-def test_a_user_is_a_word_of_its_own() -> None:
+def test_user_is_redacted_as_a_whole_word() -> None:
     redactor = Redactor(users=["someone"])
     assert redactor.text("awesomeone someone's x_someone/y") == "awesomeone [user]'s x_[user]/y"
 
 
-def test_a_redactor_of_nothing_changes_nothing() -> None:
+def test_redactor_without_rules_changes_nothing() -> None:
     assert Redactor.none().texts(TEXTS) == TEXTS
 
 
-PIECES = st.lists(
-    st.sampled_from([*TEXTS, *HARMLESS, "é", "hf_", "@", "0.0"]) | st.text(max_size=9)
-)
+PARTS = st.lists(st.sampled_from([*TEXTS, *HARMLESS, "é", "hf_", "@", "0.0"]) | st.text(max_size=9))
 
 
 @settings(deadline=None)
-@given(PIECES)
+@given(PARTS)
 @example(["x" * (1 << 15), "hf_" + "aB1" * 9])
 @example(["y" * ((1 << 15) - 2), "hf_" + "aB1" * 9])
-def test_the_prefilter_finds_the_hints_that_a_search_finds(pieces: list[str]) -> None:
-    text = "".join(pieces)
+def test_prefilter_finds_the_same_hints_as_a_search(parts: list[str]) -> None:
+    text = "".join(parts)
     data = text.encode("utf-8", "surrogatepass")
     found = Prefilter(REDACTOR.rules).hints_in(data)
     lowered = data.lower()

@@ -1,4 +1,4 @@
-"""What is printed at the end of a run, beside the report."""
+"""Redaction of the lines that are printed at the end of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "zyxhome4711"))
 
 
-def test_the_lines_below_the_report_name_no_home(tmp_path: Path) -> None:
+def test_lines_below_the_report_contain_no_home(tmp_path: Path) -> None:
     run = tmp_path / "zyxhome4711" / "run"
     write_run(run, steps(10, 950_000, profiled=(4, 5)), window=kineto())
     printed = io.StringIO()
@@ -32,7 +32,7 @@ def test_the_lines_below_the_report_name_no_home(tmp_path: Path) -> None:
     assert "zyxhome4711" not in printed.getvalue() + (run / "report.html").read_text()
 
 
-def test_messages_of_a_watched_block_name_no_home(tmp_path: Path) -> None:
+def test_messages_of_a_watched_block_contain_no_home(tmp_path: Path) -> None:
     block = api.watch(tmp_path / "zyxhome4711" / "run", quiet=True)
     block._block.messages.append(f"cannot be written: {tmp_path}/zyxhome4711/run")
     assert "cannot be written: ~/run" in block._repr_html_()

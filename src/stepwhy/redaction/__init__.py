@@ -1,10 +1,10 @@
-"""Secrets and private facts in text, and what is shown in their place.
+"""Replace secrets and private data in text.
 
 Everything that stepwhy shows or writes passes through a `Redactor`: the strings of a trace before
-they are analysed, what the observer writes into a run directory, command lines and errors. The
-package imports nothing but the standard library, because the observer runs inside training jobs.
+they are analysed, run directories, command lines and errors. The package imports only the standard
+library, because the observer runs inside training jobs.
 
-`docs/explanation/privacy.md` says what is found and what cannot be.
+`docs/explanation/privacy.md` explains what is found and what is not.
 """
 
 from stepwhy.redaction.redactor import REDACTED, Redactor

@@ -1,4 +1,4 @@
-"""Values whose name says that they are secret: `HF_TOKEN=...`, `"password": "..."`."""
+"""Secrets with a telling name: `HF_TOKEN=...`, `"password": "..."`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ASSIGNMENT = regex(
     re.ASCII,
 )
 _HINTS = ("token", "passw", "passphrase", "secret", "cred", "pwd", "auth", "key")
-# A personal access token; 'path' and 'pattern' begin with it.
+# 'pat' is a personal access token, but 'path' and 'pattern' start with it, too.
 _PAT_HINTS = tuple(f"pat{sign}" for sign in ("=", ":", "'", '"', "\\", "]", " ="))
-# A command line inside of a name: '--api-key VALUE'.
+# Options in a text: '--api-key VALUE'.
 _OPTION = regex(
     r"(?<![\w\-])--?[A-Za-z0-9_.\-]{0,64}?"
     r"(?P<word>(?i:token|passwo?r?d|passphrase|secret|cred(?:ential)?s?|pwd|pat|key))\s+"
@@ -31,8 +31,8 @@ _PART = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _VARIABLE = regex(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$", re.ASCII)
 _LONGEST_NAME = 64
 
-# What stands before 'key' or 'token' where it is a secret: attention has keys, and language models
-# have tokens of many kinds.
+# Words before 'key' or 'token' that make it a secret: attention has keys, and language models have
+# tokens of many kinds.
 _OF_KEYS = words_of(
     """
     access account anthropic api auth aws azure client comet consumer deploy encryption hf license
@@ -46,24 +46,24 @@ _OF_TOKENS = words_of(
     security service session slack user wandb
     """
 )
-# Values that tell nothing: types, placeholders, names of variables, what was redacted before.
+# Values that are not secret: types, placeholders, names of variables, redacted values.
 _TRIVIAL = regex(
     r"(?i:none|null|nil|true|false|yes|no|str|string|int|float|bool|bytes|object|any|optional)"
     r"|\*+|[xX]{3,}|\.+|<[^>]*>|\$\{?\w+\}?|\[redacted.*|\{\}|\(\)",
     re.ASCII,
 )
-# Tokens and keys are also operands of a compiler's expressions: 'token=%after-all.3', 'token[]'.
+# Tokens and keys are also operands in compiler expressions: 'token=%after-all.3', 'token[]'.
 _EXPRESSION = regex(r"%.*|.*\[\]?|.*\(.*|\[.*|\{.*", re.ASCII | re.DOTALL)
 _NUMBER = regex(r"[-+]?[\d_]{1,12}(?:\.\d+)?", re.ASCII)
 _SHORTEST_TOKEN = 6
 
 
 def is_secret_name(name: str, *, strict: bool = False) -> bool:
-    """Whether what has this name is a secret.
+    """Whether a value with this name is a secret.
 
     Args:
-        name: As 'HF_TOKEN', 'api-key', 'AccountKey'.
-        strict: Any key or token is one, as on a command line.
+        name: A name such as 'HF_TOKEN', 'api-key' or 'AccountKey'.
+        strict: Treat any key or token as a secret, as on a command line.
     """
     words = _PART.findall(name)
     parts = [word.lower() for word in words]
@@ -79,7 +79,7 @@ def is_secret_name(name: str, *, strict: bool = False) -> bool:
         return True
     if last in {"cred", "creds", "credential", "credentials", "auth", "authorization"}:
         return True
-    if last in {"pw", "pass"}:  # elsewhere a point-wise operation, and a pass of a compiler
+    if last in {"pw", "pass"}:  # else a point-wise operation, or a compiler pass
         return strict
     if last == "pat":  # a personal access token
         return strict or qualifier in _OF_TOKENS or words[-1].isupper()
@@ -94,12 +94,12 @@ def is_secret_name(name: str, *, strict: bool = False) -> bool:
 
 
 def is_secret_variable(name: str) -> bool:
-    """Whether an environment variable holds a secret."""
+    """Whether an environment variable contains a secret, judged by its name."""
     return is_secret_name(name.upper(), strict=True)
 
 
 def _name_of(match: re.Match[str]) -> str:
-    """The whole name that an announcing word ends; '' for the user of an address."""
+    """The whole name that ends with the matched word; '' for the user in a URL."""
     text, start = match.string, match.start()
     before = _NAME_BEFORE.search(text[max(start - _LONGEST_NAME, 0) : start])
     begin = before.start() if before else start
@@ -108,7 +108,7 @@ def _name_of(match: re.Match[str]) -> str:
 
 
 def _is_plain(match: re.Match[str]) -> bool:
-    """Whether a value in a name of a trace is worth hiding."""
+    """Whether a value in a string of a trace is a secret."""
     name, value = _name_of(match), match["s"]
     if not is_secret_name(name):
         return False
@@ -122,21 +122,21 @@ def _is_plain(match: re.Match[str]) -> bool:
 
 
 def _is_strict(match: re.Match[str]) -> bool:
-    """Whether a value on a command line is to be hidden."""
+    """Whether a value on a command line is a secret."""
     return is_secret_name(_name_of(match), strict=True)
 
 
 def _is_option(match: re.Match[str]) -> bool:
-    """Whether an option in a name of a trace announces a secret."""
+    """Whether an option in a string of a trace is followed by a secret."""
     name = match[0].split()[0].lstrip("-")
     return is_secret_name(name, strict=True) and not _TRIVIAL.fullmatch(match["s"])
 
 
 ASSIGNMENT = HintedRule("secret", (*_HINTS, *_PAT_HINTS), _ASSIGNMENT, _is_plain)
-"""Values in texts of any kind."""
+"""Rule for `name=value` in any text."""
 
 OPTION = Rule("secret", (*_HINTS, "pat "), _OPTION, _is_option)
-"""Values behind an option of a command line, in texts of any kind."""
+"""Rule for `--name value` in any text."""
 
 STRICT = (
     HintedRule("secret", (*_HINTS, *_PAT_HINTS), _ASSIGNMENT, _is_strict),
@@ -149,6 +149,6 @@ STRICT = (
         ),
     ),
 )
-"""For command lines, where a name too many does no harm."""
+"""Stricter rules for command lines, where redacting too much does no harm."""
 
 __all__ = ["ASSIGNMENT", "OPTION", "STRICT", "is_secret_name", "is_secret_variable"]

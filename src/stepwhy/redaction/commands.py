@@ -1,4 +1,4 @@
-"""Command lines without secrets: what may be kept of them is words, names and ends of paths."""
+"""Redact command lines: secrets, inline code and the beginnings of paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEPT_COMPONENTS = 2
 
 
 def shorten_path(path: str) -> str:
-    """The last two components of an absolute path; anything else as it is."""
+    """The last two components of an absolute path; any other text unchanged."""
     parts = PurePath(path).parts
     if not path.startswith(("/", "~")) or len(parts) <= _KEPT_COMPONENTS:
         return path
@@ -29,15 +29,15 @@ def shorten_path(path: str) -> str:
 
 
 def redact_command(command: Sequence[str], environ: Mapping[str, str] | None = None) -> list[str]:
-    """A command line that is safe to keep and to show to others.
+    """A command line that is safe to store and to show to others.
 
     Args:
-        command: The arguments as the shell would pass them.
-        environ: Environment, whose secrets may be repeated; this process's by default.
+        command: The arguments as the shell passes them.
+        environ: Environment whose secrets are redacted, too; that of this process by default.
 
     Returns:
-        As many arguments, secrets replaced by `[redacted]`, inline code by `[code]`, absolute
-        paths by their last two components.
+        The same number of arguments. Secrets are replaced by `[redacted]`, inline code by
+        `[code]`, and absolute paths by their last two components.
     """
     redactor = Redactor.of_process(environ, strict=True)
     words = _without_logins(command)
@@ -45,7 +45,7 @@ def redact_command(command: Sequence[str], environ: Mapping[str, str] | None = N
 
 
 def _without_logins(command: Sequence[str]) -> list[str]:
-    """The arguments without the passwords of programs such as `sshpass`."""
+    """The arguments without passwords for programs such as `sshpass`."""
     words = list(command)
     for number, start, end in login_places(command):
         words[number] = f"{command[number][:start]}{REDACTED}{command[number][end:]}"
@@ -53,7 +53,7 @@ def _without_logins(command: Sequence[str]) -> list[str]:
 
 
 def _after(previous: str, argument: str, redactor: Redactor) -> str:
-    """One argument, judged also by the one before it: `-c CODE`, `--token VALUE`."""
+    """Redact an argument, also depending on the previous one: `-c CODE`, `--token VALUE`."""
     if previous == "-c":
         return CODE
     if _announces_secret(previous) and not argument.startswith("-"):
@@ -62,17 +62,17 @@ def _after(previous: str, argument: str, redactor: Redactor) -> str:
 
 
 def _announces_secret(argument: str) -> bool:
-    """Whether the argument is an option, without a value of its own, that names a secret."""
+    """Whether an argument is an option that names a secret; its value is the next argument."""
     return argument.startswith("-") and "=" not in argument and _names_secret(argument)
 
 
 def _names_secret(name: str) -> bool:
-    """Whether an option or variable names a secret, as --token and HF_TOKEN; not --tokenizer."""
+    """Whether an option or variable names a secret: --token and HF_TOKEN, but not --tokenizer."""
     return is_secret_name(name.lstrip("-"), strict=True)
 
 
 def _argument(argument: str, redactor: Redactor) -> str:
-    """One argument; `name=value` is judged by both halves."""
+    """Redact one argument; both sides of `name=value` are checked."""
     assignment = _ASSIGNMENT.fullmatch(argument)
     if assignment is None:
         return shorten_path(redactor.text(argument))

@@ -1,4 +1,4 @@
-"""Home folders, and whose they are."""
+"""Home folders and their users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ASCII = re.ASCII
 _ASCII_ANY_CASE = re.ASCII | re.IGNORECASE
 _SHORTEST_USER = 3
 
-# Accounts that tell nobody apart, and names of people that are words of the field.
+# Names of shared accounts, and user names that are also technical terms.
 _COMMON_WORDS = words_of(
     """
     adam admin administrator all ada amp app aten azureuser batch bert bin build cloud code conda
@@ -26,19 +26,19 @@ _COMMON_WORDS = words_of(
 )
 
 
-def is_telling(name: str, shortest: int = _SHORTEST_USER) -> bool:
-    """Whether a name is long enough, and no word that stands for anybody or anything else."""
+def is_identifying(name: str, shortest: int = _SHORTEST_USER) -> bool:
+    """Whether a name is long enough and not a common word, so that it identifies someone."""
     return len(name) >= shortest and name.lower() not in _COMMON_WORDS and not name.isdigit()
 
 
 _END = r"(?=[/\\\s:;,\"')\]\x00-\x1f]|$)"
 _USER = r"(?P<user>[A-Za-z][A-Za-z0-9_.\-]{1,63})"
-# Where clusters keep the files of their users.
+# Folders in which clusters store files of users.
 _SHARED = (
     r"(?P<s>/(?:nfs|gpfs|lustre|beegfs|ceph|weka|fsx|efs|scratch|data|storage|"
     r"work|project|cluster|shared|export|net|mnt|vol|disk|raid)[A-Za-z0-9_\-]*"
 )
-# What programs put into the home folder of their user, and nowhere else.
+# Folders that programs create only in home folders.
 _OF_A_HOME = (
     r"/(?:\.(?:cache|config|local|conda|pyenv|ssh|triton|jupyter|ipython|keras|vscode-server)"
     r"|(?:mini|ana)conda[0-9]?|mini-?forge[0-9]?|mambaforge|micromamba)/"
@@ -48,15 +48,15 @@ _OF_A_HOME = (
 def _is_of_a_user(match: re.Match[str]) -> bool:
     """Whether the last component of a path is the name of a user.
 
-    Below another folder, what ends there may be a module: 'app/data/users/views.py'.
+    A path that ends there may also be a module of a package: 'app/data/users/views.py'.
     """
     goes_on = match.string[match.end() : match.end() + 1] == "/"
-    return is_telling(match["user"]) and (goes_on or begins_word(match))
+    return is_identifying(match["user"]) and (goes_on or begins_word(match))
 
 
 def _begins_at_user(match: re.Match[str]) -> bool:
-    """Whether a path begins here, and its last component is the name of a user."""
-    return is_telling(match["user"]) and begins_word(match)
+    """Whether the match is the start of a path, and its last component the name of a user."""
+    return is_identifying(match["user"]) and begins_word(match)
 
 
 HOMES = (
@@ -64,7 +64,7 @@ HOMES = (
         r"(?P<s>/(?:home|Users)/(?P<user>[^/\s:;,\"'\\<>()\x00-\x1f]+))", _ASCII)),
     Rule("home", ("/mnt/",), regex(r"(?P<s>/mnt/[a-z])/Users/[^/\s]", _ASCII)),
     Rule("home", ("/root",), regex(rf"(?P<s>/root){_END}", _ASCII)),
-    # A folder's name may have spaces where the path goes on.
+    # A folder name may contain spaces if more components follow.
     Rule("home", (":\\users\\", ":\\\\users\\\\", ":/users/"), regex(
         r"(?P<s>[a-z]:[\\/]{1,4}Users[\\/]{1,4}"
         r"(?P<user>[^\\/:*?\"<>|\x00-\x1f]{1,64}?(?=[\\/])|[^\\/:*?\"<>|\s]+))", _ASCII_ANY_CASE)),
@@ -79,6 +79,6 @@ HOMES = (
     Rule("home", ("/afs/", "/eos/"), regex(
         rf"(?P<s>/(?:afs/[A-Za-z0-9_.\-]+|eos)/(?:users?|home)/(?:[a-z]/)?{_USER}){_END}", _ASCII)),
 )  # fmt: skip
-"""Home folders of Linux, macOS, Windows, Windows under WSL, and clusters; `user` is whose it is."""
+"""Home folders of Linux, macOS, Windows, WSL and clusters; the group `user` is the user name."""
 
-__all__ = ["HOMES", "is_telling"]
+__all__ = ["HOMES", "is_identifying"]

@@ -1,6 +1,6 @@
-"""Passwords behind the short options of programs that take them: `mysql -pX`, `curl -u user:X`.
+"""Passwords in short options of known programs: `mysql -pX`, `curl -u user:X`.
 
-What `-p` means depends on the program: it is a port for `ssh` and a password for `sshpass`.
+The meaning of `-p` depends on the program: it is a port for `ssh` and a password for `sshpass`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _PAIR = _OPEN + r"(?P<s>[^\s:\"'\\\x00-\x1f]+:(?:\\(?![\"'])|[^\s\"'\\\x00-\x1f]
 
 
 def _login(hints: str, program: str, option: str, value: str = _VALUE) -> Rule:
-    """The value of an option of a program; what stands between them is of the same command."""
+    """Rule for the value of an option of a program, with only arguments of it in between."""
     pattern = regex(rf"(?:{program})(?![A-Za-z0-9]){option}{value}", re.ASCII)
     return Rule("secret", tuple(hints.split()), pattern, begins_word)
 
 
 LOGINS = (
-    # sshpass(1): its own options stand before the command that it runs, in which -p is a port.
+    # sshpass(1): its own options precede the command that it runs, in which -p is a port.
     _login("sshpass", "sshpass", r"(?:\s+-v|\s+-P\s*\S+)*\s+-p\s*"),
     # MySQL Reference Manual, "Command Options for Connecting to the Server": without a space.
     _login("mysql mariadb", r"(?:mysql|mariadb)[a-z_\-]*", rf"{_ARGUMENTS}\s-p(?=\S)"),
@@ -54,14 +54,14 @@ LOGINS = (
         "curl", "curl", rf"{_ARGUMENTS}\s(?:-[A-Za-z]*b|--cookie(?=[\s=]))[\s=]*(?=\S+=)", _VALUE
     ),
 )
-"""In texts of any kind."""
+"""Rules for passwords in options, in any text."""
 
-# In an argument, these would end it, or the command, in a text.
+# Characters in an argument that would end the argument or the command in a text.
 _SIGNS = regex(r"[\s\"'\\;|&\x00-\x1f]", re.ASCII)
 
 
 def login_places(command: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Where the arguments of a command line hold passwords: number, start and end in it."""
+    """Places of passwords in a command line: index of the argument, start and end in it."""
     text = " ".join(_SIGNS.sub("_", argument) for argument in command)
     lowered = text.lower()
     spans = [span for rule in LOGINS if rule.may_match(lowered) for span in rule.spans(text)]

@@ -1,6 +1,6 @@
-"""Which hints of rules occur in many texts at once, at about 3 ns per byte.
+"""Search many texts at once for the hints of rules, at about 3 ns per byte.
 
-`Rule.may_match` looks for the same in one text, hint by hint; a test compares the two.
+`Rule.may_match` is the simple implementation for one text; a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,46 +18,48 @@ if TYPE_CHECKING:
 
 _GRAM = 3
 _TABLE = 1 << 22
-# Bytes that are looked at together: what is computed of them stays in the processor's cache.
+# Bytes per chunk, so that intermediate arrays fit into the CPU cache.
 _CHUNK = 1 << 15
 
 
 class Prefilter:
-    """Finds which hints occur in bytes, by their first three bytes.
+    """Finds the hints that occur in bytes, by their first three bytes.
 
     Args:
-        rules: The rules.
+        rules: Rules whose hints to look for.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         hints = {hint.encode() for rule in rules for hint in rule.hints}
         self._short = tuple(sorted(hint for hint in hints if len(hint) < _GRAM))
         self._long: dict[int, list[bytes]] = {}
-        self._begins = np.zeros(_TABLE, dtype=bool)
+        self._is_start = np.zeros(_TABLE, dtype=bool)
         for hint in sorted(hints.difference(self._short)):
             code = int(_codes(np.frombuffer(hint[:_GRAM], dtype=np.uint8))[0])
             self._long.setdefault(code, []).append(hint)
-            self._begins[code] = True
+            self._is_start[code] = True
 
     def hints_in(self, data: bytes) -> list[str]:
-        """The hints that occur in UTF-8 texts, which may follow each other without a separator."""
+        """Hints that occur in concatenated UTF-8 texts."""
         lowered = data.lower()
-        codes = {code for at in range(0, len(lowered), _CHUNK) for code in self._begin(lowered, at)}
+        codes = {
+            code for at in range(0, len(lowered), _CHUNK) for code in self._codes_in(lowered, at)
+        }
         long = (hint for code in sorted(codes) for hint in self._long[code])
         return [hint.decode() for hint in (*self._short, *long) if hint in lowered]
 
-    def _begin(self, lowered: bytes, at: int) -> list[int]:
-        """The codes of hints that may begin in a chunk, each once."""
+    def _codes_in(self, lowered: bytes, at: int) -> list[int]:
+        """Distinct codes of the hints that may start in a chunk."""
         values = np.frombuffer(lowered[at : at + _CHUNK + _GRAM - 1], dtype=np.uint8)
         if len(values) < _GRAM:
             return []
         codes = _codes(values)
-        places = np.flatnonzero(self._begins.take(codes))
+        places = np.flatnonzero(self._is_start.take(codes))
         return sorted(self._long.keys() & set(codes[places].tolist())) if len(places) else []
 
 
 def _codes(values: NDArray[np.uint8]) -> NDArray[Any]:
-    """A number for each three bytes in a row, different for different ASCII; (bytes - 2,)."""
+    """Hash of every three consecutive bytes, unique for ASCII; (bytes - 2,)."""
     wide = values.astype(np.uint32)
     codes: NDArray[Any] = (wide[2:] << 14) ^ (wide[1:-1] << 7) ^ wide[:-2]
     return codes

@@ -1,4 +1,4 @@
-"""Replaces what the rules find."""
+"""Replace the matches of the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 from stepwhy.patterns import regex
 from stepwhy.redaction.assignments import ASSIGNMENT, OPTION, STRICT, is_secret_variable
-from stepwhy.redaction.homes import HOMES, is_telling
+from stepwhy.redaction.homes import HOMES, is_identifying
 from stepwhy.redaction.logins import LOGINS
 from stepwhy.redaction.rules import ADDRESSES, MACHINES, TOKENS, Rule, begins_word
 
@@ -29,24 +29,24 @@ _SHOWN = {
 }
 _REDACTED_BEFORE = regex(r"\[?(?:redacted|user|host|email|address)(?:-\d+)?\**\]?|\*+|~\d*/*")
 
-# Shorter values of secret variables are flags or numbers; shorter names are parts of words.
+# Shorter values of secret variables are flags or numbers; shorter host names are parts of words.
 _SHORTEST_VALUE = 6
 _SHORTEST_HOST = 5
 
 
 class Redactor:
-    """Replaces secrets and private facts in text.
+    """Replaces secrets and private data in text.
 
     Args:
-        users: Names of users, replaced where they are words of their own.
-        hosts: Names of machines, the same.
-        values: Secrets that are known as such, replaced anywhere.
-        homes: Home folders that do not look like one.
-        strict: Also what only may be a secret, as on a command line.
-        distinct: Number what is replaced, so that texts which differ in a secret stay different.
+        users: Names of users, replaced as whole words.
+        hosts: Names of machines, replaced as whole words.
+        values: Known secrets, replaced anywhere.
+        homes: Home folders that the rules would not recognise.
+        strict: Also replace possible secrets, as on a command line.
+        distinct: Number the secrets, so that texts that differ only in a secret stay different.
 
     Attributes:
-        rules: What it looks for.
+        rules: Rules that are applied.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Redactor:
         strict: bool = False,
         distinct: bool = False,
     ) -> None:
-        self.users = frozenset(user for user in users if is_telling(user))
-        self.hosts = frozenset(host for host in hosts if is_telling(host, _SHORTEST_HOST))
+        self.users = frozenset(user for user in users if is_identifying(user))
+        self.hosts = frozenset(host for host in hosts if is_identifying(host, _SHORTEST_HOST))
         self.values = frozenset(value for value in values if len(value) >= _SHORTEST_VALUE)
         self.homes = frozenset(home for home in homes if home.count("/") > 1)
         self._strict, self._distinct = strict, distinct
@@ -86,12 +86,12 @@ class Redactor:
         strict: bool = False,
         distinct: bool = False,
     ) -> Redactor:
-        """The redactor that knows this process's user, home, machine and secret variables.
+        """A redactor that knows the user, home, machine and secret variables of this process.
 
         Args:
-            environ: Environment; this process's by default.
-            strict: As for the class.
-            distinct: As for the class.
+            environ: Environment; that of this process by default.
+            strict: See the class.
+            distinct: See the class.
         """
         env = os.environ if environ is None else environ
         return cls(
@@ -105,7 +105,7 @@ class Redactor:
 
     @cached_property
     def _probe(self) -> re.Pattern[str]:
-        """What occurs in every text, in lower case, that any of the rules may match."""
+        """Pattern for any of the hints, in lower-case text."""
         return re.compile(_any_of({hint for rule in self.rules for hint in rule.hints}))
 
     @classmethod
@@ -116,7 +116,7 @@ class Redactor:
         return redactor
 
     def knowing(self, users: Iterable[str]) -> Redactor:
-        """The same redactor, with the same numbers, that knows further users."""
+        """A copy of this redactor that shares its numbers and knows more users."""
         more = Redactor(
             {*self.users, *users},
             self.hosts,
@@ -129,7 +129,7 @@ class Redactor:
         return more
 
     def text(self, text: str) -> str:
-        """A text without what is secret or private in it."""
+        """Redact a text."""
         spans = self.spans(text)
         if not spans:
             return text
@@ -140,15 +140,15 @@ class Redactor:
         return "".join((*parts, text[position:]))
 
     def texts(self, texts: Iterable[str]) -> list[str]:
-        """Each text without what is secret or private in it."""
+        """Redact several texts."""
         return [self.text(text) for text in texts]
 
     def spans(self, text: str, hints: Collection[str] | None = None) -> list[Span]:
-        """Start, end and kind of what is to be replaced, in order, without overlaps.
+        """Start, end and kind of what is replaced, in order and without overlaps.
 
         Args:
             text: The text.
-            hints: The hints of rules that occur in it, where these are known.
+            hints: Hints of rules that occur in it, if already known.
         """
         if hints is None:
             hints = self._hints(text.lower())
@@ -164,14 +164,14 @@ class Redactor:
         return list(_merged(sorted(found))) if found else []
 
     def _hints(self, lowered: str) -> frozenset[str]:
-        """The hints that occur in a text in lower case."""
+        """Hints that occur in a lower-case text."""
         if not self.rules or self._probe.search(lowered) is None:
             return frozenset()
         found = (hint for rule in self.rules for hint in rule.hints if hint in lowered)
         return frozenset(found)
 
     def number(self, kind: str, secret: str) -> int:
-        """Which of the different secrets of its kind it is, from 1."""
+        """Number of a secret among those of its kind, starting at 1."""
         numbers = self._numbers.setdefault(kind, {})
         return numbers.setdefault(secret, len(numbers) + 1)
 
@@ -184,12 +184,12 @@ class Redactor:
 
 
 def machine_name() -> str:
-    """The name of this machine; '' where the system does not tell."""
+    """Name of this machine; '' if unknown."""
     return os.uname().nodename if hasattr(os, "uname") else ""
 
 
 def users_in(text: str) -> Iterator[str]:
-    """Whose home folders a text names."""
+    """Names of users whose home folders occur in a text."""
     lowered = text.lower()
     for rule in HOMES:
         if "user" in rule.pattern.groupindex and rule.may_match(lowered):
@@ -197,7 +197,7 @@ def users_in(text: str) -> Iterator[str]:
 
 
 def _any_of(hints: set[str]) -> str:
-    """Expression for any of many texts, by first letter: tried at a place is one group of them."""
+    """Regular expression for any of many texts, grouped by first letter for speed."""
     groups: dict[str, list[str]] = {}
     for hint in sorted(hints):
         groups.setdefault(hint[:1], []).append(re.escape(hint[1:]))
@@ -206,7 +206,7 @@ def _any_of(hints: set[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(g)})" for first, g in groups.items())
 
 
-# In a protobuf file, the tag of the next field may look like a letter; a length follows it.
+# In a protobuf file, the tag of the next field may look like a letter; its length follows.
 _WORD_END = r"(?![A-Za-z0-9](?![\x00-\x08\x0e-\x1f\x80-\xff]))"
 
 
@@ -216,10 +216,10 @@ def _literal(
     end: str = "",
     holds: Callable[[re.Match[str]], bool] | None = None,
 ) -> list[Rule]:
-    """The rule for texts that are known; none where there are none."""
+    """A rule for known texts, if there are any."""
     if not texts:
         return []
-    # Of two that begin alike, the longer one.
+    # Prefer the longer one of two with the same beginning.
     longest_first = sorted(texts, key=lambda text: (-len(text), text))
     either = "|".join(map(re.escape, longest_first))
     hints = tuple(text.lower() for text in longest_first)
@@ -227,7 +227,7 @@ def _literal(
 
 
 def _merged(spans: list[tuple[int, int, str]]) -> Iterator[Span]:
-    """Spans, given with negative ends, with those joined that overlap."""
+    """Merge overlapping spans; their ends are passed as negative numbers."""
     first, last, kind = spans[0][0], -spans[0][1], spans[0][2]
     for start, negative_end, other in spans[1:]:
         if start >= last:

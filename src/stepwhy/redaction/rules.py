@@ -1,7 +1,7 @@
-"""One rule per kind of secret: how it is found, cheaply.
+"""One rule per kind of secret.
 
-A rule names its hints: a text without any of them cannot match, and expressions are compiled when a
-hint first occurs. Most texts have none, so that finding nothing costs a few substring searches.
+A rule has hints: a text without any of them cannot match, and regular expressions are compiled when
+a hint first occurs. Most texts contain no hint, so checking them costs a few substring searches.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Rule:
     """One kind of secret.
 
     Args:
-        kind: What it is: 'secret', 'home', 'user', 'host', 'email' or 'address'.
-        hints: Lower-case texts, one of which occurs in every text that matches.
-        pattern: The group `s` is what is replaced.
-        holds: Whether a match is one, judged by what is around it.
+        kind: 'secret', 'home', 'user', 'host', 'email' or 'address'.
+        hints: Lower-case texts; every matching text contains at least one of them.
+        pattern: Regular expression whose group `s` is replaced.
+        holds: Decides whether a match counts, for example by its context.
     """
 
     __slots__ = ("_holds", "hints", "kind", "pattern")
@@ -43,11 +43,11 @@ class Rule:
         self._holds = holds
 
     def may_match(self, lowered: str) -> bool:
-        """Whether a text, in lower case, has any of the hints."""
+        """Whether a lower-case text contains any of the hints."""
         return any(hint in lowered for hint in self.hints)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Start and end of what is to be replaced."""
+        """Start and end of each part to replace."""
         for match in self.matches(text):
             if self._holds is None or self._holds(match):
                 yield match.span("s")
@@ -58,14 +58,14 @@ class Rule:
 
 
 class HintedRule(Rule):
-    """A rule whose matches begin with a hint, for expressions that are slow to search with."""
+    """A rule whose matches start with a hint, for expressions that are slow to search."""
 
     __slots__ = ()
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Where the expression matches."""
         lowered = text.lower()
-        if len(lowered) != len(text):  # a letter that has no lower case of one character
+        if len(lowered) != len(text):  # the lower case of a letter has several characters
             yield from self.pattern.finditer(text)
             return
         for hint in self.hints:
@@ -82,14 +82,14 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Wire tags of the fields 1 to 7, and 8 to 15, that hold text in a protobuf file: a byte of length
-# follows, which may look like a letter, and the later ones do so themselves.
+# Wire tags of text fields 1 to 7, and 8 to 15, in a protobuf file. A length byte follows, which may
+# look like a letter; the tags of fields 8 to 15 are letters themselves.
 _TEXT_TAGS, _LETTER_TAGS = frozenset('\n\x12\x1a"*2:'), frozenset("BJRZbjrz")
 _ESCAPED_SPACES = frozenset({"\\n", "\\r", "\\t"})
 
 
 def begins_word(match: re.Match[str]) -> bool:
-    """Whether no letter or digit stands before a match."""
+    """Whether no letter or digit precedes a match."""
     text, start = match.string, match.start()
     if not _is_word(text[max(start - 1, 0) : start]):
         return True
@@ -100,12 +100,12 @@ def begins_word(match: re.Match[str]) -> bool:
 
 
 def _is_word(character: str) -> bool:
-    """Whether it is an ASCII letter or digit; nothing is none."""
+    """Whether it is an ASCII letter or digit; False for an empty string."""
     return character.isascii() and character.isalnum()
 
 
 def _token(hints: str, pattern: str) -> Rule:
-    """A token by the prefix that its issuer documents."""
+    """Rule for a token with the prefix that its issuer documents."""
     return Rule("secret", tuple(hints.split()), regex(f"(?P<s>{pattern})", _ASCII), begins_word)
 
 
@@ -126,7 +126,7 @@ TOKENS = (
     _token("aiza", r"AIza[A-Za-z0-9_\-]{30,}"),
     _token("ya29.", r"ya29\.[A-Za-z0-9_\-]{12,}"),
     _token("gocspx-", r"GOCSPX-[A-Za-z0-9_\-]{12,}"),
-    # OpenAI, "API Reference", section "Authentication"; Anthropic, "API overview", the same.
+    # OpenAI, "API Reference", section "Authentication"; Anthropic, "API overview".
     _token(
         "sk-",
         r"sk-(?:(?:proj|ant|svcacct|admin|or)-[A-Za-z0-9_\-]{12,}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,})",
@@ -143,7 +143,7 @@ TOKENS = (
         regex(r"hooks\.slack\.com/services/(?P<s>[A-Za-z0-9/_]{8,})", _ASCII),
     ),
     # Weights & Biases, "wandb login", section "API key formats"; older keys are 40 hex characters,
-    # as commits are, so that only what stands before tells them apart.
+    # as commits are, so they are recognised by the preceding text.
     _token("wandb_v1_", r"wandb_v1_[A-Za-z0-9_]{12,}"),
     Rule(
         "secret",
@@ -173,7 +173,7 @@ TOKENS = (
     _token("sk_live_ sk_test_ rk_live_ rk_test_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{12,}"),
     _token("whsec_", r"whsec_[A-Za-z0-9+/]{12,}={0,2}"),
     # Twilio SendGrid Docs, "API Keys"; Twilio Docs, "String Identifiers (SIDs)". An account SID is
-    # looked for after 'twilio' alone, because many words contain 'ac'.
+    # only looked for after 'twilio', because many words contain 'ac'.
     _token("sg.", r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}"),
     _token(" ".join(f"sk{digit}" for digit in "0123456789abcdef"), r"SK[0-9a-f]{32}"),
     Rule(
@@ -204,17 +204,17 @@ TOKENS = (
         regex(r"PRIVATE KEY(?: BLOCK)?-----(?P<s>[A-Za-z0-9+/=\\\s]{8,16384})", _ASCII),
     ),
 )
-"""Secrets that are known by how they begin, with the page of the issuer that documents it."""
+"""Tokens with a known prefix, with the page of the issuer that documents it."""
 
 
 def _is_login(match: re.Match[str]) -> bool:
-    """Whether nothing before 'user:password@' makes it a part of a longer name."""
+    """Whether 'user:password@' is not part of a longer name."""
     before = match.string[max(match.start() - 1, 0) : match.start()]
     return before not in {*":.@-_$"} and begins_word(match)
 
 
 def _looks_encoded(match: re.Match[str]) -> bool:
-    """Whether what follows 'Basic' is base64 and not the next word."""
+    """Whether the text after 'Basic' is base64 rather than a word."""
     value = match["s"]
     return begins_word(match) and (
         any(c in "0123456789+/=" for c in value) or value[1:] != value[1:].lower()
@@ -270,8 +270,8 @@ ADDRESSES = (
         ),
         begins_word,
     ),
-    # RFC 5322, "Internet Message Format", section "Addr-Spec Specification"; of domains those that
-    # end in a name, not those of versions such as 'memcpy@GLIBC_2.14'.
+    # RFC 5322, "Internet Message Format", section "Addr-Spec Specification"; the domain must end
+    # with a name, unlike versions such as 'memcpy@GLIBC_2.14'.
     Rule(
         "email",
         ("@",),
@@ -284,8 +284,8 @@ ADDRESSES = (
 )
 """Logins, signed addresses, headers and e-mail addresses."""
 
-# Four numbers are an address rather than a version of a library where a port follows or this stands
-# before.
+# Four numbers are an address, rather than a version of a library, if a port follows or this text
+# precedes them.
 _BEFORE_ADDRESS = regex(
     r"(?:://|@|\bipv4:|\b(?:to|from|at|on|via|ip|host|addr|address|node|peer|server|master|endpoint|"
     r"store|connect|connection|bind|listen|listening|port|rank|worker)[a-z_]*[\s=:\"'(\[/]{1,4})$",
@@ -296,7 +296,7 @@ _NOT_PRIVATE = ("127.", "0.", "255.")
 
 
 def _is_address(match: re.Match[str]) -> bool:
-    """Whether four numbers are the address of a machine, and not a version."""
+    """Whether four numbers are the address of a machine rather than a version."""
     text, (start, end), value = match.string, match.span("s"), match["s"]
     if text[max(start - 1, 0) : start] in {*"0123456789."} or text[end : end + 1].isalnum():
         return False
@@ -311,12 +311,12 @@ def _is_address(match: re.Match[str]) -> bool:
     return local or bool(_PORT.match(text, end)) or bool(_BEFORE_ADDRESS.search(before))
 
 
-# Looked for from the first dot on, because digits are many in a trace, and dots few.
+# Search for the first dot, because traces contain many digits but few dots.
 _DOTTED = regex(r"\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]", _ASCII)
 
 
 class _AddressRule(Rule):
-    """Four numbers with dots between them."""
+    """Rule for four numbers separated by dots."""
 
     __slots__ = ()
 
@@ -338,7 +338,7 @@ MACHINES = (
         regex(r"(?P<s>[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})", _ASCII),
         _is_address,
     ),
-    # RFC 3986, section "Host": a literal of version 6 stands in brackets; gRPC writes 'ipv6:'.
+    # RFC 3986, section "Host": an IPv6 literal is in brackets; gRPC writes 'ipv6:'.
     Rule(
         "address",
         ("ipv6:", *(f"]:{digit}" for digit in range(10))),
@@ -355,6 +355,6 @@ MACHINES = (
         begins_word,
     ),
 )
-"""Addresses of machines."""
+"""Rules for addresses of machines."""
 
 __all__ = ["ADDRESSES", "MACHINES", "TOKENS", "HintedRule", "Rule", "begins_word", "words_of"]
