@@ -1,4 +1,4 @@
-"""Results of made-up runs, whose step times are known."""
+"""Results of artificial runs with known step times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def op(name, self_ns, device="cpu:0"):
 
 
 def result(durations, *, categories=None, ops=(), background=0.0, warm_up=1, command="train"):
-    """A run whose steps took these times, in ns; the first ones are warm-up."""
+    """A run with these step durations in ns; the first ones are warm-up."""
     durations = tuple(int(d) for d in durations)
     median = int(np.median(durations)) if durations else 0
     return Result(
@@ -51,5 +51,5 @@ def result(durations, *, categories=None, ops=(), background=0.0, warm_up=1, com
 
 
 def steady(step_ns, count=20):
-    """A warm-up step, then steps of one length."""
+    """Durations of a warm-up step and of steps of equal length."""
     return [10 * step_ns, *[step_ns] * count]

@@ -1,4 +1,4 @@
-"""What a pair of the lab shows."""
+"""Results of lab pairs."""
 
 from datetime import date
 
@@ -15,16 +15,22 @@ def finding(name, saving=None, verdict="found"):
 
 
 def runs(steps_ms, findings=(), background=0.0):
-    made = []
+    samples = []
     for ms in steps_ms:
         explained = replace(result(steady(int(ms * MS)), background=background), findings=findings)
-        made.append(sample(explained, "run"))
-    return made
+        samples.append(sample(explained, "run"))
+    return samples
 
 
-def judged(faulty, fixed, wanted=2):
+def judged(faulty, fixed, requested=2):
     return judge_pair(
-        "tf1/x", "What it is", "graph-growth", faulty, fixed, wanted=wanted, day=date(2026, 1, 2)
+        "tf1/x",
+        "What it is",
+        "graph-growth",
+        faulty,
+        fixed,
+        requested=requested,
+        day=date(2026, 1, 2),
     )
 
 
@@ -32,30 +38,30 @@ SAVING = Saving(3 * MS, 6 * MS, "leave the op out")
 
 
 def test_found_first_and_fixed():
-    said = judged(runs([20, 21], (finding("graph-growth", SAVING),)), runs([15, 16]))
-    assert said.passed is True
-    assert (said.found_first, said.faulty_runs, said.false_alarms) == (2, 2, 0)
-    assert (said.predicted_low_ns, said.predicted_high_ns) == (3 * MS, 6 * MS)
-    assert said.edit == "leave the op out"
-    assert said.measured_ns == 5 * MS
-    assert said.measured_low_ns <= 5 * MS <= said.measured_high_ns
-    assert said.date == "2026-01-02"
+    outcome = judged(runs([20, 21], (finding("graph-growth", SAVING),)), runs([15, 16]))
+    assert outcome.passed is True
+    assert (outcome.found_first, outcome.faulty_runs, outcome.false_alarms) == (2, 2, 0)
+    assert (outcome.predicted_low_ns, outcome.predicted_high_ns) == (3 * MS, 6 * MS)
+    assert outcome.edit == "leave the op out"
+    assert outcome.measured_ns == 5 * MS
+    assert outcome.measured_low_ns <= 5 * MS <= outcome.measured_high_ns
+    assert outcome.date == "2026-01-02"
 
 
 def test_found_but_not_first():
     findings = (finding("input-bound"), finding("graph-growth"))
-    said = judged(runs([20, 20], findings), runs([15, 15]))
-    assert said.passed is False
-    assert said.found_first == 0
-    assert said.other_first == ("input-bound",)
-    assert said.predicted_low_ns is None
+    outcome = judged(runs([20, 20], findings), runs([15, 15]))
+    assert outcome.passed is False
+    assert outcome.found_first == 0
+    assert outcome.other_first == ("input-bound",)
+    assert outcome.predicted_low_ns is None
 
 
 @pytest.mark.parametrize("verdict", ["clear", "no_data"])
-def test_looked_and_not_found_is_no_alarm(verdict):
+def test_other_verdicts_are_not_false_alarms(verdict):
     clear = (finding("graph-growth", verdict=verdict),)
-    said = judged(runs([20, 20], (finding("graph-growth"),)), runs([15, 15], clear))
-    assert said.false_alarms == 0
+    outcome = judged(runs([20, 20], (finding("graph-growth"),)), runs([15, 15], clear))
+    assert outcome.false_alarms == 0
     assert judged(runs([20, 20], clear), runs([15, 15])).other_first == ("",)
 
 
@@ -64,15 +70,15 @@ def test_a_false_alarm_on_the_fixed_side():
     assert judged(runs([20, 20], both), runs([15, 15], both)).passed is False
 
 
-def test_a_busy_machine_tells_nothing():
-    said = judged(runs([20, 20], (finding("graph-growth"),), background=1.0), runs([15, 15]))
-    assert said.passed is None
+def test_busy_machine_gives_no_result():
+    outcome = judged(runs([20, 20], (finding("graph-growth"),), background=1.0), runs([15, 15]))
+    assert outcome.passed is None
 
 
-def test_the_interval_is_over_the_pairs_that_count():
+def test_interval_uses_only_valid_pairs():
     found = (finding("graph-growth"),)
     faulty = [*runs([90], found, background=1.0), *runs([20, 22, 24], found)]
-    said = judged(faulty, runs([10, 15, 16, 17]))
-    assert (said.faulty_runs, said.cured_runs, said.comparison.pairs) == (3, 4, 3)
-    assert said.measured_ns == 6 * MS
-    assert said.measured_low_ns < 6 * MS < said.measured_high_ns
+    outcome = judged(faulty, runs([10, 15, 16, 17]))
+    assert (outcome.faulty_runs, outcome.cured_runs, outcome.comparison.pairs) == (3, 4, 3)
+    assert outcome.measured_ns == 6 * MS
+    assert outcome.measured_low_ns < 6 * MS < outcome.measured_high_ns

@@ -1,4 +1,4 @@
-"""`stepwhy check` as its user runs it."""
+"""The command `stepwhy check`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def invoke(*args):
 
 @pytest.fixture
 def found(monkeypatch):
-    """Have the checks find something; what they were asked is in the returned list."""
+    """Plants the items that checks find, and returns the list of their arguments."""
 
     def plant(*items):
-        asked = []
+        calls = []
 
         def check(command, out_dir):
-            asked.append((list(command), out_dir))
+            calls.append((list(command), out_dir))
             return Report(tuple(command), items)
 
         monkeypatch.setattr(checks, "check", check)
-        return asked
+        return calls
 
     return plant
 
@@ -66,7 +66,7 @@ def test_each_state_has_its_group_and_next_action(found):
     )
 
 
-def test_a_conflict_is_in_the_first_sentence(found):
+def test_conflict_is_in_the_first_sentence(found):
     found(OK, LOOP, CONFLICT)
     outcome = invoke()
     assert outcome.exit_code == 0
@@ -74,7 +74,7 @@ def test_a_conflict_is_in_the_first_sentence(found):
     assert "\nIn the way\n  other-profilers  Nsight Systems" in outcome.stdout
 
 
-def test_what_cannot_be_told_is_not_promised(found):
+def test_unknown_state_is_not_promised(found):
     found(replace(OK, state="limited"), LOOP)
     outcome = invoke()
     assert outcome.exit_code == 0
@@ -116,13 +116,13 @@ def test_json_is_one_object(found):
         (["--json", "--out", "runs", "--", "python", "-I"], ["python", "-I"]),
     ],
 )
-def test_the_command_is_read_as_by_run(found, arguments, command):
-    asked = found(OK, LOOP)
+def test_command_is_parsed_as_by_run(found, arguments, command):
+    calls = found(OK, LOOP)
     invoke(*arguments)
-    assert asked[0][0] == command
+    assert calls[0][0] == command
 
 
-# --- For real ---
+# --- Without fakes ---
 
 
 def run(*arguments, cwd, **environ):
@@ -152,7 +152,7 @@ def test_values_of_the_environment_are_not_shown(tmp_path):
     assert "sesame" not in done.stdout
 
 
-def test_ascii_where_the_terminal_has_no_more(tmp_path):
+def test_output_is_ascii_without_unicode(tmp_path):
     done = run(cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert done.stdout.isascii()
     assert "\n# " in done.stdout

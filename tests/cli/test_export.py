@@ -1,4 +1,4 @@
-"""`stepwhy export` as its user runs it."""
+"""The command `stepwhy export`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def explained(path):
 
 
 @pytest.mark.parametrize("form", ["chrome-trace", "perfetto", "stepwhy"])
-def test_what_is_exported_explains_as_its_source_does(trace, tmp_path, form):
+def test_export_is_explained_like_its_source(trace, tmp_path, form):
     out = tmp_path / "out.json.gz"
     invoke("export", trace, "--to", form, "--out", out)
     assert explained(out) == explained(trace)
@@ -51,7 +51,7 @@ def test_nothing_private_is_exported(trace, tmp_path):
     assert [secret for secret in SECRETS if secret in text] == []
 
 
-def test_the_source_itself_is_not_overwritten(trace):
+def test_source_is_not_overwritten(trace):
     before = trace.read_bytes()
     outcome = CliRunner().invoke(cli, ["export", str(trace), "--out", str(trace)])
     assert outcome.exit_code == 4

@@ -1,4 +1,4 @@
-"""`stepwhy lab` as its user runs it, on a lab of its own."""
+"""The command `stepwhy lab`, with a lab of its own."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ def test_list_names_the_pairs():
     assert "graph-growth" in outcome.stdout
 
 
-def test_run_shows_the_gain_and_fails_where_the_fault_is_not_found(folder):
+def test_run_shows_the_gain_and_fails_if_the_fault_is_not_found(folder):
     outcome = invoke("run", "slow", "--allow-busy", "--repeats", 2, "--out", "o")
     assert outcome.exit_code == 1, outcome.output
     assert "graph-growth first in 0 of 2 faulty runs" in outcome.stdout.replace("\n", " ")
-    kept = json.loads((folder.parents[2] / "o/lab.json").read_text())
-    assert kept["measured_ns"] == 10_000_000
-    assert kept["schema"] == "stepwhy.lab/1"
+    stored = json.loads((folder.parents[2] / "o/lab.json").read_text())
+    assert stored["measured_ns"] == 10_000_000
+    assert stored["schema"] == "stepwhy.lab/1"
     assert not (folder.parents[1] / "results").exists()
 
 
-def test_record_keeps_the_result_in_the_lab(folder):
+def test_record_stores_the_result_in_the_lab(folder):
     invoke("run", "tf1/slow", "--allow-busy", "--repeats", 2, "--out", "o", "--record")
     assert (folder.parents[1] / "results" / "tf1-slow.json").is_file()
 
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("words", "code"), [(["none"], 3), (["slow", "--size", "vast"], 2)])
-def test_what_is_not_there_is_told(words, code):
+def test_unknown_pairs_and_sizes_are_errors(words, code):
     assert invoke("run", *words, "--out", "o").exit_code == code
 
 
-def test_every_pair_of_the_repository_plants_a_diagnosis_that_exists():
+def test_every_pair_has_an_existing_diagnosis():
     known = {name.replace("_", "-") for name in TABLE}
     found = lab_pairs.pairs()
     assert found

@@ -1,4 +1,4 @@
-"""`stepwhy bench` and `stepwhy compare` as their users run them.
+"""The commands `stepwhy bench` and `stepwhy compare`.
 
 The programs log steps of a known length through the recorder, so that they need no framework.
 """
@@ -46,27 +46,27 @@ def invoke(*args):
     return CliRunner().invoke(cli, [*map(str, args)])
 
 
-def test_bench_tells_the_step_time_and_keeps_the_runs(script):
+def test_bench_shows_the_step_time_and_stores_the_runs(script):
     outcome = invoke("bench", "--allow-busy", "--repeats", 2, "--out", "o", "train.py", 10)
     assert outcome.exit_code == 0, outcome.output
     assert "A step takes 10.0 ms" in outcome.stdout
     assert "2 runs" in outcome.stdout
     assert (script.parent / "o/000/output.log").read_text() == "trained\n"
-    kept = json.loads((script.parent / "o/bench.json").read_text())
-    assert [run["median_ns"] for run in kept["measurement"]["runs"]] == [10 * MS, 10 * MS]
+    stored = json.loads((script.parent / "o/bench.json").read_text())
+    assert [run["median_ns"] for run in stored["measurement"]["runs"]] == [10 * MS, 10 * MS]
 
 
 @pytest.mark.usefixtures("script")
-def test_bench_prints_json_that_says_the_same():
+def test_bench_prints_json():
     arguments = ("--allow-busy", "--repeats", 2, "--batch-size", 32, "--json", "train.py", 10)
     outcome = invoke("bench", "--out", "o", *arguments)
-    said = json.loads(outcome.stdout)
-    assert said["schema"] == "stepwhy.bench/1"
-    assert said["measurement"]["step_ns"] == 10 * MS
-    assert "3200 examples/s" in said["sentence"]
+    printed = json.loads(outcome.stdout)
+    assert printed["schema"] == "stepwhy.bench/1"
+    assert printed["measurement"]["step_ns"] == 10 * MS
+    assert "3200 examples/s" in printed["sentence"]
 
 
-def test_compare_runs_both_in_turns(script):
+def test_compare_runs_alternate(script):
     outcome = invoke(
         "compare", "--allow-busy", "--repeats", 2, "--out", "o", "train.py 10", "train.py 12"
     )
@@ -78,7 +78,7 @@ def test_compare_runs_both_in_turns(script):
 
 @pytest.mark.usefixtures("script")
 @pytest.mark.parametrize(("allowed", "code"), [("5%", 1), ("25%", 0), ("3", 1)])
-def test_a_slowdown_fails_a_build_where_it_is_too_large(allowed, code):
+def test_large_slowdown_fails_a_build(allowed, code):
     arguments = ("--allow-busy", "--repeats", 2, "--fail-if-slower", allowed)
     outcome = invoke("compare", *arguments, "train.py 10", "train.py 12")
     assert outcome.exit_code == code, outcome.output
@@ -96,18 +96,18 @@ def test_stored_measurements_are_compared_without_running():
 @pytest.mark.usefixtures("script")
 def test_single_runs_are_compared_without_a_verdict():
     for name, step in (("a", 10), ("b", 20)):
-        # It takes over its process, so it cannot run in this one.
+        # `run` takes over its process, so it needs one of its own.
         words = [*STEPWHY, "run", "--quiet", "--out", name, "train.py", str(step)]
         subprocess.run(words, check=True, timeout=60)
     outcome = invoke("compare", "--json", "--allow-busy", "--fail-if-slower", "3%", "a", "b")
-    said = json.loads(outcome.stdout)
-    assert said["verdict"] == "cannot tell"
-    assert said["change"] == pytest.approx(1.0)
+    printed = json.loads(outcome.stdout)
+    assert printed["verdict"] == "cannot tell"
+    assert printed["change"] == pytest.approx(1.0)
     assert outcome.exit_code == 7
 
 
 @pytest.mark.usefixtures("script")
-def test_a_program_that_fails_is_told_with_its_output():
+def test_failing_program_is_an_error_with_its_output():
     outcome = invoke("bench", "--out", "o", "train.py", 10, 3)
     assert outcome.exit_code == 6
     assert "exit code 3" in outcome.stderr
@@ -128,17 +128,17 @@ def test_a_folder_that_is_not_empty_is_left_alone(script):
 
 
 @pytest.mark.usefixtures("script")
-def test_what_is_neither_program_nor_trace_is_told():
+def test_neither_program_nor_trace_is_an_error():
     outcome = invoke("compare", "nothing", "train.py 10")
     assert outcome.exit_code == 3
     assert "neither a script" in outcome.stderr
 
 
 @pytest.mark.usefixtures("script")
-def test_a_percentage_must_be_one():
+def test_negative_margin_is_an_error():
     outcome = invoke("compare", "--margin", "-3%", "a", "b")
     assert outcome.exit_code == 2
-    assert "no percentage" in outcome.stderr
+    assert "not a percentage" in outcome.stderr
 
 
 def compared(b_ms, **changes):
@@ -157,5 +157,5 @@ def test_exit_codes_by_verdict(b_ms, code):
     assert exit_code(compared(b_ms), 0.03) == code
 
 
-def test_a_void_comparison_never_passes():
+def test_void_comparison_never_passes():
     assert exit_code(compared([10, 10.02, 9.98], quiet=False), 0.03) == 7

@@ -1,4 +1,4 @@
-"""`stepwhy ops` as its user runs it, and beside TensorFlow's own timeline and profiler."""
+"""The command `stepwhy ops`, compared with TensorFlow's own timeline and profiler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def trace(tmp_path):
     return path
 
 
-def test_the_table_begins_with_all_and_keeps_to_the_top(trace):
+def test_table_starts_with_the_total_and_respects_top(trace):
     lines = invoke("ops", trace, "--top", 2).strip().splitlines()
     assert lines[0].startswith("By op  2 of ")
     assert lines[2].endswith("(all)")
@@ -44,14 +44,14 @@ def test_json_has_every_node_with_its_parent(trace):
     assert {n["parent"] for n in result["nodes"]} == {None}
 
 
-def test_a_view_that_cannot_be_shown_says_why(trace):
+def test_reason_for_a_view_that_is_not_available(trace):
     assert "does not record which operation reads from which" in invoke(
         "ops", trace, "--view", "graph"
     ).replace("\n", " ")
     assert json.loads(invoke("ops", trace, "--view", "graph", "--json"))["nodes"] == []
 
 
-# --- TensorFlow's opinion of the same run ---
+# --- TensorFlow's profile of the same run ---
 
 PROFILES = """
 import json, sys
@@ -60,7 +60,7 @@ sys.path.insert(0, sys.argv[1])
 import matmul
 tf.disable_v2_behavior()
 fetches = matmul.build(300, 400, 200)
-# As the program wrote it: TensorFlow's profiler knows no operation that an optimizer puts in.
+# Without graph optimizers: the profiler does not know the operations that they insert.
 rewrites = tf.GraphOptions(optimizer_options=tf.OptimizerOptions(opt_level=-1))
 rewrites.rewrite_options.disable_meta_optimizer = True
 with tf.Session(config=tf.ConfigProto(graph_options=rewrites)) as session:
@@ -106,7 +106,7 @@ def test_the_timeline_agrees_with_tensorflows_event_for_event(traced):
     kinds = {"observed"}
     drawn = [e for e in ours["traceEvents"] if e["ph"] == "X" and e["cat"] not in kinds]
     shown = [e for e in theirs["traceEvents"] if e["ph"] == "X"]
-    # TensorFlow calls a node's event by its op as the runtime spells it, as we do.
+    # TensorFlow names the event of a node by its op in the spelling of the runtime, as we do.
     assert Counter((e["name"], e["args"]["node"]) for e in drawn) == Counter(
         (e["name"], e["args"]["name"]) for e in shown
     )
@@ -114,7 +114,7 @@ def test_the_timeline_agrees_with_tensorflows_event_for_event(traced):
     processes = defaultdict(set)
     for event in shown:
         own = by_node[event["args"]["name"]]
-        # It rounds start and end down to microseconds, each by itself; doubles hold a quarter.
+        # It rounds start and end down to microseconds separately; doubles are exact to a quarter.
         assert abs(own["ts"] + base_us - event["ts"]) <= 1.5
         assert abs(own["dur"] - event["dur"]) <= 1.5
         processes[event["pid"]].add(own["pid"])
@@ -146,11 +146,11 @@ def test_the_profile_agrees_with_tensorflows(traced, view):
             assert ours.get(name) is None  # built, but never run
             continue
         if view == "op" and name.startswith("_retval_"):
-            # What the runtime added has no type there, so that its name stands in for one.
+            # Nodes added by the runtime have no type there, so their name is used.
             assert ours["_Retval"]["count"] == 2
             continue
         cost = ours[name]
-        # Every run is rounded to whole microseconds, and one below that up.
+        # Each run is rounded to whole microseconds, and shorter ones up to one.
         assert abs((cost["device_ns"] + cost["host_ns"]) / 1000 - micros) <= cost["count"] + 1
         assert (cost["requested_bytes"], cost["peak_bytes"]) == (requested, peak)
         assert (cost["residual_bytes"], cost["output_bytes"] or 0) == (residual, output)

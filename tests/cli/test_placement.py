@@ -1,4 +1,4 @@
-"""`stepwhy placement` as its user runs it."""
+"""The command `stepwhy placement`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def invoke(*args):
     return CliRunner().invoke(cli, ["placement", *map(str, args)])
 
 
-def test_a_first_look_lists_scopes_and_what_ran_elsewhere():
+def test_default_output_lists_scopes_and_misplaced_operations():
     outcome = invoke("faulty")
     assert outcome.exit_code == 0
     assert "5 of 6 operations ran on 2 devices, 2 not on the requested" in outcome.stdout
@@ -41,7 +41,7 @@ def test_a_first_look_lists_scopes_and_what_ran_elsewhere():
     assert "weights" not in outcome.stdout
 
 
-def test_a_condition_lists_every_operation_that_it_holds_for():
+def test_filter_lists_every_matching_operation():
     stdout = invoke("faulty", "--device", "CPU:0").stdout
     assert all(name in stdout for name in ("net/Conv3D", "net/in/Relu", "weights"))
     assert "net/MatMul" not in stdout

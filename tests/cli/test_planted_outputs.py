@@ -1,4 +1,4 @@
-"""Every command that writes a result, in a folder in which somebody else put links before."""
+"""Commands that write a result into a folder with planted links."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def stepwhy(output, out=None, **options):
 
 
 def write(output):
-    """The same in this process, so that its number is known."""
+    """Write an output in this process, whose id is known."""
     if output == "html":
         html.write(OUTPUTS[output], explain(["t.json"]))
     else:
@@ -76,7 +76,7 @@ def write(output):
 
 @every_output
 def test_a_link_in_place_of_a_draft_is_not_followed(folder, output):
-    """The names are those that drafts once had."""
+    """Names of temporary files, including earlier ones."""
     name = OUTPUTS[output]
     for draft in (f"{name}.part", f".{name}.{os.getpid()}.part", f".{name}.{os.getpid()}"):
         (folder / draft).symlink_to("../private")
@@ -109,7 +109,7 @@ def test_a_result_of_measurements_does_not_go_through_a_link(monkeypatch):
     for name in ("bench.json", f".bench.json.{os.getpid()}"):
         Path(name).symlink_to("../private")
     monkeypatch.setattr(measuring, "render", lambda _: "{}")
-    measuring.keep(Path("bench.json"), None)
+    measuring.save_result(Path("bench.json"), None)
     assert Path("../private").read_text() == "mine"
     assert Path("bench.json").read_text() == "{}"
     assert not Path("bench.json").is_symlink()
@@ -121,7 +121,7 @@ def test_a_result_of_measurements_does_not_go_through_a_link(monkeypatch):
 @every_file
 @pytest.mark.usefixtures("folder")
 def test_a_result_can_go_to_standard_output(output):
-    """Or to a program: in Bash, `--out >(program)`, whose name begins with /dev/fd, too."""
+    """Also to a program: in Bash, `--out >(program)` is a path in /dev/fd."""
     begins = {"chrome-trace": b'{"schema"', "stepwhy": b"PK", "html": b"<!doctype html>"}
     done = stepwhy(output, "/dev/stdout")
     assert done.returncode in {0, 1}, done.stderr
@@ -132,12 +132,12 @@ def test_a_result_can_go_to_standard_output(output):
 
 @every_file
 @pytest.mark.usefixtures("folder")
-def test_a_result_can_be_thrown_away(output):
+def test_result_can_be_discarded(output):
     assert stepwhy(output, "/dev/null").returncode in {0, 1}
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-# --- What goes wrong ---
+# --- Errors ---
 
 
 @every_output
@@ -178,7 +178,7 @@ def test_a_read_only_folder_is_an_error(folder, output, monkeypatch):
 @every_output
 @pytest.mark.usefixtures("folder")
 def test_a_command_that_is_terminated_leaves_nothing(output):
-    """Ended in the middle of writing, as by `timeout` or a scheduler."""
+    """Terminated while writing, as by `timeout` or a scheduler."""
     program = f"""
 import os, signal
 from stepwhy import whole_files

@@ -1,4 +1,4 @@
-"""A small file that takes very long, or very much memory, is stopped."""
+"""Small files that take too much time or memory are stopped."""
 
 import contextlib
 import importlib
@@ -20,7 +20,7 @@ def trace(tmp_path):
 
 @pytest.fixture
 def endless(monkeypatch):
-    """Have every input be read without end, in Python that swallows exceptions."""
+    """Reading never ends, in Python code that suppresses exceptions."""
 
     def read(*_args, **_options):
         while True:
@@ -36,7 +36,7 @@ def run(*arguments):
 
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("command", ["ops", "export"])
-def test_it_is_stopped_after_some_time(command, trace, monkeypatch):
+def test_command_is_stopped_after_some_time(command, trace, monkeypatch):
     monkeypatch.setattr(small_inputs, "_MOST_CPU_S", 0.2)
     done = run(command, trace)
     assert done.exit_code == 3
@@ -44,11 +44,11 @@ def test_it_is_stopped_after_some_time(command, trace, monkeypatch):
     assert "[too-large]" in done.stderr
 
 
-def test_it_is_stopped_when_it_takes_much_memory(trace, monkeypatch):
+def test_command_is_stopped_if_it_uses_much_memory(trace, monkeypatch):
     monkeypatch.setattr(small_inputs, "_MOST_BYTES", 1)
     peaks = iter(range(10, 10_000))
     monkeypatch.setattr(small_inputs, "_peak_bytes", lambda: next(peaks))
-    monkeypatch.setattr(small_inputs, "_LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(small_inputs, "_CHECK_INTERVAL_S", 0.001)
     monkeypatch.setattr(small_inputs, "_CLEAN_UP_S", 0.02)
     done = run("explain", trace, "--json")
     assert done.exit_code == 3
@@ -56,9 +56,9 @@ def test_it_is_stopped_when_it_takes_much_memory(trace, monkeypatch):
 
 
 @pytest.mark.parametrize("lifted", ["large file", "variable"])
-def test_others_may_take_as_long_as_they_need(lifted, trace, monkeypatch):
+def test_other_inputs_are_not_limited(lifted, trace, monkeypatch):
     monkeypatch.setattr(small_inputs, "_MOST_CPU_S", 0)
-    monkeypatch.setattr(small_inputs, "_LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr(small_inputs, "_CHECK_INTERVAL_S", 0.001)
     if lifted == "large file":
         monkeypatch.setattr(small_inputs, "_SMALL_BYTES", 1)
     else:
@@ -66,7 +66,7 @@ def test_others_may_take_as_long_as_they_need(lifted, trace, monkeypatch):
     assert run("explain", trace, "--json").exit_code == 0
 
 
-def test_the_timer_is_gone_afterwards(trace):
+def test_timer_is_removed_afterwards(trace):
     before = signal.getsignal(signal.SIGPROF)
     assert run("explain", trace, "--json").exit_code == 0
     assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
@@ -76,5 +76,5 @@ def test_the_timer_is_gone_afterwards(trace):
 @pytest.mark.parametrize(
     "name", ["x" * 5000, "nul\0byte", "missing.json", "s3://bucket/trace.json"]
 )
-def test_what_names_no_file_is_left_to_the_command(name):
+def test_other_names_are_left_to_the_command(name):
     assert not small_inputs._are_small((name,))

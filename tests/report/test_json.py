@@ -24,9 +24,7 @@ def test_all_fields_of_the_contract_are_there(sample):
 def test_equal_results_give_equal_text(sample):
     result = sample("towers")
     turned = dict(reversed(result.breakdown.categories.items()))
-    other = structs.replace(
-        result, breakdown=structs.replace(result.breakdown, categories=turned)
-    )
+    other = structs.replace(result, breakdown=structs.replace(result.breakdown, categories=turned))
     assert report.render(other) == report.render(result)
 
 

@@ -1,4 +1,4 @@
-"""Intervals and verdicts, checked against simulated programs whose truth is known."""
+"""Intervals and verdicts, checked with simulated programs of known step time."""
 
 from statistics import NormalDist
 
@@ -12,7 +12,7 @@ BASE_NS = 10_000_000
 
 
 def simulated_run(random, scale=1.0, run_noise=0.02, steps=100):
-    """Steps of one run: a level of its own, skewed noise, and now and then a long step."""
+    """Steps of one run: a random level, skewed noise, and occasional long steps."""
     level = BASE_NS * scale * np.exp(random.normal(0, run_noise))
     durations = level * (1 + random.exponential(0.03, steps))
     durations[random.random(steps) < 0.02] *= 3
@@ -31,7 +31,7 @@ def test_identical_programs_differ_in_about_one_of_a_hundred_comparisons():
     assert sum(v in ("faster", "slower") for v in verdicts) <= 25
 
 
-def test_a_tenth_is_found():
+def test_slowdown_of_10_percent_is_found():
     random = np.random.default_rng(2)
     verdicts = [compared(random, 1.1, run_noise=0.01) for _ in range(300)]
     assert verdicts.count("slower") >= 0.95 * 300
@@ -67,18 +67,18 @@ def test_more_runs_narrow_the_interval():
     assert (many.high - many.low) < 0.6 * (few.high - few.low)
 
 
-def test_an_interval_holds_its_estimate_and_a_single_step():
+def test_interval_of_a_single_step():
     interval = median_interval([np.array([7])])
     assert (interval.low, interval.estimate, interval.high) == (7, 7, 7)
 
 
 @pytest.mark.parametrize("runs", [[], [np.array([], dtype=np.int64)]])
-def test_nothing_has_no_median(runs):
+def test_no_steps_have_no_median(runs):
     with pytest.raises(ValueError, match="at least one step"):
         median_interval(runs)
 
 
-def test_drift_falls_on_both_of_a_pair():
+def test_drift_affects_both_runs_of_a_pair():
     drift = [1.0, 1.3, 1.7, 2.2]
     ratio = paired_ratio([10 * d for d in drift], [11 * d for d in drift])
     assert ratio is not None
@@ -86,7 +86,7 @@ def test_drift_falls_on_both_of_a_pair():
     assert ratio.high - ratio.low < 1e-9
 
 
-def test_one_pair_tells_nothing():
+def test_one_pair_gives_no_verdict():
     assert paired_ratio([1.0], [2.0]) is None
     assert judge(None, 0.03) == "cannot tell"
     assert paired_difference([1.0], [2.0]) is None
@@ -105,7 +105,7 @@ def test_ratio_by_hand():
     assert ratio.high == pytest.approx(np.expm1(0.138816 + 63.6567 * 0.0435057), rel=1e-3)
 
 
-def test_a_small_sure_difference_is_the_same():
+def test_small_certain_difference_is_the_same():
     ratio = paired_ratio([1.0, 1.0, 1.0], [1.01, 1.0101, 1.0099])
     assert ratio is not None
     assert ratio.low > 0
@@ -134,7 +134,7 @@ def test_difference_by_hand():
         (120, 0.975, 1.97993),
     ],
 )
-def test_students_quantiles_are_those_of_published_tables(freedom, probability, quantile):
+def test_students_quantiles_match_published_tables(freedom, probability, quantile):
     """NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, with more digits."""
     assert student_quantile(freedom, probability) == pytest.approx(quantile, rel=1e-5)
 
@@ -144,6 +144,6 @@ def test_students_quantile_approaches_the_normal_one():
 
 
 @pytest.mark.parametrize(("freedom", "probability"), [(0, 0.5), (3, 0.0), (3, 1.0)])
-def test_students_quantile_refuses_what_has_none(freedom, probability):
+def test_students_quantile_refuses_invalid_arguments(freedom, probability):
     with pytest.raises(ValueError, match="no quantile"):
         student_quantile(freedom, probability)

@@ -102,7 +102,7 @@ def a_comparison(_):
 
 def a_judgement(_):
     pairs = (some_samples(), some_samples())
-    judged = judge_pair("tf1/slow", "title", "graph-growth", *pairs, wanted=3, day=DAY)
+    judged = judge_pair("tf1/slow", "title", "graph-growth", *pairs, requested=3, day=DAY)
     return lambda *_args, **_options: poisoned(judged)
 
 

@@ -1,7 +1,7 @@
 """Repeat and compare whole runs.
 
 Pure functions over results. The function that runs and explains a program is an argument, so
-commands, stored runs and foreign traces are measured alike.
+commands, stored runs and traces of other profilers are measured in the same way.
 """
 
 from stepwhy.bench.compare import compare

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import __version__
 from stepwhy.bench.difference import category_differences, op_differences
-from stepwhy.bench.summary import counting, measurement, pairs_that_count, was_quiet
+from stepwhy.bench.summary import measurement, valid_or_all, valid_pairs, was_quiet
 from stepwhy.findings import Comparison
 from stepwhy.stats import judge, paired_ratio
 from stepwhy.units import format_fraction, format_ns
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # One comparison in a hundred may be wrong: a comparison in CI runs with every change.
 LEVEL = 0.99
-# A larger change is described in words, because its percentage means little.
+# Relative change; a percentage above it is not meaningful.
 _BEYOND = 9.0
 
 
@@ -29,28 +29,30 @@ def compare(
     b: Sequence[Sample],
     *,
     margin: float,
-    wanted: int = 1,
+    requested: int = 1,
     batch_size: int | None = None,
 ) -> Comparison:
     """Compare the runs of two programs.
 
-    Runs are paired in the order they were made; a pair counts if both of its runs do.
+    Runs are paired in the order they were made; a pair is valid if both of its runs are.
 
     Args:
-        labels: What the person calls the two.
+        labels: Names of the two programs.
         a: Runs of the first program, at least one.
         b: Runs of the second one, at least one.
-        margin: The largest change that is called the same, as 0.03.
-        wanted: How many pairs were to count.
+        margin: Largest change that counts as the same, such as 0.03.
+        requested: Number of valid pairs that were requested.
         batch_size: Examples per step, if known.
     """
-    pairs = pairs_that_count(a, b)
-    good = ([x for x, _ in pairs], [y for _, y in pairs]) if pairs else (counting(a), counting(b))
+    pairs = valid_pairs(a, b)
+    good = valid_or_all(a), valid_or_all(b)
+    if pairs:
+        good = [x for x, _ in pairs], [y for _, y in pairs]
     sides = tuple(measurement(n, s, batch_size) for n, s in zip(labels, (a, b), strict=True))
     ratio = _ratio(good) if pairs else None
     change = ratio.change if ratio else sides[1].step_ns / sides[0].step_ns - 1
     verdict = judge(ratio, margin)
-    quiet = _quiet(a, b, pairs=len(pairs), wanted=wanted)
+    quiet = _quiet(a, b, pairs=len(pairs), requested=requested)
     return Comparison(
         a=sides[0],
         b=sides[1],
@@ -76,9 +78,9 @@ def _ratio(good: tuple[Sequence[Sample], Sequence[Sample]]) -> Ratio | None:
     return paired_ratio(medians[0], medians[1], level=LEVEL)
 
 
-def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, pairs: int, wanted: int) -> bool | None:
+def _quiet(a: Sequence[Sample], b: Sequence[Sample], *, pairs: int, requested: int) -> bool | None:
     known = was_quiet([*a, *b], 0)
-    return None if known is None else pairs >= wanted
+    return None if known is None else pairs >= requested
 
 
 def _sentence(verdict: str, change: float, ratio: Ratio | None, margin: float) -> str:

@@ -1,4 +1,4 @@
-"""Where two programs differ: categories of the breakdown, and ops."""
+"""Differences of two programs, by category of the breakdown and by op."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from stepwhy.bench.sample import Sample
 
 _MOST_OPS = 40
-# An op whose time differs by less than this share of the step is no reason.
+# Share of the step; ops that differ by less are left out.
 _LEAST_SHARE = 0.002
 
 
 def category_differences(
     a: Sequence[Sample], b: Sequence[Sample], *, level: float
 ) -> tuple[CategoryDifference, ...]:
-    """The difference of each category that either side has, the largest first.
+    """Difference of each category that either program has, largest first.
 
     Args:
         a: Runs of the first program.
-        b: Runs of the second one, paired with the first's.
+        b: Runs of the second one, paired with those of the first.
         level: Confidence of the intervals.
     """
     names = list(dict.fromkeys([*a[0].breakdown, *b[0].breakdown]))
@@ -57,14 +57,14 @@ def _category(
 def op_differences(
     a: Sequence[Sample], b: Sequence[Sample], *, level: float
 ) -> tuple[OpDifference, ...]:
-    """Ops that only one program runs, and those whose time surely differs.
+    """Ops that only one program runs, and ops whose time differs significantly.
 
-    The op tables are bounded, so that an op of no weight may be missing from one run by chance: one
-    counts as added or removed only when no run of the other program has it.
+    Op tables are bounded, so a short op may be missing from one run by chance. An op counts as
+    added or removed only if no run of the other program has it.
 
     Args:
         a: Runs of the first program.
-        b: Runs of the second one, paired with the first's.
+        b: Runs of the second one, paired with those of the first.
         level: Confidence that a changed op's difference is not zero.
     """
     least = _LEAST_SHARE * float(np.mean([s.summary.median_ns for s in a]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy import __version__
 from stepwhy.bench.compare import compare
-from stepwhy.bench.summary import counting, pairs_that_count
+from stepwhy.bench.summary import valid_or_all, valid_pairs
 from stepwhy.findings import LabResult
 from stepwhy.stats import paired_difference
 
@@ -31,29 +31,29 @@ def judge_pair(
     faulty: Sequence[Sample],
     fixed: Sequence[Sample],
     *,
-    wanted: int,
+    requested: int,
     day: date,
 ) -> LabResult:
-    """The result of one pair.
+    """Result of one pair of the lab.
 
     Args:
-        name: Of the pair.
-        title: What it is about.
-        diagnosis: Id of the planted fault's diagnosis.
+        name: Name of the pair.
+        title: Its title.
+        diagnosis: Id of the diagnosis of the planted fault.
         faulty: Runs of the faulty program, at least one.
-        fixed: Runs of the fixed one, made in turns with them.
-        wanted: How many pairs of runs were to count.
-        day: When.
+        fixed: Runs of the fixed program, alternating with those of the faulty one.
+        requested: Number of valid pairs of runs that were requested.
+        day: Day of the measurement.
     """
-    bad, good = counting(faulty), counting(fixed)
+    bad, good = valid_or_all(faulty), valid_or_all(fixed)
     first = [_first(s) for s in bad]
     alarms = sum(_saving_or_found(s, diagnosis) is not None for s in good)
     found_first = first.count(diagnosis)
     comparison = compare(
-        (f"{name}, faulty", f"{name}, fixed"), faulty, fixed, margin=_MARGIN, wanted=wanted
+        (f"{name}, faulty", f"{name}, fixed"), faulty, fixed, margin=_MARGIN, requested=requested
     )
     low, high, edit = _predicted(bad, diagnosis)
-    pairs = pairs_that_count(faulty, fixed)
+    pairs = valid_pairs(faulty, fixed)
     medians = [[float(s.summary.median_ns) for s in pair] for pair in pairs]
     gain = paired_difference([m[1] for m in medians], [m[0] for m in medians], level=_LEVEL)
     return LabResult(
@@ -80,12 +80,12 @@ def judge_pair(
 
 
 def _first(sample: Sample) -> str:
-    """Id of the first finding; '' when nothing was found."""
+    """Id of the first finding; '' for none."""
     return next((f.id for f in sample.findings if f.verdict == "found"), "")
 
 
 def _saving_or_found(sample: Sample, diagnosis: str) -> Saving | bool | None:
-    """The saving that the diagnosis predicts, True when it was found without one, else None."""
+    """Predicted saving of a diagnosis; True if found without one, None if not found."""
     for finding in sample.findings:
         if finding.id == diagnosis and finding.verdict == "found":
             return finding.saving or True
@@ -93,7 +93,7 @@ def _saving_or_found(sample: Sample, diagnosis: str) -> Saving | bool | None:
 
 
 def _predicted(samples: Sequence[Sample], diagnosis: str) -> tuple[int | None, int | None, str]:
-    """Median ends of the predicted savings, and what they are of."""
+    """Medians of the lower and upper ends of the predicted savings, and their edit."""
     found = [_saving_or_found(s, diagnosis) for s in samples]
     savings = [f for f in found if f is not None and not isinstance(f, bool)]
     if not savings:

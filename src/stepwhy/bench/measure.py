@@ -1,4 +1,4 @@
-"""Run programs repeatedly and interleaved; repeat runs that a busy machine disturbed."""
+"""Run programs repeatedly and alternately; repeat runs made while the machine was busy."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from stepwhy.bench.sample import Sample
     from stepwhy.findings import Result
 
-# Void runs are made again until this many times the wanted runs have been made.
+# Invalid runs are repeated, up to this many times the requested number of runs.
 _PATIENCE = 2
 
 
 class Program(msgspec.Struct, frozen=True):
-    """Something that can be run again and again.
+    """A program that can be run repeatedly.
 
     Args:
-        label: What the person calls it.
-        run: Makes one run and explains it: takes its number, from 0, and returns where it was
-            recorded and its result.
+        label: Its name in reports.
+        run: Runs and explains it: from the number of the run, from 0, to the path of the
+            recorded run and its result.
     """
 
     label: str
@@ -34,10 +34,10 @@ class Program(msgspec.Struct, frozen=True):
 def order(pairs: int) -> list[tuple[int, int]]:
     """Order of the runs as (program 0 or 1, pair): A B, B A, A B, ...
 
-    A drift that is linear in time falls on both programs alike.
+    A linear drift over time affects both programs equally.
 
     Args:
-        pairs: How many pairs of runs.
+        pairs: Number of pairs of runs.
     """
     return [(side, n) for n in range(pairs) for side in ((0, 1) if n % 2 == 0 else (1, 0))]
 
@@ -52,20 +52,20 @@ def measure(
     """Run one program several times.
 
     Args:
-        program: What to run.
-        repeats: How many runs shall count.
-        allow_busy: Whether runs count while other programs keep the machine busy.
-        progress: Called before each run with (label, counting runs so far, runs wanted).
+        program: Program to run.
+        repeats: Number of valid runs to make.
+        allow_busy: Whether runs are valid while other programs keep the machine busy.
+        progress: Called before each run with (label, valid runs so far, requested runs).
 
     Returns:
-        Every run in order; fewer than `repeats` count when the machine would not be quiet.
+        All runs in order; fewer than `repeats` are valid if the machine stayed busy.
     """
     samples: list[Sample] = []
-    while (good := sum(s.counts for s in samples)) < repeats:
+    while (valid := sum(s.is_valid for s in samples)) < repeats:
         if len(samples) >= _PATIENCE * repeats:
             break
         if progress:
-            progress(program.label, good, repeats)
+            progress(program.label, valid, repeats)
         path, result = program.run(len(samples))
         samples.append(sample(result, path, allow_busy=allow_busy))
     return samples
@@ -78,24 +78,24 @@ def measure_pairs(
     allow_busy: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[list[Sample], list[Sample]]:
-    """Run two programs in turns; a pair counts when both of its runs do.
+    """Run two programs alternately; a pair is valid if both of its runs are.
 
     Args:
-        programs: The two.
-        pairs: How many pairs shall count.
-        allow_busy: Whether runs count while other programs keep the machine busy.
-        progress: Called before each run with (label, counting pairs so far, pairs wanted).
+        programs: The two programs.
+        pairs: Number of valid pairs to make.
+        allow_busy: Whether runs are valid while other programs keep the machine busy.
+        progress: Called before each run with (label, valid pairs so far, requested pairs).
 
     Returns:
-        The runs of each, pair by pair.
+        The runs of each program, pair by pair.
     """
     made: tuple[list[Sample], list[Sample]] = ([], [])
     for side, pair in order(_PATIENCE * pairs):
-        good = sum(a.counts and b.counts for a, b in zip(*made, strict=False))
-        if good >= pairs:
+        valid = sum(a.is_valid and b.is_valid for a, b in zip(*made, strict=False))
+        if valid >= pairs:
             break
         if progress:
-            progress(programs[side].label, good, pairs)
+            progress(programs[side].label, valid, pairs)
         path, result = programs[side].run(pair)
         made[side].append(sample(result, path, allow_busy=allow_busy))
     return made

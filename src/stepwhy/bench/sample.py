@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Finding, Result
 
-# Cores that other programs keep busy. Half a core of two moved a measured ratio from 1.41 to 1.03;
-# what the desktop or the sampling itself takes is a tenth.
+# Cores that other programs keep busy. Half a core of two moved a measured ratio from 1.41 to 1.03.
+# A desktop or the sampling itself uses a tenth.
 MOST_BACKGROUND_CORES = 0.25
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One run.
+    """Measurements of one run.
 
     Args:
-        summary: What is reported of it.
-        durations_ns: Its steady unprofiled steps, in ns.
+        summary: Summary for reports.
+        durations_ns: Durations of its steady unprofiled steps, in ns.
         breakdown: Mean categories of its step, in ns.
         ops: Self time per step by op, in ns, over all devices.
-        command: The command, redacted; '' for a foreign trace.
-        findings: What was found in it.
-        framework: Framework and version, as 'tensorflow 2.21.0'; '' when unknown.
+        command: The command, redacted; '' for a trace of another profiler.
+        findings: Its findings.
+        framework: Framework and version, such as 'tensorflow 2.21.0'; '' if unknown.
     """
 
     summary: RunSummary
@@ -43,27 +43,27 @@ class Sample(msgspec.Struct, frozen=True):
     framework: str = ""
 
     @property
-    def counts(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the run is valid."""
         return not self.summary.void
 
 
 def sample(result: Result, path: str, *, allow_busy: bool = False) -> Sample:
-    """The sample that a run's result holds.
+    """The sample of an explained run.
 
     Args:
-        result: The run, explained.
-        path: Where it was recorded.
-        allow_busy: Whether it counts although other programs kept the machine busy.
+        result: Result of the run.
+        path: Path of the recorded run.
+        allow_busy: Whether it is valid although other programs kept the machine busy.
 
     Raises:
-        MeasurementError: When it holds no steady step.
+        MeasurementError: If it has no steady step.
     """
     steps = result.steps
     durations = np.asarray(steps.durations_ns[steps.warm_up :], dtype=np.int64)
     if not len(durations):
         raise MeasurementError(
-            f"{path} holds no steady step to measure", "Measure a program that runs more steps"
+            f"{path} has no steady step to measure", "Measure a program that runs more steps"
         )
     background = result.host.background_cores if result.host is not None else None
     summary = RunSummary(

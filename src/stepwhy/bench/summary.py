@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 _LEVEL = 0.95
 
 
-def counting(samples: Sequence[Sample]) -> list[Sample]:
+def valid_or_all(samples: Sequence[Sample]) -> list[Sample]:
     """The valid runs; all runs if none is valid, so that a number can be shown."""
-    return [s for s in samples if s.counts] or list(samples)
+    return [s for s in samples if s.is_valid] or list(samples)
 
 
-def pairs_that_count(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
-    """Runs that were made side by side, in the order they were made, where both of them count.
+def valid_pairs(a: Sequence[Sample], b: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """Pairs of runs that are both valid, in the order they were made.
 
     Args:
-        a: Every run of the first program.
-        b: Every run of the second one.
+        a: All runs of the first program.
+        b: All runs of the second one.
     """
-    return [(x, y) for x, y in zip(a, b, strict=False) if x.counts and y.counts]
+    return [(x, y) for x, y in zip(a, b, strict=False) if x.is_valid and y.is_valid]
 
 
 def measurement(
     label: str, samples: Sequence[Sample], batch_size: int | None = None
 ) -> Measurement:
-    """A program's runs as one measurement.
+    """The runs of a program as one measurement.
 
     Args:
-        label: What the person calls it.
+        label: Name of the program.
         samples: Its runs, at least one.
         batch_size: Examples per step, if known.
     """
-    good = counting(samples)
+    good = valid_or_all(samples)
     interval = median_interval([s.durations_ns for s in good], level=_LEVEL)
     return Measurement(
         label=label,
@@ -70,31 +70,31 @@ def mean_breakdown(samples: Sequence[Sample]) -> dict[str, int]:
     return {n: round(float(np.mean([s.breakdown.get(n, 0) for s in samples]))) for n in names}
 
 
-def was_quiet(samples: Sequence[Sample], wanted: int) -> bool | None:
+def was_quiet(samples: Sequence[Sample], requested: int) -> bool | None:
     """Whether enough runs were made on a quiet machine; None if the load was not recorded.
 
     Args:
         samples: The runs.
-        wanted: How many were to count.
+        requested: Number of valid runs that were requested.
     """
     if all(s.summary.background_cores is None for s in samples):
         return None
-    return sum(s.counts for s in samples) >= wanted
+    return sum(s.is_valid for s in samples) >= requested
 
 
 def summarise(
-    label: str, samples: Sequence[Sample], wanted: int, batch_size: int | None = None
+    label: str, samples: Sequence[Sample], requested: int, batch_size: int | None = None
 ) -> BenchResult:
     """The summary that `stepwhy bench` prints.
 
     Args:
-        label: What the person calls the program.
+        label: Name of the program.
         samples: Its runs, at least one.
-        wanted: How many were to count.
+        requested: Number of valid runs that were requested.
         batch_size: Examples per step, if known.
     """
     found = measurement(label, samples, batch_size)
-    quiet = was_quiet(samples, wanted)
+    quiet = was_quiet(samples, requested)
     return BenchResult(
         found, quiet, _sentence(found, quiet=quiet), _notes(found, samples), stepwhy=__version__
     )
@@ -114,9 +114,9 @@ def _sentence(found: Measurement, *, quiet: bool | None) -> str:
 
 def _notes(found: Measurement, samples: Sequence[Sample]) -> tuple[str, ...]:
     notes = []
-    void = sum(not s.counts for s in samples)
-    if void:
-        notes.append(f"{void} of {len(samples)} runs do not count: {_reasons(samples)}.")
+    invalid = sum(not s.is_valid for s in samples)
+    if invalid:
+        notes.append(f"{invalid} of {len(samples)} runs are not valid: {_reasons(samples)}.")
     if len(samples) == 1:
         notes.append("A single run: the interval does not include the variation between runs.")
     if found.mean_ns > 1.1 * found.step_ns:

@@ -1,10 +1,10 @@
-"""The command line: thin, with the same nouns everywhere.
+"""The command line.
 
-Exit codes: 0 explained (also when the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot
-be explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program
-that cannot be measured. `stepwhy run` exits with the exit code of the training, `stepwhy check`
-with 1 when none could be observed, `stepwhy compare --fail-if-slower` with 1 when it is slower and
-with 7 when it cannot tell.
+Exit codes: 0 explained (even if the verdict is 'unknown'); 2 wrong usage; 3 an input that cannot be
+explained; 4 a result that cannot be written; 5 a command that cannot be started; 6 a program that
+cannot be measured. `stepwhy run` exits with the exit code of the training, `stepwhy check` with 1
+if no training could be observed, and `stepwhy compare --fail-if-slower` with 1 if B is slower, or
+with 7 if that is unknown.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _COMMANDS = ("bench", "check", "compare", "explain", "export", "lab", "ops", "placement", "run")
-"""The commands: each is the module of that name in this package, and a function in it."""
-# What click 8.2 and later raise to show the help of a group without a command.
+"""Names of the commands. Each is a function in the module of the same name in this package."""
+# Raised by click 8.2 and later to show the help of a group without a command.
 _HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class _Cli(click.Group):
-    """Loads the chosen command alone, and turns typed errors into one line and their exit code.
+    """Imports only the chosen command, and prints typed errors as one line with their exit code.
 
-    Anything else is a bug and shows.
+    Other exceptions are bugs and are not caught.
     """
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """The names of all commands."""
+        """Names of all commands."""
         return list(_COMMANDS)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """A command by its name."""
+        """Import a command by its name."""
         if name not in _COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
         return command
 
     def make_context(self, info_name: str | None, *args: Any, **options: Any) -> click.Context:
-        """Read the options of stepwhy itself, which errors call by this name."""
+        """Parse the options of stepwhy itself; errors show `info_name`."""
         with _visible_usage_errors():
             return super().make_context(info_name and visible(info_name), *args, **options)
 
@@ -65,12 +65,12 @@ class _Cli(click.Group):
             ctx.exit(error.exit_code)
         finally:
             note_on_kernels()
-            output.redact(on=True)  # a program may call several commands
+            output.redact(on=True)  # for programs that call several commands
 
 
 @contextmanager
 def _visible_usage_errors() -> Iterator[None]:
-    """Escape what click repeats of the command line in an error."""
+    """Escape and redact the parts of the command line that click shows in errors."""
     try:
         yield
     except click.ClickException as error:
@@ -96,11 +96,11 @@ def cli() -> None:
     stepwhy placement PATH     list the requested and actual device of each operation
     stepwhy ops PATH           list time and memory by scope, graph, op or line
     stepwhy export PATH        export a timeline for Perfetto, or tables for queries
-    """  # noqa: D301 - click's mark against re-wrapping
+    """  # noqa: D301 - \b keeps click from re-wrapping
 
 
 def note_on_kernels() -> None:
-    """Say so where compiled code was not used because other users could have written it."""
+    """Print why compiled code was not used, if other users could have written it."""
     library = sys.modules.get("stepwhy.native.library")
     reason = library.refusal() if library is not None else None
     if reason:
@@ -122,14 +122,14 @@ def main() -> None:
         sys.exit(0)
 
 
-# Objects beyond those freed until garbage is looked for; Python's 700 are reached a hundred times
-# by what imports make, none of which is garbage.
-_MANY_OBJECTS = 10_000
+# Allocations minus deallocations before a garbage collection. Imports alone reach Python's default
+# of 700 a hundred times, and create no garbage.
+_GC_THRESHOLD = 10_000
 
 
 def _collect_rarely() -> None:
-    """Look seldom for objects in circles, and not at the end: the process takes them with it."""
-    gc.set_threshold(_MANY_OBJECTS)
+    """Collect garbage rarely, and not at exit."""
+    gc.set_threshold(_GC_THRESHOLD)
     atexit.register(gc.freeze)
 
 

@@ -70,17 +70,17 @@ def bench(
     """
     from stepwhy.bench import measure, summarise
     from stepwhy.capture.launcher.command import default_run_dir, run_name
-    from stepwhy.cli.measuring import counted, keep, new_folder
+    from stepwhy.cli.measuring import new_folder, run_progress, save_result
     from stepwhy.cli.programs import BENCH_FILE, program
 
     words = words_to_run(ctx, command)
     label = run_name(words)
     folder = new_folder(out or default_run_dir([f"bench-{label}"], datetime.now().astimezone()))
     measured = program(label, words, folder, folder)
-    with counted() as progress:
+    with run_progress() as progress:
         samples = measure(measured, repeats, allow_busy=allow_busy, progress=progress)
     result = summarise(label, samples, repeats, batch_size)
-    text = keep(folder / BENCH_FILE, result)
+    text = save_result(folder / BENCH_FILE, result)
     if as_json:
         output.document(text)
         return

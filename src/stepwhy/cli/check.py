@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepwhy.capture.checks import Item, Report
     from stepwhy.report.console import Text
 
-_WIDEST = 100  # as the report of 'stepwhy explain'
+_WIDEST = 100  # as in the report of 'stepwhy explain'
 _GROUPS = (
     ("ok", "Can be observed", "green"),
     ("limited", "Limited", "yellow"),
@@ -113,7 +113,7 @@ def _headline(report: Report) -> Text:
 
 
 def _text(item: Item) -> Text:
-    """What was found and what it means; below it, what to do."""
+    """What was found, what it means, and what to do."""
     from stepwhy.report.console import Text
 
     text = Text.assemble(one_line(item.found), (f" · {one_line(item.meaning)}", "dim"))

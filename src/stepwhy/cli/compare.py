@@ -35,7 +35,7 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
     name = "percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The fraction."""
+        """Convert the text to a fraction."""
         if isinstance(value, float):
             return value
         try:
@@ -43,7 +43,7 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         except ValueError:
             share = -1.0
         if not 0 < share < 10:
-            self.fail(f"{value!r} is no percentage above 0, such as 3%", param, ctx)
+            self.fail(f"{value!r} is not a percentage above 0, such as 3%", param, ctx)
         return share
 
 
@@ -63,7 +63,7 @@ class _Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
     "--fail-if-slower",
     type=_Share(),
     metavar="PERCENT",
-    help="Exit with 1 if B is slower by more than this, with 7 if that cannot be told.",
+    help="Exit with 1 if B is slower by more than this, with 7 if that is unknown.",
 )
 @out_option
 @batch_option
@@ -85,7 +85,7 @@ def compare(  # noqa: PLR0917 - click passes them by name
     as_json: bool,
     redact: bool,
 ) -> None:
-    """Say whether B is faster or slower than A, and where the difference lies.
+    """Find out whether B is faster or slower than A, and what differs.
 
     A and B are scripts, commands in quotes, run directories, folders of 'stepwhy bench', or traces
     of any profiler. Programs run alternately, A B B A, so that a slow machine affects both. Stored
@@ -96,11 +96,11 @@ def compare(  # noqa: PLR0917 - click passes them by name
       0  B is not slower than the limit
       1  B is slower than the limit
       7  cannot tell; try more runs or a quieter machine
-    """  # noqa: D301 - click's mark against re-wrapping
+    """  # noqa: D301 - \b keeps click from re-wrapping
     from stepwhy.cli.programs import source
     from stepwhy.engine.privacy import redactor_of
 
-    # One for both, so that a secret in both has the same number.
+    # A single redactor numbers a secret that is in both in the same way.
     redactor = redactor_of(redact)
     sources = (source(a, redactor), source(b, redactor))
     samples, folder = _samples(sources, repeats, out, redactor, allow_busy=allow_busy)
@@ -118,21 +118,21 @@ def _samples(
     *,
     allow_busy: bool,
 ) -> tuple[tuple[list[Sample], list[Sample]], Path | None]:
-    """The runs of both, and the folder of those that were made."""
+    """The runs of both, and the folder of new runs; None if all were stored."""
     from stepwhy.bench import measure, measure_pairs
     from stepwhy.capture.launcher.command import default_run_dir
-    from stepwhy.cli.measuring import counted, new_folder
+    from stepwhy.cli.measuring import new_folder, run_progress
     from stepwhy.cli.programs import program, stored_samples
 
     if all(s.stored for s in sources):
-        kept = [stored_samples(s, redactor, allow_busy=allow_busy) for s in sources]
-        return (kept[0], kept[1]), None
+        samples = [stored_samples(s, redactor, allow_busy=allow_busy) for s in sources]
+        return (samples[0], samples[1]), None
     folder = new_folder(out or default_run_dir(["compare"], datetime.now().astimezone()))
     programs = [
         program(s.label, s.command, folder / name, folder)
         for s, name in zip(sources, ("a", "b"), strict=True)
     ]
-    with counted() as progress:
+    with run_progress() as progress:
         if not any(s.stored for s in sources):
             return (
                 measure_pairs(programs, repeats, allow_busy=allow_busy, progress=progress),
@@ -151,7 +151,7 @@ def _compare(
     sources: tuple[Source, Source],
     samples: tuple[list[Sample], list[Sample]],
     margin: float,
-    wanted: int,
+    requested: int,
     batch_size: int | None,
 ) -> Comparison:
     from msgspec.structs import replace
@@ -159,7 +159,9 @@ def _compare(
     from stepwhy.bench import compare as compare_runs
 
     labels = (sources[0].label, sources[1].label)
-    result = compare_runs(labels, *samples, margin=margin, wanted=wanted, batch_size=batch_size)
+    result = compare_runs(
+        labels, *samples, margin=margin, requested=requested, batch_size=batch_size
+    )
     if not any(s.stored for s in sources) or result.pairs < 2:
         return result
     note = (
@@ -170,11 +172,11 @@ def _compare(
 
 
 def _show(result: Comparison, folder: Path | None, *, as_json: bool) -> None:
-    from stepwhy.cli.measuring import keep
+    from stepwhy.cli.measuring import save_result
     from stepwhy.cli.programs import COMPARE_FILE
     from stepwhy.report.json import render
 
-    text = keep(folder / COMPARE_FILE, result) if folder else render(result)
+    text = save_result(folder / COMPARE_FILE, result) if folder else render(result)
     if as_json:
         output.document(text)
         return
@@ -186,11 +188,11 @@ def _show(result: Comparison, folder: Path | None, *, as_json: bool) -> None:
 
 
 def exit_code(result: Comparison, allowed: float) -> int:
-    """The exit code of `--fail-if-slower`.
+    """Exit code of `--fail-if-slower`.
 
     Args:
         result: The comparison.
-        allowed: The largest slowdown that passes, as 0.03.
+        allowed: Largest slowdown that passes, such as 0.03.
     """
     if result.quiet is False or result.low is None or result.high is None:
         return EXIT_UNDECIDED

@@ -28,15 +28,15 @@ from stepwhy.cli.small_inputs import bounded
 def explain(
     paths: tuple[str, ...], *, as_json: bool, html: Path | None, show_all: bool, redact: bool
 ) -> None:
-    """Explain a training run from what was recorded of it.
+    """Explain a recorded training run.
 
     PATH is a run directory of 'stepwhy run', a trace file of another profiler, a folder, a glob,
     or the address of one of these (https://, s3://, gs://). Several files are explained together
     if they are the ranks of one run.
     """
-    from stepwhy.cli.numpy_alone import import_numpy_alone
+    from stepwhy.cli.numpy_import import import_numpy_without_threads
 
-    import_numpy_alone()
+    import_numpy_without_threads()
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain as explain_run
 

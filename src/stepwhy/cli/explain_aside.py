@@ -1,7 +1,7 @@
-"""The explanation at the end of `stepwhy run`, made by a process of its own.
+"""The explanation at the end of `stepwhy run`, in a separate process.
 
-The training has ended, and nothing may change how: a crash, a lack of memory or a report that takes
-too long ends that process alone.
+It must not affect how the finished training ended: a crash, a lack of memory or a report that takes
+too long ends only that process.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LONGEST_S = 120.0
 # A scheduler that asks a job to end kills it 10 s (docker stop) to 30 s (SLURM, Kubernetes) later.
 _LONGEST_AFTER_REQUEST_S = 5.0
 _MODULE = "stepwhy.cli.explain_aside"
-# Of what is left when the training has ended: the launcher and the page cache need some, too.
+# Share of the free memory; the launcher and the page cache need some, too.
 _SHARE_OF_MEMORY = 0.8
 _MOST_EXPENDABLE = "1000"
 _SILENT = "--silent-without-traces"
 
 
 def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
-    """Print the report of a run that has ended, and write its page; never raises.
+    """Print the report of a finished run and write its page. Never raises.
 
-    It ends at once when this process is asked to end, after two minutes, and five seconds after a
-    request to end that came while the command ran.
+    Stops after two minutes, as soon as a signal asks this process to end, and five seconds after
+    such a signal that arrived while the command ran.
 
     Args:
         launched: The run.
@@ -57,19 +57,19 @@ def explain_aside(launched: Launch, proxy: CommandProxy) -> None:
     try:
         if deadline_s > started_s:
             why = _explain(launched, proxy, deadline_s)
-    except Exception as error:  # noqa: BLE001 - the training has ended as it has
+    except Exception as error:  # noqa: BLE001 - must not affect the exit of the training
         why = f"the report could not be made: {type(error).__name__}: {error}"
     if why:
         proxy.print_error(f"stepwhy: {why}. To make it: stepwhy explain {launched.run_dir}")
 
 
 def _explain(launched: Launch, proxy: CommandProxy, deadline_s: float) -> str:
-    """Explain in another process; why there is no report, '' if there is one."""
-    asked: list[int] = []
+    """Explain in another process, and return why there is no report; '' if there is one."""
+    requests: list[int] = []
 
     def receive(received: Received) -> None:
         if received.number in ENDING:
-            asked.append(received.number)
+            requests.append(received.number)
             process.kill()
         else:
             child.receive(received)
@@ -88,14 +88,14 @@ def _explain(launched: Launch, proxy: CommandProxy, deadline_s: float) -> str:
         process.kill()
         process.wait()
         return "the report took too long"
-    if asked or -code in ENDING:
+    if requests or -code in ENDING:
         return "the report was interrupted"
     return f"the report could not be made (signal {-code})" if code < 0 else ""
 
 
 @contextlib.contextmanager
 def _stderr(launched: Launch, proxy: CommandProxy) -> Iterator[dict[str, Any]]:
-    """Where the report goes: into the run directory where there is no standard error."""
+    """Output of the report: standard error, or a file in the run directory without one."""
     if proxy.has_stderr:
         yield {}
         return
@@ -104,12 +104,12 @@ def _stderr(launched: Launch, proxy: CommandProxy) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Explain a run on standard error; a failure is said in one line.
+    """Explain a run on standard error; print failures in one line.
 
     Args:
-        arguments: The run directory; whether to say nothing where nothing was recorded.
+        arguments: The run directory, and `_SILENT` to print nothing if nothing was recorded.
     """
-    # The parent has blocked all signals; here, any of them may end the report.
+    # The parent has blocked all signals; here, any signal may end the report.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     output.guard()
@@ -120,15 +120,15 @@ def main(arguments: list[str]) -> None:
         output.line(f"stepwhy: {text}. On a larger machine: stepwhy explain DIR")
     except OSError as error:
         output.line(f"stepwhy: the report could not be written: {error.strerror}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, the training has ended as it has
+    except Exception as error:  # noqa: BLE001 - must not affect the exit of the training
         output.line(f"stepwhy: the explanation failed: {type(error).__name__}: {error}")
 
 
 def _print_report(path: Path, *, is_silent: bool) -> None:
     """Explain the run and show it."""
-    from stepwhy.cli.numpy_alone import import_numpy_alone
+    from stepwhy.cli.numpy_import import import_numpy_without_threads
 
-    import_numpy_alone()
+    import_numpy_without_threads()
     from stepwhy.cli import note_on_kernels
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain
@@ -151,10 +151,10 @@ def _print_report(path: Path, *, is_silent: bool) -> None:
 
 
 def _limit_memory(left_bytes: int | None) -> None:
-    """Fail before the kernel, or the scheduler, ends the job for lack of memory.
+    """Limit memory, so that this process fails before the kernel or scheduler kills the job.
 
     Args:
-        left_bytes: What the job may still allocate; None where that is not known.
+        left_bytes: Memory that the job may still allocate; None if unknown.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_MOST_EXPENDABLE)
@@ -167,7 +167,7 @@ def _limit_memory(left_bytes: int | None) -> None:
 
 
 def _data_bytes() -> int:
-    """What this process has allocated, as the kernel counts it for the limit."""
+    """Memory of this process that counts towards `RLIMIT_DATA`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:")), 0)
 

@@ -75,19 +75,19 @@ def run_pair(
     """Run both programs of a pair alternately, and show the predicted and the measured gain.
 
     Exits with 0 if the planted problem was the first finding in the faulty program and was not
-    found in its twin, with 1 if not, and with 7 if the machine was too busy to tell.
+    found in its twin, with 1 if not, and with 7 if the machine was too busy for a verdict.
     """
     from stepwhy.cli.lab_pairs import find, lab_folder
-    from stepwhy.cli.measuring import keep
+    from stepwhy.cli.measuring import save_result
     from stepwhy.report.terminal.lab import render_lab
 
     pair = find(name)
     result, folder = _run(pair, size, repeats, out, allow_busy=allow_busy)
-    text = keep(folder / RESULT_FILE, result)
+    text = save_result(folder / RESULT_FILE, result)
     if record:
         results = lab_folder() / "results"
         results.mkdir(exist_ok=True)
-        keep(results / f"{pair.name.replace('/', '-')}.json", result)
+        save_result(results / f"{pair.name.replace('/', '-')}.json", result)
     if as_json:
         output.document(text)
     else:
@@ -99,10 +99,10 @@ def run_pair(
 def _run(
     pair: Pair, size: str, repeats: int, out: Path | None, *, allow_busy: bool
 ) -> tuple[LabResult, Path]:
-    """Make the runs; the result and their folder."""
+    """Run the programs; returns the result and the folder of the runs."""
     from stepwhy.bench import judge_pair, measure_pairs
     from stepwhy.capture.launcher.command import default_run_dir
-    from stepwhy.cli.measuring import counted, new_folder
+    from stepwhy.cli.measuring import new_folder, run_progress
     from stepwhy.cli.programs import program
 
     if size not in pair.sizes:
@@ -113,10 +113,10 @@ def _run(
         program(label, _command(pair, words, size), folder / label, folder)
         for label, words in (("faulty", pair.faulty), ("fixed", pair.fixed))
     ]
-    with counted() as progress:
+    with run_progress() as progress:
         faulty, fixed = measure_pairs(sides, repeats, allow_busy=allow_busy, progress=progress)
     about = (pair.name, pair.title, pair.diagnosis)
-    return judge_pair(*about, faulty, fixed, wanted=repeats, day=now.date()), folder
+    return judge_pair(*about, faulty, fixed, requested=repeats, day=now.date()), folder
 
 
 def _command(pair: Pair, words: tuple[str, ...], size: str) -> list[str]:

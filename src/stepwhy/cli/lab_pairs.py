@@ -1,4 +1,4 @@
-"""The pairs of the lab, as they lie on disk."""
+"""The pairs of programs in the lab folder."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Pair(msgspec.Struct, frozen=True):
     """A program with a planted fault, and its healthy twin.
 
     Args:
-        name: As in 'tf1/towers'.
-        folder: Where its programs are.
-        title: What it is about, in one line.
-        diagnosis: Id of the planted fault's diagnosis.
+        name: Its name, such as 'tf1/towers'.
+        folder: Folder of its programs.
+        title: Its title, in one line.
+        diagnosis: Id of the diagnosis of the planted fault.
         faulty: The faulty program and its arguments.
-        fixed: The healthy one and its arguments.
-        sizes: Further arguments of both, by the name of a size; 'small' is the default.
-        page: The page about the situation, relative to the documentation; '' without one.
+        fixed: The fixed program and its arguments.
+        sizes: Further arguments of both, by name of a size; 'small' is the default.
+        page: Page about the problem, relative to the documentation; '' for none.
     """
 
     name: str
@@ -37,10 +37,10 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def lab_folder() -> Path:
-    """Where the lab is: inside an installed package, or beside the source of one under work.
+    """Folder of the lab, in the installed package or in a clone of the repository.
 
     Raises:
-        NotFoundError: It was not installed.
+        NotFoundError: If it is not installed.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "_lab", package.parents[1] / "lab"):
@@ -50,16 +50,16 @@ def lab_folder() -> Path:
 
 
 def pairs() -> list[Pair]:
-    """All pairs, by name."""
+    """All pairs, sorted by name."""
     root = lab_folder()
     return [_pair(file, root) for file in sorted(root.glob(f"*/*/{PAIR_FILE}"))]
 
 
 def find(name: str) -> Pair:
-    """The pair of a name, which may leave out the framework when that is no doubt.
+    """Find a pair by its name; the framework may be left out if that is unambiguous.
 
     Raises:
-        NotFoundError: There is none, or there are several.
+        NotFoundError: If there is none, or if there are several.
     """
     every = pairs()
     found = [p for p in every if name in (p.name, p.name.rpartition("/")[2])]

@@ -1,4 +1,4 @@
-"""What `bench` and `compare` share: folders, progress, and keeping the result."""
+"""Shared by `bench`, `compare` and `lab`: folders, progress, and writing of results."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def new_folder(folder: Path) -> Path:
-    """Make a folder for runs.
+    """Create an empty folder for runs.
 
     Raises:
-        CaptureError: It holds something already, or cannot be made; nothing has run.
+        CaptureError: If it is not empty, or cannot be created; nothing has run.
     """
     folder = folder.absolute()
     try:
@@ -35,14 +35,14 @@ def new_folder(folder: Path) -> Path:
     return folder
 
 
-def keep(path: Path, result: BenchResult | Comparison | LabResult) -> str:
-    """Write a result beside its runs.
+def save_result(path: Path, result: BenchResult | Comparison | LabResult) -> str:
+    """Write a result as JSON.
 
     Returns:
-        The same as text.
+        The JSON text.
 
     Raises:
-        OutputError: It cannot be written.
+        OutputError: If it cannot be written.
     """
     text = render(result)
     try:
@@ -55,8 +55,8 @@ def keep(path: Path, result: BenchResult | Comparison | LabResult) -> str:
 
 
 @contextmanager
-def counted() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A progress bar over runs; None where nobody would see it."""
+def run_progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Progress bar over runs; None if standard error is not a terminal."""
     if not output.is_watched():
         yield None
         return

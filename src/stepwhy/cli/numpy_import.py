@@ -8,16 +8,16 @@ import sys
 _THREADS = "OPENBLAS_NUM_THREADS"
 
 
-def import_numpy_alone() -> None:
-    """Import NumPy, but have OpenBLAS start no threads: nothing here multiplies matrices.
+def import_numpy_without_threads() -> None:
+    """Import NumPy without the threads of OpenBLAS, as stepwhy multiplies no matrices.
 
-    They take 0.03 s of CPU time on two cores, more on more. What stepwhy starts has them: the
-    variable is only set meanwhile.
+    The threads take 0.03 s of CPU time on two cores, and more on more cores. The variable is set
+    only during the import, so child processes are not affected.
     """
     if "numpy" in sys.modules or _THREADS in os.environ:
         return
     os.environ[_THREADS] = "1"
     try:
-        import numpy as np  # noqa: F401 - for what it does
+        import numpy as np  # noqa: F401 - imported for its side effect
     finally:
         del os.environ[_THREADS]

@@ -64,7 +64,7 @@ def _read(
     from stepwhy.findings import PlacementResult
     from stepwhy.inputs.remote.addresses import shown
 
-    # One for both, so that a secret in both has the same number.
+    # A single redactor numbers a secret that is in both in the same way.
     redactor = redactor_of(redact)
     with progress(paths) as report:
         read = [read_placement(path, report, redact=redactor) for path in paths]

@@ -1,4 +1,4 @@
-"""The option of every command that shows what was read."""
+"""The option `--no-redact` of all commands that show parts of their input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwhy import output
 
 
 def _choose(_ctx: click.Context, _option: click.Parameter, show_all: bool) -> bool:
-    """Have errors and other lines follow the choice, too; whether to redact."""
+    """Apply the option to errors and other lines, and return whether to redact."""
     output.redact(on=not show_all)
     return not show_all
 

@@ -1,4 +1,4 @@
-"""What `bench` and `compare` measure: scripts, commands, stored runs and traces."""
+"""Programs to measure: scripts, commands, stored runs and traces."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ OUTPUT_FILE = "output.log"
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a person named.
+    """A program or recording named on the command line.
 
     Args:
         label: Its name in reports.
-        command: What to run; () when it is stored.
-        stored: The stored runs or traces; () when it is to be run.
+        command: Command to run; () for a recording.
+        stored: Paths of stored runs or traces; () for a program.
     """
 
     label: str
@@ -45,15 +45,15 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def source(name: str, redactor: Redactor) -> Source:
-    """What a person means by one word: a script, a quoted command, or something stored.
+    """Interpret one argument: a script, a quoted command, or a stored run or trace.
 
     Args:
         name: 'train.py', 'python train.py --fast', a run directory, a folder of `stepwhy bench`,
             a trace file, or the address of one.
-        redactor: What labels are shown through; secrets of a command never stand in them.
+        redactor: Redactor for the label; secrets of a command are always redacted.
 
     Raises:
-        NotFoundError: It is none of these.
+        NotFoundError: If it is none of these.
     """
     path = Path(name)
     if path.is_file() and path.suffix == ".py":
@@ -73,7 +73,7 @@ def source(name: str, redactor: Redactor) -> Source:
 
 
 def _split(name: str) -> list[str]:
-    """The words of a command as a shell splits them; one word where a quote is left open."""
+    """Split a command like a shell; a single word if a quote is not closed."""
     try:
         return shlex.split(name)
     except ValueError:
@@ -81,14 +81,14 @@ def _split(name: str) -> list[str]:
 
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:
-    """A command; 'train.py --fast' runs under this interpreter."""
+    """A command to run; 'train.py --fast' uses this Python interpreter."""
     if words[0].endswith(".py") and Path(words[0]).is_file():
         return tuple(command_for_script(words[0], words[1:]))
     return tuple(words)
 
 
 def _stored(path: Path) -> list[str]:
-    """The runs of a folder of `stepwhy bench`; anything else is a single run."""
+    """The runs in a folder of `stepwhy bench`; any other path is a single run."""
     listing = path / BENCH_FILE
     if not listing.is_file():
         return [str(path)]
@@ -101,30 +101,30 @@ def _stored(path: Path) -> list[str]:
 
 
 def _run_in(folder: Path, name: str) -> Path:
-    """A run by its path in a folder.
+    """Path of a run in a folder.
 
     Raises:
-        NotAFileError: The path leads out of the folder.
-        OSError: There is no such run.
+        NotAFileError: If the path leads out of the folder.
+        OSError: If there is no such run.
     """
     try:
         check_within(folder, folder / name)
     except NotAFileError:
         raise NotAFileError(
             f"{folder.name}/{BENCH_FILE} names {name}, which is outside of {folder.name}",
-            "Give that run itself",
+            "Name that run directly",
         ) from None
     return folder / name
 
 
 def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Program:
-    """A command that can be run again and again, each time into a folder of its own.
+    """A command that can be run repeatedly, each time with a run directory of its own.
 
     Args:
-        label: What the person calls it.
-        command: What to run.
-        folder: Where its runs go.
-        base: The folder that recorded paths are relative to.
+        label: Its name in reports.
+        command: Command to run.
+        folder: Folder for its run directories.
+        base: Folder that recorded paths are relative to.
     """
 
     def run(number: int) -> tuple[str, Result]:
@@ -135,7 +135,7 @@ def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Pro
         if ended.exit_code:
             raise MeasurementError(
                 f"{label} ended with exit code {ended.exit_code}",
-                f"Read what it printed in {output}",
+                f"See its output in {output}",
             )
         try:
             return str(run_dir.relative_to(base)), explain([str(run_dir)])
@@ -148,12 +148,12 @@ def program(label: str, command: Sequence[str], folder: Path, base: Path) -> Pro
 
 
 def stored_samples(found: Source, redactor: Redactor, *, allow_busy: bool) -> list[Sample]:
-    """The samples of stored runs or traces.
+    """Samples of stored runs or traces.
 
     Args:
-        found: What a person named, stored.
-        redactor: What is found in them is shown through it.
-        allow_busy: Whether runs count that were made on a busy machine.
+        found: The source, with stored runs.
+        redactor: Redactor for names in the runs.
+        allow_busy: Whether runs on a busy machine are valid.
     """
     return [
         sample(

@@ -1,4 +1,4 @@
-"""Progress on standard error, where a person waits for it."""
+"""Progress bar on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stepwhy import output
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# Smaller inputs are explained before a bar could be read.
+# Smaller inputs are explained too quickly for a bar.
 _WORTH_SHOWING_BYTES = 4_000_000
 
 
 @contextmanager
 def progress(paths: Sequence[str]) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A progress bar for large inputs, None where nobody would see it."""
+    """Progress bar for large inputs; None for small ones or if there is no terminal."""
     if not output.is_watched() or _size(paths) < _WORTH_SHOWING_BYTES:
         yield None
         return

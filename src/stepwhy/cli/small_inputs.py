@@ -1,7 +1,7 @@
-"""A bound on what a small input may cost, however hostile its content is.
+"""Limits on CPU time and memory for small inputs.
 
-Traces of less than 10 MB are explained in a few seconds. A file of that size can be built to take
-minutes, or gigabytes, in ways that nobody has thought of yet; this stops it.
+Traces of less than 10 MB are explained in a few seconds. A malicious file of that size may take
+minutes or gigabytes in ways that are not known yet; the limits stop it.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 
-# Inputs of this many bytes or more may take as long as they need.
+# Inputs of this many bytes or more are not limited.
 _SMALL_BYTES = 10_000_000
-# A little below the 20 s and the 1 GB that no small input may take: both grow between two looks.
-# Recorded traces of this size take up to 2 s and 200 MB.
+# Slightly below the intended limits of 20 s and 1 GB, as both grow between two checks. Recorded
+# traces of this size take up to 2 s and 200 MB.
 _MOST_CPU_S = 18.0
 _MOST_BYTES = 800_000_000
-_LOOK_EVERY_S = 0.1  # of processor time
-_CLEAN_UP_S = 0.5  # of processor time, after the bound was exceeded
+_CHECK_INTERVAL_S = 0.1  # CPU time
+_CLEAN_UP_S = 0.5  # CPU time after a limit was exceeded
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
-class _CostsTooMuch(BaseException):
-    """Raised wherever the main thread is; not an `Exception`, so that no pass takes it for its own.
+class _LimitExceededError(BaseException):
+    """Raised in the main thread; not an `Exception`, so that no pass catches it.
 
     Args:
-        what: What was exceeded.
+        what: The exceeded limit, in words.
     """
 
     def __init__(self, what: str) -> None:
@@ -50,10 +50,10 @@ class _CostsTooMuch(BaseException):
 
 
 def bounded(command: Callable[P, None]) -> Callable[P, None]:
-    """Stop a command when a small input makes it take longer, or more memory, than any trace does.
+    """Stop a command if a small input takes more time or memory than any known trace.
 
-    The command's argument `path` or `paths` names the input. Setting `STEPWHY_ANY_SIZE=1` lifts
-    the bound.
+    The command's argument `path` or `paths` names the input. `STEPWHY_ANY_SIZE=1` removes the
+    limits.
     """
 
     @functools.wraps(command)
@@ -62,52 +62,52 @@ def bounded(command: Callable[P, None]) -> Callable[P, None]:
         paths = (named,) if isinstance(named, str) else named
         if not isinstance(paths, tuple) or not _are_small(paths):
             return command(*args, **options)
-        with _watched(paths[0]):
+        with _limited(paths[0]):
             return command(*args, **options)
 
     return run
 
 
 def _are_small(paths: tuple[str, ...]) -> bool:
-    """Whether the inputs are files, and together smaller than the bound applies to."""
+    """Whether all inputs are files, and small in total."""
     if os.environ.get(ANY_SIZE) == "1":
         return False
     try:
         files = [Path(path).stat() for path in paths]
-    except (OSError, ValueError):  # not a name of a file; opening it says so
+    except (OSError, ValueError):  # not a file name; opening it reports that
         return False
     return all(S_ISREG(f.st_mode) for f in files) and sum(f.st_size for f in files) < _SMALL_BYTES
 
 
 @contextmanager
-def _watched(name: str) -> Iterator[None]:
-    """Look at the process's own cost every tenth of a second of processor time."""
+def _limited(name: str) -> Iterator[None]:
+    """Check the CPU time and memory of this process every 0.1 s of CPU time."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not hasattr(signal, "setitimer"):
-        yield  # signals reach the main thread only, and Windows has no such timer
+        yield  # only the main thread gets signals, and Windows has no such timer
         return
-    began_s, began_bytes = time.process_time(), _peak_bytes()
+    start_s, start_bytes = time.process_time(), _peak_bytes()
 
-    def look(_signal: int, _frame: FrameType | None) -> None:
+    def check(_signal: int, _frame: FrameType | None) -> None:
         exceeded = ""
-        if time.process_time() - began_s > _MOST_CPU_S:
+        if time.process_time() - start_s > _MOST_CPU_S:
             exceeded = f"{_MOST_CPU_S:g} s of processor time"
-        elif _peak_bytes() > max(_MOST_BYTES, began_bytes):
+        elif _peak_bytes() > max(_MOST_BYTES, start_bytes):
             exceeded = f"{_MOST_BYTES // 1_000_000} MB of memory"
         if exceeded:
-            # What cleans up is not interrupted soon; what is raised in a finalizer is lost.
+            # Leave time to clean up, and raise again in case a finalizer swallowed the exception.
             signal.setitimer(signal.ITIMER_PROF, _CLEAN_UP_S, _CLEAN_UP_S)
-            raise _CostsTooMuch(exceeded)
+            raise _LimitExceededError(exceeded)
 
-    before = signal.signal(signal.SIGPROF, look)
-    signal.setitimer(signal.ITIMER_PROF, _LOOK_EVERY_S, _LOOK_EVERY_S)
+    before = signal.signal(signal.SIGPROF, check)
+    signal.setitimer(signal.ITIMER_PROF, _CHECK_INTERVAL_S, _CHECK_INTERVAL_S)
     try:
         yield
-    except _CostsTooMuch as error:
+    except _LimitExceededError as error:
         raise TooLargeError(
             f"{Path(name).name} is a small file, but explaining it took more than "
             f"{error.what}, as no known trace of its size does",
-            f"Check where it comes from, or set {ANY_SIZE}=1 to explain it whatever it takes",
+            f"Check where it comes from, or set {ANY_SIZE}=1 to explain it without a limit",
         ) from None
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -115,7 +115,7 @@ def _watched(name: str) -> Iterator[None]:
 
 
 def _peak_bytes() -> int:
-    """Largest resident size that this process has had."""
+    """Peak resident memory of this process."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT

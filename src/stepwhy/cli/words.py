@@ -1,4 +1,4 @@
-"""A command line that ends in another command: 'SCRIPT ARGS...' or '-- COMMAND ARGS...'."""
+"""Command lines that end with another command: 'SCRIPT ARGS...' or '-- COMMAND ARGS...'."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _IS_COMMAND = "stepwhy.words.is_command"
 
 
 class CommandWithCommand(click.Command):
-    """Remembers whether '--' stood before the command, which click swallows."""
+    """Records whether the command follows '--', which click removes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, after a look at the raw arguments."""
+        """Look for '--' in the raw arguments, then parse them."""
         options = {o: p for p in self.params if isinstance(p, click.Option) for o in p.opts}
         rest = iter(args)
         for word in rest:
@@ -25,11 +25,11 @@ class CommandWithCommand(click.Command):
 
 
 def words_to_run(ctx: click.Context, command: tuple[str, ...]) -> list[str]:
-    """The command that a command line names; a script runs under this interpreter.
+    """The command to run; a script runs with this Python interpreter.
 
     Args:
-        ctx: Of the command line.
-        command: What follows its options.
+        ctx: Context of the command line.
+        command: The words after its options.
     """
     from stepwhy.capture import command_for_script
 

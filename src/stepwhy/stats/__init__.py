@@ -1,4 +1,4 @@
-"""Statistics of repeated measurements: intervals, paired comparison, verdict. Knows no traces."""
+"""Statistics of repeated measurements: intervals, paired comparisons and verdicts."""
 
 from stepwhy.stats.bootstrap import Interval, median_interval
 from stepwhy.stats.paired import Ratio, paired_difference, paired_ratio

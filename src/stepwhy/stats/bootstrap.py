@@ -1,4 +1,4 @@
-"""The step time of a program from several runs of it, with an interval."""
+"""Bootstrap interval for the step time of a program, from several runs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _RESAMPLES = 2000
-# Neighbouring steps resemble each other (a garbage collection, a neighbour's burst), so that they
-# are drawn together.
+# Neighbouring steps are correlated (garbage collection, bursts of other programs), so blocks of
+# steps are drawn.
 _BLOCK_STEPS = 10
-_MOST_STEPS = 1000  # of one run; more do not narrow its median visibly
+_MOST_STEPS = 1000  # per run; more do not make its median noticeably more precise
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """An estimate and where the truth lies.
+    """An estimate with its confidence interval.
 
     Args:
         estimate: The estimate.
         low: Lower end.
         high: Upper end.
-        level: Confidence, as 0.95.
+        level: Confidence level, such as 0.95.
     """
 
     estimate: float
@@ -40,18 +40,18 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def median_interval(runs: Sequence[NDArray[np.int64]], *, level: float = 0.95) -> Interval:
-    """The median over runs of each run's median step, with its bootstrap interval.
+    """Median over runs of the median step, with a bootstrap interval.
 
-    Runs are drawn with replacement, and within each drawn run its steps, in blocks. Few runs make
-    a percentile interval too narrow; it is expanded to the coverage of Student's t. With a single
-    run the interval is that of its steps and says nothing about other runs.
+    Runs are drawn with replacement, and blocks of steps within each drawn run. With few runs, a
+    percentile interval is too narrow, so it is expanded to the coverage of Student's t. With a
+    single run, the interval does not include the variation between runs.
 
     Args:
-        runs: Step durations of each run, in ns, none empty.
-        level: Confidence.
+        runs: Step durations of each run, in ns.
+        level: Confidence level.
 
     Raises:
-        ValueError: Without a run, or with an empty one.
+        ValueError: If there is no run, or a run is empty.
 
     Source: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician
     69 (2015), section 3.2 (expanded percentile interval); Davison and Hinkley, "Bootstrap Methods
@@ -74,7 +74,7 @@ def median_interval(runs: Sequence[NDArray[np.int64]], *, level: float = 0.95) -
 def _step_medians(
     run: NDArray[np.int64], random: np.random.Generator, resamples: int = 200
 ) -> NDArray[np.float64]:
-    """Medians of resampled steps of one run, shape (resamples,)."""
+    """Medians of resampled steps of one run; (resamples,)."""
     steps = run[-_MOST_STEPS:]
     block = min(_BLOCK_STEPS, max(len(steps) // 4, 1))
     starts = random.integers(0, len(steps) - block + 1, (resamples, -(-len(steps) // block)))
@@ -84,7 +84,7 @@ def _step_medians(
 
 
 def _expanded_tail(level: float, count: int) -> float:
-    """The share of resamples to leave out at each end."""
+    """Share of resamples to leave out at each end."""
     if count < 2:
         return (1 - level) / 2
     quantile = student_quantile(count - 1, (1 + level) / 2)

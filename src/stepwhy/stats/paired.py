@@ -1,4 +1,4 @@
-"""Two programs compared by runs that were made side by side."""
+"""Comparison of two programs by pairs of neighbouring runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwhy.stats.student import student_quantile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Chance to find a difference of the size that is called detectable.
+# Probability of finding a difference of the detectable size.
 _POWER = 0.8
 
 
@@ -26,9 +26,10 @@ class Ratio(msgspec.Struct, frozen=True):
         high: Upper end.
         inner_low: Lower end of the interval for equivalence (two one-sided tests).
         inner_high: Its upper end.
-        detectable: Smallest slowdown that so many runs with this noise find in 80 of 100 cases.
-        level: Confidence of the interval.
-        pairs: How many pairs of runs.
+        detectable: Smallest slowdown that is found in 80 % of cases, with this noise and number
+            of runs.
+        level: Confidence level of the interval.
+        pairs: Number of pairs of runs.
     """
 
     change: float
@@ -46,19 +47,19 @@ def paired_ratio(
 ) -> Ratio | None:
     """Compare two programs by the ratios within pairs of neighbouring runs.
 
-    A drift of the machine falls on both runs of a pair. Ratios are averaged as logarithms, with
-    Student's t for their few degrees of freedom.
+    A drift of the machine affects both runs of a pair. Ratios are averaged as logarithms, with
+    Student's t for the few degrees of freedom.
 
     Args:
-        first: Step time of each run of the first program, any unit, above 0.
-        second: Of the second program, in the same order.
-        level: Confidence.
+        first: Step time of each run of the first program, in any unit, above 0.
+        second: Step times of the second program, in the same order.
+        level: Confidence level.
 
     Returns:
-        None with fewer than two pairs: nothing tells how runs differ by chance.
+        The ratio; None for fewer than two pairs, as the variation between runs is unknown.
 
     Raises:
-        ValueError: When the runs are not paired.
+        ValueError: If the numbers of runs differ.
 
     Source: Schuirmann, "A comparison of the two one-sided tests procedure", J. Pharmacokinetics
     and Biopharmaceutics 15 (1987).
@@ -88,12 +89,12 @@ def paired_ratio(
 def paired_difference(
     first: Sequence[float], second: Sequence[float], *, level: float = 0.99
 ) -> Interval | None:
-    """Mean of second minus first, over pairs, with Student's interval; None below two pairs.
+    """Mean of second minus first over pairs, with Student's interval; None below two pairs.
 
     Args:
         first: A quantity of each run of the first program.
-        second: Of the second program, in the same order.
-        level: Confidence.
+        second: The same quantity of the second program, in the same order.
+        level: Confidence level.
     """
     if len(first) != len(second) or len(first) < 2:
         return None

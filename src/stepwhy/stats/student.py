@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-# Halvings of a quarter turn until neighbouring angles are equal in double precision.
+# Bisections of a quarter turn; more do not change the angle in double precision.
 _BISECTIONS = 60
 
 
 def student_quantile(freedom: int, probability: float) -> float:
-    """Value that Student's t stays below with the given probability.
+    """Quantile of Student's t distribution.
 
     Args:
         freedom: Degrees of freedom, at least 1.
         probability: Between 0 and 1, exclusive.
 
     Raises:
-        ValueError: When an argument is outside its range.
+        ValueError: If an argument is outside its range.
     """
     if freedom < 1 or not 0 < probability < 1:
         raise ValueError(f"no quantile for {freedom} degrees of freedom at {probability}")

@@ -1,4 +1,4 @@
-"""What a comparison says, 'cannot tell' included."""
+"""Verdict of a comparison, which may be 'cannot tell'."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Outcome = Literal["faster", "slower", "same", "cannot tell"]
 
 
 def judge(ratio: Ratio | None, margin: float) -> Outcome:
-    """The verdict on the second program.
+    """Verdict on the second program.
 
-    'same' comes first: a difference that surely lies within the margin is none that matters, also
-    where it is surely not zero.
+    'same' is checked first: a difference that is certainly within the margin does not matter, even
+    if it is certainly not zero.
 
     Args:
-        ratio: The comparison; None when there are too few runs for one.
-        margin: The largest change that is called the same, as 0.03.
+        ratio: The comparison; None if there are too few runs.
+        margin: Largest change that counts as the same, such as 0.03.
     """
     if ratio is None:
         return "cannot tell"
