@@ -43,7 +43,7 @@ def repeat(factor, repetitions, pairs):
     for number in range(repetitions):
         with tempfile.TemporaryDirectory() as folder:
             both = (program(1.0, folder), program(factor, folder))
-            said = compare(("a", "b"), *measure_pairs(both, pairs), margin=MARGIN, wanted=pairs)
+            said = compare(("a", "b"), *measure_pairs(both, pairs), margin=MARGIN, requested=pairs)
         verdicts["void" if said.quiet is False else said.verdict] += 1
         changes.append(said.change)
         noise.append(said.detectable)
