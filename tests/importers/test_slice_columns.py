@@ -16,7 +16,7 @@ def test_columns_that_some_slices_lack_are_null_there():
     slices.add({"start_ns": np.array([3]), **shared, "bytes": np.array([4096])})
     slices.add({"start_ns": np.array([4]), **shared, "kind": int(Kind.MEMSET)})
     assert len(slices) == 4
-    slices.hand_over(builder)
+    slices.add_to(builder)
     assert len(slices) == 0
     table = builder.finish(Meta("test")).slices
     assert table.start_ns.tolist() == [1, 2, 3, 4]
@@ -40,19 +40,19 @@ def test_what_slices_hold_can_be_changed_and_asked_for():
 
 
 def test_a_column_may_come_after_many_slices(monkeypatch):
-    monkeypatch.setattr("stepwhy.importers.shared.slice_columns._PIECE", 4)
+    monkeypatch.setattr("stepwhy.columns.chunks.CHUNK", 4)
     slices = SliceColumns()
     slices.add({"start_ns": np.arange(9)})
     slices.add({"start_ns": np.array([9]), "bytes": np.array([512])})
     builder = TraceBuilder()
     builder.track(Role.STREAM, "x")
     builder.intern("y")
-    slices.hand_over(builder)
+    slices.add_to(builder)
     table = builder.finish(Meta("test")).slices
     assert table.bytes.tolist() == [NULL] * 9 + [512]
 
 
 def test_no_slices_are_no_rows():
     builder = TraceBuilder()
-    SliceColumns().hand_over(builder)
+    SliceColumns().add_to(builder)
     assert len(builder.finish(Meta("test")).slices) == 0

@@ -1,8 +1,8 @@
-"""SQLite databases that profilers wrote, read as columns of integers and texts.
+"""SQLite databases of profilers, read as columns of integers and texts.
 
-A database is opened for reading alone and as one that nobody changes, and only real tables of it
-are asked: views and virtual tables are somebody's program. Any column of SQLite may hold anything,
-so every value is asked for its type. What reading may cost is bounded by `database_limits`.
+A database is opened read-only and as immutable, and only its real tables are queried: views and
+virtual tables would run code of the file's author. A column of SQLite can hold values of any type,
+so queries check the type of every value. `database_limits` bounds the cost of reading.
 
 Source: "Uniform Resource Identifiers", "Write-Ahead Logging" and "The File Format" of SQLite.
 """
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.shared.database_limits import Limits
 from stepwhy.inputs.opening import open_input
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 
 MAGIC = b"SQLite format 3\x00"
 ABSENT = -(2**63 - 1)
-"""Stands where a row holds no integer, or the table lacks the column."""
+"""Value of an integer column in rows without an integer, or where the table lacks the column."""
 
-# SQLite quotes damaged names in its messages, whatever their bytes are.
+# SQLite quotes damaged names in its messages, which need not be UTF-8.
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
-# Byte of the header that tells how changes are written: 1 with a rollback journal, 2 ahead.
+# Byte of the header: 1 if the database uses a rollback journal, 2 for a write-ahead log.
 _WRITE_VERSION = 18
 _JOURNAL = b"\x01"
 _ROWS_AT_ONCE = 1 << 14
@@ -49,8 +50,8 @@ class Rows(msgspec.Struct, frozen=True):
     """Some columns of a table, equally long.
 
     Args:
-        ints: Columns of integers, `ABSENT` where there is none; (rows,).
-        texts: Columns of texts, '' where there is none.
+        ints: Columns of integers, `ABSENT` in rows without one; (rows,).
+        texts: Columns of texts, '' in rows without one.
         length: Number of rows.
     """
 
@@ -67,24 +68,23 @@ class Rows(msgspec.Struct, frozen=True):
         return self.ints[column]
 
     def where(self, mask: NDArray[np.bool_]) -> Rows:
-        """Those of the rows for which a mask holds."""
+        """The rows for which a mask is true."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, chosen: NDArray[np.int64]) -> Rows:
-        """Some of the rows, by their places."""
+        """The rows at the given positions."""
         texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
         return Rows({n: column[chosen] for n, column in self.ints.items()}, texts, len(chosen))
 
-    def pieces(self) -> Iterator[Rows]:
-        """The rows, some at a time."""
-        for first in range(0, self.length, _ROWS_AT_ONCE):
-            some = slice(first, min(first + _ROWS_AT_ONCE, self.length))
-            ints = {name: column[some] for name, column in self.ints.items()}
-            texts = {name: column[some] for name, column in self.texts.items()}
-            yield Rows(ints, texts, some.stop - some.start)
+    def chunks(self) -> Iterator[Rows]:
+        """Split the rows into chunks."""
+        for chunk in chunks(self.length, _ROWS_AT_ONCE):
+            ints = {name: column[chunk] for name, column in self.ints.items()}
+            texts = {name: column[chunk] for name, column in self.texts.items()}
+            yield Rows(ints, texts, chunk.stop - chunk.start)
 
     def with_columns(self, **ints: NDArray[np.int64]) -> Rows:
-        """The same rows with other columns of integers, or more of them."""
+        """The same rows with replaced or additional columns of integers."""
         return Rows({**self.ints, **ints}, self.texts, self.length)
 
 
@@ -93,9 +93,9 @@ class Database:
 
     Args:
         connection: The connection.
-        limits: What its queries may cost.
+        limits: Limits of its queries.
         tables: Names of its real tables.
-        is_whole: Whether these are all of them.
+        is_whole: Whether the list of tables could be read to its end.
     """
 
     def __init__(
@@ -119,24 +119,24 @@ class Database:
         blobs: Sequence[str] = (),
         only: Mapping[str, Collection[int]] | None = None,
     ) -> Rows:
-        """Columns of a table; no rows where the table is missing.
+        """Read columns of a table; no rows if the table is missing.
 
         Args:
             table: The table.
             ints: Columns of integers.
             texts: Columns of texts.
-            blobs: Columns of bytes, which become texts of hexadecimal digits.
-            only: Values of columns of integers, of which a row has to have one; all by default.
+            blobs: Columns of bytes, returned as texts of hexadecimal digits.
+            only: Accepted values of integer columns; other rows are left out.
         """
-        held = _Texts()
-        pieces = [held.once(piece) for piece in self.pieces(table, ints, texts, blobs, only)]
+        interned = _Texts()
+        parts = [interned.intern(rows) for rows in self.chunks(table, ints, texts, blobs, only)]
         return Rows(
-            {n: _joined([piece.ints.pop(n) for piece in pieces]) for n in ints},
-            {n: list(chain(*(p.texts.pop(n) for p in pieces))) for n in (*texts, *blobs)},
-            sum(map(len, pieces)),
+            {n: _concatenated([part.ints.pop(n) for part in parts]) for n in ints},
+            {n: list(chain(*(p.texts.pop(n) for p in parts))) for n in (*texts, *blobs)},
+            sum(map(len, parts)),
         )
 
-    def pieces(
+    def chunks(
         self,
         table: str,
         ints: Sequence[str],
@@ -144,13 +144,13 @@ class Database:
         blobs: Sequence[str] = (),
         only: Mapping[str, Collection[int]] | None = None,
     ) -> Iterator[Rows]:
-        """As `read`, some rows at a time."""
+        """As `read`, in chunks of rows."""
         known = self._columns(table)
-        asked = [_integer(c, known) for c in ints]
-        asked += [_text(c) if c in known else "''" for c in texts]
-        asked += [_hex(c) if c in known else "''" for c in blobs]
-        wanted = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
-        for part in self._select(table, asked, wanted) if known else ():
+        expressions = [_integer(c, known) for c in ints]
+        expressions += [_text(c) if c in known else "''" for c in texts]
+        expressions += [_hex(c) if c in known else "''" for c in blobs]
+        conditions = [_among(_integer(c, known), values) for c, values in (only or {}).items()]
+        for part in self._select(table, expressions, conditions) if known else ():
             columns = list(zip(*part, strict=True))
             numbers = (np.asarray(values, dtype=np.int64) for values in columns[: len(ints)])
             strings = map(list, columns[len(ints) :])
@@ -161,13 +161,13 @@ class Database:
             )
 
     def count(self, table: str) -> int:
-        """Number of rows of a table, 0 where it is missing."""
-        # Not count(*), which SQLite computes by itself, without asking for limits.
+        """Number of rows of a table, 0 if it is missing."""
+        # Not count(*): SQLite optimises it, and does not call the progress handler of the limits.
         counted = list(self._select(table, ["total(1)"])) if table in self.tables else []
         return int(counted[0][0][0]) if counted else 0
 
     def texts(self, table: str, key: str, value: str) -> dict[int, str]:
-        """A table of numbered texts, as a mapping."""
+        """A table of numbered texts, as a mapping from number to text."""
         rows = self.read(table, [key], [value])
         return dict(zip(rows[key].tolist(), rows.texts[value], strict=True))
 
@@ -176,7 +176,7 @@ class Database:
         health.count(
             "table-damaged",
             "error",
-            "Tables of the database are damaged: what they hold behind the damage is missing. "
+            "Tables of the database are damaged: their rows after the damage are missing. "
             f"{_EXPORT_AGAIN}.",
             count=len(self._damaged),
             dropped=False,
@@ -186,7 +186,7 @@ class Database:
         if table not in self.tables:
             return frozenset()
         try:
-            # A name of this program's own, never one of the file's.
+            # The name is a constant of stepwhy, never text of the file.
             rows = self._connection.execute(f'PRAGMA table_info("{table}")').fetchall()
         except _DAMAGE:
             self._damaged.add(table)
@@ -194,15 +194,15 @@ class Database:
         return frozenset(str(row[1]) for row in rows)
 
     def _select(
-        self, table: str, asked: Sequence[str], wanted: Sequence[str] = ()
+        self, table: str, expressions: Sequence[str], conditions: Sequence[str] = ()
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows as they come, up to where the table is damaged."""
+        """Rows in chunks, up to the first damage in the table."""
         self._limits.begin()
         left = self._limits.size
-        where = f" WHERE {' AND '.join(wanted)}" if wanted else ""
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         try:
-            # Names of this program's own, never of the file's.
-            query = f'SELECT {", ".join(asked)} FROM "{table}"{where}'  # noqa: S608
+            # The names are constants of stepwhy, never text of the file.
+            query = f'SELECT {", ".join(expressions)} FROM "{table}"{where}'  # noqa: S608
             cursor = self._connection.execute(query)
             while part := cursor.fetchmany(_ROWS_AT_ONCE):
                 left -= len(part)
@@ -214,13 +214,13 @@ class Database:
 
 
 class _Texts:
-    """Keeps equal texts once, as far as they are few."""
+    """Keeps one copy of equal texts, unless there are many different ones."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
-    def once(self, rows: Rows) -> Rows:
-        """The same rows with texts that are kept once."""
+    def intern(self, rows: Rows) -> Rows:
+        """The same rows, whose equal texts are one object."""
         texts = {name: self._of(column) for name, column in rows.texts.items()}
         return Rows(rows.ints, texts, len(rows))
 
@@ -231,7 +231,7 @@ class _Texts:
         return [known.setdefault(text, text) for text in column]
 
 
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _concatenated(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
@@ -263,10 +263,10 @@ def open_database(source: Source) -> Iterator[Database]:
     """Open a database for reading.
 
     Raises:
-        CorruptInputError: It is damaged, or somebody is still writing it.
+        CorruptInputError: It is damaged, or a process is still writing it.
     """
     with source.as_file() as path:
-        place = path.resolve()  # beside which SQLite looks for changes
+        place = path.resolve()  # SQLite looks for a journal beside the target of a link
         limits = Limits(place.stat().st_size)
         if path == source.path:
             _check_finished(source.origin, place, limits)
@@ -276,10 +276,10 @@ def open_database(source: Source) -> Iterator[Database]:
 
 
 def _check_finished(origin: str, path: Path, limits: Limits) -> None:
-    """Refuse a database of which a part is elsewhere or not there yet.
+    """Refuse a database that is still being written.
 
     Raises:
-        CorruptInputError: There are changes beside it, or somebody holds it to write.
+        CorruptInputError: There is a journal or log beside it, or a process has locked it.
     """
     beside = next((e for e in ("-wal", "-journal") if _holds(path, e)), "")
     if beside:
@@ -296,7 +296,7 @@ def _check_finished(origin: str, path: Path, limits: Limits) -> None:
 
 
 def _holds(path: Path, ending: str) -> bool:
-    """Whether the file with that ending beside a file holds something; a link or a pipe may."""
+    """Whether the file with that ending beside a file is not empty; links and pipes count."""
     try:
         found = path.with_name(f"{path.name}{ending}").lstat()
     except OSError:
@@ -305,26 +305,26 @@ def _holds(path: Path, ending: str) -> bool:
 
 
 def _is_locked(path: Path, limits: Limits) -> bool:
-    """Whether a process has the database locked; one with a log ahead of it locks no reader out."""
+    """Whether a process has locked the database; with a write-ahead log, writers take no lock."""
     with open_input(path) as file:
         head = file.read(_WRITE_VERSION + 1)
     if head[_WRITE_VERSION:] != _JOURNAL:
-        return False  # to ask would leave files beside it
+        return False  # opening it without `immutable` would create files beside it
     try:
         with closing(_connect(path, limits, "mode=ro")) as connection:
             connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
     except _DAMAGE as error:
-        return "locked" in str(error)  # of other errors the reader will tell
+        return "locked" in str(error)  # reading reports the other errors
     return False
 
 
 def _connect(path: Path, limits: Limits, how: str) -> sqlite3.Connection:
-    """A connection that runs nothing of what the file says.
+    """Connect to a database, without running code that its schema contains.
 
     Args:
         path: The database.
-        limits: What it may cost.
-        how: Parameters of its address.
+        limits: Limits of its queries.
+        how: Query parameters of the SQLite URI.
     """
     connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, timeout=0)
     limits.apply(connection)
@@ -334,15 +334,15 @@ def _connect(path: Path, limits: Limits, how: str) -> sqlite3.Connection:
 
 
 def _tables(connection: sqlite3.Connection, origin: str) -> tuple[frozenset[str], bool]:
-    """Names of the real tables, and whether the list is whole.
+    """Names of the real tables, and whether the list is complete.
 
     Raises:
-        CorruptInputError: Not even these can be read.
+        CorruptInputError: The list of tables cannot be read.
     """
     try:
         return _names(connection), True
     except _DAMAGE:
-        # Makes SQLite read a file that is shorter than its header says, as far as it goes.
+        # Makes SQLite read the existing part of a file that is shorter than its header says.
         connection.execute("PRAGMA writable_schema = ON")
     try:
         return _names(connection), False

@@ -1,7 +1,7 @@
-"""Bounds on what a database may cost: its pages may refer to each other in any way.
+"""Limits of the cost of reading a database.
 
-Pages that several others refer to make a small file hold as many rows, and as large ones, as its
-author likes. In a sound database every row, and every byte of one, is somewhere in the file once.
+In a crafted file several pages can refer to the same page, so that a small file has any number of
+rows of any size. In a valid database every byte of every row is in the file once.
 
 Source: "Defense Against The Dark Arts", "Limits In SQLite" and "Database File Format" of SQLite.
 """
@@ -11,21 +11,21 @@ from __future__ import annotations
 import sqlite3
 import time
 
-# Instructions of SQLite's virtual machine between two looks at the budget: about a millisecond.
+# Instructions of SQLite's virtual machine between two checks of the budget: about a millisecond.
 _INSTRUCTIONS_AT_ONCE = 100_000
 # A row takes at least six bytes, and reading 30 of its columns 400 instructions.
 _INSTRUCTIONS_PER_BYTE = 100
 _MORE_INSTRUCTIONS = 2_000_000
-# CPU time for all of a database, ten times of what reading a large one takes.
+# CPU time of all queries together: ten times that of reading a large database.
 _S_PER_BYTE = 1e-6
 _MORE_S = 10.0
-# Bytes become twice as many hexadecimal digits.
+# A byte becomes two hexadecimal digits.
 _TEXT_PER_BYTE = 2
 _MORE_TEXT = 1 << 20
 
 
 class Limits:
-    """What reading a database may cost, by its size.
+    """Limits of the queries of a database, in proportion to its size.
 
     Args:
         size: Size of the file, bytes.
@@ -38,7 +38,7 @@ class Limits:
         self._end_s = time.thread_time() + _MORE_S + _S_PER_BYTE * size
 
     def apply(self, connection: sqlite3.Connection) -> None:
-        """Bound all that a connection does; a query that goes beyond fails as if interrupted."""
+        """Set the limits of a connection; a query beyond them raises `sqlite3.Error`."""
         longest = _TEXT_PER_BYTE * self.size + _MORE_TEXT
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(longest, 10**9))
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -47,7 +47,7 @@ class Limits:
         self.begin()
 
     def begin(self) -> None:
-        """Begin another query, with a budget of its own."""
+        """Start the budget of a new query."""
         allowed = _INSTRUCTIONS_PER_BYTE * self.size + _MORE_INSTRUCTIONS
         self._steps_left = allowed // _INSTRUCTIONS_AT_ONCE
         self._text_left = _TEXT_PER_BYTE * self.size + _MORE_TEXT

@@ -1,4 +1,4 @@
-"""NVTX ranges: what their text says, and which of them are the steps of the training loop.
+"""NVTX ranges: their meaning by their text, and which of them are steps of the training loop.
 
 Source: the NVTX reference; for the texts, `torch.autograd.profiler.emit_nvtx`, `apex.pyprof` and
 `platform/nvtx.h` of NVIDIA's TensorFlow.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CALL_STACKS = "{'traceMarker'"
-"""How ranges begin that hold the call stack of an operation, which pyprof wrote."""
+"""Prefix of ranges of pyprof, whose text is the call stack of an operation."""
 
-# A text longer than this is data that somebody put into a name.
+# Longest name to show; a longer text contains data.
 _LONGEST = 200
 
-# 'aten::mm, seq = 12, op_id = 7, sizes = [[2, 2]]', with any of them missing.
+# 'aten::mm, seq = 12, op_id = 7, sizes = [[2, 2]]', any of the three may be missing.
 _EMITTED = regex(
     r", (?:(?:stashed )?seq = (?P<seq>\d{1,19})|op_id = \d+|sizes = \[|input_op_ids = \[)"
 )
@@ -46,14 +46,14 @@ _HOME = regex(r"/(?:home|Users)/[^/\s'\"]+|/root(?=/)|[A-Za-z]:\\Users\\[^\\\s'\
 
 
 class Range(NamedTuple):
-    """What the text of a range says.
+    """The meaning of a range.
 
     Args:
-        name: Its name for people, without what differs from call to call.
+        name: Name to show, without the parts that differ from call to call.
         kind: Its kind.
-        phase: Its phase where the name decides it.
-        sequence: Autograd sequence number, NULL where none is written.
-        source: Line of the program, '' where none is written.
+        phase: Its phase, UNKNOWN unless the name decides it.
+        sequence: Autograd sequence number; NULL if the text has none.
+        source: Line of the program; '' if the text has none.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Range(NamedTuple):
 
 
 def read_range(text: str, domain: str = "") -> Range:
-    """What a range is.
+    """Read the text of a range.
 
     Args:
-        text: Its text.
-        domain: Name of its domain, '' for the default one.
+        text: The text.
+        domain: Name of the range's domain, '' for the default one.
     """
     emitted = _EMITTED.search(text)
     if emitted is None:
@@ -79,7 +79,7 @@ def read_range(text: str, domain: str = "") -> Range:
 
 @lru_cache(maxsize=1 << 16)
 def _meaning(text: str, domain: str, *, is_operation: bool) -> Range:
-    """What a range is by the part of its text that does not differ from call to call."""
+    """Meaning of the part of a text that is the same in every call."""
     if text.startswith(CALL_STACKS):
         line = _own_line(text)
         return Range(line or "traceMarker", Kind.ANNOTATION, source=line)
@@ -102,7 +102,7 @@ def _meaning(text: str, domain: str, *, is_operation: bool) -> Range:
 
 
 def _graph_op(written: str, node: str) -> Range:
-    """An operation of a TensorFlow graph; beside a GPU, the host only schedules what computes."""
+    """An operation of a TensorFlow graph; the host only schedules it, the GPU computes."""
     op = normalise_op(written)
     kind = executor_kind(op, node)
     phase = phase_of(op, node, kind)
@@ -115,23 +115,23 @@ def without_homes(text: str) -> str:
 
 
 def _sequence(written: str | None) -> int:
-    """The number that is written; 0 stands for none, and numbers beyond int64 for damage."""
+    """A sequence number; NULL for 0, which means none, and for numbers that do not fit in int64."""
     number = int(written or 0)
     return number if 0 < number < 1 << 62 else NULL
 
 
 def _own_line(stack: str) -> str:
-    """'file(line)' of the innermost caller that is no library's, '' where there is none."""
+    """'file(line)' of the innermost caller outside of libraries, '' without any."""
     own = [m for m in _CALLERS.finditer(stack) if not _LIBRARY.search(m["file"])]
     return f"{own[-1]['file'].rpartition('/')[2]}({own[-1]['line']})" if own else ""
 
 
 # --- steps -------------------------------------------------------------------------------------
 
-# A loop that names its iterations without a number: at least so many of the same name,
+# Iterations without a number in their name are steps if at least so many have the same name, and
+# if they cover at least this share of the time from the first to the last. Ranges that cover less
+# are a part of the iteration, such as an optimizer's 'step'.
 _FEWEST_REPEATS = 3
-# and they cover at least this share of the time from the first to the last. What covers less is a
-# part of the iteration (an optimizer's 'step').
 _LEAST_COVERED = 0.5
 
 _STEP = regex(
@@ -145,7 +145,7 @@ _STEP = regex(
 
 @lru_cache(maxsize=1 << 16)
 def _step_of(name: str) -> tuple[str, bool]:
-    """Name of the loop that a step is of, '' for no step; and whether its name alone proves it."""
+    """Name of a step's loop, '' for other ranges, and whether the name alone proves it a step."""
     match = _STEP.match(name.replace("_", " "))
     if match is None:
         return "", False
@@ -154,14 +154,9 @@ def _step_of(name: str) -> tuple[str, bool]:
     return loop.strip() or name, numbered and match["sure"] is not None
 
 
-def is_step_name(name: str) -> bool:
-    """Whether a range of this name may be a step; no other is found by `find_steps`."""
-    return bool(_step_of(name)[0])
-
-
 def may_be_step(name: str) -> bool:
-    """Whether a range of this name can be a step; all others are none."""
-    return _step_of(name) != ("", False)
+    """Whether `find_steps` can return True for a range of this name."""
+    return bool(_step_of(name)[0])
 
 
 def find_steps(
@@ -170,13 +165,13 @@ def find_steps(
     start_ns: NDArray[np.int64],
     end_ns: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which ranges are steps of a loop; (ranges,).
+    """Find the ranges that are steps of a training loop; Boolean mask, (ranges,).
 
     Args:
-        names: Their names.
-        threads: Which thread each is on; (ranges,).
-        start_ns: Their starts; (ranges,).
-        end_ns: Their ends; (ranges,).
+        names: Names of the ranges.
+        threads: Thread of each range; (ranges,).
+        start_ns: Starts; (ranges,).
+        end_ns: Ends; (ranges,).
     """
     result = np.zeros(len(names), dtype=bool)
     loops: dict[tuple[str, int], list[int]] = {}
@@ -193,6 +188,6 @@ def find_steps(
 
 
 def _covers(start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> bool:
-    """Whether ranges cover most of the time from the first to the last."""
+    """Whether ranges cover at least `_LEAST_COVERED` of the time from the first to the last."""
     span_ns = int(end_ns.max() - start_ns.min())
     return int((end_ns - start_ns).sum()) >= _LEAST_COVERED * span_ns

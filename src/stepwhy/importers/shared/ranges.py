@@ -1,7 +1,7 @@
-"""What a range on a host thread is, by the name that the user, a library or the framework gave it.
+"""Kind and phase of ranges on host threads, by their names.
 
-The same ranges reach profilers in several ways: `record_function` into Kineto's traces, NVTX into
-those of Nsight Systems and nvprof.
+Programs, libraries and frameworks name ranges. Kineto records those of `record_function`; Nsight
+Systems and nvprof record those of NVTX.
 
 Source: the names of `RECORD_FUNCTION`, `record_function` and of `torch.autograd.profiler.emit_nvtx`
 in PyTorch's sources.
@@ -17,12 +17,12 @@ from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
 LONG_NUMBER: Final = regex(r"\d{3,}")
-"""What differs in names that say the same.
+"""Numbers that differ between names of the same meaning.
 
-Numbers in what libraries and tools call things have fewer digits ('c10d', 'H2D').
+Numbers inside of technical names have fewer digits ('c10d', 'H2D').
 """
 ANY_NUMBER: Final = "000"
-"""One of them, to put in the place of all."""
+"""Replacement for every `LONG_NUMBER`."""
 
 _STEP = regex(
     r"^(profiler ?step|train(ing)?[ _]?step|step|iter(ation)?)[\s#_:=-]*\d+$", re.IGNORECASE
@@ -52,9 +52,9 @@ _PHASES = (
 
 
 def operation(name: str) -> tuple[Kind, Phase]:
-    """Kind and phase of what was recorded as an operation.
+    """Kind and phase of a range that was recorded as an operation.
 
-    Older traces record annotations as operations, so both are asked.
+    Older traces record annotations as operations, so the rules of annotations apply first.
     """
     kind, phase = annotation(name)
     if kind is not Kind.ANNOTATION:

@@ -19,7 +19,7 @@ from stepwhy.importers.formats.chrome_trace.names import (
     on_host,
 )
 from stepwhy.importers.formats.chrome_trace.uses import LONGEST
-from stepwhy.importers.shared.nvtx import find_steps, is_step_name, without_homes
+from stepwhy.importers.shared.nvtx import find_steps, may_be_step, without_homes
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
 
 def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
     """Which ranges are steps, by their names."""
-    said = [not rows[u.place].device and is_step_name(loop_name(u.name)) for u in uses.known]
+    said = [not rows[u.place].device and may_be_step(loop_name(u.name)) for u in uses.known]
     may_be = take(np.asarray(said, dtype=bool), uses.like)
     chosen = np.flatnonzero(take(may_be, uses.of))
     numbers = uses.of[chosen]

@@ -72,6 +72,6 @@ def read(source: Source) -> Trace:
     notes = (*step_notes, *notes_on_ranks(ranges))
     meta = Meta(format=FORMAT, world_size=world_size(ranges), limit=_LIMIT, notes=notes)
     rows.add_slices()
-    batches.hand_over(builder)
-    steps.hand_over(builder)
+    batches.add_to(builder)
+    steps.add_to(builder)
     return builder.finish(meta)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepwhy.importers.shared.chrome_json import Collector, Document, Growing, phases_of
+from stepwhy.columns.growing import Growing
+from stepwhy.importers.shared.chrome_json import Collector, Document, phases_of
 from stepwhy.importers.shared.chrome_spans import ON_THREAD, of_phase
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL

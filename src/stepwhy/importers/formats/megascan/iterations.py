@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepwhy.columns.growing import Growing
 from stepwhy.importers.formats.megascan.ranges import exchanges
-from stepwhy.importers.shared.chrome_json import Growing
 from stepwhy.trace import NULL, Kind, Phase, Role
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import take
+from stepwhy.columns.growing import Growing
 from stepwhy.columns.narrow import narrowed
 from stepwhy.errors import CorruptInputError, EmptyInputError
-from stepwhy.importers.shared.chrome_json import Growing
 from stepwhy.inputs.source import let_go
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Meta, TraceBuilder

@@ -1,4 +1,4 @@
-"""What all readers of an export's tables share: names, processes and devices."""
+"""Names, processes and devices of an export, for the readers of its tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.importers.shared.cuda_rows import ABSENT, CudaRows, each
+from stepwhy.importers.shared.cuda_activity import ABSENT, CudaActivity, each
 from stepwhy.trace import NULL, DeviceKind, Role
 
 if TYPE_CHECKING:
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from stepwhy.importers.shared.database import Database, Rows
     from stepwhy.trace import TraceBuilder
 
-# A global id holds the machine, the process (24 bits) and the thread (24 bits).
+# A global id contains the machine, the process (24 bits) and the thread (24 bits).
 _BITS = 24
 _LOW = (1 << _BITS) - 1
-# Correlation ids are 32 bits; what stands above tells processes apart.
+# Correlation ids have 32 bits; stepwhy adds a number of the process above them.
 _CORRELATION_BITS = 32
 # Names of ENUM_NSYS_EVENT_TYPE, for exports without that table.
 _EVENT_TYPES = {59: "NvtxPushPopRange", 60: "NvtxStartEndRange", 75: "NvtxDomainCreate"}
-# Stands where a graph begins on the host.
+# Device number of graphs that begin on the host.
 _NO_DEVICE = 2**31 - 1
-# Processes that are told apart; on the devices, the others count as one.
+# Processes beyond these count as one on the devices.
 _MOST_PROCESSES = 1 << 14
 _OTHER_PROCESSES = -2
 
@@ -35,13 +35,13 @@ class Export:
 
     Args:
         database: Its tables.
-        builder: Takes what they hold.
+        builder: Receives their content.
     """
 
     def __init__(self, database: Database, builder: TraceBuilder) -> None:
         self.database = database
         self.builder = builder
-        self.rows = CudaRows(database, builder)
+        self.activity = CudaActivity(database, builder)
         self._processes: dict[int, int] = {}
         self._devices: dict[tuple[int, ...], int] = {}
         self._names: set[str] = set()
@@ -49,11 +49,11 @@ class Export:
 
     @cached_property
     def strings(self) -> dict[int, str]:
-        """Texts by their ids; most are nobody's business, so take only what a record points to."""
+        """Texts by their ids; many are private, so use only those that a record refers to."""
         return self.database.texts("StringIds", "id", "value")
 
     def enum(self, table: str) -> dict[int, str]:
-        """Names of a numbered list, {} where the export lacks it."""
+        """Names of an enumeration; {} if the export lacks its table."""
         return self.database.texts(table, "id", "name")
 
     @cached_property
@@ -61,31 +61,31 @@ class Export:
         return {**_EVENT_TYPES, **self.enum("ENUM_NSYS_EVENT_TYPE")}
 
     def event_types(self, ending: str) -> list[int]:
-        """Numbers of the types of events whose names have that ending."""
+        """Numbers of the event types whose names end like this."""
         return [i for i, name in self._event_types.items() if name.endswith(ending)]
 
     def threads(self, rows: Rows) -> NDArray[np.int64]:
         """Tracks of the threads of `globalTid`; (rows,)."""
         ids = rows["globalTid"]
-        return self.rows.threads(_pid(_process(ids)), np.where(ids == ABSENT, NULL, ids & _LOW))
+        return self.activity.threads(_pid(_process(ids)), np.where(ids == ABSENT, NULL, ids & _LOW))
 
-    def beside_threads(self, rows: Rows) -> NDArray[np.int64]:
-        """Tracks for what belongs to a thread of `globalTid` but need not nest there; (rows,)."""
+    def range_tracks(self, rows: Rows) -> NDArray[np.int64]:
+        """Tracks for ranges of the threads of `globalTid` that need not nest; (rows,)."""
 
-        def make(ids: int) -> int:
+        def track(ids: int) -> int:
             if ids == ABSENT:
                 return self.builder.track(Role.HOST_THREAD, "ranges of no thread")
             name = f"ranges of thread {ids & _LOW}"
             return self.builder.track(Role.HOST_THREAD, name, process=(ids >> _BITS) & _LOW)
 
-        return each(make, rows["globalTid"])
+        return each(track, rows["globalTid"])
 
     def streams(self, rows: Rows) -> NDArray[np.int64]:
         """Tracks of the streams of `globalPid`, `deviceId` and `streamId`; (rows,)."""
         process = self._process_of_device(rows)
         is_other = each(self._process_number, process) == NULL
         process = np.where(is_other, _OTHER_PROCESSES, process)
-        self.rows.health.count(
+        self.activity.health.count(
             "processes-together",
             "warning",
             f"Device work of processes beyond the first {_MOST_PROCESSES:,} counts as that of one.",
@@ -93,10 +93,10 @@ class Export:
             dropped=False,
         )
         device = each(self._device, process, self._number(process, rows["deviceId"]))
-        return self.rows.streams(_pid(process), device, rows["streamId"])
+        return self.activity.streams(_pid(process), device, rows["streamId"])
 
     def correlations(self, rows: Rows) -> NDArray[np.int64]:
-        """Correlation ids that no other process has; (rows,)."""
+        """Correlation ids that are unique among all processes; (rows,)."""
         on_device = "globalPid" in rows.ints
         process = self._process_of_device(rows) if on_device else _process(rows["globalTid"])
         number = each(self._process_number, process)
@@ -105,27 +105,27 @@ class Export:
         return np.where(usable, ids + (number << _CORRELATION_BITS), NULL)
 
     def _process_number(self, process: int) -> int:
-        """Number of a process, NULL beyond the most."""
+        """Number of a process, NULL beyond `_MOST_PROCESSES`."""
         if process not in self._processes and len(self._processes) >= _MOST_PROCESSES:
             return NULL
         return self._processes.setdefault(process, len(self._processes))
 
     def _process_of_device(self, rows: Rows) -> NDArray[np.int64]:
-        """Processes of device records; where none is written, the one that called the API."""
+        """Processes of device records; where none is recorded, the only one that called the API."""
         process = _process(rows["globalPid"])
         only = next(iter(self._processes)) if len(self._processes) == 1 else NULL
         return np.where(process == NULL, only, process)
 
-    def _number(self, process: NDArray[np.int64], written: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Device numbers; a graph that begins on the host is on the device of its process."""
+    def _number(self, process: NDArray[np.int64], recorded: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Device numbers; a graph that begins on the host gets the first device of its process."""
 
-        def only(owner: int) -> int:
+        def first(owner: int) -> int:
             numbers = self._numbers.get(owner, set())
             return min(numbers) if numbers else 0
 
-        nowhere = (written < 0) | (written >= _NO_DEVICE)
-        number = np.where(nowhere, each(only, process), written) if nowhere.any() else written
-        pairs = np.stack((process, written), axis=1)[~nowhere]
+        is_host = (recorded < 0) | (recorded >= _NO_DEVICE)
+        number = np.where(is_host, each(first, process), recorded) if is_host.any() else recorded
+        pairs = np.stack((process, recorded), axis=1)[~is_host]
         for owner, own in np.unique(pairs, axis=0).tolist():
             self._numbers.setdefault(owner, set()).add(own)
         return number
@@ -133,7 +133,7 @@ class Export:
     def _device(self, process: int, number: int) -> int:
         """Row of a process's device.
 
-        Processes number the devices that they may see, so one number can mean several devices, and
+        Processes number the devices that they can see: one number can mean several devices, and
         one device can have several numbers.
         """
         gpu = self._gpus.get((process & _LOW, number))
@@ -162,7 +162,7 @@ class Export:
         return self.database.read("TARGET_INFO_GPU", ("id", "cuDevice"), ("name",))
 
     def _model(self, number: int, *, by_cuda: bool) -> str:
-        """Model of a GPU by its own number, or by the one that CUDA gives it."""
+        """Model of a GPU by its own number, or by its CUDA number."""
         names = self.gpus.texts["name"]
         key = "cuDevice" if by_cuda and (self.gpus["cuDevice"] != ABSENT).any() else "id"
         found = [n for n, i in zip(names, self.gpus[key].tolist(), strict=True) if i == number]
@@ -170,7 +170,7 @@ class Export:
 
 
 def _process(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Processes of global ids, with their machine; NULL where none is written."""
+    """Processes of global ids, with their machine; NULL where none is recorded."""
     return np.where(ids == ABSENT, NULL, ids >> _BITS)
 
 

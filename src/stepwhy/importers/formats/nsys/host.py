@@ -1,4 +1,4 @@
-"""Calls, ranges and the profiler's own work: what the host did."""
+"""Host activity: calls, NVTX ranges, and the overhead of the profiler."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.importers.shared.cuda import without_version
-from stepwhy.importers.shared.cuda_ranges import Described, add_ranges
-from stepwhy.importers.shared.cuda_rows import ABSENT, TIMES, each
+from stepwhy.importers.shared.cuda_activity import ABSENT, TIMES, each
+from stepwhy.importers.shared.cuda_ranges import NvtxRanges, add_ranges
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
@@ -23,12 +23,12 @@ _CALL = (*TIMES, "globalTid", "correlationId", "nameId")
 # Columns of NVTX records.
 _EVENT = (*TIMES, "eventType", "globalTid", "textId", "domainId")
 _LOADING = regex(r"compiler|module.?loading|function.?loading", re.IGNORECASE)
-# Other names of threads are nobody's business.
+# Prefix of the autograd engine's threads; other thread names are private, and not read.
 _AUTOGRAD = "pt_autograd"
-# The host is far ahead of the device: no overhead, for all that it is listed there.
+# Listed as overhead, but only means that the host is far ahead of the device.
 _QUEUE_FULL = regex(r"command.?buffer", re.IGNORECASE)
 
-# Calls of libraries: the table, the column of their names, what they are.
+# Calls of libraries: the table, the column of their names, their kind and phase.
 _LIBRARIES = (
     ("CUBLAS_EVENTS", "nameId", Kind.FRAMEWORK, Phase.UNKNOWN),
     ("CUDNN_EVENTS", "nameId", Kind.FRAMEWORK, Phase.UNKNOWN),
@@ -39,32 +39,28 @@ _LIBRARIES = (
 
 
 def add_host_activity(export: Export) -> None:
-    """Add all that the host did."""
+    """Add the activity of the host."""
     _add_calls(export)
     _add_ranges(export)
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
         _add_overhead(export, table)
     for table, column, kind, phase in _LIBRARIES:
         _add_library(export, table, column, kind, phase)
-    export.rows.leave_out(
-        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-        "synchronisation-record",
-        "Records of synchronisations repeat what the calls of the API say.",
-    )
-    export.rows.leave_out(
+    export.activity.leave_out_synchronisations()
+    export.activity.leave_out(
         "OSRT_API",
         "system-call",
-        "Calls of the system's libraries do not say what they work or wait for.",
+        "Calls of the system's libraries do not show what they work on or wait for.",
     )
 
 
 def _add_calls(export: Export) -> None:
     engine = _autograd_threads(export)
-    for rows in export.rows.pieces("CUPTI_ACTIVITY_KIND_RUNTIME", _CALL):
+    for rows in export.activity.timed_chunks("CUPTI_ACTIVITY_KIND_RUNTIME", _CALL):
         used = np.unique(rows["nameId"]).tolist()
         names = {i: without_version(export.strings[i]) for i in used if i in export.strings}
         of_autograd = np.isin(rows["globalTid"], engine)
-        export.rows.add_calls(
+        export.activity.add_calls(
             rows,
             rows["nameId"],
             names,
@@ -86,17 +82,17 @@ def _add_ranges(export: Export) -> None:
     """Add NVTX ranges; the other NVTX records are instants and names."""
     domains = _domains(export)
 
-    def describe(some: Rows) -> Described:
-        track = export.threads(some)
-        may_cross = np.isin(some["eventType"], export.event_types("StartEndRange"))
-        beside = track.copy()
-        beside[may_cross] = export.beside_threads(some.where(may_cross))
-        named = [domains.get(key, "") for key in _domain_keys(some)]
-        return Described(_texts(export, some), named, track, beside)
+    def ranges(rows: Rows) -> NvtxRanges:
+        track = export.threads(rows)
+        may_overlap = np.isin(rows["eventType"], export.event_types("StartEndRange"))
+        annotation_track = track.copy()
+        annotation_track[may_overlap] = export.range_tracks(rows.where(may_overlap))
+        names = [domains.get(key, "") for key in _domain_keys(rows)]
+        return NvtxRanges(rows, _texts(export, rows), names, track, annotation_track)
 
-    records = export.rows.records("NVTX_EVENTS", _EVENT, ("text",))
-    pieces = (export.rows.timed(_closed(export, rows)) for rows in records)
-    add_ranges(export.rows, pieces, describe)
+    chunks = export.activity.chunks("NVTX_EVENTS", _EVENT, ("text",))
+    timed = (export.activity.timed(_closed(export, rows)) for rows in chunks)
+    add_ranges(export.activity, map(ranges, timed))
 
 
 def _domains(export: Export) -> dict[tuple[int, int], str]:
@@ -113,9 +109,9 @@ def _domain_keys(rows: Rows) -> list[tuple[int, int]]:
 
 
 def _closed(export: Export, rows: Rows) -> Rows:
-    """Ranges that have an end; instants, names and ranges that were still open are counted."""
+    """The ranges with an end; instants, names and open ranges are counted and left out."""
     ranges = np.isin(rows["eventType"], [*export.event_types("Range"), ABSENT])
-    export.rows.health.count(
+    export.activity.health.count(
         "nvtx-instant",
         "info",
         "Marks, and names of domains, categories and threads: they carry no time.",
@@ -124,7 +120,7 @@ def _closed(export: Export, rows: Rows) -> Rows:
     )
     rows = rows.where(ranges)
     ended = rows["end"] != ABSENT
-    export.rows.health.count(
+    export.activity.health.count(
         "range-not-closed",
         "info",
         "Ranges that were still open when the recording ended.",
@@ -135,42 +131,42 @@ def _closed(export: Export, rows: Rows) -> Rows:
 
 
 def _texts(export: Export, rows: Rows) -> list[str]:
-    """Texts of NVTX records, written out or by number."""
+    """Texts of NVTX records, which are in the record or in the table of strings."""
     pairs = zip(rows.texts["text"], rows["textId"].tolist(), strict=True)
     return [text or export.strings.get(number, "") for text, number in pairs]
 
 
 def _add_overhead(export: Export, table: str) -> None:
-    """Add what the profiler and the driver's own set-up took."""
+    """Add the overhead of the profiler and of the driver's set-up."""
     columns = (*TIMES, "globalTid", "nameId", "overheadType")
-    rows = export.rows.timed(export.rows.read(table, columns))
+    rows = export.activity.timed(export.activity.read(table, columns))
     kinds = export.enum("ENUM_CUPTI_OVERHEAD_TYPE")
 
     def name(number: int, kind: int) -> str:
         return export.strings.get(number) or kinds.get(kind, "overhead")
 
-    def judge(number: int, kind: int) -> int:
-        what = kinds.get(kind) or name(number, kind)
-        if _QUEUE_FULL.search(what):
+    def slice_kind(number: int, kind: int) -> int:
+        text = kinds.get(kind) or name(number, kind)
+        if _QUEUE_FULL.search(text):
             return int(Kind.OTHER)
-        return int(Kind.COMPILE if _LOADING.search(what) else Kind.PROFILER)
+        return int(Kind.COMPILE if _LOADING.search(text) else Kind.PROFILER)
 
     ids = rows["nameId"], rows["overheadType"]
-    export.rows.add(
+    export.activity.add(
         rows,
         track=export.threads(rows),
-        name=each(lambda n, k: export.rows.intern(name(n, k)), *ids),
-        kind=each(judge, *ids),
+        name=each(lambda n, k: export.activity.intern(name(n, k)), *ids),
+        kind=each(slice_kind, *ids),
     )
 
 
 def _add_library(export: Export, table: str, column: str, kind: Kind, phase: Phase) -> None:
     """Add the calls of a library."""
-    for rows in export.rows.pieces(table, (*TIMES, "globalTid", column)):
-        export.rows.add(
+    for rows in export.activity.timed_chunks(table, (*TIMES, "globalTid", column)):
+        export.activity.add(
             rows,
             track=export.threads(rows),
-            name=export.rows.names(rows[column], lambda i: export.strings.get(i, table)),
+            name=export.activity.names(rows[column], lambda i: export.strings.get(i, table)),
             kind=int(kind),
             phase=int(phase),
         )

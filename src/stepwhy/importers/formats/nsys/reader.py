@@ -1,9 +1,9 @@
 """Nsight Systems reports as `nsys export --type sqlite` writes them, schemas 1 (2019) to 3 (2026).
 
-A table exists only where something was recorded for it, and columns come and go between releases:
-what is missing is absent, not an error. Names are numbers into `StringIds`; that table also holds
-the environment, the command and the output of the profiled processes, so only what kernels, calls
-and ranges point to is taken from it.
+A table exists only if something was recorded for it, and columns come and go between releases: a
+missing one is not an error. Names are numbers into `StringIds`. That table also contains the
+environment, the command and the output of the profiled processes: only the texts that kernels,
+calls and ranges refer to are used.
 
 Source: "SQLite Export Schema Reference" of the Nsight Systems user guide, and the comments in the
 databases' own `CREATE TABLE` statements.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FORMAT = "nsys"
 
 _STRINGS = "StringIds"
-# Any of these beside the strings makes the database an export of Nsight Systems.
+# A database with the strings and any of these tables is an export of Nsight Systems.
 _OWN = frozenset(
     {
         "META_DATA_EXPORT",
@@ -44,7 +44,7 @@ _OWN = frozenset(
 
 
 def recognise(source: Source) -> bool:
-    """Whether the file is a database; whose it is, its tables tell."""
+    """Whether the file is a database; `read` decides by its tables whether it is an export."""
     return is_database(source)
 
 
@@ -64,5 +64,5 @@ def read(source: Source) -> Trace | None:
         count_messages(export)
         database.note_damage(builder.health)
         meta = meta_of(FORMAT, export)
-        export.rows.hand_over()
+        export.activity.finish()
     return builder.finish(meta)

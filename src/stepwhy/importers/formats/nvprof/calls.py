@@ -1,12 +1,13 @@
-"""Names of the calls of the CUDA API by CUPTI's numbers, as far as their names decide anything.
+"""Names of the functions of the CUDA API by CUPTI's numbers, where the name decides the kind.
 
 Source: `cupti_runtime_cbid.h` and `cupti_driver_cbid.h` of the CUDA toolkit; numbers never change.
 """
 
 from __future__ import annotations
 
-# Number of the first call of each line, and the names from there on, without their prefix. Those
-# that are left out allocate, ask or set up. A name occurs again for streams of a thread's own.
+# A line is the number of its first function, and the names from there on, without their prefix.
+# Functions that allocate, query or set up are left out. A name occurs twice if there is a version
+# for per-thread default streams.
 _RUNTIME = """
 3 GetDeviceCount GetDeviceProperties
 8 ConfigureCall SetupArgument GetLastError PeekAtLastError

@@ -1,8 +1,7 @@
 """nvprof databases (`nvprof -o FILE`), the profiler of the CUDA toolkits 5 to 12.
 
-Each kind of CUPTI's activity records is a table, there even when nothing was recorded. Names are
-numbers into `StringTable`, which also holds the command that was profiled. One file is of one
-process.
+Each kind of CUPTI's activity records has a table, even if nothing was recorded. Names are numbers
+into `StringTable`, which also contains the command that was profiled. A file is of one process.
 
 Source: `cupti_activity.h` of the CUDA toolkit, whose structures the tables repeat.
 """
@@ -12,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.importers.formats.nvprof.tables import add_device_activity, add_host_activity
-from stepwhy.importers.shared.cuda_rows import CudaRows
+from stepwhy.importers.shared.cuda_activity import DEVICE_KINDS, CudaActivity
 from stepwhy.importers.shared.database import is_database, open_database
-from stepwhy.trace import Kind, Meta, TraceBuilder
+from stepwhy.trace import TraceBuilder
 
 if TYPE_CHECKING:
     from stepwhy.inputs.source import Source
@@ -32,16 +31,15 @@ _NO_DEVICE = (
     "the database holds nothing that a GPU did. Record without '--profile-api-trace' and without "
     "metrics or events"
 )
-_DEVICE = {Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET}
 
 
 def recognise(source: Source) -> bool:
-    """Whether the file is a database; whose it is, its tables tell."""
+    """Whether the file is a database; `read` decides by its tables whether nvprof wrote it."""
     return is_database(source)
 
 
 def read(source: Source) -> Trace | None:
-    """Read a database; None for those of others.
+    """Read a database; None for databases of other programs.
 
     Raises:
         CorruptInputError: The database is damaged, or still being written.
@@ -51,25 +49,13 @@ def read(source: Source) -> Trace | None:
         tables = database.tables
         if _STRINGS not in tables or not any(t.startswith(_RECORDS) for t in tables):
             return None
-        rows = CudaRows(database, builder)
+        activity = CudaActivity(database, builder)
         strings = database.texts(_STRINGS, "_id_", "value")
-        add_host_activity(rows, strings)
-        add_device_activity(rows, strings)
+        add_host_activity(activity, strings)
+        add_device_activity(activity, strings)
         database.note_damage(builder.health)
-        meta = _meta(rows)
-        rows.hand_over()
+        kinds = activity.kinds
+        limit = "" if kinds & DEVICE_KINDS else _NO_DEVICE if kinds else _NOTHING
+        meta = activity.meta(FORMAT, limit, device_expected=True)
+        activity.finish()
     return builder.finish(meta)
-
-
-def _meta(rows: CudaRows) -> Meta:
-    kinds = rows.kinds
-    limit = "" if kinds & _DEVICE else _NO_DEVICE if kinds else _NOTHING
-    signals = rows.signals()
-    return Meta(
-        format=FORMAT,
-        framework=rows.framework(),
-        signals=signals | {"ranges"} if limit else signals,
-        device_expected=True,
-        notes=tuple(rows.notes) if kinds else (f"Nothing is in it: {limit}.",),
-        limit=limit,
-    )

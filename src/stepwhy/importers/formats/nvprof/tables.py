@@ -1,4 +1,4 @@
-"""Tables of an nvprof database to slices."""
+"""Adds the tables of an nvprof database to a trace."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from stepwhy.importers.formats.nvprof.calls import DRIVER_CALLS, RUNTIME_CALLS
 from stepwhy.importers.shared.chrome_json import count_untimed
-from stepwhy.importers.shared.cuda import COPY_KINDS, copy_direction, kernel_kind, qualified_name
-from stepwhy.importers.shared.cuda_ranges import Described, add_ranges
-from stepwhy.importers.shared.cuda_rows import TIMES, each, known
+from stepwhy.importers.shared.cuda import COPY_KINDS, copy_direction, qualified_name
+from stepwhy.importers.shared.cuda_activity import TIMES, each, known
+from stepwhy.importers.shared.cuda_ranges import NvtxRanges, add_ranges
 from stepwhy.importers.shared.database import ABSENT, Rows
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.shared.cuda_rows import CudaRows
+    from stepwhy.importers.shared.cuda_activity import CudaActivity
 
     Strings = dict[int, str]
 
@@ -43,92 +43,80 @@ _OVERHEADS = {
     4 << 16: (Kind.COMPILE, "module loading"),
     5 << 16: (Kind.COMPILE, "lazy function loading"),
 }
-# A call of which the profiler took at least this long (ns) and more than half is the profiler's.
+# The profiler's instrumentation is cut from a call if it is at least this long, ns, and more than
+# half of the call.
 _LEAST_INSTRUMENTED_NS = 1_000_000
 
 
-def add_host_activity(rows: CudaRows, strings: Strings) -> None:
+def add_host_activity(activity: CudaActivity, strings: Strings) -> None:
     """Add calls of the API, ranges and overhead."""
-    overhead = _add_overhead(rows)
+    instrumentation = _add_overhead(activity)
     for table, names in _APIS:
-        _add_calls(rows, table, names, overhead)
-    _add_ranges(rows, strings)
-    rows.leave_out(
-        f"{_PREFIX}SYNCHRONIZATION",
-        "synchronisation-record",
-        "Records of synchronisations repeat what the calls of the API say.",
-    )
+        _add_calls(activity, table, names, instrumentation)
+    _add_ranges(activity, strings)
+    activity.leave_out_synchronisations()
 
 
-def add_device_activity(rows: CudaRows, strings: Strings) -> None:
+def add_device_activity(activity: CudaActivity, strings: Strings) -> None:
     """Add kernels, copies and fills."""
-    models = rows.database.read(f"{_PREFIX}DEVICE", ("id", "name"))
+    models = activity.database.read(f"{_PREFIX}DEVICE", ("id", "name"))
     named = zip(models["id"].tolist(), models["name"].tolist(), strict=True)
-    places = _Places(rows, {i: strings.get(name, "") for i, name in named})
+    streams = _Streams(activity, {i: strings.get(name, "") for i, name in named})
     for table in _KERNELS:
-        _add_kernels(rows, places, table, strings)
+        _add_kernels(activity, streams, table, strings)
     for table in ("MEMCPY", "MEMCPY2"):
-        _add_copies(rows, places, table)
-    _add_fills(rows, places)
+        _add_copies(activity, streams, table)
+    for fills in _chunks(activity, "MEMSET", "bytes"):
+        activity.add_fills(fills, **streams.place(fills))
 
 
-class _Places:
-    """Streams of the database's one process.
+class _Streams:
+    """Streams of the only process of a database.
 
     Args:
-        rows: Takes devices and tracks.
+        activity: Receives devices and tracks.
         models: Models of the devices by their numbers.
     """
 
-    def __init__(self, rows: CudaRows, models: dict[int, str]) -> None:
-        self._rows = rows
+    def __init__(self, activity: CudaActivity, models: dict[int, str]) -> None:
+        self._activity = activity
         self._models = models
-        processes = rows.database.read(f"{_PREFIX}RUNTIME", ("processId",))["processId"]
+        processes = activity.database.read(f"{_PREFIX}RUNTIME", ("processId",))["processId"]
         processes = np.unique(processes)
         self._process = int(processes[0]) if len(processes) == 1 else NULL
 
-    def streams(self, table: Rows) -> NDArray[np.int64]:
-        """Tracks of the streams; (rows,)."""
-        process = np.full(len(table), self._process, dtype=np.int64)
-        return self._rows.streams(process, each(self._device, table["deviceId"]), table["streamId"])
+    def place(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """Track and correlation of device activity; (rows,) each."""
+        process = np.full(len(rows), self._process, dtype=np.int64)
+        device = each(self._device, rows["deviceId"])
+        track = self._activity.streams(process, device, rows["streamId"])
+        return {"track": track, "correlation": known(rows["correlationId"])}
 
     def _device(self, number: int) -> int:
         name = f"GPU:{max(number, 0)}"
-        return self._rows.builder.device(name, DeviceKind.GPU, self._models.get(number, ""))
+        return self._activity.builder.device(name, DeviceKind.GPU, self._models.get(number, ""))
 
 
 # --- devices -----------------------------------------------------------------------------------
 
 
-def _pieces(rows: CudaRows, table: str, *columns: str) -> Iterator[Rows]:
-    return rows.pieces(f"{_PREFIX}{table}", (*_PLACE, *columns), on_device=True)
+def _chunks(activity: CudaActivity, table: str, *columns: str) -> Iterator[Rows]:
+    """The records of a table of device activity, in chunks."""
+    return activity.timed_chunks(f"{_PREFIX}{table}", (*_PLACE, *columns), on_device=True)
 
 
-def _add_kernels(rows: CudaRows, places: _Places, table: str, strings: Strings) -> None:
+def _add_kernels(activity: CudaActivity, streams: _Streams, table: str, strings: Strings) -> None:
     def name(number: int) -> str:
         return qualified_name(strings.get(number, "")) or "unknown kernel"
 
-    for kernels in _pieces(rows, table, "name"):
-        rows.add(
-            kernels,
-            track=places.streams(kernels),
-            name=rows.names(kernels["name"], name),
-            kind=each(lambda i: int(kernel_kind(name(i))), kernels["name"]),
-            correlation=known(kernels["correlationId"]),
-        )
+    for kernels in _chunks(activity, table, "name"):
+        activity.add_kernels(kernels, [kernels["name"]], name, **streams.place(kernels))
 
 
-def _add_copies(rows: CudaRows, places: _Places, table: str) -> None:
+def _add_copies(activity: CudaActivity, streams: _Streams, table: str) -> None:
     columns = ("bytes", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId")
-    for copies in _pieces(rows, table, *columns):
-        directions = _directions(copies)
-        rows.add_copies(
-            copies,
-            directions,
-            _pageable(copies, directions),
-            track=places.streams(copies),
-            correlation=known(copies["correlationId"]),
-        )
+    for copies in _chunks(activity, table, *columns):
+        activity.add_copies(copies, _directions(copies), _is_pageable, **streams.place(copies))
 
 
 def _directions(copies: Rows) -> NDArray[np.int64]:
@@ -138,89 +126,77 @@ def _directions(copies: Rows) -> NDArray[np.int64]:
     return np.where(peer, int(Copy.PEER), directions)
 
 
-def _pageable(copies: Rows, directions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whether the host side of each copy is pageable memory, NULL where unknown; (rows,)."""
-    host = np.where(directions == Copy.D2H, copies["dstKind"], copies["srcKind"])
-    to_or_from_host = np.isin(directions, [int(Copy.H2D), int(Copy.D2H)])
-    pageable = np.where(host == _PAGEABLE, 1, np.where(host == _PINNED, 0, NULL))
-    return np.where(to_or_from_host, pageable, NULL)
-
-
-def _add_fills(rows: CudaRows, places: _Places) -> None:
-    for fills in _pieces(rows, "MEMSET", "bytes"):
-        rows.add(
-            fills,
-            track=places.streams(fills),
-            name=rows.intern("Memset"),
-            kind=int(Kind.MEMSET),
-            bytes=known(fills["bytes"]),
-            correlation=known(fills["correlationId"]),
-        )
+def _is_pageable(kind: int) -> int:
+    """Whether a kind of memory is pageable; NULL if unknown."""
+    return {_PAGEABLE: 1, _PINNED: 0}.get(kind, NULL)
 
 
 # --- host --------------------------------------------------------------------------------------
 
 
-def _add_calls(rows: CudaRows, table: str, names: dict[int, str], overhead: Rows) -> None:
+def _add_calls(
+    activity: CudaActivity, table: str, names: dict[int, str], instrumentation: Rows
+) -> None:
     columns = (*TIMES, "cbid", "processId", "threadId", "correlationId")
-    taken = _Taken(overhead)
+    excluded = _Instrumentation(instrumentation)
     instrumented = 0
-    for calls in rows.pieces(f"{_PREFIX}{table}", columns):
-        begins = taken.begins(calls)
-        instrumented += int((begins != calls["start"]).sum())
-        rows.add_calls(
-            calls.with_columns(start=begins),
+    for calls in activity.timed_chunks(f"{_PREFIX}{table}", columns):
+        starts = excluded.starts(calls)
+        instrumented += int((starts != calls["start"]).sum())
+        activity.add_calls(
+            calls.with_columns(start=starts),
             calls["cbid"],
             names,
-            track=rows.threads(calls["processId"], _unsigned(calls["threadId"])),
+            track=activity.threads(calls["processId"], _unsigned(calls["threadId"])),
             correlation=known(calls["correlationId"]),
         )
-    rows.health.count(
+    activity.health.count(
         "call-instrumented",
         "info",
-        "Calls in which the profiler instrumented kernels begin where it had finished.",
+        "Calls in which the profiler instrumented kernels begin when it had finished.",
         count=instrumented,
         dropped=False,
     )
 
 
 def _unsigned(threads: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Thread ids as 32 bits without a sign, as markers have them."""
+    """Thread ids as unsigned 32-bit numbers, as in markers."""
     return np.where(threads == ABSENT, NULL, threads & 0xFFFFFFFF)
 
 
-def _add_overhead(rows: CudaRows) -> Rows:
-    """Add what the profiler took; its instrumentation of kernels is handed back."""
+def _add_overhead(activity: CudaActivity) -> Rows:
+    """Add the overhead of the profiler; returns its instrumentation of kernels."""
     columns = (*TIMES, "overheadKind", "objectKind")
-    overhead = rows.read(f"{_PREFIX}OVERHEAD", columns, blobs=("objectId",))
-    overhead = rows.timed(overhead)
+    overhead = activity.read(f"{_PREFIX}OVERHEAD", columns, blobs=("objectId",))
+    overhead = activity.timed(overhead)
     process, thread = _owners(overhead)
     other = (Kind.PROFILER, "overhead")
-    rows.add(
+    activity.add(
         overhead,
-        track=rows.threads(process, thread),
-        name=rows.names(overhead["overheadKind"], lambda k: _OVERHEADS.get(k, other)[1]),
+        track=activity.threads(process, thread),
+        name=activity.names(overhead["overheadKind"], lambda k: _OVERHEADS.get(k, other)[1]),
         kind=each(lambda k: int(_OVERHEADS.get(k, other)[0]), overhead["overheadKind"]),
     )
     return overhead.where(overhead["overheadKind"] == _INSTRUMENTATION)
 
 
-class _Taken:
-    """When the profiler instrumented kernels that were to be launched.
+class _Instrumentation:
+    """Times in which the profiler instrumented kernels.
 
-    It does so inside of the first launch, for seconds, and these are no seconds of the program.
+    It does so inside of the first launch of a kernel. It can take seconds, in which the program
+    would not have waited without the profiler.
 
     Args:
-        overhead: These times.
+        records: The records of these times.
     """
 
-    def __init__(self, overhead: Rows) -> None:
-        order = np.argsort(overhead["start"], kind="stable")
-        self._start, self._end = overhead["start"][order], overhead["end"][order]
+    def __init__(self, records: Rows) -> None:
+        order = np.argsort(records["start"], kind="stable")
+        self._start, self._end = records["start"][order], records["end"][order]
         self._sum = np.concatenate([[0], np.cumsum(self._end - self._start)])
 
-    def begins(self, calls: Rows) -> NDArray[np.int64]:
-        """Where calls begin without it; (rows,)."""
+    def starts(self, calls: Rows) -> NDArray[np.int64]:
+        """Starts of calls, moved behind the instrumentation inside of them; (rows,)."""
         first = np.searchsorted(self._start, calls["start"])
         behind = np.maximum(np.searchsorted(self._end, calls["end"], side="right"), first)
         inside = self._sum[behind] - self._sum[first]
@@ -229,13 +205,13 @@ class _Taken:
         return np.where(mostly, last_end, calls["start"])
 
 
-def _add_ranges(rows: CudaRows, strings: Strings) -> None:
-    """Add NVTX ranges from the records of their beginnings and ends."""
+def _add_ranges(activity: CudaActivity, strings: Strings) -> None:
+    """Add NVTX ranges from the records of their begins and ends."""
     columns = ("flags", "timestamp", "id", "objectKind", "name", "domain")
-    markers = rows.read(f"{_PREFIX}MARKER", columns, blobs=("objectId",))
+    markers = activity.read(f"{_PREFIX}MARKER", columns, blobs=("objectId",))
     begins = markers.where((markers["flags"] & _BEGIN) != 0)
     ends = markers.where(((markers["flags"] & _END) != 0) & ((markers["flags"] & _BEGIN) == 0))
-    rows.health.count(
+    activity.health.count(
         "nvtx-instant",
         "info",
         "Marks carry no time.",
@@ -243,42 +219,39 @@ def _add_ranges(rows: CudaRows, strings: Strings) -> None:
         dropped=True,
     )
 
-    def describe(some: Rows) -> Described:
-        return Described(
-            [strings.get(i, "") for i in some["name"].tolist()],
-            [strings.get(i, "") if i else "" for i in some["domain"].tolist()],
-            rows.threads(*_owners(some)),
-        )
+    def ranges(rows: Rows) -> NvtxRanges:
+        texts = [strings.get(i, "") for i in rows["name"].tolist()]
+        domains = [strings.get(i, "") if i else "" for i in rows["domain"].tolist()]
+        return NvtxRanges(rows, texts, domains, activity.threads(*_owners(rows)))
 
-    add_ranges(rows, _paired(rows, begins, ends).pieces(), describe)
+    add_ranges(activity, map(ranges, _paired(activity, begins, ends).chunks()))
 
 
-def _paired(rows: CudaRows, begins: Rows, ends: Rows) -> Rows:
-    """Ranges whose beginning and end were both recorded; each is of two records."""
+def _paired(activity: CudaActivity, begins: Rows, ends: Rows) -> Rows:
+    """Ranges whose begin and end were both recorded; each is of two records."""
     _, begun, ended = np.intersect1d(begins["id"], ends["id"], return_indices=True)
     times = {"start": begins["timestamp"][begun], "end": ends["timestamp"][ended]}
     ranges = begins.take(begun).with_columns(**times)
-    rows.health.count(
+    activity.health.count(
         "range-not-closed",
         "info",
-        "Ranges of which only the beginning or the end was recorded.",
+        "Ranges of which only the begin or the end was recorded.",
         count=len(begins) + len(ends) - 2 * len(ranges),
         dropped=True,
     )
-    usable = rows.timed(ranges)
-    rows.health.events_kept += len(usable)
-    count_untimed(rows.health, len(ranges) - len(usable))
+    usable = activity.timed(ranges)
+    activity.health.events_kept += len(usable)
+    count_untimed(activity.health, len(ranges) - len(usable))
     return usable
 
 
 def _owners(table: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Process and thread of each record, NULL where it is of no thread; (rows,) each."""
-    threads = table["objectKind"] == _THREAD
+    """Process and thread of each record, NULL for records of no thread; (rows,) each."""
+    is_thread = table["objectKind"] == _THREAD
     texts = table.texts["objectId"]
-    known_texts = {text: _two_numbers(text) for text in set(texts)}
-    held = [known_texts[text] for text in texts]
-    numbers = np.asarray(held, dtype=np.int64).reshape(-1, 2)
-    return numbers[:, 0], np.where(threads, numbers[:, 1], NULL)
+    owner_of = {text: _two_numbers(text) for text in set(texts)}
+    numbers = np.asarray([owner_of[text] for text in texts], dtype=np.int64).reshape(-1, 2)
+    return numbers[:, 0], np.where(is_thread, numbers[:, 1], NULL)
 
 
 def _two_numbers(digits: str) -> tuple[int, int]:

@@ -67,7 +67,7 @@ class Rows:
 
     def finish(self) -> None:
         """Hand the slices over."""
-        self._slices.hand_over(self.builder)
+        self._slices.add_to(self.builder)
 
     def read(self, buffer: Buffer) -> Iterator[list[Record]]:
         """The records of a domain, counted."""
