@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from stepwhy.columns.narrow import narrowest
 
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Callable
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -95,4 +97,31 @@ class NarrowColumn:
                 self._held.append(narrow[chunk])
 
 
-__all__ = ["Growing", "NarrowColumn"]
+class BufferedColumn:
+    """Integers appended one at a time; `flush` moves them into a `NarrowColumn`.
+
+    Args:
+        dtype: Narrowest type to use.
+
+    Attributes:
+        append: Appends a value.
+    """
+
+    def __init__(self, dtype: DTypeLike = np.int8) -> None:
+        self._held = NarrowColumn(dtype)
+        self._buffer = array("q")
+        self.append: Callable[[int], None] = self._buffer.append  # as fast as a list
+
+    def flush(self) -> None:
+        """Move the buffered values; to be called about once per chunk of rows."""
+        if self._buffer:
+            self._held.append(np.frombuffer(self._buffer, dtype=np.int64))
+            del self._buffer[:]
+
+    def values(self) -> Ints:
+        """All values, without a copy; nothing can be flushed while the array is alive."""
+        self.flush()
+        return self._held.values()
+
+
+__all__ = ["BufferedColumn", "Growing", "NarrowColumn"]

@@ -126,6 +126,6 @@ def emitted(runs, names):
     rows, counts = np.arange(len(runs)), ints([len(r) for r in reads])
     inputs = ints([name for r in reads for name in r])
     flow = Dataflow(rows, ints(nodes), ints(starts), names)
-    flow.emit(builder, rows, inputs, np.cumsum(counts) - counts, counts)
+    flow.add_flows(builder, rows, inputs, np.cumsum(counts) - counts, counts)
     flows = builder.finish(Meta("test")).flows
     return set(zip(flows.source.tolist(), flows.target.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""From what rows of step statistics hold to slices: one rule book for both file formats."""
+"""Adds the entries of step statistics to a trace, for all formats that contain them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-# Columns of slices that follow from what an entry is, and those that it has itself.
-_LOOK_COLUMNS = ("kind", "name", "phase", "copy", "scope", "track")
+# Columns of slices that follow from the template of an entry, and those that it has itself.
+_TEMPLATE_COLUMNS = ("kind", "name", "phase", "copy", "scope", "track")
 _ENTRY_COLUMNS = ("start_ns", "dur_ns", "bytes")
 _EXECUTION_COLUMNS = {
     "op_ns": "op_ns",
@@ -47,19 +47,19 @@ _EXECUTION_COLUMNS = {
     "residual_bytes": "residual",
 }
 
-_REPEATS = "Rows like 'stream:all' and 'memcpy' repeat what lies on the numbered streams."
+_REPEATS = "Rows like 'stream:all' and 'memcpy' repeat the activity of the numbered streams."
 _GUESSED = (
-    "The trace has no stream of this accelerator: the times of its ops, taken on the host, stand "
-    "in for device time. Trace again with FULL_TRACE to see the device itself."
+    "The trace has no stream of this accelerator: the times of its ops on the host are used as "
+    "device time. Trace again with FULL_TRACE to see the device itself."
 )
 _UNALIGNED = (
-    "The server processes were timed by their own clocks, which nothing has aligned: between "
-    "machines, order and gaps are as good as their clocks agree."
+    "The server processes were timed by their own clocks, which are not aligned: order and gaps "
+    "between machines are only as exact as their clocks agree."
 )
 
 
-class _Look(NamedTuple):
-    """What an activity becomes."""
+class _Template(NamedTuple):
+    """The properties that an entry's slice shares with others of its op, node and row."""
 
     role: Role
     kind: Kind
@@ -75,33 +75,33 @@ def emit(
     *,
     in_lanes: bool = False,
 ) -> frozenset[str]:
-    """Append the slices of all activities, each once; nothing else has appended slices before.
+    """Add the slices of all activities, which must be the first slices of the trace.
 
-    Repetitions are counted as dropped, guesses as guessed, the rest as kept in `builder.health`.
+    `builder.health` counts repetitions as dropped, guesses as guessed, and the rest as kept.
 
     Args:
-        builder: The trace to append to.
-        activities: Entries of all rows, in any order; of them only rows and names are held on.
-        rows: All rows of the file, also those of which no entry could be read.
-        in_lanes: Whether lanes are to be derived from overlap, as no thread was recorded.
+        builder: Receives the slices.
+        activities: Entries of all rows, in any order; only their rows and names stay usable.
+        rows: All rows of the file, including those without readable entries.
+        in_lanes: Derive lanes from overlap, because the file records no threads.
 
     Returns:
-        Signals of `Meta.signals` that the activities are evidence for.
+        Signals of `Meta.signals` that the activities prove.
     """
     entries = activities if isinstance(activities, Entries) else Entries(activities)
     if not len(entries):
         return frozenset()
     kept, lanes, copies = _kept(builder.health, entries, in_lanes=in_lanes)
     has_streams = any(row.kind in DEVICE_TIME for row in rows)
-    # Whatever has become a part of the trace is no longer held by the entries.
+    # Columns of the entries are freed as soon as they are part of the trace.
     give_back()
     _add_flows(builder, entries, kept)
     give_back()
     slices = _Slices(builder, entries, kept, has_streams=has_streams)
-    for piece in chunks(len(kept)):
-        slices.add(piece, lanes, copies)
+    for chunk in chunks(len(kept)):
+        slices.add(chunk, lanes, copies)
     del lanes, copies
-    slices.hand_over()
+    slices.finish()
     give_back()
     signals = _signals(entries, kept, builder.health, has_streams=has_streams)
     _add_executions(builder, entries, kept)
@@ -122,7 +122,7 @@ def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
     return Meta(
         format=name,
         framework="tensorflow",
-        # The step statistics of one run hold that run and nothing else.
+        # The step statistics of a run contain exactly that run.
         signals=signals | {"whole-step"},
         device_expected=any(row.device_kind is not DeviceKind.CPU for row in rows),
         notes=(_UNALIGNED,) if len(tasks) > 1 else (),
@@ -133,10 +133,11 @@ def meta_of(name: str, rows: Collection[Row], signals: frozenset[str]) -> Meta:
 
 
 def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, Ints, Flags]:
-    """The entries that do not repeat others, in the order of their slices; (slices,).
+    """Select the entries that become slices.
 
-    And of all entries the lanes, and whether they are alike to one on a row of copies; (entries,)
-    each.
+    Returns:
+        The entries that do not repeat others, in the order of their slices; (slices,). Of all
+        entries the lanes, and whether they also are on a row of copies; (entries,) each.
     """
     everything = np.arange(len(entries), dtype=np.int32)
     order, lanes = entries.by_lanes() if in_lanes else (everything, entries.lanes())
@@ -146,12 +147,12 @@ def _kept(health: Health, entries: Entries, *, in_lanes: bool) -> tuple[Ints, In
 
 
 class _Slices:
-    """Makes slices of entries, a piece of them at a time.
+    """Converts entries to slices, chunk by chunk.
 
     Args:
-        builder: The trace to append to.
-        entries: All of them.
-        kept: Those that become slices, in the order of these; (slices,).
+        builder: Receives the slices.
+        entries: All entries.
+        kept: The entries that become slices, in this order; (slices,).
         has_streams: Whether the file has rows of device time.
     """
 
@@ -164,65 +165,65 @@ class _Slices:
         # A stream works in order; its lanes only reflect rounded times.
         in_lanes = [row.kind in {RowKind.OPS, RowKind.SYNC} for row in self._rows]
         self._in_lanes = np.asarray(in_lanes, dtype=bool)
-        self._looks: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._templates: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._tracks: dict[tuple[int, ...], int] = {}
-        self._columns = {name: NarrowColumn() for name in _LOOK_COLUMNS}
+        self._columns = {name: NarrowColumn() for name in _TEMPLATE_COLUMNS}
 
-    def add(self, piece: slice, lanes: Ints, copies: Flags) -> None:
-        """Take some entries.
+    def add(self, chunk: slice, lanes: Ints, copies: Flags) -> None:
+        """Convert the next chunk of entries.
 
         Args:
-            piece: Which of those that are kept: the next ones.
+            chunk: The chunk, of the kept entries.
             lanes: Lanes of all entries; (entries,).
-            copies: Whether each is alike to one on a row of copies; (entries,).
+            copies: Whether each entry also is on a row of copies; (entries,).
         """
-        entries, which = self._entries, self._kept[piece]
+        entries, which = self._entries, self._kept[chunk]
         row, op = entries["row"][which], entries["op"][which]
-        alike, look = distinct_rows(row, op, entries["node"][which], copies[which])
-        known = zip(*(self._look(*key) for key in alike), strict=True)
-        names = (*_Look._fields, "scope", "is_transfer")
+        distinct, group = distinct_rows(row, op, entries["node"][which], copies[which])
+        templates = zip(*(self._template(*key) for key in distinct), strict=True)
+        names = (*_Template._fields, "scope", "is_transfer")
         columns = {
-            name: np.asarray(values, dtype=np.int32)[look]
-            for name, values in zip(names, known, strict=True)
+            name: np.asarray(values, dtype=np.int32)[group]
+            for name, values in zip(names, templates, strict=True)
         }
         role, is_transfer = columns.pop("role"), columns.pop("is_transfer")
         lane = np.where(self._in_lanes[row], lanes[which], 0)
-        alike, track = distinct_rows(role, row, is_transfer, lane)
-        tracks = np.asarray([self._track(*key) for key in alike], dtype=np.int32)
+        distinct, track = distinct_rows(role, row, is_transfer, lane)
+        tracks = np.asarray([self._track(*key) for key in distinct], dtype=np.int32)
         for name, values in (*columns.items(), ("track", tracks[track])):
             self._columns[name].append(values)
 
-    def hand_over(self) -> None:
-        """Append what was taken to the trace, and the times and sizes, which the entries forget."""
-        self._entries.take("node")
+    def finish(self) -> None:
+        """Add the slices with their times and sizes to the trace, and free the entries' columns."""
+        self._entries.pop("node")
         columns = {name: column.values() for name, column in self._columns.items()}
         self._columns = {}
         if len(self._kept):
             for name in _ENTRY_COLUMNS:
-                values = take(self._entries.take(name), self._kept)
+                values = take(self._entries.pop(name), self._kept)
                 columns[name] = values.astype(np.int64, copy=False)
             self._builder.slices_from(columns)
 
-    def _look(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
-        """What an entry becomes, texts as numbers; its scope; and whether it is a transfer."""
+    def _template(self, row: int, op: int, node: int, copy: int) -> tuple[int, ...]:
+        """Template of an entry with its name interned, its scope, and whether it is a transfer."""
         key = row, op, node, copy
-        if key not in self._looks:
-            written, name = self._names[op], self._names[node]
-            look = _look(
+        if key not in self._templates:
+            runtime_op, name = self._names[op], self._names[node]
+            template = _template(
                 self._rows[row],
-                written,
+                runtime_op,
                 name,
                 has_streams=self._has_streams,
                 on_copies_row=bool(copy),
             )
-            text = self._builder.intern(look.name)
-            scope = _scope(self._builder, name, look.kind)
-            known = (look.role, look.kind, text, look.phase, look.copy, scope)
-            self._looks[key] = (*known, int(written in TRANSFERS))
-        return self._looks[key]
+            role, kind, text, phase, direction = template
+            shared = role, kind, self._builder.intern(text), phase, direction
+            scope = _scope(self._builder, name, kind)
+            self._templates[key] = (*shared, scope, int(runtime_op in TRANSFERS))
+        return self._templates[key]
 
     def _track(self, role: int, row: int, is_transfer: int, lane: int) -> int:
-        """Tracks by row and lane; streams keep their number, others are numbered as they come."""
+        """Track of a row and lane; streams keep their number, others get the next one."""
         key = role, row, is_transfer, lane
         if key not in self._tracks:
             self._tracks[key] = _track(
@@ -237,37 +238,39 @@ class _Slices:
 
 
 def _scope(builder: TraceBuilder, node: str, kind: Kind) -> int:
-    """The node's name; for a copy that of the node whose output travels."""
+    """The node's name; for a copy the name of the node whose output is copied."""
     name = edge_node(node) if kind is Kind.MEMCPY else node
     return builder.intern(name) if name else NULL
 
 
-def _look(row: Row, written: str, node: str, *, has_streams: bool, on_copies_row: bool) -> _Look:
-    op = normalise_op(written) or node
+def _template(
+    row: Row, runtime_op: str, node: str, *, has_streams: bool, on_copies_row: bool
+) -> _Template:
+    op = normalise_op(runtime_op) or node
     if row.kind is RowKind.SYNC:
-        return _Look(Role.HOST_THREAD, Kind.SYNC, op, Phase.UNKNOWN, Copy.NONE)
-    if written in TRANSFERS:
+        return _Template(Role.HOST_THREAD, Kind.SYNC, op, Phase.UNKNOWN, Copy.NONE)
+    if runtime_op in TRANSFERS:
         role = Role.EXECUTOR if row.device_kind is DeviceKind.CPU else Role.STREAM
-        return _Look(role, Kind.MEMCPY, op, Phase.COMMUNICATION, Copy.PEER)
+        return _Template(role, Kind.MEMCPY, op, Phase.COMMUNICATION, Copy.PEER)
     if row.kind is not RowKind.OPS:
         return _on_stream(row, op, node, on_copies_row=on_copies_row)
     kind = executor_kind(op, node)
     phase = phase_of(op, node, kind)
     if row.device_kind is DeviceKind.CPU:
-        return _Look(Role.EXECUTOR, kind, op, phase, Copy.NONE)
+        return _Template(Role.EXECUTOR, kind, op, phase, Copy.NONE)
     if not has_streams:
-        return _Look(Role.STREAM, kind, op, phase, Copy.NONE)
-    # What the executor of an accelerator spends is the time to launch, not to compute.
+        return _Template(Role.STREAM, kind, op, phase, Copy.NONE)
+    # The executor of an accelerator only measures the time to launch.
     scheduled = Kind.OP if kind in {Kind.KERNEL, Kind.COLLECTIVE} else kind
-    return _Look(Role.HOST_THREAD, scheduled, op, phase, Copy.NONE)
+    return _Template(Role.HOST_THREAD, scheduled, op, phase, Copy.NONE)
 
 
-def _on_stream(row: Row, op: str, node: str, *, on_copies_row: bool) -> _Look:
+def _on_stream(row: Row, op: str, node: str, *, on_copies_row: bool) -> _Template:
     copy = row.copy or copy_direction(op)
     if copy or on_copies_row:
-        return _Look(Role.STREAM, Kind.MEMCPY, copy_name(copy), Phase.UNKNOWN, copy)
+        return _Template(Role.STREAM, Kind.MEMCPY, copy_name(copy), Phase.UNKNOWN, copy)
     kind = device_kind(op, node)
-    return _Look(Role.STREAM, kind, op, phase_of(op, node, kind), Copy.NONE)
+    return _Template(Role.STREAM, kind, op, phase_of(op, node, kind), Copy.NONE)
 
 
 # --- Tracks ---
@@ -299,62 +302,62 @@ def _track_name(row: Row, role: Role, lane: int) -> str:
 
 
 def _runs(entries: Entries, kept: Ints) -> tuple[Ints, Ints]:
-    """The slices that are runs of operations, and the entries behind them; (runs,) each."""
+    """The slices that are runs of operations, and their entries; (runs,) each."""
     slices = np.flatnonzero(take(entries.is_kind(RowKind.OPS), kept)).astype(np.int32)
     return slices, take(kept, slices)
 
 
 def _add_flows(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
-    """Append which runs of operations read what others made; the entries forget it."""
+    """Add flows from the producers of tensors to their consumers, and free the entries' column."""
     slices, runs = _runs(entries, kept)
-    lists = take(entries.take("reads"), runs)
+    lists = take(entries.pop("reads"), runs)
     if lists.any():
-        inputs, begins, counts = entries.inputs()
+        inputs, first, counts = entries.inputs()
         start_ns, nodes = (take(entries[name], runs) for name in ("start_ns", "node"))
         flow = Dataflow(slices, nodes, start_ns, entries.names)
         del start_ns, nodes
-        flow.emit(builder, slices, inputs, take(begins, lists), take(counts, lists))
+        flow.add_flows(builder, slices, inputs, take(first, lists), take(counts, lists))
 
 
-def _written(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.int32]:
-    """For every name the op type, where the program wrote another one, else NULL; (names,).
+def _runtime_ops(builder: TraceBuilder, entries: Entries, ops: Ints) -> NDArray[np.int32]:
+    """Interned op type of each name if the runtime renamed the program's op, else NULL; (names,).
 
     Args:
-        builder: The trace to append to.
-        entries: All of them.
+        builder: Interns the op types.
+        entries: All entries.
         ops: Names of the ops that ran; (runs,).
     """
     ran = np.zeros(len(entries.names), dtype=bool)
     put(ran, ops, True)
-    told = (
+    interned = (
         builder.intern(op) if is_run and op != normalise_op(op) else NULL
         for op, is_run in zip(entries.names, ran.tolist(), strict=True)
     )
-    return np.fromiter(told, dtype=np.int32, count=len(entries.names))
+    return np.fromiter(interned, dtype=np.int32, count=len(entries.names))
 
 
 def _add_executions(builder: TraceBuilder, entries: Entries, kept: Ints) -> None:
-    """Append what the executor recorded of runs, where it did; the entries forget it."""
+    """Add the measurements of the executor, and free the entries' columns."""
     slices, runs = _runs(entries, kept)
-    ops = take(entries.take("op"), runs)
-    op = take(_written(builder, entries, ops), ops)
+    ops = take(entries.pop("op"), runs)
+    op = take(_runtime_ops(builder, entries, ops), ops)
     del ops
     number = np.full(len(entries), NULL, dtype=np.int32)
-    recorded = entries.take("recorded")
+    recorded = entries.pop("recorded")
     put(number, recorded, np.arange(len(recorded), dtype=np.int32))
     number = take(number, runs)
-    told = (op != NULL) | (number != NULL)
-    columns = {"slice": slices[told], "runtime_op": op[told]}
-    number = number[told]
-    del op, slices, runs, told
+    has_some = (op != NULL) | (number != NULL)
+    columns = {"slice": slices[has_some], "runtime_op": op[has_some]}
+    number = number[has_some]
+    del op, slices, runs, has_some
     if len(number):
         for name, field in _EXECUTION_COLUMNS.items():
-            columns[name] = _known(entries.take(field), number)
+            columns[name] = _values_or_null(entries.pop(field), number)
         builder.rows_from("executions", columns)
 
 
-def _known(values: Ints, number: Ints) -> Ints:
-    """Values by their numbers, NULL where there is none; (numbers,)."""
+def _values_or_null(values: Ints, number: Ints) -> Ints:
+    """The values at the given positions; NULL where the position is NULL; (numbers,)."""
     if not len(values):
         return np.full(len(number), NULL, dtype=values.dtype)
     found = take(values, number).astype(np.int64, copy=False)
@@ -363,7 +366,7 @@ def _known(values: Ints, number: Ints) -> Ints:
 
 
 def _signals(entries: Entries, kept: Ints, health: Health, *, has_streams: bool) -> frozenset[str]:
-    """What could be seen; an accelerator without any device time was not looked at."""
+    """Signals of the profiler; an accelerator without any device time was not observed."""
     scheduled = take(entries.is_kind(RowKind.OPS), kept)
     elsewhere = take(entries.is_on(lambda row: row.device_kind is not DeviceKind.CPU), kept)
     on_accelerator = int((scheduled & elsewhere).sum())

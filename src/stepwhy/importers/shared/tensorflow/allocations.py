@@ -1,7 +1,7 @@
-"""What each op of a TensorFlow graph allocated and when it was freed, from step statistics.
+"""Memory that the ops of a TensorFlow graph allocated and freed, from step statistics.
 
-An op's record lists the blocks that it asked for, and the moments at which they were freed, by
-whichever op was the last to use them: sizes join the two.
+The record of an op lists the blocks that it allocated, and the times at which they were freed, even
+if a later op freed them. Allocations and releases are matched by size.
 
 Source: `AllocatorMemoryUsed` and `AllocationRecord` of step_stats.proto; `NodeExecStatsWrapper` in
 step_stats_collector.cc; `TrackingAllocator` in tracking_allocator.cc.
@@ -9,13 +9,13 @@ step_stats_collector.cc; `TrackingAllocator` in tracking_allocator.cc.
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.growing import NarrowColumn
+from stepwhy.columns.chunks import CHUNK
+from stepwhy.columns.growing import BufferedColumn
 from stepwhy.importers.shared.tensorflow.graphs import text
 from stepwhy.trace import NULL
 
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger[Any]]
 
 _NS_PER_US = 1000
-# Times beyond this would leave int64 as ns; sizes beyond it are damaged.
+# Longer times would not fit into int64 as ns; larger sizes are damage.
 _LARGEST = 1 << 52
-# The columns that it fills.
+# Columns of the table `allocations` that are filled.
 _COLUMNS = ("time_ns", "pool", "host", "change", "block", "owner", "total")
-# So many rows are taken before their columns are made as narrow as they allow.
-_PIECE = 1 << 16
 
 
 class Allocations:
-    """Collects the allocations of ops; `finish` appends them.
+    """Collects the allocations of ops; `finish` adds them to the trace.
 
     Args:
         builder: The trace to append to.
@@ -46,15 +44,14 @@ class Allocations:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        self._columns = {name: NarrowColumn() for name in _COLUMNS}
-        # What is not in them yet.
-        self._new = [array("q") for _ in _COLUMNS]
+        self._columns = {name: BufferedColumn() for name in _COLUMNS}
+        self._count = 0
         self._first_us = _LARGEST
         self.blocks = 0
-        """How many blocks were allocated."""
+        """Number of blocks that were allocated."""
 
     def add_node(self, node: Any) -> None:
-        """Take what the `NodeExecStats` of one op says."""
+        """Add the allocations in the `NodeExecStats` of one op."""
         for used in node.memory:
             pool = text(used.allocator_name)
             is_host = "cpu" in pool.lower() or "host" in pool.lower()
@@ -66,15 +63,15 @@ class Allocations:
     def add_blocks(
         self, records: Iterable[Any], pool: str, owner: str, *, is_host: bool = False
     ) -> None:
-        """Take blocks that one op took from one allocator, and their releases.
+        """Add the blocks that one op allocated from one allocator, and their releases.
 
         Args:
             records: `AllocationRecord` messages of the op, in order.
-            pool: The allocator.
-            owner: The op's node.
-            is_host: Whether it is memory of the host.
+            pool: Name of the allocator.
+            owner: Name of the op's node.
+            is_host: Whether it allocates memory of the host.
         """
-        living: dict[int, list[int]] = defaultdict(list)
+        live: dict[int, list[int]] = defaultdict(list)
         for record in records:
             time_us, change = record.alloc_micros, record.alloc_bytes
             size, block = abs(change), NULL
@@ -82,17 +79,17 @@ class Allocations:
                 continue
             self._first_us = min(self._first_us, time_us)
             if change > 0:
-                living[size].append(block := self.blocks)
+                live[size].append(block := self.blocks)
                 self.blocks += 1
-            elif living[size]:
-                block = living[size].pop()
+            elif live[size]:
+                block = live[size].pop()
             where = time_us * _NS_PER_US, pool, owner, is_host
             self._add(*where, change=change, block=block)
 
     def add_total(
         self, total: int, time_ns: int, pool: str, owner: str, *, is_host: bool = False
     ) -> None:
-        """Take what an allocator has handed out; one that keeps no account says 0."""
+        """Add the bytes in use of an allocator; 0 means that it does not count them."""
         if 0 < total < _LARGEST and 0 < time_ns < _LARGEST * _NS_PER_US:
             self._add(time_ns, pool, owner, is_host, total=total)
 
@@ -109,27 +106,22 @@ class Allocations:
     ) -> None:
         intern = self._builder.intern
         row = (time_ns, intern(pool), is_host, change, block, intern(owner), total)
-        for column, value in zip(self._new, row, strict=True):
+        for column, value in zip(self._columns.values(), row, strict=True):
             column.append(value)
-        if len(self._new[0]) == _PIECE:
-            self._settle()
-
-    def _settle(self) -> None:
-        """Put what is new into the columns."""
-        for column, new in zip(self._columns.values(), self._new, strict=True):
-            column.append(np.frombuffer(new, dtype=np.int64))
-        self._new = [array("q") for _ in _COLUMNS]
+        self._count += 1
+        if self._count % CHUNK == 0:
+            for column in self._columns.values():
+                column.flush()
 
     def finish(self, *, by_time: bool = False) -> None:
-        """Append all of them.
+        """Add all allocations to the trace.
 
         Args:
-            by_time: Whether blocks get numbers that no other run of the process has given: runs do
-                not share a start.
+            by_time: Number blocks from the time of the first one, so that they differ from the
+                blocks of other runs in the process.
         """
-        self._settle()
-        # One after the other, so that no two of them are held twice.
-        columns = {name: _held(name, self._columns.pop(name).values()) for name in _COLUMNS}
+        # Column by column, so that only one is in memory twice.
+        columns = {name: _typed(name, self._columns.pop(name).values()) for name in _COLUMNS}
         if not len(columns["time_ns"]):
             return
         if by_time:
@@ -139,8 +131,8 @@ class Allocations:
         self._builder.rows_from("allocations", columns)
 
 
-def _held(name: str, values: Ints) -> Ints:
-    """A column as the trace holds it: only what is not added up stays narrow."""
+def _typed(name: str, values: Ints) -> Ints:
+    """A column in the type of the trace: columns that are summed have 64 bits."""
     return values.astype(np.int64) if name in {"time_ns", "change", "total"} else values
 
 

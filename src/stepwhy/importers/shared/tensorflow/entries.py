@@ -1,4 +1,4 @@
-"""Entries of rows of step statistics, held as columns; objects that describe them are transient."""
+"""Entries of step statistics, collected as columns."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.columns.chunks import put, take
+from stepwhy.columns.chunks import CHUNK, put, take
 from stepwhy.columns.groups import distinct_rows, rows_by_group
-from stepwhy.columns.growing import NarrowColumn
+from stepwhy.columns.growing import BufferedColumn
 from stepwhy.columns.lanes import assign_lanes
 from stepwhy.importers.shared.tensorflow.ops import TRANSFERS
 from stepwhy.importers.shared.tensorflow.rows import Row, RowKind
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class Execution(NamedTuple):
-    """What the executor records of an op beside its time; NULL where it does not.
+    """Measurements of the executor of an op; NULL where it did not record them.
 
     Args:
-        op_ns: From the start until the op itself returned.
-        requested: Bytes that it asked for.
-        peak: Most of them held at once.
-        residual: Bytes still held when it returned.
+        op_ns: Time from the start until the op itself returned.
+        requested: Bytes that it requested.
+        peak: Most bytes allocated at once.
+        residual: Bytes still allocated when it returned.
     """
 
     op_ns: int
@@ -48,15 +48,15 @@ class Activity(NamedTuple):
     """One entry of a row.
 
     Args:
-        row: The row it lies on.
-        op: Op type as written, or what the tracer wrote in its place.
+        row: Its row.
+        op: Op type as the runtime wrote it, or the tracer's text in its place.
         node: Node name with its name scope.
         start_ns: Start on the epoch clock.
         dur_ns: Duration, not negative.
-        lane: Number within the row, such that activities of one lane do not overlap.
+        lane: Number within the row; activities of one lane do not overlap.
         bytes: Bytes moved or produced, NULL when not recorded.
         inputs: Tensors that it reads, as 'node' or 'node:1'; empty when not recorded.
-        execution: What the executor records of an op; None of anything else.
+        execution: Measurements of the executor; None if it is not an op.
     """
 
     row: Row
@@ -86,27 +86,22 @@ _COLUMNS = (
     "recorded",
     *Execution._fields,
 )
-# So many entries are taken before their columns are made as narrow as they allow.
-_PIECE = 1 << 16
 
 
 class Entries:
     """Activities as columns.
 
     Attributes:
-        rows: The rows, numbered as they come.
-        names: Ops, nodes and the nodes behind inputs, numbered as they come.
+        rows: Number of each row, in order of appearance.
+        names: Number of each op, node and input node, in order of appearance.
     """
 
     def __init__(self, activities: Iterable[Activity] = ()) -> None:
         self.rows: dict[Row, int] = {}
         self.names: dict[str, int] = {}
         self._columns = {name: _column(name) for name in _COLUMNS}
-        # What is not in them yet.
-        self._new = {name: array("q") for name in _COLUMNS}
         self._count = 0
-        # Up to the last one that is not 0.
-        self._lanes = array("I")
+        self._lanes = array("I")  # without the zeros at the end
         self._lists: dict[tuple[int, ...], int] = {(): 0}
         self._latest: tuple[tuple[str, ...], int] = (), 0
         for activity in activities:
@@ -117,8 +112,8 @@ class Entries:
         return self._count
 
     def add(self, activity: Activity) -> None:
-        """Append one."""
-        columns, names = self._new, self.names
+        """Append an activity."""
+        columns, names = self._columns, self.names
         if activity.lane:
             self._lanes.extend(repeat(0, len(self) - len(self._lanes)))
             self._lanes.append(activity.lane)
@@ -134,74 +129,65 @@ class Entries:
             for name, value in zip(Execution._fields, activity.execution, strict=True):
                 columns[name].append(value)
         self._count += 1
-        if self._count % _PIECE == 0:
-            for name in _COLUMNS:
-                self._settle(name)
-
-    def _settle(self, column: str) -> None:
-        """Put what is new of a column into it."""
-        new = self._new[column]
-        if new:
-            self._columns[column].append(np.frombuffer(new, dtype=np.int64))
-            self._new[column] = array("q")
+        if self._count % CHUNK == 0:
+            for column in columns.values():
+                column.flush()
 
     def _list(self, inputs: tuple[str, ...]) -> int:
-        """Number of a list of inputs; the runs of one node have the same, one after the other."""
+        """Number of a list of inputs; consecutive runs of one node share the same tuple."""
         if inputs is not self._latest[0]:
             names = self.names
             key = tuple(names.setdefault(t.partition(":")[0], len(names)) for t in inputs)
             self._latest = inputs, self._lists.setdefault(key, len(self._lists))
         return self._latest[1]
 
-    def take(self, column: str) -> Ints:
-        """As `[column]`, for the last time: it is not held any more."""
-        held = self[column]
+    def pop(self, column: str) -> Ints:
+        """As `[column]`, and free the column."""
+        values = self[column]
         self._columns[column] = _column(column)
-        return held
+        return values
 
     def __getitem__(self, column: str) -> Ints:
-        """A column by the name of a field of `Activity`; (entries,).
+        """A column by its name; (entries,) unless stated otherwise.
 
-        'reads' is the number of a list of `inputs`; 'row', 'op' and 'node' are numbers of `rows`
-        and `names`. 'recorded' are the entries of which the executor recorded something, ascending,
-        and a field of `Execution` is what it did; (recorded,) each. Starts have 64 bits, others as
-        few as they need.
+        The names are fields of `Activity` ('row', 'op' and 'node' are numbers of `rows` and
+        `names`), and 'reads', the number of a list of `inputs`. 'recorded' lists the entries with
+        an `execution`, ascending, and the fields of `Execution` are its values; (recorded,) each.
         """
-        self._settle(column)
         return self._columns[column].values()
 
     def inputs(self) -> tuple[Ints, Ints, Ints]:
         """The different lists of inputs.
 
         Returns:
-            Names of the nodes that made them, one list after the other; (inputs,). Where in them
-            each list begins, and its length; (lists,) each.
+            Names of the nodes that produced the inputs, list after list; (inputs,). First position
+            and length of each list; (lists,) each.
         """
         counts = np.fromiter(map(len, self._lists), dtype=np.int32, count=len(self._lists))
         names = np.fromiter(chain(*self._lists), dtype=np.int32, count=int(counts.sum()))
         return names, np.cumsum(counts, dtype=np.int32) - counts, counts
 
     def lanes(self) -> Ints:
-        """Lane of every entry, as it was recorded; (entries,)."""
+        """Recorded lane of every entry; (entries,)."""
         found: Ints = np.zeros(len(self), dtype=np.int64 if self._lanes else np.int32)
         found[: len(self._lanes)] = self._lanes
         return found
 
     def of_rows(self, values: Iterable[int]) -> NDArray[np.int32]:
-        """A value of its row for every entry; (entries,).
+        """Spread a value of each row over its entries; (entries,).
 
         Args:
-            values: One for each of `rows`.
+            values: One value for each of `rows`.
         """
         return take(np.fromiter(values, dtype=np.int32, count=len(self.rows)), self["row"])
 
     def is_on(self, chosen: Callable[[Row], bool]) -> NDArray[np.bool_]:
-        """Whether every entry is on one of the rows of which that holds; (entries,)."""
+        """Whether the row of each entry fulfils a condition; (entries,)."""
         flags = np.fromiter(map(chosen, self.rows), dtype=bool, count=len(self.rows))
         return take(flags, self["row"])
 
     def is_kind(self, *kinds: RowKind) -> NDArray[np.bool_]:
-        """Whether the row of every entry is of one of the kinds; (entries,)."""
+        """Whether the row of each entry is of one of the kinds; (entries,)."""
         return self.is_on(lambda row: row.kind in kinds)
 
     def is_transfer(self) -> NDArray[np.bool_]:
@@ -210,9 +196,9 @@ class Entries:
         return among(self["op"], known)
 
     def by_lanes(self) -> tuple[NDArray[np.int32], Ints]:
-        """The order of the entries row by row, and lanes derived from overlap in file order.
+        """The entries ordered by row, and lanes in which they do not overlap.
 
-        Tensors that arrive have lanes of their own; the threads of a row of waits are recorded.
+        Arriving tensors get lanes of their own. Rows of waits keep the threads that were recorded.
 
         Returns:
             The order, and the lane of every entry; (entries,) each.
@@ -228,8 +214,8 @@ class Entries:
         return order, lanes
 
 
-def _column(name: str) -> NarrowColumn:
-    return NarrowColumn(np.int64 if name == "start_ns" else np.int8)
+def _column(name: str) -> BufferedColumn:
+    return BufferedColumn(np.int64 if name == "start_ns" else np.int8)
 
 
 __all__ = ["Activity", "Entries", "Execution"]

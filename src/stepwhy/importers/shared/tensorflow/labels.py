@@ -1,4 +1,4 @@
-"""Timeline labels of step statistics: free text with the op type, the kernel or the transfer in it.
+"""Parses timeline labels of step statistics, which contain op types, kernels or transfers.
 
 Source: `step_stats_collector.cc` (ops), `device_tracer.cc` (device activities) and
 `worker_cache_logger.cc` (transfers between processes).
@@ -21,7 +21,7 @@ _EDGE = regex(r"edge_\d+_(?P<node>.+)")
 
 
 class Transfer(NamedTuple):
-    """A tensor that travelled between server processes."""
+    """A tensor that was sent between server processes."""
 
     tensor: str
     sender: str
@@ -29,7 +29,7 @@ class Transfer(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What a device activity belongs to."""
+    """Node and op of a device activity."""
 
     node: str
     op: str
@@ -51,8 +51,8 @@ def parse_inputs(label: str) -> tuple[str, ...]:
 def parse_activity_label(label: str, node_name: str) -> Activity:
     """Node and op of a device activity, from 'kernel details@@node:Op#id' or a name 'node:Op'.
 
-    A copy made on behalf of an op is named 'node:Op:MEMCPYDtoD': what ran decides, not the op. A
-    kernel that no op claims has its own name in place of the node's.
+    A copy on behalf of an op is named 'node:Op:MEMCPYDtoD', and becomes a copy. A kernel without an
+    op has its own name in place of the node's.
     """
     annotation = label.partition("@@")[2].partition("#")[0] or node_name
     if not _NODE.fullmatch(annotation):

@@ -1,4 +1,4 @@
-"""Which entries of rows of step statistics say once more what another one says."""
+"""Finds entries of step statistics that repeat other entries."""
 
 from __future__ import annotations
 
@@ -19,31 +19,34 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 DEVICE_TIME = (RowKind.STREAM, RowKind.ALL_STREAMS, RowKind.COPIES)
-"""Rows of what accelerators did."""
+"""Kinds of rows with the activity of accelerators."""
 
 
 def repeats_of(entries: Entries, order: Ints) -> tuple[Flags, Flags]:
-    """Which entries repeat others, and which are alike to one on a row of copies; (entries,) each.
+    """Find the entries that repeat others, and those that also are on a row of copies.
 
-    Repetition is judged entry by entry: where the numbered streams are cut off or absent, what
-    only the summary rows still have is kept.
+    Entries are compared one by one: those that are only on a summary row, because the rows of the
+    streams are truncated or absent, are no repetitions.
+
+    Returns:
+        Two Boolean masks; (entries,) each.
     """
     repeats, copies = np.zeros((2, len(entries)), dtype=bool)
     on_device = order[take(entries.is_kind(*DEVICE_TIME), order)]
     on_device = on_device[take(_may_repeat(entries), take(entries["node"], on_device))]
-    once_more = take(entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES), on_device)
-    if once_more.any():
+    is_summary = take(entries.is_kind(RowKind.ALL_STREAMS, RowKind.COPIES), on_device)
+    if is_summary.any():
         group = _alike(entries, on_device)
-        streams = np.bincount(group[~once_more], minlength=len(on_device))
-        again = group[once_more]
-        repeats[on_device[once_more]] = _occurrence(again) < streams[again]
+        streams = np.bincount(group[~is_summary], minlength=len(on_device))
+        again = group[is_summary]
+        repeats[on_device[is_summary]] = _occurrence(again) < streams[again]
         on_copies = entries.is_kind(RowKind.COPIES)[on_device]
         copies[on_device] = np.isin(group, group[on_copies])
     return repeats, copies
 
 
 def _may_repeat(entries: Entries) -> Flags:
-    """For every name whether an entry of that node can repeat or be a copy; (names,)."""
+    """Whether entries of a node can repeat others or be copies, by the node's name; (names,)."""
 
     def on(kind: RowKind) -> Flags:
         found = np.zeros(len(entries.names), dtype=bool)
@@ -54,7 +57,7 @@ def _may_repeat(entries: Entries) -> Flags:
 
 
 def _alike(entries: Entries, which: Ints) -> Ints:
-    """Numbers of what is the same device, node, op and time; (which,)."""
+    """Group entries of the same device, node, op and time; (which,)."""
     devices: dict[str, int] = {}
     device = entries.of_rows(devices.setdefault(r.device, len(devices)) for r in entries.rows)
     columns = (device, *(entries[c] for c in ("node", "op", "start_ns", "dur_ns")))
@@ -62,7 +65,7 @@ def _alike(entries: Entries, which: Ints) -> Ints:
 
 
 def _occurrence(values: Ints) -> Ints:
-    """How many of the values before each are the same; (values,)."""
+    """Number of equal values before each value; (values,)."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     found = np.empty_like(order)

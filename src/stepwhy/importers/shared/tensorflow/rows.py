@@ -1,4 +1,4 @@
-"""The rows of step statistics: which of them are device time, host time, or repetition.
+"""Rows of step statistics: activity of ops, of device streams, or summaries of streams.
 
 Source: `device_tracer.cc` (row names ``/device:GPU:0/stream:7<MemcpyH2D>``, ``/stream:all``,
 ``/memcpy``, ``/sync``; old releases write ``/gpu:0/stream:7``) and `step_stats_collector.cc`.
@@ -35,12 +35,12 @@ _COPIES = {
 
 
 class RowKind(Enum):
-    """What a row's times are."""
+    """What the entries of a row are."""
 
     OPS = "ops"  # ops as the executor scheduled them
     STREAM = "stream"  # device activity of one stream
-    ALL_STREAMS = "all streams"  # kernels of all streams once more
-    COPIES = "copies"  # copies of all streams once more
+    ALL_STREAMS = "all streams"  # summary: kernels of all streams
+    COPIES = "copies"  # summary: copies of all streams
     SYNC = "sync"  # host threads that wait for the device
 
 
@@ -48,11 +48,11 @@ class Row(msgspec.Struct, frozen=True):
     """One row.
 
     Args:
-        kind: What its times are.
+        kind: What its entries are.
         device: Canonical name of the device.
-        device_kind: What the device is.
-        stream: Stream number, NULL where not given.
-        copy: Direction of the copies on it, where the row says so.
+        device_kind: Kind of the device.
+        stream: Number of the stream; NULL if the name has none.
+        copy: Direction of its copies; NONE if the name has none.
     """
 
     kind: RowKind
@@ -64,7 +64,7 @@ class Row(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def parse_row(name: str) -> Row | None:
-    """The row that a device name of step statistics stands for; None when it is not one."""
+    """Parse a device name of step statistics; None if it names no row."""
     match = _ACTIVITY.fullmatch(name)
     spec = parse_device(match["device"] if match else name)
     if spec is None or not spec.type or (match is None and not spec.index):
@@ -81,5 +81,5 @@ def parse_row(name: str) -> Row | None:
 
 
 def device_kind(spec: DeviceSpec) -> DeviceKind:
-    """What a device is, by its type."""
+    """Kind of a device, by its type."""
     return _KINDS.get(spec.type, DeviceKind.OTHER)

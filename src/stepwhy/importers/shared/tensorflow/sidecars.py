@@ -4,7 +4,7 @@
 - ``sources.json``: source line and device scopes of every op, and the session's devices;
 - ``window.json``: when the driving thread was inside ``Session.run``.
 
-Each is optional. One that is damaged or refused is counted, and what it would have told is missing.
+Each file is optional. A damaged or refused one is counted, and its information is missing.
 """
 
 from __future__ import annotations
