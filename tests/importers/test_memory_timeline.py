@@ -151,7 +151,7 @@ _MOST_BYTES_PER_CHANGE = 110
 
 @pytest.mark.parametrize("is_raw", [True, False])
 def test_neither_text_nor_records_are_held_as_a_whole(monkeypatch, is_raw):
-    monkeypatch.setattr(importer, "_PIECE", 1 << 12)
+    monkeypatch.setattr(importer, "_CHUNK", 1 << 12)
     monkeypatch.setattr(importer, "_RECORDS", 1 << 8)
     count = 20_000
     times = [AT_US + 7 * i for i in range(count)]
@@ -268,7 +268,7 @@ def test_pieces_tell_what_the_whole_list_tells(records, size, draw):
         place = draw.draw(st.integers(0, len(data) - 1))
         data[place : place + 1] = draw.draw(st.sampled_from([b"", b"]", b"[", b",", b"7", b"],["]))
     whole = outcome(bytes(data))
-    with patch.multiple(importer, _PIECE=size, _RECORDS=1 + size % 3):
+    with patch.multiple(importer, _CHUNK=size, _RECORDS=1 + size % 3):
         assert outcome(bytes(data)) == whole
     if isinstance(whole, tuple) and whole[0] is not CorruptInputError:
         json.loads(data)

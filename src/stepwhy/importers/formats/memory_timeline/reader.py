@@ -1,9 +1,9 @@
-"""PyTorch's memory timelines: what tensors held over time, by what they are for.
+"""PyTorch's memory timelines: memory of tensors over time, by category.
 
-`torch.profiler.profile.export_memory_timeline` writes two kinds of them. As '.raw.json.gz' it is a
-list of what happened to tensors: nanoseconds, action, bytes, category. As '.json' or '.json.gz' it
-is a pair of lists: microseconds, and for each a zero and the bytes of each category. Neither names
-its device, the step, or what ran.
+`torch.profiler.profile.export_memory_timeline` writes two formats. A '.raw.json.gz' file is a list
+of events of single tensors: nanoseconds, action, bytes, category. A '.json' or '.json.gz' file is a
+pair of lists: times in microseconds, and for each time a zero and the bytes of each category.
+Neither contains a device, a step, or operations.
 
 Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT = "torch-memory-timeline"
 
-# By their numbers in the file.
+# Their positions are the numbers of categories in the file.
 _CATEGORIES = (
     "parameter",
     "optimizer state",
@@ -60,32 +60,32 @@ _BETWEEN_LISTS = regex(rb"\]\s*,")
 _SPACE = regex(rb"\s*")
 _SOMETHING = regex(rb"\S")
 _BRACKETS = 2
-_PIECE = 1 << 20  # bytes
+_CHUNK = 1 << 20  # bytes
 _NS_PER_US = 1000
-_RECORDS = 1 << 14  # sums that are looked at at a time
-# Times and sums beyond the first would leave int64 when added up; sizes beyond the second are
-# damaged.
+_RECORDS = 1 << 14  # times per chunk of sums
+# Larger times and sums would overflow int64 when they are added; larger sizes are damage.
 _LARGEST_NS, _LARGEST = 1 << 62, 1 << 52
-# Beyond all of these, and still of 64 bits when it is subtracted, or made nanoseconds.
+# Limits to which larger numbers are clipped: invalid, but their differences, and nanoseconds of the
+# second, still fit into 64 bits.
 _BEYOND, _BEYOND_US = 1 << 61, 1 << 53
 _SIZES_OF_RECORD = slice(1, 1 + len(_CATEGORIES))
 
 _NOTE = (
-    "A memory timeline tells no steps, not what ran, and not which device it is of. It holds only "
-    "tensors that were used while it was recorded. Record a Kineto trace with profile_memory=True "
-    "to have memory explained beside time."
+    "A memory timeline contains no steps, no operations and no device. It covers only tensors that "
+    "were used while it was recorded. Record a Kineto trace with profile_memory=True to explain "
+    "memory together with time."
 )
 
 
 class _Records(NamedTuple):
-    """What happened at some times; times before the record are negative.
+    """A chunk of records, each with the changes of memory at one time.
 
     Args:
-        time_ns: When; (records,).
-        is_whole: Whether each has all that it should have; (records,).
-        record: Which record each change is of, ascending; (changes,).
-        size: Bytes gained or lost; (changes,).
-        category: The category that did; (changes,).
+        time_ns: Time of each record, negative before the recording began; (records,).
+        is_whole: Whether each record has all of its numbers; (records,).
+        record: Record of each change, ascending; (changes,).
+        size: Bytes allocated or, if negative, freed; (changes,).
+        category: Category of each change; (changes,).
     """
 
     time_ns: Ints
@@ -96,20 +96,20 @@ class _Records(NamedTuple):
 
 
 def recognise(source: Source) -> bool:
-    """Whether the file is a list of four numbers each, or of times and of nine numbers each."""
+    """Whether the file is a list of lists of four numbers, or of times and lists of nine."""
     if _RAW.match(source.head):
         return True
     times = _TIMES.match(source.head)
-    # Times alone can fill the head.
+    # The list of times can be longer than the head.
     return times is not None and _SIZES.search(source.mapped, times.end()) is not None
 
 
 def read(source: Source) -> Trace | None:
-    """The allocations that a memory timeline tells of; None when it is another list.
+    """Read the allocations of a memory timeline; None if the file is another list.
 
     Raises:
-        CorruptInputError: The file is cut off or no JSON.
-        EmptyInputError: Nothing in it can be used.
+        CorruptInputError: The file is truncated or not JSON.
+        EmptyInputError: It has no usable record.
     """
     if not recognise(source):
         return None
@@ -130,87 +130,87 @@ def read(source: Source) -> Trace | None:
             "Export it for the device that the training ran on",
         )
     writer.write(builder)
-    notes = (_NOTE,) if is_raw else (writer.held_at_peak(), _NOTE)
+    notes = (_NOTE,) if is_raw else (writer.peak_note(), _NOTE)
     return builder.finish(Meta(FORMAT, "pytorch", signals=frozenset({"memory"}), notes=notes))
 
 
 def _raw(data: Data) -> Iterator[_Records]:
-    """What happened to tensors, one by one.
+    """Events of single tensors, in chunks.
 
     Raises:
-        DecodeError: It is cut off or damaged.
+        DecodeError: The file is truncated or damaged.
     """
     begin, end = _inside(data, 0, len(data))
-    for piece in _pieces(data, begin, end, tuple[int, int, int, int]):
-        time_ns, _, size, category = _numbers(piece, 4, _LARGEST_NS).T
-        each = np.arange(len(piece))
-        yield _Records(time_ns, np.ones(len(piece), dtype=bool), each, size, category)
+    for chunk in _chunks(data, begin, end, tuple[int, int, int, int]):
+        time_ns, _, size, category = _numbers(chunk, 4, _LARGEST_NS).T
+        record = np.arange(len(chunk))
+        yield _Records(time_ns, np.ones(len(chunk), dtype=bool), record, size, category)
 
 
 def _sums(data: Data) -> Iterator[_Records]:
-    """Differences of the sums: at every time what was lost before what was gained.
+    """Changes of the sums of each category, in chunks; at one time, releases come first.
 
     Raises:
-        DecodeError: It is cut off or damaged.
+        DecodeError: The file is truncated or damaged.
     """
     begin, end = _inside(data, 0, len(data))
     behind = data.find(b"]", begin, end) + 1
     between = _BETWEEN.match(data, behind, end)
     if between is None:
         raise msgspec.DecodeError
-    times = chain.from_iterable(_pieces(data, *_inside(data, begin, behind), int))
-    sizes = chain.from_iterable(_pieces(data, *_inside(data, between.end(), end), list[int]))
+    times = chain.from_iterable(_chunks(data, *_inside(data, begin, behind), int))
+    sizes = chain.from_iterable(_chunks(data, *_inside(data, between.end(), end), list[int]))
     before = np.zeros((1, len(_CATEGORIES)), dtype=np.int64)
     both = zip(times, sizes, strict=False)
-    while piece := list(islice(both, _RECORDS)):
-        held = [sums[_SIZES_OF_RECORD] for _, sums in piece]
-        is_whole = np.asarray([len(sums) == len(_CATEGORIES) for sums in held])
-        whole = [sums for sums in held if len(sums) == len(_CATEGORIES)]
+    while chunk := list(islice(both, _RECORDS)):
+        sums_of_records = [sums[_SIZES_OF_RECORD] for _, sums in chunk]
+        is_whole = np.asarray([len(sums) == len(_CATEGORIES) for sums in sums_of_records])
+        whole = [sums for sums in sums_of_records if len(sums) == len(_CATEGORIES)]
         now = np.concatenate([before, _numbers(whole, len(_CATEGORIES), _BEYOND)])
         before = now[-1:]
-        time_us = _numbers([[time_us] for time_us, _ in piece], 1, _BEYOND_US)[:, 0]
+        time_us = _numbers([[time_us] for time_us, _ in chunk], 1, _BEYOND_US)[:, 0]
         changes = _changes(np.flatnonzero(is_whole), now)
         is_whole[is_whole] = (np.abs(now[1:]) < _BEYOND).all(axis=1)
         yield _Records(time_us * _NS_PER_US, is_whole, *changes)
     for _ in chain(times, sizes):
-        pass  # what is left must be whole, too
+        pass  # decode the rest of the longer list: it must be valid, too
 
 
-def _changes(records: Ints, held: Ints) -> tuple[Ints, Ints, Ints]:
+def _changes(records: Ints, sums: Ints) -> tuple[Ints, Ints, Ints]:
     """Record, size and category of each change, the smallest of a record first; (changes,) each.
 
     Args:
         records: Numbers of the records; (records,).
-        held: What each category held before the first of them, and at each; (1 + records, 8).
+        sums: Bytes of each category before the first record, and at each record; (1 + records, 8).
     """
-    gained = np.diff(held, axis=0)
-    row, category = np.nonzero(gained)
-    size = gained[row, category]
-    order = np.lexsort((size, row))  # stable, so that equal ones stay in order of the categories
+    differences = np.diff(sums, axis=0)
+    row, category = np.nonzero(differences)
+    size = differences[row, category]
+    order = np.lexsort((size, row))  # stable: equal sizes stay in the order of categories
     return records[row[order]], size[order], category[order]
 
 
 def _numbers(rows: Sequence[Sequence[int]], width: int, beyond: int) -> Ints:
-    """Numbers of a file as an array, those of more than 64 bits cut; (rows, width).
+    """Numbers of the file as an array, clipped to -`beyond` and `beyond`; (rows, width).
 
     Args:
         rows: The numbers.
-        width: How many each row has.
-        beyond: What none of them may reach.
+        width: Numbers per row.
+        beyond: Smallest invalid number.
     """
     try:
-        found = np.array(rows, dtype=np.int64)
+        numbers = np.array(rows, dtype=np.int64)
     except OverflowError:
-        cut = [[min(max(n, -beyond), beyond) for n in row] for row in rows]
-        found = np.array(cut, dtype=np.int64)
-    return found.reshape(-1, width).clip(-beyond, beyond)
+        clipped = [[min(max(n, -beyond), beyond) for n in row] for row in rows]
+        numbers = np.array(clipped, dtype=np.int64)
+    return numbers.reshape(-1, width).clip(-beyond, beyond)
 
 
 def _inside(data: Data, begin: int, end: int) -> tuple[int, int]:
-    """Where the text between the brackets of a list lies.
+    """Begin and end of the text between the brackets of a list.
 
     Raises:
-        DecodeError: There are none.
+        DecodeError: There are no brackets.
     """
     first = _SPACE.match(data, begin, end)
     begin = first.end() if first else begin
@@ -221,16 +221,16 @@ def _inside(data: Data, begin: int, end: int) -> tuple[int, int]:
     return begin + 1, end - 1
 
 
-def _pieces(data: Data, begin: int, end: int, kind: Any) -> Iterator[list[Any]]:
-    """The elements of a list of numbers, or of lists of numbers, some at a time.
+def _chunks(data: Data, begin: int, end: int, kind: Any) -> Iterator[list[Any]]:
+    """The elements of a list of numbers, or of lists of numbers, in chunks.
 
     Raises:
-        DecodeError: They are others.
+        DecodeError: The elements are of another kind.
     """
     decoder = msgspec.json.Decoder(list[kind])
     comma = _COMMA if kind is int else _BETWEEN_LISTS
     while begin < end:
-        found = comma.search(data, begin + _PIECE, end)
+        found = comma.search(data, begin + _CHUNK, end)
         stop = found.end() - 1 if found else end
         yield decoder.decode(b"[%b]" % data[begin:stop])
         let_go(data, begin, stop)
@@ -240,7 +240,7 @@ def _pieces(data: Data, begin: int, end: int, kind: Any) -> Iterator[list[Any]]:
 
 
 def _usable(records: _Records, health: Health) -> _Records:
-    """Records with times, sizes and categories that can be; the others are counted."""
+    """The records with possible times, sizes and categories; the others are counted."""
     size, category = records.size, records.category
     absurd = (size <= -_LARGEST) | (size >= _LARGEST)
     absurd |= (category < 0) | (category >= len(_CATEGORIES))
@@ -263,10 +263,10 @@ def _usable(records: _Records, health: Health) -> _Records:
 
 
 class _Writer:
-    """Makes allocations, and the sum of each category as a counter, of records in order of time.
+    """Converts records to allocations, and to a counter of the sum of each category.
 
     Args:
-        is_raw: Whether each change is one of a single tensor.
+        is_raw: Whether the records are events of single tensors.
     """
 
     def __init__(self, *, is_raw: bool) -> None:
@@ -278,15 +278,16 @@ class _Writer:
         if is_raw:
             self._allocations["block"] = Growing(np.int32)  # no file has 2**31 records
         self._owners = Growing(np.int8)
-        # At every time as many categories are counted as change; of a single one, it is the owner.
+        # Counters of one record are ordered by category. In a raw file a record is one change, so
+        # that the names are the owners.
         self._values = Growing(np.int64)
         self._names = self._owners if is_raw else Growing(np.int8)
 
     def add(self, records: _Records) -> None:
-        """Take some records.
+        """Add a chunk of records, in the order of the file.
 
         Raises:
-            DecodeError: They add up to more than there is.
+            DecodeError: Their sizes add up to more than any memory.
         """
         time_ns, _, record, size, category = records
         self._begin_ns = min(self._begin_ns, int(time_ns[time_ns >= 0].min(initial=_LARGEST_NS)))
@@ -309,20 +310,20 @@ class _Writer:
         self._values.append(levels)
 
     def _levels(self, size: Ints, category: Ints) -> Ints:
-        """What its category held after each change; (changes,)."""
+        """Sum of its category after each change; (changes,)."""
         levels = np.empty(len(size), dtype=np.int64)
         for number in np.unique(category).tolist():
-            mine = category == number
-            levels[mine] = self._sums[number] + np.cumsum(size[mine])
-            self._sums[number] += size[mine].sum()
+            own = category == number
+            levels[own] = self._sums[number] + np.cumsum(size[own])
+            self._sums[number] += size[own].sum()
         return levels
 
     def _note_peak(self, records: _Records, total: Ints) -> None:
-        """Note what each category holds where all together hold most, after a whole record.
+        """Update the sums of the categories at the peak of their total.
 
         Args:
-            records: The records.
-            total: What is held after each change; (changes,).
+            records: The records; sums count at the end of a record.
+            total: Total after each change; (changes,).
         """
         record = records.record
         last = np.flatnonzero(np.append(record[1:] != record[:-1], len(record) > 0))
@@ -332,13 +333,13 @@ class _Writer:
             np.add.at(self._peak, records.category[until], records.size[until])
 
     def write(self, builder: TraceBuilder) -> None:
-        """Append all of them; nothing is held any more."""
+        """Add all allocations and counters to the trace, and free them."""
         columns = {name: column.values() for name, column in self._allocations.items()}
         self._allocations = {}
         time_ns = columns["time_ns"]
         if not len(time_ns):
             return
-        # What was there before the record is there when it begins.
+        # Tensors from before the recording are allocated when it begins.
         begin_ns = 0 if self._begin_ns == _LARGEST_NS else self._begin_ns
         np.maximum(time_ns, begin_ns, out=time_ns)
         pool = np.broadcast_to(np.int32(builder.intern("PyTorch tensors")), len(time_ns))
@@ -349,38 +350,38 @@ class _Writer:
         self._owners = self._names = Growing(np.int8)
         builder.rows_from("counters", {"time_ns": time_ns, "name": names, "value": value})
 
-    def held_at_peak(self) -> str:
-        """What the tensors were for at the peak: sums have no blocks that would tell."""
+    def peak_note(self) -> str:
+        """The categories at the peak, as a note: a file of sums has no blocks to show them."""
         largest = sorted(zip(self._peak.tolist(), _CATEGORIES, strict=True), reverse=True)
         parts = [f"{name} {format_bytes(size)}" for size, name in largest if size > 0]
         return f"At the peak the tensors were: {', '.join(parts) or 'none'}."
 
 
 class _Blocks:
-    """Numbers the blocks of tensors; tensors of a size and category are alike."""
+    """Numbers the blocks of tensors; a release ends the last block of its size and category."""
 
     def __init__(self) -> None:
-        self._living: dict[int, list[int]] = {}
-        self._made = 0
+        self._live: dict[int, list[int]] = {}
+        self._count = 0
 
     def of(self, size: Ints, category: Ints) -> Ints:
-        """The block of each change, NULL for one that was not seen to be made; (changes,)."""
-        alike = np.abs(size) * len(_CATEGORIES) + category
-        changes = zip(alike.tolist(), (size < 0).tolist(), strict=True)
-        found = [self._gone(key) if is_gone else self._new(key) for key, is_gone in changes]
-        return np.asarray(found, dtype=np.int64)
+        """Block of each change; NULL for releases without an allocation; (changes,)."""
+        keys = np.abs(size) * len(_CATEGORIES) + category
+        changes = zip(keys.tolist(), (size < 0).tolist(), strict=True)
+        blocks = [self._free(key) if is_freed else self._allocate(key) for key, is_freed in changes]
+        return np.asarray(blocks, dtype=np.int64)
 
-    def _new(self, key: int) -> int:
-        self._made += 1
-        self._living.setdefault(key, []).append(self._made)
-        return self._made
+    def _allocate(self, key: int) -> int:
+        self._count += 1
+        self._live.setdefault(key, []).append(self._count)
+        return self._count
 
-    def _gone(self, key: int) -> int:
-        blocks = self._living.get(key)
+    def _free(self, key: int) -> int:
+        blocks = self._live.get(key)
         if blocks is None:
             return NULL
         if len(blocks) == 1:
-            del self._living[key]
+            del self._live[key]
         return blocks.pop()
 
 

@@ -1,7 +1,7 @@
-"""Large results of rocprofv3, with the lists of records set aside and decoded a chunk at a time.
+"""Reads large results of rocprofv3, whose lists of records are decoded chunk by chunk.
 
-Where a list can be cut, and where it ends, is guessed by what stands there. Decoding is the proof:
-where a chunk between brackets is a list, it ends between two of its elements.
+Regular expressions guess where a list can be split and where it ends. Decoding proves the guess: if
+a chunk in brackets is a valid list, it ended between two elements.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20  # bytes
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The key of the records; that of the names of their kinds has a list.
+# The key is followed by an object; the same key with a list has the names of the kinds.
 _RECORDS = regex(rb'"buffer_records"\s*:\s*\{')
 _LIST = regex(rb'\s*"[^"\\]*"\s*:\s*(?=\[)')
 _BETWEEN = regex(rb'\}\s*,\s*(?=\{\s*")')
@@ -41,21 +41,21 @@ _EMPTY = regex(rb"\[\s*\]")
 
 
 class IrregularError(Exception):
-    """A list does not look like those of rocprofv3."""
+    """A list is not formatted like those of rocprofv3."""
 
 
 class _Stream(msgspec.Struct, gc=False):
-    """Of a record, the stream."""
+    """The stream of a record."""
 
     stream_id: Handle | None = None
 
 
 def read_lists(source: Source) -> Document:
-    """Read every process of a file whose lists look like those of rocprofv3.
+    """Read every process of a file whose lists are formatted like those of rocprofv3.
 
     Raises:
-        IrregularError: They do not, or are no JSON.
-        DecodeError, UnicodeDecodeError, RecursionError: What stands around them is no JSON.
+        IrregularError: A list is formatted differently, or is not JSON.
+        DecodeError, UnicodeDecodeError, RecursionError: The text around the lists is not JSON.
     """
     data = source.mapped
     lists: dict[str, Buffer] = {}
@@ -64,7 +64,7 @@ def read_lists(source: Source) -> Document:
 
 
 def _set_aside(data: Data, lists: dict[str, Buffer]) -> Iterator[bytes]:
-    """The text without the lists of records; these go under the texts that stand in their place."""
+    """The text with each list of records replaced by a placeholder, its key in `lists`."""
     position = len(_BYTE_ORDER_MARK) if data[: len(_BYTE_ORDER_MARK)] == _BYTE_ORDER_MARK else 0
     while records := _RECORDS.search(data, position):
         yield data[position : records.end()]
@@ -87,7 +87,7 @@ def _set_aside(data: Data, lists: dict[str, Buffer]) -> Iterator[bytes]:
 
 
 def _list(data: Data, position: int) -> tuple[Buffer, int]:
-    """The records of the list at a position, and where it ends."""
+    """The records of the list at a position, and the position of its end."""
     empty = _EMPTY.match(data, position)
     if empty is not None:
         return Buffer([]), empty.end()
@@ -103,13 +103,13 @@ def _list(data: Data, position: int) -> tuple[Buffer, int]:
 
 
 def _chunk(data: Data, begin: int, chunks: _Chunks) -> int:
-    """Cut the next chunk off; returns where what follows begins."""
-    # Most lists end within a chunk: only for others is it worth searching behind it.
+    """Add the next chunk; returns the position behind it."""
+    # Most lists end within a chunk; only otherwise search behind it.
     found = _LAST.search(data, begin, begin + _CHUNK)
     if found is None:
         between = _BETWEEN.search(data, begin + _CHUNK, begin + 2 * _CHUNK)
         stop = between.end() if between else begin + 2 * _CHUNK
-        # The last bracket of the chunk may end the list with what follows the chunk.
+        # The list may end with the last bracket of the chunk, and text behind the chunk.
         bracket = data.rfind(b"}", begin, begin + _CHUNK)
         found = _LAST.search(data, bracket if bracket >= 0 else begin, stop) or between
     if found is None:
@@ -119,10 +119,10 @@ def _chunk(data: Data, begin: int, chunks: _Chunks) -> int:
 
 
 def _has_streams(text: bytes) -> bool:
-    """Whether a record of a list names a stream other than number 0.
+    """Whether a record of a list has a stream other than number 0.
 
     Raises:
-        IrregularError: It is no list, or one whose records have fields of another type.
+        IrregularError: The text is not a list, or a field has another type.
     """
     try:
         records = msgspec.json.decode(text, type=list[_Stream])
@@ -136,19 +136,19 @@ class _Chunks:
 
     Args:
         data: The file.
-        cuts: Where they lie.
+        cuts: Begin and end of each chunk.
     """
 
     def __init__(self, data: Data, cuts: list[Cut]) -> None:
         self._data, self.cuts = data, cuts
 
     def text(self, number: int) -> bytes:
-        """One of them."""
+        """The text of a chunk."""
         begin, end = self.cuts[number]
         return b"[%b]" % self._data[begin:end]
 
     def __iter__(self) -> Iterator[msgspec.Raw]:
-        """All of them; what was read is let go of."""
+        """All chunks; the pages of those that were read are released."""
         for number, (begin, end) in enumerate(self.cuts):
             yield msgspec.Raw(self.text(number))
             let_go(self._data, begin, end)

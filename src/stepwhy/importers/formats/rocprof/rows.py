@@ -1,4 +1,4 @@
-"""From the records of rocprofv3 to rows of a trace."""
+"""Adds the records of rocprofv3 to a trace."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from stepwhy.trace import TraceBuilder
 
 _CPU, _GPU = 1, 2  # ROCPROFILER_AGENT_TYPE_CPU, _GPU
-# Slices that become columns at once.
-_PIECE = 1 << 14
+_SLICES_AT_ONCE = 1 << 14  # become columns together
 
 
 class Rows:
     """Collects slices as columns, over all processes of a file.
 
     Args:
-        builder: Takes devices, tracks and slices, and counts what is left out.
+        builder: Receives devices, tracks and slices.
     """
 
     def __init__(self, builder: TraceBuilder) -> None:
@@ -48,7 +47,7 @@ class Rows:
         self._identities: dict[str, tuple[int, ...]] = {}
 
     def add_process(self, process: Process) -> None:
-        """Add every record of a process, or count why it is not there."""
+        """Add every record of a process; those that are left out are counted."""
         one = _ProcessRows(self, process)
         self._count_serial(process.counter_collections)
         for domain, buffer in process.buffers.items():
@@ -62,11 +61,11 @@ class Rows:
                 one.add_all(buffer, partial(one.add_call, domain))
             else:
                 self._count_other(sum(map(len, self.read(buffer))))
-            self._settle()
-        one.direct_copies()
+            self._flush()
+        one.set_copy_directions()
 
     def finish(self) -> None:
-        """Hand the slices over."""
+        """Add the slices to the trace."""
         self._slices.add_to(self.builder)
 
     def read(self, buffer: Buffer) -> Iterator[list[Record]]:
@@ -85,7 +84,7 @@ class Rows:
         )
 
     def add(self, when: When, track: int, kind: Kind, name: str, **values: int) -> None:
-        """Append one slice; those of a domain have the same `values`."""
+        """Append a slice; slices of one domain must have the same names of `values`."""
         self.kinds.add(kind)
         columns = self._columns
         columns["start_ns"].append(when.start_ns)
@@ -96,11 +95,11 @@ class Rows:
         columns["name"].append(self.builder.intern(name))
         for column, value in values.items():
             columns[column].append(value)
-        if len(columns["start_ns"]) >= _PIECE:
-            self._settle()
+        if len(columns["start_ns"]) >= _SLICES_AT_ONCE:
+            self._flush()
 
-    def _settle(self) -> None:
-        """Make columns of the slices so far, and count them."""
+    def _flush(self) -> None:
+        """Move the latest slices to the columns, and count them."""
         if self._columns:
             self._slices.add(self._columns)
             self.builder.health.events_kept += len(self._columns["start_ns"])
@@ -118,7 +117,7 @@ class Rows:
             self._slices.put("copy", rows, [int(copy) for copy in directions.values()])
 
     def device(self, name: str, identity: tuple[int, ...], model: str, process: int) -> int:
-        """The device of this name; another GPU of the same name is that of another process."""
+        """The device of this name; a different GPU of the same name gets its process's id."""
         if self._identities.setdefault(name, identity) != identity:
             name = f"{name} (process {process})"
         return self.builder.device(name, DeviceKind.GPU, model)
@@ -138,22 +137,22 @@ class Rows:
         self.builder.health.count(
             "other-record",
             "info",
-            "Allocations, scratch memory and samples of instructions say nothing about time.",
+            "Allocations, scratch memory and samples of instructions do not show where time goes.",
             count=count,
             dropped=True,
         )
 
 
 class When(NamedTuple):
-    """When something was, and what it is joined by."""
+    """Times and correlation id of a record."""
 
     start_ns: int
     end_ns: int
     correlation: int
 
 
-class _Marked:
-    """Marked ranges as columns: which of them are steps, only all of them together tell."""
+class _MarkedRanges:
+    """Collects marked ranges, because only all of them together show which are steps."""
 
     def __init__(self) -> None:
         self._times = array("q")
@@ -162,14 +161,14 @@ class _Marked:
         self._crosses = array("b")
 
     def add(self, when: When, one: Range, track: int, *, crosses: bool) -> None:
-        """Take a range; `crosses` tells whether it may end on another thread."""
+        """Append a range; `crosses`: it may end on another thread."""
         self._times.extend(when)
         self._ranges.append(one)
         self._tracks.append(track)
         self._crosses.append(crosses)
 
     def with_steps(self) -> Iterator[tuple[When, Range, int, bool, bool]]:
-        """When it was, the range, its track, whether it is a step, and whether it crosses."""
+        """Times, range and track of each, whether it is a step, and whether it crosses threads."""
         times = np.asarray(self._times, dtype=np.int64).reshape(-1, 3)
         tracks = np.asarray(self._tracks, dtype=np.int64)
         names = [one.name for one in self._ranges]
@@ -180,7 +179,7 @@ class _Marked:
 
 
 class _ProcessRows:
-    """The rows of one process: what its handles and numbers stand for."""
+    """Adds the records of one process, and resolves its handles and numbers."""
 
     def __init__(self, rows: Rows, process: Process) -> None:
         self._rows, self._pid = rows, _id(process.pid)
@@ -189,20 +188,20 @@ class _ProcessRows:
         gpus = [a for a in process.agents if a.type == _GPU]
         self._order = {a.id.handle: n for n, a in enumerate(gpus) if a.id is not None}
         dispatches = process.buffers.get("kernel_dispatch")
-        # Slices of copies that a kernel does, and directions that calls name, by correlation id.
+        # Correlation ids of the slices of copies by kernels; directions of calls by correlation id.
         self._blits: dict[int, int] = {}
-        self._copying: dict[int, Copy] = {}
-        # Where streams were not traced, queues tell more.
+        self._directions: dict[int, Copy] = {}
+        # Without traced streams, queues are the tracks.
         self._has_streams = dispatches is not None and dispatches.has_streams()
 
     def add_all(self, buffer: Buffer, add: Callable[[Record], None]) -> None:
-        """Add the records that have a time, count the others."""
+        """Add the records with a time, and count the others."""
         for record in self._timed(buffer):
             add(record)
 
     def add_markers(self, buffer: Buffer) -> None:
-        """Add the ranges that ROCTX marks; those that are steps of a loop become its markers."""
-        marked = _Marked()
+        """Add ROCTX ranges; iterations of a training loop become steps."""
+        marked = _MarkedRanges()
         instants = 0
         for record in self._timed(buffer):
             text = self._names.marker(record)
@@ -240,7 +239,7 @@ class _ProcessRows:
         )
 
     def _timed(self, buffer: Buffer) -> Iterator[Record]:
-        """The records that have a time; the others are counted."""
+        """The records with a time; the others are counted."""
         untimed = 0
         for record in chain.from_iterable(self._rows.read(buffer)):
             if _is_timed(record):
@@ -264,7 +263,7 @@ class _ProcessRows:
         self._rows.add(when, track, kind, name, copy=int(copy))
 
     def add_copy(self, record: Record) -> None:
-        """Add a copy on the GPU that takes part in it, the receiving one of two."""
+        """Add a copy to its GPU; between two GPUs to the receiving one."""
         source, target = _handle(record.src_agent_id), _handle(record.dst_agent_id)
         copy = self._direction(self._names.copy(record), source, target)
         if copy is Copy.H2H:
@@ -285,17 +284,17 @@ class _ProcessRows:
         kind, name = self._names.call(record, domain)
         when = _when(record)
         if domain == "hip_api" and (copy := self._names.call_copy(record)) is not Copy.NONE:
-            self._copying[when.correlation] = copy
+            self._directions[when.correlation] = copy
         self._rows.add(when, self._thread(record.thread_id), kind, name)
 
-    def direct_copies(self) -> None:
-        """Copies by a kernel take the direction that their call names."""
-        called = {
-            row: self._copying[correlation]
+    def set_copy_directions(self) -> None:
+        """Set the directions of copies by kernels to those of their calls."""
+        directions = {
+            row: self._directions[correlation]
             for row, correlation in self._blits.items()
-            if correlation in self._copying
+            if correlation in self._directions
         }
-        self._rows.put_copies(called)
+        self._rows.put_copies(directions)
 
     def _thread(self, number: int) -> int:
         thread = _id(number)
@@ -303,16 +302,16 @@ class _ProcessRows:
             Role.HOST_THREAD, f"thread {thread}", process=self._pid, thread=thread
         )
 
-    def _direction(self, told: Copy, source: int, target: int) -> Copy:
-        """Direction of a copy, by what it is between where its operation does not tell all."""
-        if told in {Copy.H2D, Copy.D2H, Copy.H2H}:
-            return told
+    def _direction(self, recorded: Copy, source: int, target: int) -> Copy:
+        """Direction of a copy, from its operation or else from its source and target."""
+        if recorded in {Copy.H2D, Copy.D2H, Copy.H2H}:
+            return recorded
         from_gpu, to_gpu = self._is_gpu(source), self._is_gpu(target)
         if from_gpu and to_gpu:
             return Copy.D2D if source == target else Copy.PEER
         if from_gpu or to_gpu:
             return Copy.H2D if to_gpu else Copy.D2H
-        return told
+        return recorded
 
     def _is_gpu(self, handle: int) -> bool:
         agent = self._agents.get(handle)
@@ -347,10 +346,10 @@ def _when(record: Record) -> When:
 
 
 def _id(number: int) -> int:
-    """An id, NULL for one that no healthy file holds."""
+    """An id; NULL for one out of range, which is damage."""
     return number if 0 <= number < LARGEST_ID else NULL
 
 
 def _is_timed(record: Record) -> bool:
-    """Whether a record has a start and an end; 0 stands for a time that the GPU never wrote."""
+    """Whether a record has a start and an end; 0 means that the GPU did not write the time."""
     return 0 < record.start_timestamp <= record.end_timestamp < LARGEST_NS
