@@ -24,10 +24,10 @@ TEXTS = st.lists(st.text(st.sampled_from("ab\0é€😀\ud83d\ude00"), max_size=
 def _few_are_objects(monkeypatch):
     """Lots and limits so small that tests go beyond them."""
     monkeypatch.setattr(interning, "FEW", 3)
-    monkeypatch.setattr(interning, "_LOT", 4)
+    monkeypatch.setattr(interning, "_BATCH", 4)
     monkeypatch.setattr(strings, "FEW", 2)
-    monkeypatch.setattr(strings, "_LOT", 3)
-    monkeypatch.setattr(strings, "_PIECE", 4)
+    monkeypatch.setattr(strings, "_BATCH", 3)
+    monkeypatch.setattr(strings, "_SEARCHED", 4)
 
 
 def packed(texts):

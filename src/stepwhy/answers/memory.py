@@ -1,8 +1,9 @@
-"""How much memory a step needs, when it needs most, and what holds it then.
+"""Memory of a step: its peak, the time of the peak, and the tensors that are allocated then.
 
-Allocators tell of every block that they hand out and take back. What a step begins with stays from
-step to step: parameters, optimizer state, what the program keeps. What it takes on top, up to the
-peak, is what the step itself needs: mostly activations, whose size follows that of the batch.
+Allocators record every allocation and release. The base, the memory at the start of a step, is kept
+from step to step: parameters, optimizer state, and other objects that the program keeps. The memory
+between the base and the peak is that of the step itself: mostly activations, which grow with the
+batch.
 """
 
 from __future__ import annotations
@@ -33,18 +34,17 @@ CAPACITY = "memory capacity"
 _MOST_USES = 8
 _MOST_HOLDERS = 10
 _MOST_POINTS = 200
-# Below all levels.
-_LOWEST = -(1 << 63)
-# A growing batch needs room for fragments, and for the libraries' own work space.
+_LOWEST = -(1 << 63)  # less than all levels
+# A larger batch also needs memory for fragmentation and for the work space of libraries.
 _USABLE = 0.9
-# Growth is a difference of levels at the beginnings of steps; two of them may differ by chance.
+# Growth is a difference of levels at the starts of steps; two of them may differ by chance.
 _FEWEST_STEPS = 3
 
 
 def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
-    """The memory of every allocator, then of devices and the process as sampled from outside.
+    """The memory of every allocator, then the sampled memory of devices and of the process.
 
-    Device memory comes first, then the highest peak.
+    Allocators of devices come first, and those with higher peaks.
 
     Args:
         facts: Facts of the run.
@@ -58,14 +58,15 @@ def memory_uses(facts: Facts) -> tuple[MemoryUse, ...]:
 
 
 class _Span(msgspec.Struct, frozen=True):
-    """A step as one allocator saw it.
+    """Allocations of one allocator in a step.
 
     Args:
-        start_ns, end_ns: From when to when.
-        rows: Rows of `allocations` in it, ascending.
-        top: Most bytes handed out after one of them, beyond what was at its beginning.
-        at: After which of them.
-        base: What was handed out at its beginning; None where the allocator does not tell.
+        start_ns: Start of the step.
+        end_ns: End of the step.
+        rows: Rows of `allocations` in the step, ascending.
+        top: Most bytes that were allocated, relative to the start of the step.
+        at: Position in `rows` of the allocation that reached `top`.
+        base: Bytes allocated at the start of the step; None if the allocator does not record it.
     """
 
     start_ns: int
@@ -77,7 +78,7 @@ class _Span(msgspec.Struct, frozen=True):
 
     @property
     def peak(self) -> int:
-        """Highest level, on top of the base where that is known."""
+        """Most bytes allocated, relative to the start of the step if the base is unknown."""
         return (self.base or 0) + max(self.top, 0)
 
 
@@ -88,8 +89,8 @@ class _Pool:
         facts: Facts of the run.
         name: Its name, as a string of the trace.
         rows: Its rows of `allocations`, ascending.
-        owners: Finds what allocated.
-        of_device: Memory of the device, where the trace tells it and there is one device only.
+        owners: Finds the operation of an allocation.
+        of_device: Memory size of the device; None if it is unknown, or if there are several.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class _Pool:
         self._times = self._table.time_ns[self._rows]
 
     def use(self) -> MemoryUse | None:
-        """What is known of it; None where no step saw anything of it."""
+        """The memory use; None if no step has an allocation."""
         spans = self._spans(*self._bounds())
         if not spans:
             return None
@@ -112,7 +113,7 @@ class _Pool:
         return MemoryUse(
             name=self._facts.trace.string(self._name),
             kind="host" if self._table.host[self._rows[0]] else "device",
-            over="step" if self._tells_steps() else "run",
+            over="step" if self._has_steps() else "run",
             span_ns=top.end_ns - top.start_ns,
             base_bytes=top.base,
             peak_bytes=top.peak,
@@ -129,7 +130,7 @@ class _Pool:
         )
 
     def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Starts and ends of the steady steps; of all there is where no steps are known."""
+        """Starts and ends of the steady steps; of the whole trace if it has no steps."""
         steps = self._facts.steps
         if steps.source == "whole-trace" or not self._facts.steady_count:
             first, last = int(self._times[0]), int(self._times[-1]) + 1
@@ -139,13 +140,13 @@ class _Pool:
             return np.array([min(start, first)]), np.array([max(end, last)])
         return steps.starts[steps.steady], steps.ends[steps.steady]
 
-    def _tells_steps(self) -> bool:
-        """Whether the spans are steps, be it that the whole record is one."""
+    def _has_steps(self) -> bool:
+        """Whether the spans are steps; the whole trace can be one."""
         is_step = "whole-step" in self._facts.trace.meta.signals
         return is_step or self._facts.steps.source != "whole-trace"
 
     def _spans(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[_Span]:
-        """The steps in which the allocator did anything, in time of what it did.
+        """The steps with allocations or releases, in order of time.
 
         Args:
             starts: Starts of the steps, ns; (steps,).
@@ -164,12 +165,15 @@ class _Pool:
         return _Span(start_ns, end_ns, rows, top, at, self._base(rows))
 
     def _highest(self, rows: Rows, level: int = 0, least: int = _LOWEST) -> tuple[int, int, int]:
-        """After which of some rows the level is highest, that level, and the one behind them.
+        """Find the highest level after any of some rows.
 
         Args:
             rows: The rows.
-            level: The level before them.
-            least: Levels below it count as this one.
+            level: The level before the first row.
+            least: Lower bound of the result.
+
+        Returns:
+            Position of the row with the highest level, that level, and the level after all rows.
         """
         levels = level + np.cumsum(self._table.change[rows])
         at = int(levels.argmax())
@@ -178,18 +182,18 @@ class _Pool:
         return at, int(levels[at]), int(levels[-1])
 
     def _base(self, rows: Rows) -> int | None:
-        """What was handed out before some rows; None where the allocator does not tell."""
+        """Bytes allocated before some rows; None if the allocator does not record it."""
         totals = self._table.total[rows]
-        # The first total: later ones also hold what allocators take for blocks not recorded.
+        # The first total, because later ones include allocations that were not recorded.
         first = int((totals != NULL).argmax())
         if totals[first] == NULL:
             return None
         base = int(totals[first] - self._table.change[rows[: first + 1]].sum())
-        # Below zero it does not count all that it hands out, small blocks for example.
+        # Negative if the total does not count all allocations, such as small blocks.
         return base if base >= 0 else None
 
     def _holders(self, span: _Span) -> list[MemoryHolder]:
-        """What was allocated in the span and not freed until its peak, largest first."""
+        """Blocks allocated in the span and alive at its peak, by operation, largest first."""
         block, change = self._table.block, self._table.change
         rows = span.rows[: span.at + 1]
         rows = rows[(block[rows] != NULL) & (change[rows] != 0)]
@@ -203,7 +207,7 @@ class _Pool:
         return sorted(holders, key=lambda h: (-h.bytes, h.name))
 
     def _series(self, span: _Span) -> tuple[tuple[int, int], ...]:
-        """The level over time; of many changes the highest of each stretch."""
+        """The level over time; with many changes, the highest level of each interval."""
         times = self._table.time_ns[span.rows]
         base = span.base or 0
         if len(times) <= _MOST_POINTS:
@@ -220,28 +224,28 @@ class _Pool:
         return tuple(points)
 
     def _capacity(self) -> int | None:
-        """Memory of the device, where the trace tells it and there is one device only."""
+        """Memory size of the allocator's device; None if unknown, and for host memory."""
         if self._table.host[self._rows[0]]:
             return None
         return self._of_device
 
     def _room(self, span: _Span, capacity: int | None) -> BatchRoom | None:
-        if not self._tells_steps() or capacity is None or span.base is None:
+        if not self._has_steps() or capacity is None or span.base is None:
             return None
         trains = bool((self._facts.phases == Phase.BACKWARD).any())
         return batch_room(span.base, span.peak - span.base, capacity, trains=trains)
 
 
 def _rows_of_pools(pools: NDArray[np.int32]) -> list[tuple[int, Rows]]:
-    """The pools that there are, ascending, and the rows of each."""
+    """The different pools, ascending, and the rows of each."""
     names, place = numbered(pools)
     return list(zip(names.tolist(), rows_by_group(place, len(names))[1], strict=False))
 
 
 def _capacity_of_devices(trace: Trace) -> int | None:
-    told = series(trace, CAPACITY).largest
-    if told is not None:
-        return told
+    recorded = series(trace, CAPACITY).largest
+    if recorded is not None:
+        return recorded
     sampled = {
         size
         for device in distinct(trace.counters.device).tolist()
@@ -251,14 +255,14 @@ def _capacity_of_devices(trace: Trace) -> int | None:
 
 
 def batch_room(fixed: int, growing: int, capacity: int, *, trains: bool) -> BatchRoom | None:
-    """How many times larger the batch could be; None where nothing grows or nothing is left.
+    """Estimate how many times larger the batch could be; None if no memory grows or is free.
 
     Args:
-        fixed: Bytes that a step begins with.
-        growing: Bytes that it takes on top, at its peak.
-        capacity: Bytes that there are.
-        trains: Whether there are gradients: they come and go with the step, but do not grow. They
-            are as large as the parameters, which are among what the step begins with.
+        fixed: Bytes allocated at the start of a step.
+        growing: Bytes that the step allocates in addition, at its peak.
+        capacity: Bytes of the device.
+        trains: Whether there are gradients. They are allocated within the step but do not grow with
+            the batch. They are as large as the parameters, which are part of `fixed`.
     """
     usable = round(_USABLE * capacity)
     if growing <= 0 or usable <= fixed + growing:
@@ -271,7 +275,7 @@ def batch_room(fixed: int, growing: int, capacity: int, *, trains: bool) -> Batc
 
 
 def _growth(spans: list[_Span]) -> int | None:
-    """Growth of what steps begin with, per step."""
+    """Growth of the base from step to step, bytes per step."""
     bases = [span.base for span in spans if span.base is not None]
     if len(bases) < _FEWEST_STEPS or len(bases) < len(spans):
         return None

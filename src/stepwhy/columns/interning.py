@@ -1,4 +1,4 @@
-"""Numbers that stand for strings, integers and other objects, in the order of their first use."""
+"""Interning: consecutive numbers for strings, integers and other objects."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int32]
 
-# Strings that are packed together: each call costs some time.
-_LOT: Final = 1 << 12
+# Strings to pack in one call, because every call has a fixed cost.
+_BATCH: Final = 1 << 12
 _UNKNOWN: Final = -1
 _HASH: Final = (1 << 32) - 1
 # 2**64 divided by the golden ratio: neighbours get slots far from each other.
@@ -55,11 +55,11 @@ class Interner:
         known = self._known
         if len(known) < FEW:
             return np.fromiter(map(known.__getitem__, texts), dtype=np.int32, count=len(texts))
-        told = np.fromiter(map(known.get, texts, repeat(_UNKNOWN)), np.int32, len(texts))
-        other = np.flatnonzero(told == _UNKNOWN)
+        numbers = np.fromiter(map(known.get, texts, repeat(_UNKNOWN)), np.int32, len(texts))
+        other = np.flatnonzero(numbers == _UNKNOWN)
         if len(other):
-            told[other] = known.packed().numbers([texts[i] for i in other.tolist()])
-        return told
+            numbers[other] = known.packed().numbers([texts[i] for i in other.tolist()])
+        return numbers
 
     def strings(self) -> Sequence[str]:
         """All strings by number; adding more afterwards costs a copy."""
@@ -75,16 +75,16 @@ class _Known(dict[str, int]):
         self._strings: Strings | None = None
 
     def __missing__(self, text: str) -> int:
-        """The next number, or that of a packed string."""
+        """Number of a string that is not in the dictionary, which may be a new one."""
         if len(self) < FEW:
             number = self[text] = len(self)
             return number
         return self.packed().number(text)
 
     def count(self) -> int:
-        """How many there are in all."""
-        held = self._strings if self._others is None else self._others
-        return len(self) if held is None else len(held)
+        """Number of all strings, with the packed ones."""
+        packed = self._strings if self._others is None else self._others
+        return len(self) if packed is None else len(packed)
 
     def packed(self) -> _Others:
         """The packed strings, which include those of the dictionary."""
@@ -94,7 +94,7 @@ class _Known(dict[str, int]):
         return self._others
 
     def strings(self) -> Sequence[str]:
-        """All strings; frees what finds the packed ones."""
+        """All strings; frees the hash table of the packed ones."""
         if self._others is not None:
             self._strings, self._others = self._others.finish(), None
         return tuple(self) if self._strings is None else self._strings
@@ -112,8 +112,8 @@ class _Others:
         self._new: dict[str, int] = {}  # not packed yet
         self._count = 0
         left = iter(texts)
-        while lot := list(islice(left, _LOT)):
-            self._add(lot)
+        while batch := list(islice(left, _BATCH)):
+            self._add(batch)
 
     def __len__(self) -> int:
         """Number of distinct strings."""
@@ -125,7 +125,7 @@ class _Others:
         if number == _UNKNOWN:
             number = self._find(text)
         if number == _UNKNOWN:
-            if len(self._new) >= _LOT:
+            if len(self._new) >= _BATCH:
                 self._pack_new()
             number = self._new[text] = self._count
             self._count += 1
@@ -138,8 +138,8 @@ class _Others:
         numbers = self._add(list(different))
         if len(different) == len(texts):
             return numbers
-        told = dict(zip(different, numbers.tolist(), strict=True))
-        return np.fromiter(map(told.__getitem__, texts), dtype=np.int32, count=len(texts))
+        number_of = dict(zip(different, numbers.tolist(), strict=True))
+        return np.fromiter(map(number_of.__getitem__, texts), dtype=np.int32, count=len(texts))
 
     def finish(self) -> Strings:
         """All strings; nothing may be added afterwards."""
@@ -177,7 +177,7 @@ class _Others:
     def _are(
         self, parts: Parts, hashes: NDArray[np.uint32], numbers: Numbers, at: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Compare the strings of some numbers with those at some places of `parts`."""
+        """Whether strings, by number, equal strings of `parts`, by position; (numbers,)."""
         same: NDArray[np.bool_] = self._hashes.values()[numbers] == hashes[at]
         alike = np.flatnonzero(same)
         same[alike] = self._texts[numbers[alike]].are(parts[at[alike]])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 
 from stepwhy.columns._packing import CODE, Packing, Parts, cut, parts_between, parts_of
+from stepwhy.columns.chunks import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 FEW: Final = 1 << 16
 """Number of strings up to which they are kept in a tuple, which is faster to read."""
 
-# Texts that are objects at a time, of those that are packed; and those that are looked at.
-_LOT: Final = 1 << 12
-_PIECE: Final = 1 << 16
-# Texts that are looked for together in all others, not one by one.
+# Strings to pack or decode in one call; and to search in one call.
+_BATCH: Final = 1 << 12
+_SEARCHED: Final = 1 << 16
+# More strings than this are searched together, not one by one.
 _MANY: Final = 1 << 6
-_NOWHERE: Final = np.empty(0, dtype=np.int64)
+_NO_PLACES: Final = np.empty(0, dtype=np.int64)
 
 
 class Strings(Sequence[str]):
@@ -65,8 +66,8 @@ class Strings(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over all strings, decoding a few thousand at a time."""
-        for begin in range(0, len(self), _LOT):
-            bounds = self._bounds[begin : begin + _LOT + 1].astype(np.int64)
+        for batch in chunks(len(self), _BATCH):
+            bounds = self._bounds[batch.start : batch.stop + 1].astype(np.int64)
             yield from cut(self._data[int(bounds[0]) : int(bounds[-1])], bounds - bounds[0])
 
     def __contains__(self, text: object) -> bool:
@@ -87,65 +88,65 @@ class Strings(Sequence[str]):
         return bytes(self._data[self._places[first] : self._places[last]])
 
     def some(self, places: NDArray[np.signedinteger[Any]]) -> list[str]:
-        """Strings at some places; (places,)."""
+        """The strings at the given positions; (places,)."""
         begins = self._bounds[places].astype(np.int64)
         lengths = self._bounds[places + 1].astype(np.int64) - begins
         return Parts(self._data, begins, lengths).texts()
 
     def where(self, text: str) -> NDArray[np.int64]:
-        """Places of a string, ascending."""
-        wanted = np.frombuffer(text.encode(*CODE), dtype=np.uint8)
-        pieces = (self._where(begin, wanted) for begin in range(0, len(self), _PIECE))
-        return np.concatenate([_NOWHERE, *pieces])
+        """Positions of a string, ascending."""
+        target = np.frombuffer(text.encode(*CODE), dtype=np.uint8)
+        found = (self._where(chunk, target) for chunk in chunks(len(self), _SEARCHED))
+        return np.concatenate([_NO_PLACES, *found])
 
     def where_any(self, texts: Iterable[str]) -> NDArray[np.int64]:
-        """Places of some strings, ascending."""
-        wanted = set(texts)
-        if len(wanted) > _MANY:
-            found = [place for place, text in enumerate(self) if text in wanted]
+        """Positions of any of some strings, ascending."""
+        targets = set(texts)
+        if len(targets) > _MANY:
+            found = [place for place, text in enumerate(self) if text in targets]
             return np.asarray(found, dtype=np.int64)
-        places = [self.where(text) for text in wanted]
-        return np.sort(np.concatenate([_NOWHERE, *places]))
+        places = [self.where(text) for text in targets]
+        return np.sort(np.concatenate([_NO_PLACES, *places]))
 
-    def _where(self, begin: int, wanted: NDArray[np.uint8]) -> NDArray[np.int64]:
-        parts = parts_between(self._data, self._bounds[begin : begin + _PIECE + 1])
-        data, last = np.frombuffer(self._data, dtype=np.uint8), parts.begins + len(wanted)
-        found = np.flatnonzero(parts.lengths == len(wanted))
-        for back in range(1, len(wanted) + 1):  # names differ at their ends
-            found = found[data[last[found] - back] == wanted[-back]]
-        return found + begin
+    def _where(self, chunk: slice, target: NDArray[np.uint8]) -> NDArray[np.int64]:
+        parts = parts_between(self._data, self._bounds[chunk.start : chunk.stop + 1])
+        data, last = np.frombuffer(self._data, dtype=np.uint8), parts.begins + len(target)
+        found = np.flatnonzero(parts.lengths == len(target))
+        for back in range(1, len(target) + 1):  # names differ at their ends
+            found = found[data[last[found] - back] == target[-back]]
+        result: NDArray[np.int64] = found + chunk.start
+        return result
 
 
 def strings_from(texts: Iterable[str]) -> Sequence[str]:
     """Return a tuple of strings, or a packed sequence when there are more than `FEW`."""
     left = iter(texts)
     few = tuple(islice(left, FEW))
-    lot = list(islice(left, _LOT))
-    if not lot:
+    batch = list(islice(left, _BATCH))
+    if not batch:
         return few
     packing = Packing()
     packing.add(parts_of(few))
-    while lot:
-        packing.add(parts_of(lot))
-        lot = list(islice(left, _LOT))
+    while batch:
+        packing.add(parts_of(batch))
+        batch = list(islice(left, _BATCH))
     return Strings(packing.data, packing.bounds)
 
 
-def pieces_of(texts: Sequence[str]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield chunks of strings: first place, last place, and UTF-8 without separators."""
-    for first in range(0, len(texts), _LOT):
-        last = min(first + _LOT, len(texts))
+def text_chunks(texts: Sequence[str]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield batches of strings: first position, end position, and UTF-8 without separators."""
+    for batch in chunks(len(texts), _BATCH):
         if isinstance(texts, Strings):
-            yield first, last, texts.between(first, last)
+            yield batch.start, batch.stop, texts.between(batch.start, batch.stop)
         else:
-            yield first, last, "".join(texts[first:last]).encode(*CODE)
+            yield batch.start, batch.stop, "".join(texts[batch]).encode(*CODE)
 
 
 def texts_at(texts: Sequence[str], places: NDArray[np.signedinteger[Any]]) -> list[str]:
-    """Strings at some places of a sequence, packed or not; (places,)."""
+    """The strings at the given positions of a sequence, packed or not; (places,)."""
     if isinstance(texts, Strings):
         return texts.some(places)
     return [texts[place] for place in places.tolist()]
 
 
-__all__ = ["FEW", "Strings", "pieces_of", "strings_from", "texts_at"]
+__all__ = ["FEW", "Strings", "strings_from", "text_chunks", "texts_at"]

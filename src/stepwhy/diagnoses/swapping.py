@@ -60,13 +60,13 @@ LEAST_SAVED = 0.5  # of the wait; data read from files instead takes time, too
 
 
 class _Swap(msgspec.Struct, frozen=True):
-    """What the kernel told during the steps; None where it did not.
+    """Counters of the kernel during the steps; None where it does not report them.
 
     Args:
-        out_bytes: Most of the process that was swapped out.
-        faults: Pages that it had to wait for, per second.
-        in_bytes: What the machine read back from swap, per second.
-        wait: Share of the time that was lost, the smaller of the two that the kernel tells.
+        out_bytes: Most bytes of the process that were swapped out.
+        faults: Pages that the process had to wait for, per second.
+        in_bytes: Bytes that the machine read back from swap, per second.
+        wait: Share of the time that was lost, the smaller of the two that the kernel reports.
     """
 
     out_bytes: int
@@ -97,15 +97,15 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _swap(facts: Facts) -> _Swap | None:
-    """What was told between the first and the last sample that lie within the steps."""
+    """Counters between the first and the last sample within the steps."""
     out, faults = _within(facts, "swap_bytes"), _within(facts, "major_faults")
     per_second = faults.per_second
     if out.largest is None or per_second is None:
         return None
     waits = [_within(facts, f"{name}_ns") for name in ("disk_wait", "machine_memory_stall")]
-    told = [w.share_of_time for w in waits if w.share_of_time is not None]
+    known = [w.share_of_time for w in waits if w.share_of_time is not None]
     back = _within(facts, "machine_swapped_in_bytes").per_second
-    return _Swap(out.largest, per_second, back, min(told, default=None))
+    return _Swap(out.largest, per_second, back, min(known, default=None))
 
 
 def _within(facts: Facts, name: str) -> Series:
@@ -119,7 +119,7 @@ def _within(facts: Facts, name: str) -> Series:
 def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
     resident = _within(facts, "resident_bytes").largest
     memory = _within(facts, "machine_memory_bytes").largest
-    told = (
+    rows = (
         ("swapped out of the process", swap.out_bytes, "bytes"),
         ("pages waited for per step", swap.faults * facts.wall_ns / 1e9, "count"),
         ("share of the time spent waiting for them", swap.wait, "fraction"),
@@ -127,7 +127,7 @@ def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
         ("resident memory of the process", resident, "bytes"),
         ("memory of the machine", memory, "bytes"),
     )
-    return tuple(Evidence(what, value, unit) for what, value, unit in told if value is not None)
+    return tuple(Evidence(what, value, unit) for what, value, unit in rows if value is not None)
 
 
 _FIX = Fix(

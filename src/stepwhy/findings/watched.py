@@ -1,4 +1,4 @@
-"""What was seen over the length of a run that stepwhy watched."""
+"""Observations over the whole length of a run that stepwhy watched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Stretch(msgspec.Struct, frozen=True):
 
     Args:
         first_step, last_step: Numbers of its steps in the run, from 1, profiled ones included.
-        median_ns: Of its unprofiled steps, None where all were profiled.
+        median_ns: Median time of its unprofiled steps; None if all were profiled.
         total_ns: Wall time of its steps.
         traced_steps: Steps in it that a profiler recorded.
         described: Whether steps, breakdown and findings of the result are of this one.
@@ -29,7 +29,7 @@ class Traced(msgspec.Struct, frozen=True):
 
     Args:
         before: Number of unprofiled steps before them.
-        steps: How many they are.
+        steps: Number of the steps.
     """
 
     before: int
@@ -37,17 +37,17 @@ class Traced(msgspec.Struct, frozen=True):
 
 
 class EventGroup(msgspec.Struct, frozen=True):
-    """Rare things that cost time, taken together where kind, name and source are the same.
+    """Rare events that cost time, grouped by kind, name and source.
 
     Args:
         kind: 'trace': a function was traced; 'compile': something was compiled; 'graph': a
             session's graph has grown; 'change': the step time has changed for good; 'workers': a
-            loader started its worker processes; 'epoch': a loader was asked to begin anew, until
-            its first batch.
+            loader started its worker processes; 'epoch': a loader was restarted, until its first
+            batch.
         name: What was traced or compiled, in the framework's words.
         source: Line of the program that caused it, 'train.py(41): step'; '' when unknown.
         count: How often it happened.
-        total_ns: Time it took in all, pieces that overlap once.
+        total_ns: Total time of the events; overlaps count once.
         steps_affected: Steps during which it happened.
         first_reason: The first reason that the framework gave, '' without any.
         reasons: Number of different reasons.
@@ -70,13 +70,13 @@ class EventGroup(msgspec.Struct, frozen=True):
 
 
 class PipelineStage(msgspec.Struct, frozen=True):
-    """One stage of an input pipeline, as its library tells of it; None where it does not.
+    """One stage of an input pipeline, as its library reports it; None for unknown numbers.
 
     Args:
-        name: What it does, in the library's words.
+        name: Operation of the stage, in the library's words.
         parallelism: Threads or processes that do its work; 0: the driving thread itself.
-        buffer_size: Elements that its buffer holds.
-        elements: Elements that it made.
+        buffer_size: Capacity of its buffer, elements.
+        elements: Number of elements that it produced.
         processing_ns: Work per element over all of its threads, without that of the stages
             before it.
     """
@@ -89,24 +89,24 @@ class PipelineStage(msgspec.Struct, frozen=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """How full a queue or buffer between input and training was, and what fills it.
+    """Fill level of a queue or buffer between input and training, and the stages that fill it.
 
-    The shares are of time, in steady steps where there are samples of them. Elements that cannot be
-    taken out (`min_after_dequeue`) do not count.
+    The shares are shares of time, of steady steps if they were sampled. Elements that cannot be
+    removed (`min_after_dequeue`) do not count.
 
     Args:
-        name: Of the queue or buffer.
+        name: Name of the queue or buffer.
         kind: 'tf1-queue', 'tf.data' or 'dataloader'.
-        capacity: How many elements it holds; None without a bound, or none that is known.
-        reserve: How many of them cannot be taken out.
-        samples: How often it was looked at.
-        mean_fill: 0..1 of the elements that can be taken out; None without a capacity.
-        empty_share: Of the time, 0..1, in which at most 5 % of them were there.
-        full_share: Of the time in which at least 95 % were there; None without a capacity.
-        series: (time since the first step in ns, elements) over the run, at most 200; an average
-            where there were more samples.
+        capacity: Maximum number of elements; None if unbounded or unknown.
+        reserve: Number of elements that cannot be removed.
+        samples: Number of samples of its level.
+        mean_fill: Mean share, 0..1, of the removable elements; None without a capacity.
+        empty_share: Share of the time, 0..1, with at most 5 % of them.
+        full_share: Share of the time with at least 95 %; None without a capacity.
+        series: (time since the first step in ns, elements) over the run, at most 200 points; an
+            average if there were more samples.
         stages: The stages that fill it, the last one first, up to the next buffer. Stages that the
-            training calls without a buffer between stand under a name of their own, with no sample.
+            training calls without a buffer are under a name of their own, without samples.
     """
 
     name: str

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Block = NDArray[Any]
 
 _OTHER_TRACKS = "other tracks"
-# Value of a column that a row does not give: the null of the schema, or 0 where 0 is the null.
+# Value of a missing column: the null of the schema, or 0 where 0 is the null.
 _DEFAULTS: dict[tuple[Table, str], int] = {
     (table, c.name): (0 if c.null in {"", "0"} else NULL)
     for table in TABLES
@@ -61,11 +61,11 @@ def count_tracks_together(health: Health, count: int) -> None:
 
 
 def count_names_unread(health: Health, count: int) -> None:
-    """Count names that are shown as they are, without looking up what they stand for."""
+    """Count names beyond the most that are classified."""
     health.count(
         "names-unread",
         "warning",
-        "The file has more different names than are looked up. Ranges with further names are "
+        "The file has more different names than are classified. Ranges with further names are "
         "listed, and on devices they count as kernels, but no step, copy or kind of operation "
         "is recognised in them.",
         count=count,
@@ -86,7 +86,7 @@ class TraceBuilder:
         self._rows: dict[Table, dict[str, list[Any]]] = {
             table: {c.name: [] for c in columns_of(table)} for table in TABLES
         }
-        # Rows that came as columns, and how many; what `_rows` holds comes after them.
+        # Rows that were added as columns, and their number; `_rows` follow them.
         self._blocks: dict[Table, list[dict[str, Block]]] = {table: [] for table in TABLES}
         self._settled: dict[Table, int] = dict.fromkeys(TABLES, 0)
         self._tracks: dict[tuple[int, int, int, int, str], int] = {}
@@ -103,7 +103,7 @@ class TraceBuilder:
         return numbers
 
     def add(self, table: Table, **values: int) -> int:
-        """Append one row, columns that are not given take their null; returns its row number."""
+        """Append one row, with nulls in missing columns; returns its row number."""
         rows = self._rows[table]
         unknown = values.keys() - rows.keys()
         if unknown:
@@ -113,7 +113,7 @@ class TraceBuilder:
         return self._settled[table] + len(rows[next(iter(rows))]) - 1
 
     def device(self, name: str, kind: DeviceKind, model: str = "") -> int:
-        """Row of the device with this name, added at first sight."""
+        """Row of the device with this name; the first call adds it."""
         if name not in self._devices:
             self._devices[name] = self.add(
                 "devices",
@@ -126,10 +126,10 @@ class TraceBuilder:
     def track(
         self, role: Role, name: str, *, process: int = NULL, thread: int = NULL, device: int = NULL
     ) -> int:
-        """Row of the track with this role, process, thread and device, added at first sight.
+        """Row of the track with this role, process, thread and device; the first call adds it.
 
-        Tracks without a thread id are told apart by their names. Beyond `MOST_TRACKS`, those of
-        the same role and device are one.
+        Names distinguish tracks without a thread id. Beyond `MOST_TRACKS`, tracks of the same role
+        and device are one.
         """
         key = (int(role), process, thread, device, name if thread == NULL else "")
         known = self._tracks.get(key)
@@ -141,7 +141,7 @@ class TraceBuilder:
         return self._tracks[key]
 
     def _shared_track(self, role: Role, device: int, key: tuple[int, int, int, int, str]) -> int:
-        """Row of the track for all beyond the most of this role and device."""
+        """Row of the shared track of this role and device, beyond `MOST_TRACKS`."""
         self._beyond.add(hash(key))
         shared = (int(role), NULL, NULL, device, _OTHER_TRACKS)
         if shared not in self._tracks:
@@ -173,21 +173,21 @@ class TraceBuilder:
         )
 
     def slices_from(self, columns: Mapping[str, Sequence[int] | Block]) -> None:
-        """Append many slices at once; all given columns are equally long."""
+        """Append many slices at once; the columns are equally long."""
         self.rows_from("slices", columns)
 
     def rows_from(self, table: Table, columns: Mapping[str, Sequence[int] | Block]) -> None:
-        """Append many rows at once; all given columns are equally long, others take their null."""
+        """Append many rows at once, with nulls in missing columns; columns are equally long."""
         self._settle(table)
         length = len(next(iter(columns.values())))
         block = {}
         for column in columns_of(table):
-            given = columns.get(column.name)
-            if given is None:
+            values = columns.get(column.name)
+            if values is None:
                 null = _DEFAULTS[table, column.name]
                 block[column.name] = constant(null, length, column.dtype)
             else:
-                block[column.name] = _held(given, column.dtype)
+                block[column.name] = _as_column(values, column.dtype)
         self._blocks[table].append(block)
         self._settled[table] += length
 
@@ -203,7 +203,7 @@ class TraceBuilder:
             self._rows[table] = {name: [] for name in rows}
 
     def finish(self, meta: Meta) -> Trace:
-        """Order the tables, check them, and hand the trace over.
+        """Order and check the tables, and return the trace.
 
         Raises:
             ValueError: A table violates an invariant of the schema (a bug in the importer).
@@ -214,7 +214,7 @@ class TraceBuilder:
         slices, order = self._slices_in_order()
         tables = {t: slices if t == "slices" else self._columns(t) for t in TABLES}
         order_others(tables, order)
-        # Shared with the trace, for rows that are added after it.
+        # The builder stays usable: its rows are now the columns of the trace.
         self._blocks = {t: [dict(vars(tables[t]))] if len(tables[t]) else [] for t in TABLES}
         trace = Trace(strings=strings, meta=meta, health=self.health, **tables)
         check(trace)
@@ -227,9 +227,9 @@ class TraceBuilder:
         return Columns(**{c.name: self._column(table, c.name) for c in columns_of(table)})
 
     def _slices_in_order(self) -> tuple[Columns, Order | None]:
-        """The slices, and the order that they were put into, None where they were in it.
+        """The sorted slices, and the former row of each; None if they were sorted already.
 
-        Column by column, so that no more than one of them is held twice.
+        Works column by column, so that only one column is in memory twice.
         """
         self._settle("slices")
         if not self._blocks["slices"]:
@@ -242,26 +242,30 @@ class TraceBuilder:
             if order is not None and not is_constant(values):
                 values = take(values, order)
             columns[column.name] = narrowed(values) if column.name in NARROW_COLUMNS else values
-            del values  # not held while the next one is joined
+            del values  # frees it before the next column is joined
         return Columns(**columns), order
 
     def _column(self, table: Table, name: str) -> Block:
-        """A column of the rows so far; it is no longer held in parts."""
+        """A column of the rows so far; its parts are freed."""
         return _joined([b.pop(name) for b in self._blocks[table]], _DEFAULTS[table, name])
 
 
-def _held(given: Sequence[int] | Block, dtype: str) -> Block:
-    """A column as an array of its type, or of a narrower one that it has already."""
-    if isinstance(given, np.ndarray) and given.dtype.kind == "i" and given.dtype < np.dtype(dtype):
-        return given
-    return np.asarray(given, dtype=dtype)
+def _as_column(values: Sequence[int] | Block, dtype: str) -> Block:
+    """The values as an array of a type; arrays of narrower integers stay as they are."""
+    if (
+        isinstance(values, np.ndarray)
+        and values.dtype.kind == "i"
+        and values.dtype < np.dtype(dtype)
+    ):
+        return values
+    return np.asarray(values, dtype=dtype)
 
 
 def _joined(parts: list[Block], null: int) -> Block:
-    """One column of its parts; one that holds nothing but nulls takes no memory, and is read-only.
+    """Concatenate the parts of a column; one that is null everywhere takes no memory.
 
     Args:
-        parts: At least one; each (rows,).
+        parts: At least one part; (rows,) each.
         null: The null of the column.
     """
     if all((part[:1] == null).all() and (part == null).all() for part in parts):

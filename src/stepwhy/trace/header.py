@@ -1,4 +1,4 @@
-"""What every written form of a trace says about it as a whole."""
+"""The header of stored and exported traces: version, facts about the run, health counters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def meta_of(header: dict[str, Any]) -> Meta:
 
 
 def health_of(header: dict[str, Any]) -> Health:
-    """What was lost, repaired or guessed when the source was read.
+    """The health counters of reading the source.
 
     Raises:
         KeyError, ValueError: The header is damaged.
@@ -71,13 +71,13 @@ def strings_of(texts: Any) -> Sequence[str]:
     """The interned strings.
 
     Raises:
-        ValueError: Something else is among them.
+        ValueError: One of them is not a string.
     """
     return strings_from(msgspec.convert(texts, list[str]))
 
 
 def in_short(error: Exception) -> str:
-    """What is wrong with a file, in one line, whatever of the file is in it."""
+    """The message of an error in one short, printable line, although it may quote the file."""
     text = " ".join(str(error).split())
     return text[:200] if text.isprintable() else type(error).__name__
 

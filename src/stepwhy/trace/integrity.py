@@ -1,4 +1,4 @@
-"""What must hold for every trace: catches silent emptying and mixed-up columns."""
+"""Checks the invariants of every trace, to detect lost rows and mixed-up columns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.narrow import is_constant
 from stepwhy.trace.kinds import Copy, DeviceKind, FlowKind, Kind, Phase, Role, SampleRole
 from stepwhy.trace.schema import TABLES, columns_of
@@ -46,14 +47,12 @@ def check(trace: Trace) -> None:
         )
 
 
-# Values that are looked at at a time.
-_PIECE = 1 << 16
-# Differences and sums of two times stay within 64 bits.
+# Differences and sums of two times must fit into 64 bits.
 _LARGEST = 2**62 - 1
 
 
 def check_bounds(trace: Trace) -> None:
-    """Check times and sizes that were read as they are: what is added up must not turn round.
+    """Check times and sizes of stored traces, whose sums must not overflow.
 
     Raises:
         ValueError: With the table, the column and the first offending row.
@@ -86,9 +85,9 @@ def _check_table(trace: Trace, table: str, columns: Columns) -> None:
             _members(where, values, ENUMS[column.unit])
 
 
-def _fits(held: np.dtype[Any], promised: np.dtype[Any]) -> bool:
-    """Whether a column holds what it promises; rows, strings and ids may be narrower."""
-    return held == promised or (held.kind == promised.kind == "i" and held < promised)
+def _fits(dtype: np.dtype[Any], expected: np.dtype[Any]) -> bool:
+    """Whether a column has the type of the schema; integers may be narrower."""
+    return dtype == expected or (dtype.kind == expected.kind == "i" and dtype < expected)
 
 
 def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
@@ -100,18 +99,17 @@ def _within(where: str, values: NDArray[np.int64], low: int, high: int) -> None:
 
 
 def _members(where: str, values: NDArray[np.int8], enum: _Enum) -> None:
-    if not _seen(values[:1] if is_constant(values) else values) <= set(enum):
+    if not _distinct(values[:1] if is_constant(values) else values) <= set(enum):
         bad = np.flatnonzero(~np.isin(values, [int(m) for m in enum]))
         raise ValueError(f"{where}: row {bad[0]} is {values[bad[0]]}, not a {enum.__name__}")
 
 
-def _seen(values: NDArray[np.int8]) -> set[int]:
-    """The values that occur."""
+def _distinct(values: NDArray[np.int8]) -> set[int]:
+    """The different values."""
     counts = np.zeros(1 << 8, dtype=np.int64)
-    for first in range(0, len(values), _PIECE):
-        # As bytes, of which none is negative; counting takes eight times their memory.
-        piece = np.ascontiguousarray(values[first : first + _PIECE]).view(np.uint8)
-        counts += np.bincount(piece, minlength=len(counts))
+    for chunk in chunks(len(values)):
+        # `bincount` takes no negative numbers; it needs eight times the memory of the values.
+        counts += np.bincount(np.ascontiguousarray(values[chunk]).view(np.uint8), minlength=256)
     return set(np.flatnonzero(counts).astype(np.uint8).view(np.int8).tolist())
 
 

@@ -1,11 +1,11 @@
-"""What the codes in a trace stand for: kinds of slices, tracks, devices, copies, phases, flows."""
+"""Enumerations in a trace: kinds of slices, tracks, devices, copies, phases and flows."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 HAND_OVER = "hand over the trace"
-"""Name of the slice after a traced step in which the profiler writes out what it recorded."""
+"""Name of the slice after a traced step in which the profiler writes its records."""
 
 
 class Kind(IntEnum):
@@ -14,7 +14,7 @@ class Kind(IntEnum):
     OTHER = 0
     # On host threads.
     OP = 1  # a framework operation (aten::mm, a TF kernel scheduled for a GPU)
-    LAUNCH = 2  # a device API call that hands work to the device (kernel, copy, graph)
+    LAUNCH = 2  # a device API call that submits work to the device (kernel, copy, graph)
     RUNTIME = 3  # any other device API call (allocation, event, query, module load)
     SYNC = 4  # a device API call that returns when the device has caught up
     PYTHON = 5  # a Python function outside the framework's own code
@@ -29,7 +29,7 @@ class Kind(IntEnum):
     # On device streams (and on the op executors of a CPU device).
     KERNEL = 20  # computation
     COLLECTIVE = 21  # a collective or peer exchange
-    MEMCPY = 22  # a copy; `copy` says which way
+    MEMCPY = 22  # a copy; the column `copy` is its direction
     MEMSET = 23  # a fill: counted as computation
     DEVICE_WAIT = 24  # the device row shows that the device waits: not busy
     DEVICE_ANNOTATION = 25  # a host range projected onto the device: not busy
@@ -39,7 +39,7 @@ BUSY_KINDS = (Kind.KERNEL, Kind.MEMSET, Kind.COLLECTIVE, Kind.MEMCPY)
 
 
 class Role(IntEnum):
-    """What a track stands for."""
+    """What a track shows."""
 
     HOST_THREAD = 0  # a thread of the training process
     STREAM = 1  # a stream of an accelerator: its slices are device time
@@ -68,7 +68,7 @@ class Copy(IntEnum):
 
 
 class Phase(IntEnum):
-    """Part of the training step. UNKNOWN is the null: the importer could not tell by itself."""
+    """Part of the training step. UNKNOWN is the null: the importer does not know it."""
 
     UNKNOWN = 0
     FORWARD = 1
@@ -80,7 +80,7 @@ class Phase(IntEnum):
 
 
 class FlowKind(IntEnum):
-    """What a flow says about its two slices."""
+    """How the two slices of a flow are related."""
 
     LAUNCH = 0  # from the host call to the device slice that it caused
     DATA = 1  # from the producer of a tensor to its consumer

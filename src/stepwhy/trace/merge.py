@@ -1,13 +1,14 @@
-"""Several windows of one process as one trace."""
+"""Joins the traces of several profiler windows of one process."""
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.groups import group_rows
 from stepwhy.columns.interning import Interner
 from stepwhy.columns.null import NULL
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SHARED: dict[Table, tuple[str, ...]] = {
-    # Rows that stand for the same thing in every window are joined on these columns.
+    # Rows that are equal in these columns are one row of the joined table.
     "devices": ("name",),
     "tracks": ("role", "process", "thread", "device", "name"),
     "nodes": ("name", "requested", "actual"),
 }
-# Strings that are looked at at a time.
-_LOT = 1 << 12
+_STRINGS_AT_ONCE = 1 << 12
 
 
 def concatenate(traces: Sequence[Trace]) -> Trace:
@@ -39,7 +39,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     and ordered again.
 
     Args:
-        traces: At least one trace; `meta` is taken from the first, signals and notes from all.
+        traces: At least one trace; `meta` is that of the first, with the signals and notes of all.
 
     Raises:
         ValueError: No traces, or the result breaks an invariant of the schema.
@@ -68,9 +68,9 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
 
 def _string_map(strings: Interner, trace: Trace) -> NDArray[np.int32]:
     """New index of every string of a trace, with the null at the end (index -1)."""
-    left = iter(trace.strings)
-    lots = [strings.numbers(lot) for lot in iter(lambda: list(islice(left, _LOT)), [])]
-    return np.concatenate([*lots, np.full(1, NULL, dtype=np.int32)])
+    parts = chunks(len(trace.strings), _STRINGS_AT_ONCE)
+    numbers = [strings.numbers(trace.strings[part]) for part in parts]
+    return np.concatenate([*numbers, np.full(1, NULL, dtype=np.int32)])
 
 
 def _moved(
@@ -96,7 +96,7 @@ def _moved(
 def _join(
     table: Table, parts: list[dict[str, NDArray[Any]]]
 ) -> tuple[Columns, list[NDArray[np.int64]]]:
-    """The joined columns, and for every part the new row of each of its rows."""
+    """The joined columns, and the new row of each row of every part."""
     joined = {c.name: np.concatenate([p[c.name] for p in parts]) for c in columns_of(table)}
     lengths: list[int] = [len(next(iter(p.values()))) for p in parts]
     places = np.arange(len(next(iter(joined.values()))), dtype=np.int64)

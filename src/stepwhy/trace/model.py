@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NewType
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.null import NULL
 from stepwhy.columns.strings import Strings
 from stepwhy.trace.schema import TABLES, Table, columns_of
@@ -28,7 +29,7 @@ StringIndex = NewType("StringIndex", int)
 class Columns(SimpleNamespace):
     """The arrays of one table, one attribute per column of `schema.COLUMNS`, equally long.
 
-    They are to be read only: one that holds nothing but nulls is a single value in memory.
+    They are read-only: a column that is null everywhere is a single value in memory.
     """
 
     def __len__(self) -> int:
@@ -37,7 +38,7 @@ class Columns(SimpleNamespace):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What is known about the run as a whole.
+    """Facts about the run as a whole.
 
     Args:
         format: Name of the format, e.g. 'kineto'.
@@ -46,19 +47,18 @@ class Meta(msgspec.Struct, frozen=True):
         rank: Rank of this process; NULL when not recorded.
         world_size: Number of ranks; NULL when not recorded.
         command: The command that was run, redacted, or ''.
-        signals: What the profiler could see. Passes abstain on what is missing here:
-            'host-ops', 'device-activity' (an accelerator was observed or would have been),
+        signals: Kinds of information in the trace; passes abstain if they need a missing one:
+            'host-ops', 'device-activity' (accelerators were observed, even if there was none),
             'runtime-calls', 'copy-bytes', 'input', 'python-stacks', 'placement', 'step-log',
-            'memory', 'whole-step' (the record is exactly one run of a graph, from start to end; of
-            several runs each is marked as a step),
-            'summaries' (what the training itself summarised, no record of its steps), 'ranges'
-            (nothing but ranges that somebody named: they stand for operations), 'passes' (device
-            time is of whole forward and backward passes, not of kernels), 'ranks' (every process
-            is a rank of one run; its id is the rank).
+            'memory', 'whole-step' (the trace is exactly one run of a graph, or several runs, each
+            of which is a step), 'summaries' (only values that the training logged, no steps),
+            'ranges' (only named ranges, which are used as operations), 'passes' (device time is
+            of whole forward and backward passes, not of kernels), 'ranks' (every process is a
+            rank of one run; its id is the rank).
         device_expected: The trace shows that an accelerator was in use, seen or not.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
-        limit: Why the record cannot show where a step's time goes, and what to do about it: a
-            clause without a capital or a full stop; '' where it can. Nothing is then explained.
+        limit: Why the trace cannot show where a step's time goes, and what to do about it: a
+            clause without a capital or a full stop, and then nothing is explained; '' otherwise.
         exit_code: Of an observed run, the command's own; None when it is not known.
         exception: Type of the exception that ended it, or ''.
         ending: How it ended, in one or two sentences; '' when it ended well.
@@ -89,8 +89,8 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     Tables are `Columns`; see `schema.COLUMNS` for unit, null and order of each column.
 
     Args:
-        strings: The interned strings; every 'string' column holds indices into it. Packed where
-            there are many.
+        strings: The interned strings, packed if there are many; every 'string' column contains
+            indices into it.
         meta: Facts about the whole run.
         health: What was lost, repaired or guessed while reading.
     """
@@ -123,11 +123,11 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         """The string at an index, '' for the null."""
         return "" if index == NULL else self.strings[index]
 
-    def strings_where(self, wanted: Iterable[str]) -> NDArray[np.int64]:
-        """Indices of the given strings that occur in the trace, ascending."""
+    def strings_where(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Indices of those of the texts that occur in the trace, ascending."""
         if isinstance(self.strings, Strings):
-            return self.strings.where_any(wanted)
-        targets, index = set(wanted), self._index
+            return self.strings.where_any(texts)
+        targets, index = set(texts), self._index
         if len(index) == len(self.strings):
             found = sorted(index[s] for s in targets if s in index)
         else:  # a stored trace may repeat one
@@ -136,7 +136,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        """Index of every string, of few."""
+        """Index of every string."""
         return {text: index for index, text in enumerate(self.strings)}
 
     @property
@@ -147,13 +147,12 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def last_end_ns(self) -> int:
-        """When the last slice has ended, of at least one, ns."""
+        """End of the slice that ends last, ns; there must be a slice."""
         starts, durations = self.slices.start_ns, self.slices.dur_ns
-        parts = [slice(first, first + _PIECE) for first in range(0, len(starts), _PIECE)]
-        return max(int((starts[part] + durations[part]).max()) for part in parts)
+        return max(int((starts[some] + durations[some]).max()) for some in chunks(len(starts)))
 
     def ends(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """End of some slices, shape (rows,), ns."""
+        """Ends of slices, shape (rows,), ns."""
         ends: NDArray[np.int64] = self.slices.start_ns[rows]
         ends += self.slices.dur_ns[rows]
         return ends
@@ -170,19 +169,17 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         return rows
 
 
-# Slices that are looked at at a time.
-_PIECE = 1 << 16
-# More values than this are looked up faster in a sorted table than compared one by one.
+# `np.isin` is faster for more members than this.
 _FEW = 16
 
 
-def among(values: NDArray[Any], wanted: Collection[int]) -> NDArray[np.bool_]:
-    """Whether each value is one of a few; as `np.isin`, which is slow on a few, shape (values,)."""
-    if len(wanted) > _FEW:
-        return np.isin(values, list(wanted))
+def among(values: NDArray[Any], members: Collection[int]) -> NDArray[np.bool_]:
+    """As `np.isin`, but fast for few members, shape (values,)."""
+    if len(members) > _FEW:
+        return np.isin(values, list(members))
     found = np.zeros(len(values), dtype=bool)
-    for one in wanted:
-        found |= values == int(one)
+    for member in members:
+        found |= values == int(member)
     return found
 
 

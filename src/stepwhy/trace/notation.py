@@ -11,8 +11,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
     arrows: l -> gemm
 
 - **A timeline** is ``track kind |cells|``: one column is one `unit`, the left bar is time 0. A run
-  of one letter is a slice; so is ``[name--]``, from bracket to bracket, named by what stands in it
-  without its dashes. Dots and blanks are idle time. Several rows may draw on one track.
+  of one letter is a slice; so is ``[name--]``, from bracket to bracket, named by the text in it
+  without dashes. Dots and blanks are idle time. Several rows may draw on one track.
 - **The legend** behind the right bar names letters: ``d=DataLoader.__next__``. Attributes follow in
   braces, entries are two blanks apart: ``c=Memcpy HtoD {copy: h2d; bytes: 4 MiB; pageable: yes}``.
   Attributes are `copy`, `bytes`, `pageable`, `phase`, `scope`, `source`, `sequence`.
@@ -235,11 +235,11 @@ class _Drawing(msgspec.Struct):
         cells = _cells(line)
         if len(cells) != len(self.columns):
             raise ValueError(f"{len(cells)} cells under {len(self.columns)} columns")
-        given = {name: text for name, text in zip(self.columns, cells, strict=True) if text != "-"}
-        row = {name: self._cell(name, text) for name, text in given.items()}
+        texts = {name: text for name, text in zip(self.columns, cells, strict=True) if text != "-"}
+        row = {name: self._cell(name, text) for name, text in texts.items()}
         number = self.builder.add(self.table, **row)
         if self.table == "nodes":
-            self.nodes[given["name"]] = number
+            self.nodes[texts["name"]] = number
 
     def _cell(self, column: str, text: str) -> int:
         unit = next((c.unit for c in columns_of(self.table) if c.name == column), None)

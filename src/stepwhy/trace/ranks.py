@@ -1,4 +1,4 @@
-"""One trace per rank, of a file that holds several ranks on tracks of their own."""
+"""Splits the trace of a file with several ranks into one trace per rank."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SIGNAL = "ranks"
 
 
 def split_ranks(trace: Trace) -> list[Trace]:
-    """The traces of the single ranks, in their order; the trace itself where it is of one process.
+    """The traces of all ranks, in their order; the trace itself if its processes are no ranks.
 
-    What belongs to no rank is in all of them, as are the counters of the one file.
+    Rows of no rank, and the health counters of the file, are in all of them.
     """
     if SIGNAL not in trace.meta.signals:
         return [trace]
@@ -43,7 +43,7 @@ def _of_rank(trace: Trace, rank: int) -> Trace:
 
 
 def _rows_of(trace: Trace, table: Table, kept: dict[Table, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Rows of which nothing that they refer to is left out."""
+    """Mask of the rows whose references all point to kept rows."""
     rows = np.ones(len(trace.table(table)), dtype=bool)
     for column in columns_of(table):
         target = _target(column)
@@ -54,7 +54,7 @@ def _rows_of(trace: Trace, table: Table, kept: dict[Table, NDArray[np.bool_]]) -
 
 
 def _moved(trace: Trace, table: Table, kept: dict[Table, NDArray[np.bool_]]) -> Columns:
-    """The kept rows of a table, with references to rows pointing to where those are now."""
+    """The kept rows of a table, with updated references to rows."""
     columns: dict[str, NDArray[Any]] = {}
     for column in columns_of(table):
         values = getattr(trace.table(table), column.name)[kept[table]]

@@ -1,4 +1,4 @@
-"""A trace without secrets: the one place where strings of traces are redacted."""
+"""Redacts the strings of a trace; no other module does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from stepwhy.columns.strings import pieces_of, strings_from
+from stepwhy.columns.strings import strings_from, text_chunks
 from stepwhy.redaction.prefilter import Prefilter
 from stepwhy.redaction.redactor import users_in
 from stepwhy.trace.health import Health
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
 
 
 def redacted(trace: Trace, redactor: Redactor) -> Trace:
-    """A trace in whose strings, notes and counters nothing is secret or private.
+    """Return a trace without secret or private text in its strings, notes and counters.
 
-    Tables are shared with the trace that was given; only texts change. Texts that differ still do
-    if the redactor is a distinct one, so that what is grouped by name is grouped as before.
+    The tables are shared with the argument. A distinct redactor keeps different texts different,
+    so that groups by name stay the same.
 
     Args:
         trace: The trace.
-        redactor: Finds what to replace. Users whose home folders the trace names are known to it
-            as well.
+        redactor: Replaces secrets, and the users whose home folders occur in the trace.
     """
     if not redactor.rules:
         return trace
@@ -45,11 +44,11 @@ def redacted(trace: Trace, redactor: Redactor) -> Trace:
 
 
 def _candidates(strings: Sequence[str], redactor: Redactor) -> list[int]:
-    """Places of strings with a hint of anything that is replaced."""
+    """Positions of strings that may contain a secret, by a fast search for hints."""
     prefilter = Prefilter(redactor.rules)
     return [
         place
-        for first, last, data in pieces_of(strings)
+        for first, last, data in text_chunks(strings)
         if (hints := prefilter.hints_in(data))
         for place, text in enumerate(strings[first:last], first)
         if _has_any(text.lower(), hints)
@@ -61,7 +60,7 @@ def _has_any(lowered: str, hints: list[str]) -> bool:
 
 
 def _replaced(strings: Sequence[str], places: list[int], redactor: Redactor) -> Sequence[str]:
-    """The strings, those at some places redacted; the same object where nothing changes."""
+    """The strings, redacted at the given positions; the same object if nothing changes."""
     changes = {}
     for place in places:
         text = strings[place]
@@ -74,7 +73,7 @@ def _replaced(strings: Sequence[str], places: list[int], redactor: Redactor) -> 
 
 
 def _meta(meta: Meta, redactor: Redactor) -> Meta:
-    """Facts in which every text is redacted: a stranger's file may say anything anywhere."""
+    """Facts in which every text is redacted, because any field of a file may contain a secret."""
     facts = ((name, getattr(meta, name)) for name in meta.__struct_fields__)
     texts = {name: redactor.text(value) for name, value in facts if isinstance(value, str)}
     return replace(meta, **texts, notes=tuple(redactor.texts(meta.notes)))
