@@ -18,7 +18,7 @@ from pathlib import Path
 
 from beside import compiled, told
 
-from stepwhy import native
+from stepwhy.columns.compiled import load
 from stepwhy.importers.formats.kineto.lanes import STRETCH
 from stepwhy.importers.formats.kineto.sweep import ODD, Sweep
 from stepwhy.importers.shared.chrome_json.cuts import find_tail, next_record
@@ -31,10 +31,10 @@ def scans(data, times):
     """Seconds that the scanner takes for all records of a text, so many times, and how many."""
     first = data.index(b"[", data.index(b'"traceEvents"')) + 1
     end = find_tail(data, first).cut.begin
-    (kernel,) = native.find_kernels("scan_records")
+    scan = load("stepwhy.importers.formats.kineto.kernels.records").scan_records
     took, records = [], 0
     for _ in range(times):
-        sweep = Sweep(kernel, data)
+        sweep = Sweep(scan, data)
         start = time.perf_counter()
         records, position = 0, first
         while position < end:

@@ -49,9 +49,9 @@ WAYS = (
     }),
     Way("kineto", "in chunks", {"formats.kineto.reader:LARGE": 1 << 60, **_IN_CHUNKS}),
     Way("xplane", "as a large file", {
-        "formats.xplane.compiled:LARGE": 0,
-        "formats.xplane.compiled:MANY": 0,
-        "formats.xplane.sweep:_PIECE": 4096,
+        "formats.xplane.sweep:LARGE": 0,
+        "formats.xplane.planes:_MANY": 0,
+        "formats.xplane.sweep:_CHUNK": 4096,
     }),
     *(Way(name, "in chunks", _IN_CHUNKS) for name in ("tf_timeline", "horovod", "chrome_trace")),
 )  # fmt: skip
@@ -105,7 +105,7 @@ def taken(way: Way) -> Iterator[None]:
     """
     with ExitStack() as stack:
         # Nobody waits for kernels that are not compiled yet; `run.py` compiles them before.
-        stack.enter_context(patch("stepwhy.native.library.prepare", lambda: None))
+        stack.enter_context(patch("stepwhy.columns.compiled.prepare", lambda: None))
         for place, value in way.values.items():
             module, _, name = place.partition(":")
             target = import_module(f"stepwhy.importers.{module}")

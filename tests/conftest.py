@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from stepwhy.native import library, store
+from stepwhy.columns import code_cache, compiled
 
 # A shell's background job ignores the interrupt, and so would every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -17,23 +17,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config):
     """Compiled kernels of tests are their own, kept from run to run, and made by request alone."""
-    library._can_compile = lambda: False  # tests start no compiler behind their backs
+    compiled.can_compile = lambda: False  # tests start no compiler behind their backs
     if hasattr(config, "cache"):  # not with -p no:cacheprovider
         os.environ.setdefault("STEPWHY_CACHE", str(config.cache.mkdir("kernels")))
 
 
 @pytest.fixture(scope="session")
 def kernels():
-    """What finds kernels, all of which are compiled."""
+    """What loads a module of kernels, all of which are compiled."""
     end = time.monotonic() + 300
-    while not any(path.exists() for path in store.files()) and time.monotonic() < end:
+    while not code_cache.code_folder().exists() and time.monotonic() < end:
         # It fails while another worker of the same run is compiling.
-        build = [sys.executable, "-m", "stepwhy.native.build"]
+        build = [sys.executable, "-m", "stepwhy.columns.compile"]
         if subprocess.run(build, check=False).returncode:
             time.sleep(0.5)
-    library._addresses.cache_clear()
-    library.kernel.cache_clear()
-    return library.kernel
+    compiled.load.cache_clear()
+    return compiled.load
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ import pytest
 
 import stepwhy
 from stepwhy import children
-from stepwhy.native import code, library
+from stepwhy.columns import compiled
 
 SOURCES = Path(stepwhy.__file__).parent
 PACKAGES = str(SOURCES.parent)
@@ -44,7 +44,7 @@ INTERPRETER = {
         "capture/sampling/stacks.py",
         "children.py",
     ),
-    *("cli/lab.py", "native/build.py", "native/library.py"),
+    *("cli/lab.py", "columns/compile.py", "columns/compiled.py"),
 }
 
 
@@ -330,7 +330,7 @@ def test_relative_entries_of_the_python_path_are_not_used_for_long(hostile):
     assert (done.returncode, ran(hostile)) == (0, []), done.stderr
 
 
-PROBE = "import json, llvmlite, numba, numpy, tempfile; import stepwhy.native.code as code; "
+PROBE = "import json, llvmlite, numba, numpy, tempfile; import stepwhy.columns.compile; print(7)"
 
 
 @pytest.mark.parametrize("path", [None, "", ".", f":{PACKAGES}:"])
@@ -341,7 +341,7 @@ def test_the_background_compiler_imports_nothing_from_the_current_folder(
     popen, seen = subprocess.Popen, []
 
     def start(command, **options):
-        probe = [*command[: command.index("-m")], "-c", f"{PROBE} print(code.linker())"]
+        probe = [*command[: command.index("-m")], "-c", PROBE]
         process = popen(probe, **options | {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE})
         seen.extend((*process.communicate(), process.returncode))
         return process
@@ -351,16 +351,16 @@ def test_the_background_compiler_imports_nothing_from_the_current_folder(
     if path is not None:
         monkeypatch.setenv("PYTHONPATH", path)
     monkeypatch.chdir(hostile)
-    library._start_compiler()
+    compiled._start_compiler()
     output, errors, status = seen
     assert (status, ran(hostile)) == (0, []), errors
-    assert output.decode().strip() == str(code.linker())
+    assert output.decode().strip() == "7"
 
 
 def test_the_compiler_runs_nothing_of_the_current_folder(hostile):
     remove(hostile, "stepwhy", "tempfile")  # Python's own start: use -P where a stranger may write
     cache = hostile.parent / "cache"
-    command = [sys.executable, "-m", "stepwhy.native.build"]
+    command = [sys.executable, "-m", "stepwhy.columns.compile"]
     done = start(hostile, command, STEPWHY_CACHE=str(cache))
     assert (done.returncode, ran(hostile)) == (0, []), done.stderr
     assert len(list(cache.iterdir())) == 1

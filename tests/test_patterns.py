@@ -37,7 +37,7 @@ def expressions(value):
 def modules():
     """All modules but those that run inside of a training, and the kernels."""
     for info in pkgutil.walk_packages(stepwhy.__path__, "stepwhy."):
-        if not re.search(r"\.(capture|native|__main__)\b", info.name):
+        if not re.search(r"\.(capture|kernels|__main__)\b", info.name):
             yield importlib.import_module(info.name)
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import Timeline
 
+from stepwhy.columns import compiled
 from stepwhy.columns import nesting as nesting_pass
 from stepwhy.columns.nesting import (
     inherit,
@@ -137,7 +138,7 @@ def test_the_innermost_is_a_matter_of_each_thread():
 def test_inherit_gives_the_value_of_the_nearest_ancestor():
     nesting = nest(drawn((0, 100), (10, 90), (20, 80), (30, 40)))
     own = np.asarray([1, 0, 2, 0], dtype=np.int8)
-    assert inherit(nesting, own) is own
+    assert inherit(nesting.parent, own) is own
     assert own.tolist() == [1, 1, 2, 2]
 
 
@@ -189,7 +190,8 @@ def test_kernels_nest_as_the_slower_way_does(rows):
     trace = traced(rows)
     slowly = nest(trace)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nesting_pass, "_MANY", 0)
+        for name in ("_FEW", "_MANY"):
+            patch.setattr(compiled, name, 0)
         assert_equal(nest(trace), slowly)
         for room in (1, 2):  # for what is cut: there is more, until there is enough
             patch.setattr(nesting_pass, "_FEW_CUT", room)
@@ -201,16 +203,11 @@ def test_kernels_nest_as_the_slower_way_does(rows):
 def test_kernels_take_tracks_of_any_width(monkeypatch, dtype):
     trace = traced([((0, 9), "a"), ((1, 12), "b"), ((2, 5), "a"), ((3, 15), "b"), ((4, 7), "b")])
     slowly = nest(trace)
-    slow_time = innermost_time(slowly, trace.is_kind(Kind.OP))
     trace.slices.track = trace.slices.track.astype(dtype)
-    monkeypatch.setattr(nesting_pass, "_MANY", 0)
+    for name in ("_FEW", "_MANY"):
+        monkeypatch.setattr(compiled, name, 0)
     assert_equal(nest(trace), slowly)
     assert slowly.cut_end_ns.tolist() == [12]
-    time = innermost_time(slowly, trace.is_kind(Kind.OP))
-    assert (time.starts.tolist(), time.ends.tolist()) == (
-        slow_time.starts.tolist(),
-        slow_time.ends.tolist(),
-    )
 
 
 @pytest.mark.usefixtures("kernels")
@@ -222,10 +219,11 @@ def test_kernels_pass_values_on_as_the_slower_way_does(rows, data):
         values = st.lists(st.integers(null, 3), min_size=len(rows), max_size=len(rows))
         own = np.array(data.draw(values), dtype=dtype)
         expected = inherited(nesting.parent.tolist(), own.tolist(), null)
-        assert inherit(nesting, own.copy(), null).tolist() == expected
+        assert inherit(nesting.parent, own.copy(), null).tolist() == expected
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(nesting_pass, "_MANY", 0)
-            found = inherit(nesting, own, null)
+            for name in ("_FEW", "_MANY"):
+                patch.setattr(compiled, name, 0)
+            found = inherit(nesting.parent, own, null)
         assert (found.tolist(), found.dtype) == (expected, own.dtype)
 
 
@@ -238,21 +236,14 @@ def inherited(parent, own, null):
 
 @pytest.mark.usefixtures("kernels")
 @FEW
-@given(trees, st.sampled_from(["a", "ab"]), st.data())
-def test_kernels_find_the_innermost_time_as_the_slower_way_does(rows, tracks, data):
+@given(trees)
+def test_kernels_find_self_times_as_the_slower_way_does(rows):
     trace = traced(rows)
-    nesting = nest(trace)
-    asked = [data.draw(st.booleans()) and trace_name(trace, i) in tracks for i in range(len(rows))]
-    slowly = innermost_time(nesting, np.array(asked, dtype=bool))
+    slowly = nest(trace).self_ns.tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nesting_pass, "_MANY", 0)
-        found = innermost_time(nesting, np.array(asked, dtype=bool))
-    assert found.starts.tolist() == slowly.starts.tolist()
-    assert found.ends.tolist() == slowly.ends.tolist()
-
-
-def trace_name(trace, row):
-    return trace.string(trace.tracks.name[trace.slices.track[row]])
+        for name in ("_FEW", "_MANY"):
+            patch.setattr(compiled, name, 0)
+        assert nest(trace).self_ns.tolist() == slowly
 
 
 @FEW

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy import native
-from stepwhy.columns import chunks, order
+from stepwhy.columns import chunks, compiled, order
 from stepwhy.columns.order import parents_first
 
 FEW = settings(max_examples=100, deadline=None, derandomize=True)
@@ -38,7 +37,8 @@ def test_rows_are_ordered_by_start_then_longest_first(rows):
 @given(st.lists(spans, max_size=30) | runs)
 def test_kernels_give_the_same_order(rows):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_MANY", 0)
+        for name in ("_FEW", "_MANY"):
+            patch.setattr(compiled, name, 0)
         found = parents_first(*columns(rows))
     in_order = expected(rows) == list(range(len(rows)))
     assert (found is None) == in_order
@@ -46,8 +46,9 @@ def test_kernels_give_the_same_order(rows):
 
 
 def test_rows_in_many_runs_are_sorted(monkeypatch):
-    monkeypatch.setattr(order, "_MANY", 0)
-    monkeypatch.setattr(native, "kernel", pytest.fail)
+    for name in ("_FEW", "_MANY"):
+        monkeypatch.setattr(compiled, name, 0)
+    monkeypatch.setattr(compiled, "load", pytest.fail)
     starts = np.tile(np.array([1, 0]), order._MOST_RUNS)
     found = parents_first(starts, np.zeros_like(starts))
     assert found.tolist() == [*range(1, len(starts), 2), *range(0, len(starts), 2)]

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from stepwhy import native
 from stepwhy.importers.formats.kineto import allocations, lanes, track_codes
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.shared.chrome_json import cuts
@@ -19,10 +18,9 @@ def read(request, monkeypatch):
     monkeypatch.setattr(allocations, "MAX_POOLS", 2)
     swept = []
     if request.param == "swept":
-        kernels = request.getfixturevalue("kernels")
+        request.getfixturevalue("kernels")
         monkeypatch.setattr(kineto, "LARGE", 0)
         monkeypatch.setattr(cuts, "CHUNK", 128)
-        monkeypatch.setattr(native, "kernel", kernels)
 
     class Counted(lanes.Sweep):
         def read(self, position, goal):

@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kineto_samples import GENERATIONS, sample
 
-from stepwhy import native
 from stepwhy.columns import interning, strings
+from stepwhy.columns.kernels import tables
+from stepwhy.columns.kernels.tables import Pairs
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.kineto import lanes, plain, sweep
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.importers.shared.chrome_json import cuts
 from stepwhy.inputs.source import Source
-from stepwhy.native import tables
-from stepwhy.native.kernels.interning import number_of_pair
-from stepwhy.native.tables import Pairs
 from stepwhy.trace.schema import TABLES
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
@@ -182,6 +180,7 @@ def outcome(data):
 @pytest.fixture(scope="module")
 def both(kernels):
     """Reads a text with the kernel and without; how many sweeps there were, and both outcomes."""
+    assert kernels("stepwhy.importers.formats.kineto.kernels.records")
     swept = []
 
     class Counted(sweep.Sweep):
@@ -198,7 +197,6 @@ def both(kernels):
             patch.setattr(kineto, "LARGE", 0)
             patch.setattr(lanes, "STRETCH", 2 * PIECE)
             patch.setattr(lanes, "Sweep", Counted)
-            patch.setattr(native, "kernel", kernels)
             return outcome(data), slow, sum(s.records for s in swept)
 
     return read
@@ -300,7 +298,6 @@ def test_bytes_that_are_not_utf_8(both, place):
 
 def test_many_names_and_long_ones(both, monkeypatch):
     monkeypatch.setattr(tables, "_ROOM", 4)
-    monkeypatch.setattr(tables, "_ARENA", 128)
     monkeypatch.setattr(sweep, "_ROWS", 16)
     events = slices(300)
     for i, event in enumerate(events):
@@ -362,18 +359,18 @@ def test_a_mapped_file_is_read_without_keeping_it(both, tmp_path: Path, monkeypa
     assert np.array_equal(trace.slices.start_ns, with_kernel[0]["slices", "start_ns"][1])
 
 
-def test_pairs_of_consecutive_numbers_have_hashes_of_their_own():
+def test_pairs_of_consecutive_numbers_have_hashes_of_their_own(kernels):
     """As processes and threads, devices and streams, are numbered; each search is short."""
+    numbering = kernels("stepwhy.columns.kernels.numbering")
     for pairs in (
         [(n, n) for n in range(4000)],
         [(-1 - n, n) for n in range(4000)],
         [(a, b) for a in range(64) for b in range(64)],
     ):
         table = Pairs()
-        while table._fields[tables._MOST] < len(pairs):
-            table._resize(2 * int(table._fields[tables._MOST]))
+        table._resize(4096)
         for number, pair in enumerate(pairs):
-            assert number_of_pair(table.address, *pair) == number
+            assert numbering.number_of_pair(table.arrays, *pair) == number
         hashes = table._entries[: len(pairs), -1]
         slots = np.bincount(hashes & (len(table._slots) - 1))
         assert slots.max() < 12

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.importers import xplane_samples
 from tests.importers.xplane_samples import block, number, varint
 
-from stepwhy.importers.formats.xplane import compiled, layout
+from stepwhy.columns import compiled
+from stepwhy.importers.formats.xplane import layout
 from stepwhy.importers.formats.xplane.groups import MISSING, alike, ranked
 from stepwhy.importers.formats.xplane.layout import DamagedError, inside, parts, read_layout
 from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
@@ -26,7 +27,7 @@ class Way:
         self._least = 0 if with_kernels else 1 << 62
 
     def __enter__(self):
-        self._patch = patch.object(compiled, "MANY", self._least)
+        self._patch = patch.multiple(compiled, _MANY=self._least, _FEW=self._least)
         self._patch.start()
 
     def __exit__(self, *_):
@@ -245,29 +246,18 @@ def test_fields_under_a_path():
 # --- groups ---
 
 
-def test_many_groups_are_told_apart(kernels):
-    assert kernels("group_rows")
-    column = np.arange(100_000, dtype=np.int64) % 70_000
-    with Way(with_kernels=True):
-        first, group = alike(column * 10**6)
-    assert first.tolist() == list(range(70_000))
-    assert group.tolist() == column.tolist()
-
-
 CODES = (
     st.just(-3) | st.integers(0, 5) | st.integers(10**6, 10**6 + 3) | st.integers(2**40, 2**40 + 2)
 )
 
 
-@both_ways
 @given(st.lists(st.tuples(CODES, CODES, st.booleans()), max_size=40), st.integers(0, 1))
 @settings(derandomize=True, deadline=None, max_examples=150)
-def test_rows_are_grouped_in_the_order_of_the_file(way, pairs, offset):
+def test_rows_are_grouped_in_the_order_of_the_file(pairs, offset):
     columns = [np.array([p[i] for p in pairs], dtype=np.int64) for i in (0, 1)]
     columns[offset] += 10**6
     flags = np.array([p[2] for p in pairs], dtype=bool)
-    with way:
-        first, group = alike(*columns, np.arange(len(pairs), dtype=np.int32) * 0, flags)
+    first, group = alike(*columns, np.arange(len(pairs), dtype=np.int32) * 0, flags)
     seen = list(dict.fromkeys(pairs))
     assert [pairs[row] for row in first] == seen
     assert group.tolist() == [seen.index(pair) for pair in pairs]

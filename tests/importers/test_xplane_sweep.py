@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.xplane_samples import block, number, varint
 
+from stepwhy.columns import compiled
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.formats.xplane import compiled, layout, planes, sweep
+from stepwhy.importers.formats.xplane import layout, planes, sweep
 from stepwhy.importers.formats.xplane.events import missing_id
 from stepwhy.importers.formats.xplane.groups import MISSING
+from stepwhy.importers.formats.xplane.kernels.layout import IdTable
 from stepwhy.importers.formats.xplane.planes import read_space
 from stepwhy.importers.formats.xplane.sweep import Sweeper
-from stepwhy.importers.formats.xplane.tables import IdTable
 from stepwhy.inputs.source import Source
-from stepwhy.native import library
 from stepwhy.trace import Health
 
 SMALL = st.integers(0, 9)
@@ -84,7 +84,11 @@ def read(data, *, with_kernels):
     """All that is read of a space, as plain values."""
     health = Health()
     least = 1 if with_kernels else 1 << 62
-    with patch.multiple(compiled, LARGE=least, MANY=least):
+    with (
+        patch.multiple(compiled, _MANY=least, _FEW=least),
+        patch.object(sweep, "LARGE", least),
+        patch.object(planes, "_MANY", least),
+    ):
         try:
             space = read_space(Source(data, "x"), health)
         except CorruptInputError:
@@ -185,10 +189,10 @@ def test_texts_that_do_not_fit_make_their_table_grow():
 def test_long_lines_are_read_in_pieces_and_mapped_files_too(monkeypatch, tmp_path):
     data = space([number(1, 1) + number(2, 10**6 * i) + bytes(0) for i in range(9000)])
     whole = read(data, with_kernels=True)
-    monkeypatch.setattr(sweep, "_PIECE", 5000)
+    monkeypatch.setattr(sweep, "_CHUNK", 5000)
     (tmp_path / "x").write_bytes(data)
     mapped = Source(Path(tmp_path / "x").read_bytes, "x", tmp_path / "x").mapped
-    monkeypatch.setattr(compiled, "LARGE", 1)
+    monkeypatch.setattr(sweep, "LARGE", 1)
     layout = Sweeper.of(mapped).walk(data.index(b"\x22"), len(data), 0x22)
     assert len(layout) > 5
     assert read(data, with_kernels=True) == whole == read(mapped[:], with_kernels=False)
@@ -229,8 +233,8 @@ def test_planes_are_read_at_once_where_several_are_large(monkeypatch, events, at
     monkeypatch.setattr(Sweeper, "read", noted)
     one = number(1, 1) + number(2, 10**6) + number(3, 10**6)
     data = several([[[one] * count] for count in events])
-    monkeypatch.setattr(compiled, "LARGE", 1)
-    monkeypatch.setattr(compiled, "MANY", 5)
+    monkeypatch.setattr(sweep, "LARGE", 1)
+    monkeypatch.setattr(planes, "_MANY", 5)
     space = read_space(Source(data, "x"), Health())
     assert [len(plane.events) for plane in space.planes] == [events[0], events[2]]
     assert threads == {not at_once}
@@ -238,21 +242,12 @@ def test_planes_are_read_at_once_where_several_are_large(monkeypatch, events, at
 
 def test_ids_are_found_in_tables_and_beyond_them():
     keys = np.array([-5, 0, 3, 2**40], dtype=np.int64)
-    table = IdTable(keys, np.array([7, 8, 9, 10], dtype=np.int32), missing=-1)
-    dense, far, of_far = table._arrays
+    dense, far, of_far = IdTable.of(keys, np.array([7, 8, 9, 10], dtype=np.int32), missing=-1)
     assert dense.tolist() == [8, -1, -1, 9]
     assert (far.tolist(), of_far.tolist()) == ([-5, 2**40], [7, 10])
 
 
-def test_small_files_are_read_without_kernels(kernels):
-    assert kernels("walk_fields")
-    assert Sweeper.of(bytes(compiled.LARGE - 1)) is None
-    assert Sweeper.of(bytes(compiled.LARGE)) is not None
-
-
-def test_kernels_are_compiled_for_the_next_large_file(monkeypatch):
-    asked = []
-    monkeypatch.setattr(library, "kernel", lambda _: None)
-    monkeypatch.setattr(library, "prepare", lambda: asked.append(True))
-    assert Sweeper.of(bytes(compiled.LARGE)) is None
-    assert asked == [True]
+@pytest.mark.usefixtures("kernels")
+def test_small_files_are_read_without_kernels():
+    assert Sweeper.of(bytes(sweep.LARGE - 1)) is None
+    assert Sweeper.of(bytes(sweep.LARGE)) is not None

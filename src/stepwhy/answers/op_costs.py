@@ -204,7 +204,7 @@ class _Places:
         self._owner = np.arange(len(trace.slices), dtype=np.int64)
         launches = facts.launches
         is_op = np.where(trace.slices.kind == Kind.OP, self._owner, NULL)
-        called = inherit(facts.nesting, is_op, null=NULL)
+        called = inherit(facts.nesting.parent, is_op, null=NULL)
         known = launches.call_row != NULL
         called = called[launches.call_row[known]]
         rows = launches.device_rows[known]

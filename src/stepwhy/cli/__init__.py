@@ -101,8 +101,8 @@ def cli() -> None:
 
 def note_on_kernels() -> None:
     """Print why compiled code was not used, if other users could have written it."""
-    library = sys.modules.get("stepwhy.native.library")
-    reason = library.refusal() if library is not None else None
+    compiled = sys.modules.get("stepwhy.columns.compiled")
+    reason = compiled.refusal() if compiled is not None else None
     if reason:
         output.line(
             f"stepwhy: reading was slower, because compiled code was not used: {reason}. "

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from stepwhy import native
+from stepwhy.columns import compiled
 from stepwhy.columns._tree import hang
 from stepwhy.columns.chunks import chunks, take
 from stepwhy.columns.groups import by_code
 from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.memory import empty
 from stepwhy.columns.narrow import constant
 from stepwhy.columns.null import NULL
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
-
-    from stepwhy.native import Kernel
 
     Rows = NDArray[np.int64]
     AnyRows = NDArray[np.signedinteger[Any]]
@@ -36,13 +33,10 @@ if TYPE_CHECKING:
 _LONGEST_NS = 2**62
 # Slices that are nested at once: their columns fit into the processor's cache.
 _PIECE = 1 << 15
-# Slices from which on kernels are worth it even where loading them takes 40 ms: without a linker.
-_MANY = 1 << 19
-# Kernels that pass values on, by the bytes of a value.
-_INHERITING = {1: "inherit_bytes", 4: "inherit_halves"}
+_KERNELS = "stepwhy.columns.kernels.rows"
+# Bytes of values that the compiled function passes on.
+_INHERITED = (1, 4)
 _NO_ROWS = np.empty(0, dtype=np.int64)
-# Slices that are one behind another, of the chosen ones; where fewer are, they are found twice.
-_CHOSEN_AT_ONCE = 4
 # Slices that reach beyond their parents for which there is room at first.
 _FEW_CUT = 1 << 12
 
@@ -101,14 +95,14 @@ def nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
         slices: Ordered by start, then longest first.
         has_calls: Whether the slices of each track nest; (tracks,).
     """
-    kernel = native.kernel("hang_slices") if len(slices.start_ns) >= _MANY else None
-    if kernel is None:
+    kernels = compiled.for_rows(len(slices.start_ns), _KERNELS)
+    if kernels is None:
         return _nest(slices, has_calls)
-    return _nest_by(kernel, slices, has_calls)
+    return _nest_compiled(kernels, slices, has_calls)
 
 
-def _nest_by(kernel: Kernel, slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
-    """Run `nest` with the kernel `hang_slices`."""
+def _nest_compiled(kernels: Any, slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
+    """Run `nest` with the compiled function."""
     starts, durations, tracks = (
         np.ascontiguousarray(c) for c in (slices.start_ns, slices.dur_ns, slices.track)
     )
@@ -118,11 +112,7 @@ def _nest_by(kernel: Kernel, slices: Spans, has_calls: NDArray[np.bool_]) -> Nes
     while True:
         is_cut = np.zeros(len(starts), dtype=np.bool_)  # no memory, where nothing is cut
         columns = (starts, durations, tracks, has_calls, last, parent, is_cut, cuts)
-        addresses = [column.ctypes.data for column in columns]
-        # The fields of the kernel, in its order.
-        fields = [len(starts), *addresses[:3], tracks.itemsize, *addresses[3:], len(cuts)]
-        control = np.array(fields, dtype=np.int64)  # must outlive the call
-        count = kernel(control.ctypes.data)
+        count = kernels.nest_slices(*columns)
         if count >= 0:
             return Nesting(slices, parent, cuts[:count, 0].copy(), cuts[:count, 1].copy())
         last[:] = NULL
@@ -203,41 +193,7 @@ def innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
     """
     if not chosen.any():
         return Intervals.empty()
-    kernel = native.kernel("innermost_time") if len(chosen) >= _MANY else None
-    if kernel is None:
-        return _innermost_time(nesting, chosen)
-    return Intervals.of(*_innermost_by(kernel, nesting, chosen))
-
-
-def _innermost_by(
-    kernel: Kernel, nesting: Nesting, chosen: NDArray[np.bool_]
-) -> tuple[Times, Times]:
-    """Run `innermost_time` with the kernel of that name: starts and ends on each track."""
-    slices, tracks = nesting.slices, int(nesting.slices.track.max(initial=-1)) + 1
-    given = (slices.start_ns, slices.dur_ns, slices.track, nesting.parent, chosen)
-    columns = [np.ascontiguousarray(column) for column in given]
-    cuts = nesting.cut, nesting.cut_end_ns
-    count, room = 1, 0
-    while count > room:
-        room = count if room else max(int(np.count_nonzero(chosen)) // _CHOSEN_AT_ONCE, 1)
-        found = empty(room, np.int64), empty(room, np.int64)
-        # Of each track whether it is looked at, its innermost slice, and what was found last.
-        states = np.tile(np.array([0, NULL, 0, NULL, 0]), (tracks, 1))
-        arrays = (*columns, *cuts, states, *found)
-        # The fields of the kernel, in its order.
-        counts = len(chosen), len(cuts[0]), tracks, columns[2].itemsize, room, 0
-        fields = [*counts, *(array.ctypes.data for array in arrays)]
-        control = np.array(fields, dtype=np.int64)  # must outlive the call
-        count = kernel(control.ctypes.data)
-    return found[0][:count], found[1][:count]
-
-
-def _innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
-    """As `innermost_time`, all slices at a time.
-
-    Only where a slice is chosen and the one around it is not, or the other way round, something
-    begins or ends.
-    """
+    # Something begins or ends only where a slice is chosen and its parent is not, or vice versa.
     around = take(chosen, nesting.parent) & (nesting.parent != NULL)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
     starts = nesting.slices.start_ns
@@ -263,22 +219,20 @@ def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> i
     return row
 
 
-def inherit(nesting: Nesting, own: NDArray[Value], null: int = 0) -> NDArray[Value]:
-    """Give every slice without a value of its own the value of its nearest ancestor.
+def inherit(parent: NDArray[np.int32], own: NDArray[Value], null: int = 0) -> NDArray[Value]:
+    """Give every row without a value of its own the value of its nearest ancestor.
 
     Args:
-        nesting: The call tree.
-        own: A value per slice, which is filled in; (slices,).
+        parent: Row of the parent, which is before its children; NULL at the top; (rows,).
+        own: A value per row, which is filled in; (rows,).
         null: The value that means 'none of its own'.
     """
-    name = _INHERITING.get(own.itemsize, "") if len(own) >= _MANY else ""
-    kernel = native.kernel(name) if name else None
-    if kernel is None:
-        heirs, heads = _inheritance(nesting.parent, own != null)
+    kernels = compiled.for_rows(len(own), _KERNELS) if own.itemsize in _INHERITED else None
+    if kernels is None:
+        heirs, heads = _inheritance(parent, own != null)
         own[heirs] = own[heads]
         return own
-    parent = np.ascontiguousarray(nesting.parent)
-    kernel(parent.ctypes.data, len(own), own.ctypes.data, null)
+    kernels.inherit(np.ascontiguousarray(parent), own, own.dtype.type(null))
     return own
 
 
@@ -319,7 +273,7 @@ def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
         return constant(NULL, len(wanted), np.int32)
     own = np.full(len(wanted), NULL, dtype=np.int32)
     own[rows] = rows
-    return inherit(nesting, own, NULL)
+    return inherit(nesting.parent, own, NULL)
 
 
 def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
@@ -363,7 +317,7 @@ def inside(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """
     if not chosen.any():
         return chosen
-    return inherit(nesting, chosen.view(np.int8)).view(np.bool_)
+    return inherit(nesting.parent, chosen.view(np.int8)).view(np.bool_)
 
 
 def _ends(slices: Spans, rows: Rows) -> Times:

@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stepwhy import native
+from stepwhy.columns import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.native import Kernel
-
     Block = NDArray[Any]
     Order = NDArray[np.signedinteger[Any]]
 
-# Slices from which on kernels are worth it even where loading them takes 40 ms: without a linker.
-_MANY = 1 << 19
 # Rows that are ordered by 32 bits, and runs of them that are merged two at a time.
 _MOST_ROWS: Final = 1 << 31
 _MOST_RUNS: Final = 1 << 9
@@ -47,10 +43,10 @@ def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
     breaks = np.flatnonzero(behind) + 1
     if not len(breaks):
         return None
-    few = len(breaks) < _MOST_RUNS and _MANY <= len(start_ns) < _MOST_ROWS
-    merge = native.kernel("merge_rows") if few else None
-    if merge is not None:
-        return _merged(merge, start_ns, dur_ns, [0, *breaks.tolist(), len(start_ns)])
+    few = len(breaks) < _MOST_RUNS and len(start_ns) < _MOST_ROWS
+    kernels = compiled.for_rows(len(start_ns), "stepwhy.columns.kernels.rows") if few else None
+    if kernels is not None:
+        return _merged(kernels, start_ns, dur_ns, [0, *breaks.tolist(), len(start_ns)])
     return _sorted(start_ns, dur_ns)
 
 
@@ -65,11 +61,11 @@ def _sorted(start_ns: Block, dur_ns: Block) -> Order:
     return order
 
 
-def _merged(merge: Kernel, start_ns: Block, dur_ns: Block, bounds: list[int]) -> Order:
+def _merged(kernels: Any, start_ns: Block, dur_ns: Block, bounds: list[int]) -> Order:
     """As `parents_first`, of rows in few runs: the two neighbours that are shortest, and so on.
 
     Args:
-        merge: The kernel `merge_rows`.
+        kernels: Compiled functions.
         start_ns: Starts; (rows,).
         dur_ns: Durations; (rows,).
         bounds: Where each run begins, and the number of rows.
@@ -77,11 +73,9 @@ def _merged(merge: Kernel, start_ns: Block, dur_ns: Block, bounds: list[int]) ->
     starts, durations = np.ascontiguousarray(start_ns), np.ascontiguousarray(dur_ns)
     order = np.arange(len(starts), dtype=np.int32)
     spare = np.empty(len(starts) // 2, dtype=np.int32)
-    addresses = [array.ctypes.data for array in (starts, durations, order, spare)]
     while len(bounds) > 2:
         place = min(range(len(bounds) - 2), key=lambda p: bounds[p + 2] - bounds[p])
-        fields = np.array([*addresses, *bounds[place : place + 3]], dtype=np.int64)
-        merge(fields.ctypes.data)
+        kernels.merge_rows(starts, durations, order, spare, *bounds[place : place + 3])
         del bounds[place + 1]
     return order
 

@@ -27,7 +27,7 @@ def find_phases(
 ) -> NDArray[np.int8]:
     """Phase of every slice, as `Phase` values; (slices,)."""
     slices = trace.slices
-    phase = inherit(nesting, _marked(trace, threads))
+    phase = inherit(nesting.parent, _marked(trace, threads))
     _rest_of_host(trace, phase)
     work, calls = launches.joined
     unmarked = slices.phase[work] == Phase.UNKNOWN

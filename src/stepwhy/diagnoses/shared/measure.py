@@ -147,7 +147,7 @@ def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     parent, own = facts.nesting.parent, nearest(facts, *kinds)
     around = np.append(own, np.int32(NULL))[parent]
     is_outermost = (around == NULL) & facts.trace.is_kind(*kinds)
-    return inherit(facts.nesting, np.where(is_outermost, own, np.int32(NULL)), null=NULL)
+    return inherit(facts.nesting.parent, np.where(is_outermost, own, np.int32(NULL)), null=NULL)
 
 
 def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepwhy.importers.formats.kineto.sweep import DONE, Sweep, SweptRecords
+from stepwhy.importers.formats.kineto.kernels.layout import DONE
+from stepwhy.importers.formats.kineto.sweep import Sweep, SweptRecords
 from stepwhy.importers.shared.chrome_json.cuts import next_record
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from mmap import mmap
 
-    from stepwhy.native import Kernel
+    from stepwhy.importers.formats.kineto.sweep import Scan
+
 
 STRETCH: Final = 4 << 20
 """Bytes of a stretch; its columns fit into a processor's cache."""
@@ -50,14 +52,14 @@ class Lanes(AbstractContextManager["Lanes"]):
     """Reads plain records ahead of their use; its threads end with its context.
 
     Args:
-        kernel: `scan_records`.
+        scan: The compiled function `scan_records`.
         data: The file.
     """
 
-    def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
+    def __init__(self, scan: Scan, data: bytes | mmap) -> None:
         self._data = data
         count = min(_MOST, os.cpu_count() or 1)
-        self._sweeps = [Sweep(kernel, data) for _ in range(count)]
+        self._sweeps = [Sweep(scan, data) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count)
 
     def __exit__(self, *_: object) -> None:

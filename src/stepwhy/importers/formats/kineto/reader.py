@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from stepwhy import native
+from stepwhy.columns import compiled
 from stepwhy.importers.formats.kineto.arguments import KinetoArgs
 from stepwhy.importers.formats.kineto.plain import LARGE, NotPlainError, PlainDocument
 from stepwhy.importers.formats.kineto.records import add_records
@@ -73,17 +73,17 @@ def read(source: Source) -> Trace | None:
 
 
 def _read_plain(source: Source) -> Trace | None:
-    """Read a large file with the compiled kernel.
+    """Read a large file with the compiled scanner.
 
     Raises:
-        NotPlainError: There is none yet, or the file is not for it.
+        NotPlainError: The scanner is not compiled yet, or cannot read this file.
         CorruptInputError: As `read`.
     """
-    kernels = native.find_kernels("scan_records")
-    if not kernels:
+    kernels = compiled.load("stepwhy.importers.formats.kineto.kernels.records")
+    if kernels is None:
         raise NotPlainError
     builder = TraceBuilder(Health())
-    return _read(builder, PlainDocument(source, kernels[0], builder.health))
+    return _read(builder, PlainDocument(source, kernels.scan_records, builder.health))
 
 
 def _read(builder: TraceBuilder, document: Document[KinetoArgs] | PlainDocument) -> Trace | None:

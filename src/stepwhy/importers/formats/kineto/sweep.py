@@ -1,8 +1,8 @@
-"""The records of large files as columns, by the compiled kernel `scan_records`.
+"""The records of large files as columns, read by the compiled function `scan_records`.
 
-The kernel understands the plain records that profilers write; it stops before any other one, and
-says so. Texts and pairs of texts get codes in the order in which they first occur. When there are
-many, a new table starts: a file may have a different text in every record.
+It reads the plain records that profilers write, and stops before any other one. Texts and pairs of
+texts get codes in the order in which they first occur. When there are many, a new table starts: a
+file may have a different text in every record.
 """
 
 from __future__ import annotations
@@ -12,39 +12,30 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from stepwhy.native.tables import Pairs, Texts
+from stepwhy.columns.kernels.tables import Pairs, Texts, words_of
+from stepwhy.importers.formats.kineto.kernels.layout import (
+    DONE,
+    FULL,
+    ChangeColumns,
+    SliceColumns,
+    new_state,
+)
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from mmap import mmap
 
     from numpy.typing import NDArray
 
-    from stepwhy.native import Kernel
-
-SAFETY = 64
-"""Bytes behind a place that the kernel may look at."""
-
-# Why the kernel stopped.
-DONE, LIST, ODD, FULL = range(4)
+    Scan = Callable[..., int]
 
 _ROWS: Final = 1 << 15
 _MANY: Final = 1 << 16
 """Number of texts or pairs at which a new table starts."""
 
-_RECORD_FIELDS: Final = 64  # more than the kernel has
+_RECORD_FIELDS: Final = 64  # more than a record has
 _ABSENT: Final = -(2**63)
-# Fields of the control block, by their numbers.
-_POSITION, _GOAL, _LIMIT, _HIGH, _HINT, _ARROWS, _METADATA, _OTHERS = range(8)
-_SLICES, _SLICES_ROOM, _CHANGES, _CHANGES_ROOM, _TEXTS, _PAIRS = range(8, 14)
-_COLUMNS, _CHANGE_COLUMNS, _BASE, _RECORD, _FIELDS = range(14, 19)
-_WIDE = ("start_ns", "dur_ns", "correlation", "sequence", "forward", "size", "offset")
-_NARROW = ("length", "title", "thread", "stream", "stack")
-_OF_CHANGES = (
-    *("time_ns", "change", "address", "allocated", "reserved", "device_type", "device_id"),
-    *("offset", "length", "thread"),
-)
 
 
 class SweptRecords(msgspec.Struct, frozen=True):
@@ -86,10 +77,14 @@ class SweptRecords(msgspec.Struct, frozen=True):
 
 
 class StringTable:
-    """The texts of a file, and pairs of texts, each stored once under a code."""
+    """The texts of a file, and pairs of texts, each stored once under a code.
 
-    def __init__(self) -> None:
-        self.texts, self.pairs = Texts(), Pairs()
+    Args:
+        data: The file.
+    """
+
+    def __init__(self, data: bytes | mmap) -> None:
+        self.texts, self.pairs = Texts(data), Pairs()
         # First texts of pairs, which few share: categories of names.
         self._firsts: dict[int, str] = {}
 
@@ -137,22 +132,17 @@ class Sweep:
     """Sweeps over one file.
 
     Args:
-        kernel: `scan_records`.
+        scan: The compiled function `scan_records`.
         data: The file.
     """
 
-    def __init__(self, kernel: Kernel, data: bytes | mmap) -> None:
-        self._data, self._strings = data, StringTable()
-        self._kernel = kernel
-        self._bytes = np.frombuffer(data, dtype=np.uint8)
+    def __init__(self, scan: Scan, data: bytes | mmap) -> None:
+        self._data, self._strings = data, StringTable(data)
+        self._scan = scan
+        self._words = words_of(data)
         # One is read while the other is written.
-        self._spare, self._columns = _Columns(), _Columns()
-        self._control = np.zeros(_FIELDS, dtype=np.int64)
-        self._control[_BASE] = self._bytes.ctypes.data
-        self._control[_LIMIT] = self._bytes.ctypes.data + max(len(data) - SAFETY, 0)
+        self._spare, self._columns = _new_columns(), _new_columns()
         self._record = np.zeros(_RECORD_FIELDS, dtype=np.int64)
-        self._control[_RECORD] = self._record.ctypes.data
-        self._control[_SLICES_ROOM] = self._control[_CHANGES_ROOM] = _ROWS
 
     def read(self, position: int, goal: int) -> SweptRecords:
         """The plain records from a position on.
@@ -163,65 +153,52 @@ class Sweep:
         """
         self._spare, self._columns = self._columns, self._spare
         if self._strings.is_full:
-            self._strings = StringTable()
-        strings = self._strings
-        control, base = self._control, int(self._control[_BASE])
-        control[_POSITION], control[_GOAL] = base + position, base + goal
-        control[_TEXTS], control[_PAIRS] = strings.texts.address, strings.pairs.address
-        control[_COLUMNS] = self._columns.slice_addresses.ctypes.data
-        control[_CHANGE_COLUMNS] = self._columns.change_addresses.ctypes.data
-        status = self._kernel(control.ctypes.data)
-        swept = self._swept(DONE if status == FULL else status)
+            self._strings = StringTable(self._data)
+        strings, state = self._strings, new_state(position)
+        tables = strings.texts.arrays, strings.pairs.arrays
+        status = self._scan(self._words, goal, state, self._record, *self._columns, *tables)
         if status == FULL:
-            grew = [table.make_room() for table in (strings.texts, strings.pairs)]
-            if not swept.records and not any(grew):  # a text is longer than what is left
-                strings.texts.make_longer()
-        return swept
+            strings.texts.make_room()
+            strings.pairs.make_room()
+        return self._swept(state[0], DONE if status == FULL else status)
 
-    def _swept(self, status: int) -> SweptRecords:
-        counts = self._control.tolist()
+    def _swept(self, state: Any, status: int) -> SweptRecords:
+        slices, changes = self._columns
         return SweptRecords(
             self._data,
             self._strings,
-            *self._columns.first(counts[_SLICES], counts[_CHANGES]),
-            arrows=counts[_ARROWS],
-            metadata=counts[_METADATA],
-            others=counts[_OTHERS],
-            hint=bool(counts[_HINT]),
-            high=bool(counts[_HIGH]),
-            end=counts[_POSITION] - counts[_BASE],
+            _slices(slices, int(state["slices"])),
+            _changes(changes, int(state["changes"])),
+            arrows=int(state["arrows"]),
+            metadata=int(state["metadata"]),
+            others=int(state["others"]),
+            hint=bool(state["hint"]),
+            high=bool(state["high"]),
+            end=int(state["position"]),
             status=status,
         )
 
 
-class _Columns:
-    """Memory that the kernel writes rows to."""
-
-    def __init__(self) -> None:
-        self._wide = np.empty((len(_WIDE), _ROWS), dtype=np.int64)
-        self._narrow = np.empty((len(_NARROW), _ROWS), dtype=np.int32)
-        self._changes = np.empty((len(_OF_CHANGES), _ROWS), dtype=np.int64)
-        self.slice_addresses = _addresses(*self._wide, *self._narrow)
-        self.change_addresses = _addresses(*self._changes)
-
-    def first(
-        self, slices: int, changes: int
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[np.int64]]]:
-        """The rows that were written."""
-        wide = dict(zip(_WIDE, self._wide[:, :slices], strict=True))
-        for name in ("correlation", "sequence", "forward", "size"):
-            _replace(wide[name], NULL)
-        narrow = dict(zip(_NARROW, self._narrow[:, :slices], strict=True))
-        memory = dict(zip(_OF_CHANGES, self._changes[:, :changes], strict=True))
-        for name in ("change", "device_type", "device_id"):
-            _replace(memory[name], 0)
-        for name in ("address", "allocated", "reserved"):
-            _replace(memory[name], NULL)
-        return {**wide, **narrow}, memory
+def _new_columns() -> tuple[SliceColumns, ChangeColumns]:
+    return SliceColumns.empty(_ROWS), ChangeColumns.empty(_ROWS)
 
 
-def _addresses(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    return np.asarray([column.ctypes.data for column in columns], dtype=np.int64)
+def _slices(columns: SliceColumns, count: int) -> dict[str, NDArray[Any]]:
+    """The rows that were written, with NULL for absent integers."""
+    found = {name: column[:count] for name, column in columns._asdict().items()}
+    for name in ("correlation", "sequence", "forward", "size"):
+        _replace(found[name], NULL)
+    return found
+
+
+def _changes(columns: ChangeColumns, count: int) -> dict[str, NDArray[np.int64]]:
+    """The rows that were written, with defaults for absent integers."""
+    found = {name: column[:count] for name, column in columns._asdict().items()}
+    for name in ("change", "device_type", "device_id"):
+        _replace(found[name], 0)
+    for name in ("address", "allocated", "reserved"):
+        _replace(found[name], NULL)
+    return found
 
 
 def _replace(values: NDArray[np.int64], default: int) -> None:

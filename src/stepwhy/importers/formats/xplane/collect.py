@@ -15,13 +15,12 @@ from stepwhy.importers.formats.xplane.events import (
     joined_labels,
     missing_id,
 )
-from stepwhy.importers.formats.xplane.groups import MISSING, alike
+from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from stepwhy.native import Kernel
 
     Ints = NDArray[np.signedinteger[Any]]
 
@@ -38,11 +37,9 @@ class Collector:
 
     Args:
         room: No more events than this will come; memory is used for those that do.
-        kernel: The kernel `group_rows`, where it is at hand.
     """
 
-    def __init__(self, room: int, kernel: Kernel | None = None) -> None:
-        self._kernel = kernel
+    def __init__(self, room: int) -> None:
         self._count = 0
         self._label = np.empty(room, dtype=np.int32)
         self._start_ns, self._dur_ns = (np.empty(room, dtype=np.int64) for _ in range(2))
@@ -72,7 +69,7 @@ class Collector:
             labels.numbers[stat] = np.where(labels.numbers[stat] == MISSING, MISSING, 1)
         # A column with one value, repeated without memory, tells nothing apart.
         differing = [column for column in labels.columns if not is_constant(column)]
-        first, group = alike(*differing, kernel=self._kernel)
+        first, group = alike(*differing)
         np.add(group, self._label_count, out=self._label[here], casting="same_kind")
         self._labels.append(labels.take(first))
         self._label_count += len(first)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.importers.formats.xplane.groups import MISSING, alike, distinct
+from stepwhy.importers.formats.xplane.groups import alike, distinct
+from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.importers.formats.xplane.names import (
     async_hlo_kind,
     copy_details,

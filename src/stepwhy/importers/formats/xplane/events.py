@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import take
-from stepwhy.importers.formats.xplane.groups import MISSING, alike
+from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from stepwhy.importers.formats.xplane.annotations import (
     classify_worker,
 )
 from stepwhy.importers.formats.xplane.events import CORRELATION, Events
-from stepwhy.importers.formats.xplane.groups import MISSING, alike
+from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.importers.formats.xplane.names import (
     BOOKKEEPING,
     EAGER_KERNEL,

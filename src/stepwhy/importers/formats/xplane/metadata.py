@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.formats.xplane.groups import MISSING, alike
+from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.kernels.layout import MISSING, IdTable
 from stepwhy.importers.formats.xplane.scan import REFERENCE, TEXT, chosen
 from stepwhy.importers.formats.xplane.sweep import Wanted
-from stepwhy.importers.formats.xplane.tables import IdTable
 from stepwhy.importers.shared.tensorflow.graphs import text
 
 if TYPE_CHECKING:
@@ -93,14 +93,16 @@ class Metadata:
             return None
         shared = {names.index(name): columns for name, columns in self._shared.items()}
         rows = np.arange(len(self._keys), dtype=np.int32)
-        entries = IdTable(self._keys, rows, missing=-1)
+        entries = IdTable.of(self._keys, rows, missing=-1)
         return Wanted(wanted, names, entries, self._names, self._references(), shared)
 
     def _references(self) -> IdTable:
         """Codes of the texts that stand among the names of statistics."""
         keys = sorted(self._stat_names)
         codes = [self._texts.code(self._stat_names[key]) for key in keys]
-        return IdTable(np.array(keys, dtype=np.int64), np.array(codes, dtype=np.int32), missing=0)
+        return IdTable.of(
+            np.array(keys, dtype=np.int64), np.array(codes, dtype=np.int32), missing=0
+        )
 
     def spell(self, labels: Labels, spelled: Sequence[bytes]) -> None:
         """Give texts that kernels read their codes: -1 - n stands for the n-th spelled one."""

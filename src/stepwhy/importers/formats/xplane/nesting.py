@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.formats.xplane import compiled
+from stepwhy.columns import compiled
+from stepwhy.columns.nesting import inherit
+from stepwhy.columns.null import NULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 
-def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> Ints:
+def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> NDArray[np.int32]:
     """The innermost event that is still open when each one starts, -1 for none.
 
     Args:
@@ -23,34 +25,29 @@ def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> Ints:
         start_ns: Starts; on each thread ascending, the longest first of those that are equal.
         dur_ns: Durations.
     """
-    kernel = compiled.for_rows(len(line), "enclose_events")
-    if kernel is None:
+    kernels = compiled.for_rows(len(line), "stepwhy.importers.formats.xplane.kernels.events")
+    if kernels is None:
         return _enclosing(_first_of_line(line), start_ns, start_ns + dur_ns)
     outer = np.empty(len(line), dtype=np.int32)
-    columns = (
+    kernels.enclose_events(
         np.ascontiguousarray(line, dtype=np.int32),
         np.ascontiguousarray(start_ns, dtype=np.int64),
         np.ascontiguousarray(dur_ns, dtype=np.int64),
+        outer,
     )
-    kernel(*(column.ctypes.data for column in columns), len(line), outer.ctypes.data)
     return outer
 
 
-def nearest(outer: Ints, holds: Bools) -> Ints:
-    """The innermost event around each one for which something holds, -1 for none.
+def nearest(outer: NDArray[np.int32], holds: Bools) -> NDArray[np.int32]:
+    """The innermost event around each one for which a mask is true, -1 for none.
 
     Args:
         outer: What `enclosing` returned.
-        holds: For every event.
+        holds: The mask; (events,).
     """
-    kernel = compiled.for_rows(len(outer), "nearest_events")
-    if kernel is None:
-        return _nearest(outer, holds)
-    outer = np.ascontiguousarray(outer, dtype=np.int32)
-    found = np.empty_like(outer)
-    holds = np.ascontiguousarray(holds)
-    kernel(outer.ctypes.data, holds.ctypes.data, len(outer), found.ctypes.data)
-    return found
+    rows = np.arange(len(outer), dtype=np.int32)
+    itself_or_around = inherit(outer, np.where(holds, rows, np.int32(NULL)), NULL)
+    return np.where(outer == NULL, np.int32(NULL), itself_or_around[outer])
 
 
 def _first_of_line(line: Ints) -> Ints:
@@ -61,12 +58,12 @@ def _first_of_line(line: Ints) -> Ints:
     return np.repeat(first.astype(np.int32), np.diff(first, append=len(line)))
 
 
-def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
-    """As `enclosing`, for all events at once.
+def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> NDArray[np.int32]:
+    """Run `enclosing` with NumPy, for all events at once.
 
-    Every event begins with the one before it as its candidate. While the candidate is over, its
-    own candidate takes its place: what lies between the two was over even earlier. So candidates
-    leap further in every round.
+    The first candidate of an event is the one before it. A candidate that is over is replaced by
+    its own candidate, because all events between the two ended even earlier. So candidates move
+    further in every round.
 
     Args:
         first: Row of the first event on the same thread, for every event.
@@ -82,15 +79,4 @@ def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> Ints:
         rows = rows[at[rows] >= first[rows]]
         rows = rows[end_ns[at[rows]] <= start_ns[rows]]
     at[at < first] = -1
-    return at
-
-
-def _nearest(outer: Ints, holds: Bools) -> Ints:
-    at = outer.copy()
-    rows = np.flatnonzero(at >= 0)
-    rows = rows[~holds[at[rows]]]
-    while len(rows):
-        at[rows] = at[at[rows]]
-        rows = rows[at[rows] >= 0]
-        rows = rows[~holds[at[rows]]]
     return at

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from stepwhy.errors import CorruptInputError
-from stepwhy.importers.formats.xplane import compiled
 from stepwhy.importers.formats.xplane.collect import Collector
 from stepwhy.importers.formats.xplane.events import Events, Labels, Line, Texts, joined
 from stepwhy.importers.formats.xplane.layout import (
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 17
 # Planes that kernels read at a time: what uses the columns is not faster than two.
 _AT_ONCE = 2
+_MANY = 1 << 17  # events of a plane that is worth a thread
 _NO_HEADS = np.empty(0, dtype=np.int64)
 # Times beyond this would leave int64 when added up.
 _LARGEST_NS = 1 << 62
@@ -176,7 +176,7 @@ class _Reader:
             one.metadata.leave_out(needless)
         if self._sweeper is not None:
             found = [one._replace(wanted=one.metadata.for_kernels()) for one in found]
-        if sum(one.at.events >= compiled.MANY for one in found) < _AT_ONCE:
+        if sum(one.at.events >= _MANY for one in found) < _AT_ONCE:
             return [self._plane(one, self._sweep(one)) for one in found]
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes 5 ms to load
 

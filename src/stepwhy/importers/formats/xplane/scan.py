@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from stepwhy.importers.formats.xplane.groups import MISSING
+from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.importers.formats.xplane.layout import as_int64, parts
 from stepwhy.importers.formats.xplane.varints import REACH
 from stepwhy.importers.shared.tensorflow.messages import parse_message

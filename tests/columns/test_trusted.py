@@ -1,20 +1,22 @@
 """Code is loaded only from where no other user can have written it."""
 
-import ctypes
 import json
 import os
+import pickle
+import shutil
 import stat
 import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from click.testing import CliRunner
 
 from stepwhy.cli import cli
-from stepwhy.native import code, library, store, trusted
-from stepwhy.native.trusted import UntrustedError, opened_file, opened_folder
+from stepwhy.columns import code_cache, compiled, trusted
+from stepwhy.columns.trusted import UntrustedError, opened_file, opened_folder
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -205,16 +207,17 @@ def test_no_file_stays_open(file):
     assert open_files() == before
 
 
-# --- the cache of kernels ---
+# --- the cache of compiled code ---
 
-CACHED = (store.folder, store.library_file, library._addresses, library.kernel)
+ROWS = "stepwhy.columns.kernels.rows"
+CACHED = (code_cache.user_cache, code_cache.code_folder, compiled.load)
 
 
 @pytest.fixture
 def cache(folder, monkeypatch):
-    """An empty cache, whose kernels would be looked for anew."""
+    """An empty cache, from which nothing was loaded yet."""
     monkeypatch.setenv("STEPWHY_CACHE", str(folder))
-    monkeypatch.setattr(library, "_REFUSALS", [])
+    monkeypatch.setattr(compiled, "_REFUSALS", [])
     for cached in CACHED:
         cached.cache_clear()
     yield folder
@@ -222,66 +225,93 @@ def cache(folder, monkeypatch):
         cached.cache_clear()
 
 
+class Mark:
+    """A pickle that leaves a mark when it is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return exec, (f"open({str(self.path)!r}, 'w').close(); raise RuntimeError('planted')",)
+
+
 @pytest.fixture
-def planted(cache, tmp_path):
-    """A library in the cache that leaves a mark when it is loaded."""
-    cache.chmod(0o755)
-    source, built = tmp_path / "planted.c", tmp_path / "planted.so"
-    source.write_text(
-        "#include <stdio.h>\n__attribute__((constructor)) static void mark(void) {"
-        f'fclose(fopen("{tmp_path}/ran", "w")); }}\n'
-    )
-    if os.system(f"cc -shared -fPIC -o {built} {source}"):  # noqa: S605
-        pytest.skip("needs a C compiler")
-    planted = store.library_file()
-    planted.write_bytes(store.sealed(built.read_bytes()))
-    planted.chmod(0o600)
-    return planted
+def planted(kernels, folder, tmp_path, request):
+    """An index of numba in the cache that leaves a mark when it is read."""
+    assert kernels(ROWS)
+    whole = code_cache.code_folder()
+    request.getfixturevalue("cache")
+    folder.chmod(0o755)
+    copy = folder / whole.name
+    shutil.copytree(whole, copy)
+    paths = sorted(copy.rglob("*.nb?"))
+    for path in paths:
+        if path.suffix == ".nbi":
+            path.write_bytes(pickle.dumps(Mark(tmp_path / "ran")))
+    manifest = json.loads((copy / "manifest.json").read_bytes())
+    manifest["files"] = {p.relative_to(copy).as_posix(): crc32(p.read_bytes()) for p in paths}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    return next(path for path in paths if path.name.startswith("records."))
 
 
-def is_loaded(planted):
-    assert library.kernel("scan_records") is None  # it holds none
-    return (planted.parent.parent / "ran").exists()
+LOADED = (
+    "from stepwhy.columns import compiled; compiled.can_compile = lambda: False;"
+    "print(compiled.load('stepwhy.importers.formats.kineto.kernels.records'));"
+    "print(compiled.refusal())"
+)
 
 
-def test_a_library_of_ones_own_is_loaded(planted):
-    assert is_loaded(planted)
+def loading(planted):
+    """Whether code from the cache ran, and why not; in a process that has loaded nothing yet."""
+    command = [sys.executable, "-c", LOADED]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    module, reason = done.stdout.splitlines()
+    assert module == "None"  # it is damaged, at best
+    return (planted.parents[3] / "ran").exists(), reason
 
 
+def test_code_of_ones_own_is_loaded(planted):
+    assert loading(planted) == (True, "None")
+
+
+@pytest.mark.parametrize("what", ["file", "folder of numba", "folder of code", "cache"])
+def test_code_that_others_may_have_written_is_not_loaded(planted, what):
+    places = {"file": planted, "folder of numba": planted.parent}
+    places |= {"folder of code": planted.parents[1], "cache": planted.parents[2]}
+    places[what].chmod(0o777)
+    ran, reason = loading(planted)
+    assert not ran
+    assert "other users may write" in reason
+
+
+def test_a_manifest_that_others_may_have_written_is_not_read(planted):
+    (planted.parents[1] / "manifest.json").chmod(0o666)
+    assert not loading(planted)[0]
+
+
+def test_a_link_to_code_is_not_followed(planted, tmp_path):
+    planted.rename(tmp_path / "elsewhere.nbi")
+    link(tmp_path / "elsewhere.nbi", planted)
+    ran, reason = loading(planted)
+    assert not ran
+    assert "is a symbolic link" in reason
+
+
+@needs_root
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_a_library_that_others_may_have_written_is_not_loaded(planted, what):
-    (planted if what == "file" else planted.parent).chmod(0o777)
-    assert not is_loaded(planted)
-    assert "other users may write to" in library.refusal()
-
-
-def test_a_link_to_a_library_is_not_loaded(planted, tmp_path):
-    planted.rename(tmp_path / "elsewhere.so")
-    link(tmp_path / "elsewhere.so", planted)
-    assert not is_loaded(planted)
-    assert "is a symbolic link" in library.refusal()
-
-
-@needs_root
-def test_a_library_of_another_user_is_not_loaded(planted):
-    os.chown(planted, NOBODY, -1)
-    assert not is_loaded(planted)
-    assert "belongs to another user" in library.refusal()
-
-
-@needs_root
-def test_nothing_is_loaded_from_a_folder_of_another_user(planted):
-    os.chown(planted.parent, NOBODY, -1)
-    assert not is_loaded(planted)
+def test_code_of_another_user_is_not_loaded(planted, what):
+    os.chown(planted if what == "file" else planted.parents[1], NOBODY, -1)
+    ran, reason = loading(planted)
+    assert not ran
+    assert "another user" in reason
 
 
 def test_a_relative_cache_is_not_used(planted, monkeypatch):
-    monkeypatch.chdir(planted.parent.parent)
-    monkeypatch.setenv("STEPWHY_CACHE", planted.parent.name)
-    store.folder.cache_clear()
-    store.library_file.cache_clear()
-    assert not is_loaded(planted)
-    assert "not an absolute path" in library.refusal()
+    monkeypatch.chdir(planted.parents[3])
+    monkeypatch.setenv("STEPWHY_CACHE", planted.parents[2].name)
+    ran, reason = loading(planted)
+    assert not ran
+    assert "not an absolute path" in reason
 
 
 @pytest.mark.usefixtures("cache")
@@ -289,41 +319,26 @@ def test_a_relative_place_for_caches_is_ignored(monkeypatch):
     monkeypatch.delenv("STEPWHY_CACHE")
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    store.folder.cache_clear()
-    assert store.folder().is_absolute()
-
-
-def test_what_was_checked_is_what_is_loaded(planted, monkeypatch):
-    """Another file takes the name between the check and the loading."""
-    harmless = store.sealed(b"no library")
-    load = ctypes.CDLL
-    content = planted.read_bytes()
-    planted.write_bytes(harmless)
-
-    def swap_and_load(name):
-        planted.unlink()
-        planted.write_bytes(content)
-        return load(name)
-
-    monkeypatch.setattr(ctypes, "CDLL", swap_and_load)
-    assert not is_loaded(planted)
+    code_cache.user_cache.cache_clear()
+    assert code_cache.user_cache().is_absolute()
 
 
 def test_nothing_is_compiled_where_others_may_write(cache, monkeypatch):
     cache.chmod(0o777)
-    monkeypatch.setattr(library, "_can_compile", lambda: True)
-    monkeypatch.setattr(library, "_start_compiler", pytest.fail)
-    assert library.find_kernels("scan_records") == []
-    assert "other users may write to" in library.refusal()
+    monkeypatch.setattr(compiled, "can_compile", lambda: True)
+    monkeypatch.setattr(compiled, "_start_compiler", pytest.fail)
+    compiled.prepare()
+    assert "other users may write to" in compiled.refusal()
     assert list(cache.iterdir()) == []
 
 
 def test_the_compiler_says_where_it_does_not_write(cache):
     cache.chmod(0o777)
-    build = [sys.executable, "-m", "stepwhy.native.build"]
+    build = [sys.executable, "-m", "stepwhy.columns.compile"]
     done = subprocess.run(build, check=False, capture_output=True, text=True)
     assert done.returncode == 1
-    assert f"other users may write to {cache}" in done.stderr
+    assert f"{cache}" in done.stderr
+    assert "to which other users may write" in done.stderr
     assert list(cache.iterdir()) == []
 
 
@@ -331,21 +346,24 @@ def test_planted_links_are_not_written_through(cache, tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     link(victim, cache / "compiling")
-    assert not store.claim()
+    assert not code_cache.claim()
     os.utime(cache / "compiling", (0, 0), follow_symlinks=False)
-    assert store.claim()  # of a process that has died: the link itself goes
+    assert code_cache.claim()  # of a process that has died: the link itself goes
     monkeypatch.setattr(os, "urandom", bytes)
-    link(victim, cache / f"kernels-{bytes(8).hex()}.part.so")
-    with pytest.raises(FileExistsError):
-        store.put_draft(b"code", ".so")
+    link(tmp_path, cache / f"compiled-{bytes(8).hex()}.part")
+    with pytest.raises(FileExistsError), code_cache.draft():
+        pass
     assert victim.read_bytes() == b"precious"
 
 
 def test_drafts_are_for_this_user_alone(cache):
-    draft = cache / store.put_draft(b"code", ".so")
-    assert (draft.read_bytes(), stat.S_IMODE(draft.stat().st_mode)) == (b"code", 0o600)
-    store.publish(draft.name, "kernels.so")
-    assert [path.name for path in cache.iterdir()] == ["kernels.so"]
+    with code_cache.draft() as draft:
+        assert stat.S_IMODE(draft.stat().st_mode) == 0o700
+        (draft / "a.nbi").write_bytes(b"code")
+        code_cache.write_manifest(draft, "1")
+        assert stat.S_IMODE((draft / "manifest.json").stat().st_mode) == 0o600
+        code_cache.publish(draft)
+    assert list(cache.iterdir()) == [code_cache.code_folder()]
 
 
 def turn_into_link(file):
@@ -367,21 +385,27 @@ PLANTS = {
 }
 
 
+LARGE_ENOUGH = (
+    "from stepwhy.importers.formats.kineto import reader; reader.LARGE = 0;"
+    "from stepwhy.cli import main; main()"
+)
+
+
 @pytest.mark.parametrize("plant", PLANTS)
-def test_explain_does_not_run_a_planted_library_and_says_so(planted, tmp_path, plant):
-    """As a user runs it, with a trace that is large enough for compiled code."""
-    (planted.parent / "compiling").touch()  # so that no compiler is started
+def test_explain_does_not_run_planted_code_and_says_so(planted, tmp_path, plant):
+    """As a user runs it."""
+    (planted.parents[2] / "compiling").touch()  # so that no compiler is started
     change, reason = PLANTS[plant]
     change(planted)
     args = {"device": 0, "stream": 7}
     event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "dur": 1, "args": args}
-    events = [{**event, "ts": 2 * n} for n in range(50_000)]
+    events = [{**event, "ts": 2 * n} for n in range(5000)]
     document = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}
     trace = tmp_path / "trace.json"
     trace.write_text(json.dumps(document, separators=(",", ":")))
-    command = [sys.executable, "-m", "stepwhy", "explain", str(trace), "--json"]
+    command = [sys.executable, "-c", LARGE_ENOUGH, "explain", str(trace), "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (done.returncode, json.loads(done.stdout)["inputs"][0]["events_kept"]) == (0, 50_000)
+    assert (done.returncode, json.loads(done.stdout)["inputs"][0]["events_kept"]) == (0, 5000)
     if plant == "own":
         assert (tmp_path / "ran").exists()
     else:
@@ -390,11 +414,9 @@ def test_explain_does_not_run_a_planted_library_and_says_so(planted, tmp_path, p
         assert reason in done.stderr
 
 
-@pytest.mark.skipif(code.linker() is None, reason="needs a linker")
-def test_the_command_says_once_that_compiled_code_was_refused(kernels, tmp_path, monkeypatch):
+def test_the_command_says_once_that_compiled_code_was_refused(tmp_path, monkeypatch):
     """And explains the trace in the plain way."""
-    assert kernels
-    monkeypatch.setattr(library, "_REFUSALS", ["other users may write to /shared"])
+    monkeypatch.setattr(compiled, "_REFUSALS", ["other users may write to /shared"])
     trace = tmp_path / "trace.json"
     trace.write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]')
     done = CliRunner().invoke(cli, ["explain", str(trace), "--json"])

@@ -1,8 +1,8 @@
-"""Numbers of JSON as integers, exactly; see `json_text` for addresses and limits."""
+"""Numbers of JSON as integers, exactly; see `text` for positions and limits."""
 
 from numba import njit
 
-from stepwhy.native.kernels.json_text import (
+from stepwhy.importers.formats.kineto.kernels.text import (
     FAST,
     MINUS,
     MOST_DIGITS,
@@ -10,9 +10,9 @@ from stepwhy.native.kernels.json_text import (
     POINT,
     QUOTE,
     ZERO,
+    byte_at,
     is_null,
 )
-from stepwhy.native.memory import byte_at
 
 ABSENT = -(2**63)
 """No integer: the key is not there, or null."""
@@ -25,9 +25,9 @@ _E, _SMALL_E = map(ord, "Ee")
 
 
 @njit(**FAST)
-def _digits(p, limit, most):
-    """Value of the digits at `p` and the address behind them; 0 where they are no plain integer."""
-    first = byte_at(p)
+def _digits(text, p, limit, most):
+    """The value of the digits at `p` and the position after them; 0 if they are no integer."""
+    first = byte_at(text, p)
     value = 0
     begin = p
     c = first
@@ -36,29 +36,29 @@ def _digits(p, limit, most):
             return 0, 0
         value = 10 * value + (c - ZERO)
         p += 1
-        c = byte_at(p)
+        c = byte_at(text, p)
     if p == begin or (first == ZERO and p > begin + 1):
         return 0, 0
     return value, p
 
 
 @njit(**FAST)
-def integer(p, limit):
-    """A plain integer, also in quotes, or null as ABSENT, and the address behind it; 0 if none."""
+def integer(text, p, limit):
+    """An integer, with or without quotes, or ABSENT for null; and the position after it, or 0."""
     if p >= limit:
         return 0, 0
-    if is_null(p):
+    if is_null(text, p):
         return ABSENT, p + 4
-    quoted = byte_at(p) == QUOTE
+    quoted = byte_at(text, p) == QUOTE
     if quoted:
         p += 1
-    negative = byte_at(p) == MINUS
+    negative = byte_at(text, p) == MINUS
     if negative:
         p += 1
-    value, p = _digits(p, limit, _MOST_QUOTED if quoted else MOST_DIGITS)
+    value, p = _digits(text, p, limit, _MOST_QUOTED if quoted else MOST_DIGITS)
     if p == 0:
         return 0, 0
-    c = byte_at(p)
+    c = byte_at(text, p)
     if quoted:
         if c != QUOTE:
             return 0, 0
@@ -69,54 +69,54 @@ def integer(p, limit):
 
 
 @njit(**FAST)
-def _rounds_up(p, limit, odd):
-    """Whether decimals from `p` on round up (a half to even), and the address behind them."""
-    first = byte_at(p)
+def _rounds_up(text, p, limit, odd):
+    """Whether decimals from `p` on round up (half to even), and the position after them."""
+    first = byte_at(text, p)
     up = first > _FIVE
     half = first == _FIVE
     p += 1
-    c = byte_at(p)
+    c = byte_at(text, p)
     while ZERO <= c <= NINE and p < limit:
         if half and c > ZERO:
             half = False
             up = True
         p += 1
-        c = byte_at(p)
+        c = byte_at(text, p)
     return up or (half and odd), p
 
 
 @njit(**FAST)
-def nanoseconds(p, limit):
-    """Microseconds as nanoseconds and the address behind them; 0 where they are no plain number."""
+def nanoseconds(text, p, limit):
+    """Microseconds as nanoseconds, and the position after them; 0 if they are no plain number."""
     if p >= limit:
         return 0, 0
-    negative = byte_at(p) == MINUS
+    negative = byte_at(text, p) == MINUS
     if negative:
         p += 1
-    value, p = _digits(p, limit, 16)
+    value, p = _digits(text, p, limit, 16)
     if p == 0 or value >= BEYOND // 1000:
         return 0, 0
     value *= 1000
-    if byte_at(p) == POINT:
+    if byte_at(text, p) == POINT:
         p += 1
         scale = 100
-        c = byte_at(p)
+        c = byte_at(text, p)
         if c < ZERO or c > NINE:
             return 0, 0
         while ZERO <= c <= NINE and scale:
             value += (c - ZERO) * scale
             scale //= 10
             p += 1
-            c = byte_at(p)
+            c = byte_at(text, p)
         if ZERO <= c <= NINE:
-            up, p = _rounds_up(p, limit, (value & 1) == 1)
+            up, p = _rounds_up(text, p, limit, (value & 1) == 1)
             if up:
                 value += 1
-            c = byte_at(p)
+            c = byte_at(text, p)
         if c == _E or c == _SMALL_E:
             return 0, 0
     else:
-        c = byte_at(p)
+        c = byte_at(text, p)
         if c == _E or c == _SMALL_E:
             return 0, 0
     return (-value if negative else value), p

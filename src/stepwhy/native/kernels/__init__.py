@@ -1,1 +1,0 @@
-"""Functions that are only ever run compiled; see `stepwhy.native`."""
