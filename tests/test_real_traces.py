@@ -17,6 +17,7 @@ from stepwhy.importers.registry import read_trace
 from stepwhy.inputs.reading import read_source
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.integrity import check
+from stepwhy.wording.verdict import verdict_sentence
 
 TRACES = os.environ.get("STEPWHY_TRACES")
 pytestmark = [
@@ -190,7 +191,7 @@ def test_the_verdict_is_the_experts_on_nine_of_ten_files():
 def test_the_verdict_abstains_with_a_reason_where_one_cannot_tell(name):
     verdict = decide(facts_of(name))
     assert (verdict.bound_by, verdict.confidence) == ("unknown", 0.0)
-    assert verdict.sentence.startswith("Cannot tell: ")
+    assert verdict_sentence(verdict.reason).startswith("Cannot tell: ")
 
 
 def test_device_side_steps_are_used_only_where_the_device_lags():

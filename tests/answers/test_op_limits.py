@@ -3,9 +3,10 @@
 from tests.passes.timeline import Timeline
 
 from stepwhy.answers import op_costs, op_paths, op_views
-from stepwhy.answers.profile import profile
+from stepwhy.engine.profile import profile
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
+from stepwhy.wording.notes import operations_added_up
 
 
 def costs_of(*slices):
@@ -31,7 +32,7 @@ def test_operations_beyond_the_most_are_added_up(monkeypatch):
     assert [(node.name, node.own.host_ns) for node in result.nodes] == [
         *(("(other operations)", 28), ("op9", 10), ("op8", 9), ("op7", 8)),
     ]
-    assert "the other 7 are added up as '(other operations)'" in result.notes[-1]
+    assert result.notes == (operations_added_up(1 << 16, 7, op_costs.OTHERS),)
 
 
 def test_paths_end_where_ranges_are_nested_too_deep(monkeypatch):

@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 from tests.importers.run_directory.test_run_directory import MS, write_run
+from tests.passes.timeline import Timeline
 
-from stepwhy.answers.step_summary import _deciles, note_of_changes
+from stepwhy.answers.step_summary import _deciles, step_notes, stretches
 from stepwhy.engine import explain
+from stepwhy.findings.reasons import Cut, Unprofiled
 from stepwhy.passes.facts import Facts
 from stepwhy.report.json import render
 from stepwhy.trace import Meta, TraceBuilder
@@ -17,48 +19,28 @@ from stepwhy.trace import Meta, TraceBuilder
 US = 1_000
 
 
-def facts_of(*stretches):
-    """A log of (steps, length in ns), with a change noticed 1.7 s into each but the first."""
-    builder = TraceBuilder()
-    at = 0
-    for number, (count, length) in enumerate(stretches):
-        if number:
+def test_notes_of_watched_steps():
+    line = Timeline()
+    for i in range(4):
+        line.mark(10 * i, 10 * i + 10)
+    assert step_notes(Facts(line.trace())) == (Cut.NOT_TRACED,)
+    line.steps(0, 10)
+    assert step_notes(Facts(line.trace())) == (Unprofiled(1),)
+
+
+def test_the_stretch_that_is_described():
+    builder, at = TraceBuilder(), 0
+    for count, length in ((90, 20 * MS), (400, 10 * MS)):
+        if at:
             change = builder.intern("change")
             builder.add("events", kind=change, name=change, start_ns=at + 1700 * MS, dur_ns=0)
         for _ in range(count):
             builder.add("marks", start_ns=at, dur_ns=length)
             at += length
-    return Facts(builder.finish(Meta("step-log")))
-
-
-def test_a_steady_run_needs_no_note():
-    assert note_of_changes(facts_of((100, 10 * MS))) == ()
-
-
-ROSE = (
-    "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report covers the steps "
-    "before it."
-)
-FELL = (
-    "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report covers the steps after "
-    "it."
-)
-BOTH = (
-    "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "
-    "covers steps 91 to 490."
-)
-
-
-@pytest.mark.parametrize(
-    ("stretches", "sentence"),
-    [
-        ([(1200, 10 * MS), (100, 20 * MS)], ROSE),
-        ([(90, 20 * MS), (400, 10 * MS)], FELL),
-        ([(90, 20 * MS), (400, 10 * MS), (90, 30 * MS)], BOTH),
-    ],
-)
-def test_changes_are_told_in_one_sentence(stretches, sentence):
-    assert note_of_changes(facts_of(*stretches)) == (sentence,)
+    before, after = stretches(Facts(builder.finish(Meta("step-log"))))
+    assert (before.first_step, before.last_step, before.median_ns) == (1, 90, 20 * MS)
+    assert (after.first_step, after.last_step, after.median_ns) == (91, 490, 10 * MS)
+    assert (before.described, after.described) == (False, True)
 
 
 def test_the_result_of_a_watched_run(tmp_path):

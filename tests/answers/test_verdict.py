@@ -3,7 +3,9 @@
 import pytest
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.answers.verdict import decide, start_up_share
+from stepwhy.answers.verdict import decide, first_to_fix, start_up_share
+from stepwhy.findings import Finding
+from stepwhy.findings.reasons import Gap, Lack, Lead, Limited, NoEvidence, NotTraced
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Copy, Kind
 
@@ -41,33 +43,31 @@ def verdict(line, **meta):
 def unknown(line, **meta):
     result = verdict(line, **meta)
     assert (result.bound_by, result.confidence) == ("unknown", 0.0)
-    return result.sentence
+    return result.reason
 
 
 def test_nothing_recorded():
-    assert unknown(Timeline()) == "The file records no timed event."
+    assert unknown(Timeline()) == Gap(Lack.EVENTS)
 
 
 def test_only_instants_recorded():
     line = Timeline()
     line.add(line.thread(), Kind.OP, 5, 5)
-    assert unknown(line) == "The file records no timed event."
+    assert unknown(line) == Gap(Lack.EVENTS)
 
 
 def test_an_accelerator_that_was_used_but_not_recorded():
     line = Timeline().steps(0, 100)
     for i in range(90):
         line.add(line.thread(), Kind.OP, i, i + 1)
-    assert "no record of what the device did" in unknown(line, device_expected=True)
+    assert unknown(line, device_expected=True) == Gap(Lack.DEVICE_ACTIVITY)
 
 
 def test_a_record_whose_importer_says_that_it_cannot_show_it():
     line = Timeline().steps(0, 100)
     for i in range(90):
         line.add(line.thread(), Kind.OP, i, i + 1)
-    assert unknown(line, limit="it is a sketch. Record it") == (
-        "Cannot tell: it is a sketch. Record it."
-    )
+    assert unknown(line, limit="it is a sketch. Record it") == Limited("it is a sketch. Record it")
     facts = Facts(line.trace(limit="it is a sketch. Record it"))
     assert facts.breakdown["unexplained"] == facts.wall_ns == 100 * MS
     assert facts.activities == []
@@ -77,7 +77,7 @@ def test_an_accelerator_beside_recorded_cpu_executors():
     line = Timeline().steps(0, 100)
     for i in range(90):
         line.add(line.executor(), Kind.KERNEL, i, i + 1)
-    assert "no record of what the device did" in unknown(line, device_expected=True)
+    assert unknown(line, device_expected=True) == Gap(Lack.DEVICE_ACTIVITY)
 
 
 def test_ranks_merged_into_one_file():
@@ -87,7 +87,7 @@ def test_ranks_merged_into_one_file():
         line.steps(0, 100, track=thread)
         for i in range(20):
             line.launch((i, i + 1), (i + 1, i + 2), i + 1, track=thread)
-    assert "2 processes were merged" in unknown(line)
+    assert unknown(line) == Gap(Lack.DEVICE_OWNERS, 2)
 
 
 def test_ranks_merged_under_one_process_id():
@@ -96,14 +96,14 @@ def test_ranks_merged_under_one_process_id():
         for i in range(1, 21):
             at = rank + i
             line.launch((at, at + 1), (at + 1, at + 2), i, stream=line.stream(f"GPU:{rank}"))
-    assert "several processes were merged" in unknown(line)
+    assert unknown(line) == Gap(Lack.DEVICE_OWNERS)
 
 
 def test_a_record_that_was_sampled():
     line = Timeline().steps(0, 100)
     for i in range(9):
         line.add(line.thread(), Kind.OP, 10 * i, 10 * i + 10)
-    assert "only 9 operations per step" in unknown(line)
+    assert unknown(line) == Gap(Lack.OPERATIONS, 9)
     line.add(line.thread(), Kind.OP, 90, 100)
     assert verdict(line).bound_by == "compute"
 
@@ -112,7 +112,7 @@ def test_a_record_of_single_calls():
     line = Timeline()
     for i in range(9):
         line.add(line.stream(), Kind.KERNEL, 10 * i, 10 * i + 10)
-    assert "only 9 pieces of device work" in unknown(line)
+    assert unknown(line) == Gap(Lack.WHOLE_STEP, 9)
     line.add(line.stream(), Kind.KERNEL, 90, 100)
     assert verdict(line).bound_by == "compute"
 
@@ -123,9 +123,7 @@ def test_a_slice_of_a_longer_run():
         line.add(line.stream(), Kind.KERNEL, i, i + 1)
     line.add(line.stream(), Kind.KERNEL, 99, 100)
     line.add(line.thread(), Kind.SYNC, 0, 99)
-    sentence = unknown(line)
-    assert "for 89 % of the record the host waits" in sentence
-    assert "98 %" not in sentence
+    assert unknown(line) == Gap(Lack.AWAITED_WORK, 0.89)
 
 
 def test_the_same_wait_in_a_marked_step_is_the_hosts():
@@ -133,7 +131,7 @@ def test_the_same_wait_in_a_marked_step_is_the_hosts():
 
 
 def test_too_little_evidence():
-    assert "51 % of the step has no evidence" in unknown(step(compute=20, dispatch=29))
+    assert unknown(step(compute=20, dispatch=29)) == NoEvidence(0.51, Lead.RECORD_AGAIN)
     assert verdict(step(compute=21, dispatch=29)).bound_by == "host"
 
 
@@ -155,7 +153,7 @@ def test_a_record_that_is_mostly_warm_up():
     assert start_up_share(facts) == pytest.approx(800 / 1200)
     result = decide(facts)
     assert result.bound_by == "startup"
-    assert "67 % of what was recorded" in result.sentence
+    assert result.reason.share == start_up_share(facts)
 
 
 def test_a_long_start_does_not_hide_twenty_steady_steps():
@@ -172,7 +170,7 @@ def test_a_long_start_does_not_hide_twenty_steady_steps():
 def test_a_step_that_is_mostly_compilation():
     result = verdict(step(compute=20, compile=60, dispatch=20))
     assert result.bound_by == "startup"
-    assert "60 % of what was recorded" in result.sentence
+    assert result.reason.share == 0.6
 
 
 def test_compilation_in_every_step_of_a_watched_run_is_no_start():
@@ -182,7 +180,7 @@ def test_compilation_in_every_step_of_a_watched_run_is_no_start():
         line.mark(1000 + 100 * i, 1100 + 100 * i)
     result = decide(Facts(line.trace()))
     assert result.bound_by == "startup"
-    assert result.sentence.startswith("The step waits for set-up: 60.0 ms of every 100 ms")
+    assert (result.reason.by, result.reason.time_ns) == ("startup", 60 * MS)
 
 
 def test_steps_that_were_timed_but_not_traced():
@@ -191,18 +189,12 @@ def test_steps_that_were_timed_but_not_traced():
         line.mark(10 * i, 10 * i + 10)
     facts = Facts(line.trace(framework="jax"))
     assert facts.breakdown["unexplained"] == facts.wall_ns == 10 * MS
-    result = decide(facts)
-    assert result.bound_by == "unknown"
-    assert "20 steps or more" in result.sentence
+    assert decide(facts).reason == Gap(Lack.TRACED_STEPS)
     meta = {"untraced": "the disk was full", "untraced_advice": "Free some space"}
-    result = decide(Facts(line.trace(framework="jax", **meta)))
-    assert result.sentence == (
-        "Cannot tell: 4 steps were timed, but none was traced: the disk was full. Free some space."
-    )
+    reason = unknown(line, framework="jax", **meta)
+    assert reason == NotTraced(4, "the disk was full", "Free some space")
     # No number of steps brings a window where nothing can be traced.
-    result = decide(Facts(line.trace()))
-    assert result.bound_by == "unknown"
-    assert "no framework computed in them" in result.sentence
+    assert unknown(line) == Gap(Lack.FRAMEWORK)
 
 
 def test_steps_that_compile_every_time_need_no_trace():
@@ -213,7 +205,7 @@ def test_steps_that_compile_every_time_need_no_trace():
     assert (facts.breakdown["compile"], facts.breakdown["unexplained"]) == (8 * MS, 2 * MS)
     result = decide(facts)
     assert (result.bound_by, result.confidence) == ("startup", 0.64)
-    assert result.sentence.startswith("The step waits for set-up: 8.00 ms of every 10.0 ms (80 %)")
+    assert (result.reason.time_ns, result.reason.wall_ns) == (8 * MS, 10 * MS)
 
 
 def watched(**counters):
@@ -229,14 +221,14 @@ def watched(**counters):
 
 
 def test_what_to_do_about_time_without_evidence():
-    assert "no evidence in this file. Record again with" in unknown(step(compute=15, dispatch=15))
-    assert unknown(watched()).endswith("waits for between two framework calls.")
-    line = watched(cpu_ns=[0, 6], run_delay_ns=[0, 4])
-    assert "for 40 % of the time it wanted to run" in unknown(line)
+    assert unknown(step(compute=15, dispatch=15)) == NoEvidence(0.7, Lead.RECORD_AGAIN)
+    assert unknown(watched()).lead is Lead.BETWEEN_CALLS
+    reason = unknown(watched(cpu_ns=[0, 6], run_delay_ns=[0, 4]))
+    assert (reason.lead, reason.lead_share) == (Lead.BUSY_CORES, 0.4)
     line = watched()
     at, leaf = line.builder.intern("train.py(9): wait"), line.builder.intern("")
     line.builder.add("samples", line=at, package=leaf, count=60)
-    assert unknown(line).endswith("the driving thread was at train.py(9): wait: begin there.")
+    assert unknown(line) == NoEvidence(0.7, Lead.SAMPLED_LINE, 1.0, "train.py(9): wait")
 
 
 def test_a_trace_without_length_has_no_start_up():
@@ -272,30 +264,36 @@ def test_bound(shares, expected):
     assert verdict(step(**shares)).bound_by == expected
 
 
-@pytest.mark.parametrize(
-    ("shares", "fragments"),
-    [
-        ({"compute": 60, "input_wait": 40}, ["input", "40.0 ms of every 100 ms (40 %)", "the GPU"]),
-        ({"compute": 20, "sync": 60, "python": 20}, ["80.0 ms", "blocked in calls that wait"]),
-        ({"compute": 20, "dispatch": 80}, ["launch the next work"]),
-        ({"compute": 20, "python": 80}, ["runs Python outside the framework"]),
-        ({"compute": 90, "python": 10}, ["the GPU computes for 90.0 ms of every 100 ms (90 %)"]),
-    ],
-)
-def test_the_sentence_carries_the_numbers(shares, fragments):
-    sentence = verdict(step(**shares)).sentence
-    assert [f for f in fragments if f not in sentence] == []
+def test_the_reason_carries_the_numbers():
+    bound = verdict(step(compute=20, sync=60, python=20)).reason
+    assert (bound.by, bound.host) == ("host", "sync")
+    assert (bound.time_ns, bound.wall_ns) == (80 * MS, 100 * MS)
+    assert (bound.devices, bound.kind, bound.locked) == (1, "gpu", False)
 
 
-def test_the_sentence_names_who_idles():
+def test_the_reason_counts_the_devices_that_idle():
     several = step(compute=60, input_wait=40)
     several.add(several.stream("GPU:1"), Kind.KERNEL, 0, 1)
-    assert "both devices idle" in verdict(several).sentence
+    assert verdict(several).reason.devices == 2
     cpu = Timeline().steps(0, 100)
     for i in range(60):
         cpu.add(cpu.thread(), Kind.OP, i, i + 1)
     cpu.add(cpu.thread(), Kind.INPUT, 60, 100)
-    assert "nothing computes" in verdict(cpu).sentence
+    assert verdict(cpu).reason.kind == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("bound_by", "finding", "is_named"),
+    [
+        ("input", Finding("serial-input", "found", "Read in parallel", 5), True),
+        ("input", Finding("input-bound", "found", "Prefetch", 5), False),
+        ("input", Finding("memory-headroom", "found", "Use a larger batch", None), False),
+        ("input", Finding("serial-input", "clear", "Input is read in parallel"), False),
+        ("unknown", Finding("serial-input", "found", "Read in parallel", 5), False),
+    ],
+)
+def test_another_cause_is_fixed_first(bound_by, finding, is_named):
+    assert first_to_fix(bound_by, [finding]) == (finding if is_named else None)
 
 
 # --- confidence ----------------------------------------------------------------------------------
@@ -336,7 +334,7 @@ def test_a_device_that_idles_without_a_record_of_the_host():
     line = Timeline()
     for i in range(20):
         line.add(line.stream(), Kind.KERNEL, 10 * i, 10 * i + 7)
-    assert "nothing in this file says why" in unknown(line)
+    assert unknown(line).lack is Lack.CAUSE_OF_IDLE_TIME
 
 
 def test_confidence_halves_when_device_time_is_a_guess():
@@ -352,9 +350,7 @@ def test_a_partial_capture_cannot_tell():
     line.add(line.stream(), Kind.KERNEL, 0, 9)
     trace = line.trace()
     trace.health.count("device-without-kernels", "error", "", dropped=False)
-    decided = decide(Facts(trace))
-    assert decided.bound_by == "unknown"
-    assert "the capture is partial" in decided.sentence
+    assert decide(Facts(trace)).reason == Gap(Lack.KERNELS_OF_A_DEVICE)
 
 
 def test_few_fused_operations_are_a_step_of_jax():

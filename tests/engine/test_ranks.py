@@ -7,7 +7,9 @@ import pytest
 from stepwhy.engine import explain
 from stepwhy.engine.ranks import same_run
 from stepwhy.errors import SeveralRunsError
+from stepwhy.findings.reasons import RankChoice
 from stepwhy.trace import NULL, Meta
+from stepwhy.wording.notes import rank_note
 from tests.engine.test_explain import kineto
 
 
@@ -44,10 +46,8 @@ def test_the_slowest_of_four_speaks(tmp_path):
     result = explain([str(tmp_path)])
     assert result.breakdown.wall_ns == 3_000_000
     assert sum(result.breakdown.categories.values()) == 3_000_000
-    assert result.notes[0] == (
-        "Except for the devices, the report covers rank 2, the slowest of 4: 3.00 ms per step, "
-        "the fastest 1.00 ms. It computes for 2.70 ms of that, rank 0 for 700 µs."
-    )
+    slowest = RankChoice(2, 4, True, 3_000_000, 1_000_000, 2_700_000, (0, 700_000))
+    assert result.notes[0] == rank_note(slowest)
     assert [d.name for d in result.devices] == [f"rank {n} GPU:0" for n in range(4)]
     assert [d.compute_ns for d in result.devices] == [700_000, 1_200_000, 2_700_000, 1_700_000]
     assert [d.kernel_ns for d in result.trace.devices] == [4 * d.compute_ns for d in result.devices]
@@ -58,9 +58,8 @@ def test_the_slowest_of_four_speaks(tmp_path):
 def test_ranks_within_a_twentieth_are_alike(tmp_path):
     """Rank 0 is faster by less than noise and waits no more for the others: it is the first."""
     write_ranks(tmp_path, (0.96, 1.0))
-    note = explain([str(tmp_path)]).notes[0]
-    assert "rank 0, which waits least for the others, of 2: 1.00 ms" in note
-    assert "It computes" not in note
+    first = RankChoice(0, 2, False, 1_000_000, 960_000, 660_000)
+    assert explain([str(tmp_path)]).notes[0] == rank_note(first)
 
 
 def test_order_of_the_names_does_not_matter(tmp_path):

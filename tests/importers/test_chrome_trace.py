@@ -70,7 +70,7 @@ def test_a_loop_of_ones_own_gives_steps_and_ranges_but_no_verdict():
     assert facts.steps.durations_ns.tolist() == [900_000] * 4
     verdict = decide(facts)
     assert (verdict.bound_by, verdict.confidence) == ("unknown", 0.0)
-    assert "calls none of them work of a device" in verdict.sentence
+    assert "calls none of them work of a device" in verdict.reason.why
     assert facts.breakdown["unexplained"] == facts.wall_ns == 900_000
     assert facts.activities == []
     (note,) = assemble(facts, "sample", "chrome-trace").notes
@@ -463,7 +463,7 @@ def test_devices_of_several_processes_are_not_laid_side_by_side():
     facts = Facts(read([*flex(0, 100), *flex(1, 2100)]))
     verdict = decide(facts)
     assert verdict.bound_by == "unknown"
-    assert "devices of 2 processes" in verdict.sentence
+    assert "devices of 2 processes" in verdict.reason.why
     assert [t.name for t in facts.totals] == ["AIU:0", "AIU:1"]
     assert [t.busy_ns for t in facts.totals] == [47_000] * 2
 

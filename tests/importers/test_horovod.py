@@ -196,7 +196,7 @@ def test_no_time_is_explained_and_the_verdict_says_why():
     facts = Facts(read(training(steps=5)))
     verdict = decide(facts)
     assert (verdict.bound_by, verdict.confidence) == ("unknown", 0.0)
-    assert "exchanges between the ranks" in verdict.sentence
+    assert "exchanges between the ranks" in verdict.reason.why
     assert facts.breakdown["unexplained"] == facts.wall_ns == 1_000_000
     assert facts.activities == []
     listed = {r.name: (r.count, r.total_ns, r.bytes) for r in facts.ops.largest(100)}

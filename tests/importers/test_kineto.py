@@ -21,10 +21,12 @@ from tests.kineto_samples import (
 
 from stepwhy.answers.verdict import decide
 from stepwhy.errors import StepwhyError
+from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.importers.formats.kineto import reader as kineto
 from stepwhy.inputs.source import Source
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Phase, Role
+from stepwhy.wording.verdict import verdict_sentence
 
 NEW = GENERATIONS["2022 categories"]
 
@@ -318,7 +320,7 @@ def test_a_trace_stripped_of_its_device_rows_cannot_tell():
     assert facts.totals == []
     verdict = decide(facts)
     assert (verdict.bound_by, verdict.confidence) == ("unknown", 0.0)
-    assert "no record of what the device did" in verdict.sentence
+    assert verdict.reason == Gap(Lack.DEVICE_ACTIVITY)
     assert facts.breakdown["compute"] == 0
 
 
@@ -695,7 +697,7 @@ def test_mutated_files_are_read_or_refused_and_always_closed(data):
     facts = Facts(trace)
     assert (facts.per_step.sum(axis=1) == facts.steps.durations_ns).all()
     assert (facts.per_step >= 0).all()
-    assert decide(facts).sentence
+    assert verdict_sentence(decide(facts).reason)
     json.dumps(strings_of(trace)).encode()
 
 

@@ -24,6 +24,7 @@ from stepwhy.answers.memory import memory_uses
 from stepwhy.answers.verdict import decide
 from stepwhy.diagnoses import run_all
 from stepwhy.errors import CorruptInputError, StepwhyError
+from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.importers.formats.memory_timeline import reader as importer
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL
@@ -77,8 +78,7 @@ def test_the_peak_and_what_held_it():
 def test_nothing_is_concluded_about_the_device_or_the_steps():
     facts = Facts(read(RAW))
     verdict = decide(facts)
-    assert verdict.bound_by == "unknown"
-    assert "how much memory was held, but not what the steps do" in verdict.sentence
+    assert verdict.reason == Gap(Lack.CONTENT_BESIDE_MEMORY)
     found = {f.id: f.verdict for f in run_all(facts)}
     assert set(found.values()) <= {"no_data", "incomplete"}
 

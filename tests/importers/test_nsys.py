@@ -33,6 +33,7 @@ from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
 from stepwhy.trace import DeviceKind, Phase
 from stepwhy.trace.integrity import check
+from stepwhy.wording.verdict import verdict_sentence
 
 MS = 1_000_000
 
@@ -617,4 +618,4 @@ def test_whatever_stands_in_a_column_every_record_is_kept_or_counted(tmp_path_fa
     path = tmp_path_factory.mktemp("odd") / "a.sqlite"
     trace = nsys.read(source_of(sample.write(path)))
     check(trace)
-    assert decide(Facts(trace)).sentence
+    assert verdict_sentence(decide(Facts(trace)).reason)

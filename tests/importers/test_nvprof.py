@@ -24,6 +24,7 @@ from stepwhy.passes.facts import Facts
 from stepwhy.passes.launches import join_launches
 from stepwhy.trace import Phase
 from stepwhy.trace.integrity import check
+from stepwhy.wording.verdict import verdict_sentence
 
 MS = 1_000_000
 LAUNCH_KERNEL, MEMCPY_ASYNC, STREAM_SYNCHRONIZE = 211, 41, 131
@@ -254,4 +255,4 @@ def test_whatever_stands_in_a_column_every_record_is_kept_or_counted(tmp_path_fa
     path = tmp_path_factory.mktemp("odd") / "a.nvvp"
     trace = nvprof.read(source_of(sample.write(path)))
     check(trace)
-    assert decide(Facts(trace)).sentence
+    assert verdict_sentence(decide(Facts(trace)).reason)

@@ -196,16 +196,18 @@ def test_what_tensorflow_writes(tmp_path):
 
 def test_what_is_said_of_such_a_file(tmp_path):
     from stepwhy.engine import explain
+    from stepwhy.findings.reasons import Gap, Lack
     from stepwhy.report.advice import next_steps
+    from stepwhy.wording.verdict import verdict_sentence
 
     path = tmp_path / "events.out.tfevents.1"
     path.write_bytes(file(*[scalars([("batch/fraction_of_32_full", 0.0)], n) for n in range(12)]))
     result = explain([str(path)])
-    assert result.verdict.sentence.startswith("Cannot tell: the file holds fill levels")
+    assert result.verdict.sentence == verdict_sentence(Gap(Lack.CONTENT_BESIDE_QUEUES))
     assert [(p.name, p.empty_share) for p in result.pipelines] == [("batch", 1.0)]
     assert "error" not in {f.verdict for f in result.findings}
     path.write_bytes(file(*[scalars([("global_step/sec", 10.0)], n) for n in range(12)]))
     result = explain([str(path)])
-    assert result.verdict.sentence.startswith("Cannot tell: the file holds how long steps took")
+    assert result.verdict.sentence == verdict_sentence(Gap(Lack.STEP_CONTENT))
     assert result.steps.median_ns == 100_000_000
     assert [line[:25] for line in next_steps(result)] == ["Watch the run with 'stepw"]

@@ -8,6 +8,7 @@ from tests.passes.timeline import MS, Timeline
 
 from stepwhy.answers.verdict import decide
 from stepwhy.findings import CATEGORIES
+from stepwhy.findings.reasons import Gap, Lack
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.observed import Observed, _typical, rescale
 from stepwhy.trace import Kind
@@ -288,9 +289,7 @@ def test_waits_that_were_not_traced_are_unexplained(every):
     assert (observed.uneven, observed.wait_traced) == (True, False)
     assert facts.breakdown["unexplained"] >= observed.wall_ns - MS
     assert sum(facts.breakdown.values()) == observed.wall_ns
-    verdict = decide(facts)
-    assert verdict.bound_by == "unknown"
-    assert "waits for the device only in some steps" in verdict.sentence
+    assert decide(facts).reason == Gap(Lack.TRACED_WAITS)
 
 
 def test_a_loop_whose_host_runs_nothing_ahead_lasts_the_median_step():

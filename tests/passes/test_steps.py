@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline, in_units
 
+from stepwhy.findings.reasons import Cut, Repeats
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import Kind, Phase
@@ -37,9 +38,10 @@ def test_time_between_markers_belongs_to_no_step():
 
 def test_markers_that_leave_out_part_of_the_loop_say_so():
     line = Timeline().steps(0, 10, 20)
-    assert steps_of(line).note == ""
+    assert steps_of(line).notes == ()
     line.steps(60, 70)
-    assert "leave out 57 %" in steps_of(line).note
+    (note,) = steps_of(line).notes
+    assert note.share == pytest.approx(0.57, abs=0.005)
     assert steps_of(line).confidence == pytest.approx(30 / 70)
 
 
@@ -85,7 +87,7 @@ def test_steps_are_cut_at_the_device_when_it_falls_behind():
     assert list(zip(in_units(steps.host_starts), in_units(steps.host_ends), strict=True)) == [
         (0, 4), (4, 8), (8, 12), (12, 16),
     ]  # fmt: skip
-    assert "where their device work ends" in steps.note
+    assert Cut.AT_DEVICE_ENDS in steps.notes
 
 
 def test_a_constant_lag_leaves_the_hosts_cuts():
@@ -216,7 +218,7 @@ def test_then_what_most_names_agree_on():
     steps = steps_of(line)
     assert steps.source == "periodicity"
     assert bounds(steps) == [(10, 20), (20, 30), (30, 38)]
-    assert "3 times 'aten::conv2d'" in steps.note
+    assert Repeats(3, "aten::conv2d") in steps.notes
     assert steps.confidence == pytest.approx(0.4 + 0.3 * 2 / 3, abs=0.01)
 
 
@@ -232,7 +234,7 @@ def test_without_a_record_of_the_host_the_kernels_tell_them():
     steps = steps_of(line)
     assert (steps.source, steps.warm_up, steps.device_side) == ("periodicity", 1, False)
     assert bounds(steps) == [(0, 50), (50, 60), (60, 70), (70, 75)]
-    assert "4 times 'gather'" in steps.note
+    assert Repeats(4, "gather") in steps.notes
 
 
 def test_calls_of_the_device_api_alone_do_not_move_what_the_kernels_tell():
@@ -330,7 +332,7 @@ def with_launches(recorded):
 def test_leading_steps_whose_device_work_is_lost_are_left_out(recorded, left_out):
     steps = with_launches(recorded)
     assert steps.warm_up == left_out
-    assert ("lost the device work" in steps.note) == (left_out > 0)
+    assert (Cut.FIRST_STEPS_LOST in steps.notes) == (left_out > 0)
 
 
 # --- the whole trace -----------------------------------------------------------------------------
@@ -342,7 +344,7 @@ def test_otherwise_the_whole_trace_is_one_step():
     steps = steps_of(line)
     assert (steps.source, steps.confidence) == ("whole-trace", 0.0)
     assert bounds(steps) == [(3, 9)]
-    assert "whole trace" in steps.note
+    assert Cut.WHOLE_TRACE in steps.notes
 
 
 def test_idle_time_around_the_device_work_of_a_slice_is_nobodys():

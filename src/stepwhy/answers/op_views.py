@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.answers.op_costs import MEASURES, add_up
+from stepwhy.findings.reasons import NoView
 from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
@@ -74,17 +75,17 @@ def view(costs: Costs, kind: str, weight: Callable[[NDArray[np.int64]], int]) ->
     return _flatten(root, weight)
 
 
-def why_not(costs: Costs, kind: str) -> str:
-    """Why a trace cannot show a view; '' where it can."""
+def why_not(costs: Costs, kind: str) -> NoView | None:
+    """Why a trace cannot show a view; None where it can."""
     if not costs.ops:
-        return "no operation ran in the steady steps"
+        return NoView.NO_OPERATIONS
     if kind == "scope" and not costs.scoped:
-        return "it records no name scopes, modules or ranges"
+        return NoView.NO_SCOPES
     if kind == "code" and not costs.lined:
-        return "it records no lines of the program"
+        return NoView.NO_LINES
     if kind == "graph" and not costs.reads:
-        return "it does not record which operation reads from which"
-    return ""
+        return NoView.NO_READS
+    return None
 
 
 def _scopes(ops: Iterable[OpCost]) -> Branch:

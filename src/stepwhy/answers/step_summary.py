@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Steps, Stretch, Traced
-from stepwhy.units import format_count, format_ns
+from stepwhy.findings.reasons import Cut, Unprofiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.findings.reasons import StepNote
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
 
 
 def summarise_steps(facts: Facts) -> Steps:
-    """Unprofiled steps where they were observed, else the steps of the trace."""
+    """Unprofiled steps where they were observed, else the steps of the trace; without a note."""
     table, observed = facts.steps, facts.observed
     if observed is not None:
         return _observed_steps(facts, observed)
@@ -34,7 +35,6 @@ def summarise_steps(facts: Facts) -> Steps:
         steady=len(durations) - table.warm_up,
         warm_up=table.warm_up,
         device_side=table.device_side,
-        note=table.note,
         durations_ns=tuple(durations.tolist()),
     )
 
@@ -73,40 +73,29 @@ def _observed_steps(facts: Facts, observed: Observed) -> Steps:
         steady=len(observed.durations_ns) - observed.warm_up,
         warm_up=observed.warm_up,
         device_side=facts.steps.device_side,
-        note=_observed_note(facts),
         durations_ns=tuple(durations.tolist()),
         profiler_cost=observed.profiler_cost,
         profiler_cost_interval=observed.profiler_cost_interval,
         observer_cost_ns=None if cost is None else cost.cost_ns,
         observer_cost_interval_ns=None if cost is None else cost.interval_ns,
         observer_cost_missing_steps=None if cost is None else cost.missing_steps,
-        stretches=_stretches(facts),
+        stretches=stretches(facts),
         traced=_traced(facts.trace),
     )
 
 
-def _observed_note(facts: Facts) -> str:
-    if not len(facts.trace.slices):
-        return "Steps were timed, but none was traced, so there is no breakdown."
-    return (
-        f"Step times come from unprofiled steps, the breakdown from {facts.steady_count} profiled "
-        f"ones.{_uneven_note(facts)}"
-    )
-
-
-def _uneven_note(facts: Facts) -> str:
-    """Which time stands for the step where it is not the median."""
+def step_notes(facts: Facts) -> tuple[StepNote, ...]:
+    """What the reader should know about how the steps were found, cut and timed."""
     observed = facts.observed
-    if observed is None or not observed.uneven:
-        return ""
-    mean = format_ns(observed.wall_ns)
-    return (
-        " The host runs ahead and waits for the device only in some steps, so the mean is used "
-        f"as the step time: {mean}."
-    )
+    if observed is None:
+        return facts.steps.notes
+    if not len(facts.trace.slices):
+        return (Cut.NOT_TRACED,)
+    return (Unprofiled(facts.steady_count, observed.wall_ns if observed.uneven else None),)
 
 
-def _stretches(facts: Facts) -> tuple[Stretch, ...]:
+def stretches(facts: Facts) -> tuple[Stretch, ...]:
+    """The stretches of a run between lasting changes of the step time, in order."""
     regimes = facts.regimes
     return tuple(
         Stretch(
@@ -132,23 +121,3 @@ def _traced(trace: Trace) -> tuple[Traced, ...]:
 def steady_span(facts: Facts) -> tuple[int, int] | None:
     """From the start of the first steady step that was observed to the end of the last one."""
     return None if facts.observed is None else facts.observed.steady_span_ns
-
-
-def note_of_changes(facts: Facts) -> tuple[str, ...]:
-    """One sentence about lasting changes of the step time, none where there was none."""
-    parts = [(r, r.median_ns) for r in facts.regimes.all if r.median_ns is not None]
-    if len(parts) < 2:
-        return ()
-    described = facts.regimes.current
-    if len(parts) == 2:
-        (before, old), (after, new) = parts
-        went = "rose" if new > old else "fell"
-        side = "before" if described is before else "after"
-        change = f"After step {format_count(after.first)} the step time {went}"
-        span = f"from {format_ns(old)} to {format_ns(new)}; this report covers the steps {side} it"
-        return (f"{change} {span}.",)
-    times = ", ".join(format_ns(median) for _, median in parts)
-    steps = ", ".join(format_count(r.first) for r, _ in parts[1:])
-    span = f"{format_count(described.first + 1)} to {format_count(described.end)}"
-    change = f"The step time changed for good after steps {steps} ({times})"
-    return (f"{change}; this report covers steps {span}.",)

@@ -52,10 +52,10 @@ def ops(path: str, kind: str, order: str, top: int, *, as_json: bool, redact: bo
     from msgspec.structs import replace
 
     from stepwhy import __version__
-    from stepwhy.answers.profile import profile
     from stepwhy.cli.progress import progress
     from stepwhy.engine.explain import open_one
     from stepwhy.engine.privacy import redactor_of
+    from stepwhy.engine.profile import profile
     from stepwhy.inputs.remote.addresses import shown
 
     redactor = redactor_of(redact)

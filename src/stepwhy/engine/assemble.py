@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,24 +18,26 @@ from stepwhy.answers.parallel import parallel_use
 from stepwhy.answers.pipelines import find_pipelines
 from stepwhy.answers.placement import bounded, placement_of
 from stepwhy.answers.run import input_of, run_of
-from stepwhy.answers.step_summary import note_of_changes, steady_span, summarise_steps
-from stepwhy.answers.verdict import decide
+from stepwhy.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
+from stepwhy.answers.verdict import decide, first_to_fix
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
-from stepwhy.findings import Result
+from stepwhy.findings import Result, Verdict
 from stepwhy.passes.devices import MOST_DEVICES
-from stepwhy.units import format_ns
+from stepwhy.wording.machine import machine_sentence
+from stepwhy.wording.notes import devices_together, longest, rows_left_out
+from stepwhy.wording.steps import change_note, steps_note
+from stepwhy.wording.verdict import verdict_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from stepwhy.findings import Finding, Op, Verdict
+    from stepwhy.findings import Finding, HostLoad, Op
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
-# Operations that a sentence names, and letters of each.
+# Operations that a note names.
 _NAMED = 3
-_LONGEST_NAME = 60
 
 
 def assemble(facts: Facts, path: str, format_name: str) -> Result:
@@ -50,14 +51,15 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     give_back()  # what reading left behind
     _count_together(facts.trace)
     findings = run_all(facts)
-    verdict = decide(facts)
+    verdict = _verdict(facts, findings)
+    load = host_load(facts.sampled)
     ops = operations_of(facts)
     devices = devices_of(facts)
     return Result(
-        verdict=_with_cause(verdict, findings),
+        verdict=verdict,
         inputs=(input_of(facts.trace, path, format_name),),
         run=run_of(facts.trace),
-        steps=summarise_steps(facts),
+        steps=replace(summarise_steps(facts), note=steps_note(step_notes(facts))),
         breakdown=breakdown_of(facts),
         devices=devices,
         parallel=None if verdict.bound_by == "unknown" else parallel_use(devices, facts.wall_ns),
@@ -65,8 +67,8 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         ops=ops,
         findings=findings,
         stepwhy=__version__,
-        notes=_notes(facts, ops),
-        host=host_load(facts.sampled),
+        notes=tuple(_notes(facts, ops, load)),
+        host=load,
         events=find_events(facts.trace),
         pipelines=find_pipelines(facts.trace, steady_span(facts)),
         placement=bounded(placement_of(facts)),
@@ -80,55 +82,26 @@ def _count_together(trace: Trace) -> None:
         trace.health.count(
             "devices-together",
             "warning",
-            f"Only the first {MOST_DEVICES:,} devices are listed separately. The others are "
-            "combined into one device, and still count in the step and its categories.",
+            devices_together(MOST_DEVICES),
             count=max(len(trace.devices) - MOST_DEVICES, 0),
             dropped=False,
         )
 
 
-# The findings that only repeat in detail what the verdict says.
-_SAME = {
-    "input": {"input-bound"},
-    "host": {"launch-bound", "host-sync", "session-overhead", "wall-device-gap"},
-    "communication": {"exposed-communication"},
-    "transfer": {"exposed-transfer"},
-    "startup": {"warmup-included"},
-}
+def _verdict(facts: Facts, findings: tuple[Finding, ...]) -> Verdict:
+    """The verdict; if the costliest finding is another cause, the sentence names it."""
+    decision = decide(facts)
+    first = first_to_fix(decision.bound_by, findings)
+    sentence = verdict_sentence(decision.reason, first.title if first else "")
+    return Verdict(decision.bound_by, decision.confidence, sentence)
 
 
-def _with_cause(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
-    """The breakdown shows the symptom; where the costliest finding is another, it is named."""
-    first = findings[0]
-    named = first.verdict == "found" and bool(first.cost_ns_per_step)
-    if verdict.bound_by == "unknown" or not named or first.id in _SAME.get(verdict.bound_by, ()):
-        return verdict
-    return replace(verdict, sentence=f"{verdict.sentence} Fix first: {_lower(first.title)}.")
-
-
-def _lower(title: str) -> str:
-    return title[:1].lower() + title[1:]
-
-
-def _longest(facts: Facts) -> tuple[str, ...]:
-    """Where to begin in a record that explains nothing: what takes longest in it."""
-    first = facts.ops.largest(_NAMED)[:_NAMED] if facts.trace.meta.limit else ()
-    if not first:
-        return ()
-    named = ", ".join(
-        f"'{shorten(row.name, _LONGEST_NAME, placeholder='...')}' "
-        f"{format_ns(facts.mean_ns(row.self_ns))}"
-        + (f" on {row.device}" if row.device != "host" else "")
-        for row in first
-    )
-    when = "in all" if facts.steps.source == "whole-trace" else "per step"
-    return (f"Longest {when}, excluding nested operations: {named}.",)
-
-
-def _notes(facts: Facts, ops: Sequence[Op]) -> tuple[str, ...]:
-    left_out = len(facts.ops) - len(ops)
-    told = host_notes(host_load(facts.sampled))
-    notes = (*note_of_changes(facts), *_longest(facts), *facts.trace.meta.notes, *told)
-    if left_out > 0:
-        notes = (*notes, f"The op table omits the {left_out} rows with the least time.")
-    return notes
+def _notes(facts: Facts, ops: Sequence[Op], load: HostLoad | None) -> Iterator[str]:
+    if change := change_note(stretches(facts)):
+        yield change
+    if facts.trace.meta.limit and ops:
+        yield longest(ops[:_NAMED], per_step=facts.steps.source != "whole-trace")
+    yield from facts.trace.meta.notes
+    yield from map(machine_sentence, host_notes(load))
+    if len(facts.ops) > len(ops):
+        yield rows_left_out(len(facts.ops) - len(ops))

@@ -21,6 +21,7 @@ from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
 from stepwhy.trace.ranks import split_ranks
 from stepwhy.trace.redacting import redacted
+from stepwhy.wording.notes import left_out, other_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
     Progress = Callable[[str, int, int], None]
-
-
-# Files that were left out, as the report lists them.
-_MOST_NOTES = 50
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -178,9 +175,7 @@ def _open_all(
             f"none of the {len(places)} files is a readable trace; the first: {skipped[0]}",
             "Name the trace file that the profiler wrote",
         )
-    more = len(skipped) - _MOST_NOTES
-    notes = [f"Left out: {what}." for what in skipped[:_MOST_NOTES]]
-    return opened, [*notes, f"Left out: {more:,} more."] if more > 0 else notes
+    return opened, left_out(skipped)
 
 
 def _public(one: Opened, redactor: Redactor) -> Opened:
@@ -194,7 +189,7 @@ def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
         return opened, []
     main = max(opened, key=lambda o: int(o.trace.marks.dur_ns.sum()))
     others = [o.path for o in opened if o is not main]
-    return [main], [f"Other observed processes, to be explained separately: {', '.join(others)}."]
+    return [main], [other_processes(others)]
 
 
 def _open(path: Path, name: str, within: Path | None) -> list[Opened]:

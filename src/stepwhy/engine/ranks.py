@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from stepwhy.answers.parallel import parallel_use
 from stepwhy.findings import Device, DeviceTotal
+from stepwhy.findings.reasons import RankChoice
 from stepwhy.trace import NULL
-from stepwhy.units import format_ns
+from stepwhy.wording.notes import rank_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,19 +47,10 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
         metas: Their facts about the run.
         notes: Further notes for the reader.
     """
-    alike = _slowest(results)
-    slowest = min(alike, key=lambda i: results[i].breakdown.categories["communication"])
-    chosen = results[slowest]
     if len(results) == 1:
-        return replace(chosen, notes=(*chosen.notes, *notes))
-    walls = sorted(r.breakdown.wall_ns for r in results)
-    reason = "the slowest" if len(alike) == 1 else "which waits least for the others,"
-    note = (
-        f"Except for the devices, the report covers rank {metas[slowest].rank}, {reason} of "
-        f"{len(results)}: "
-        f"{format_ns(walls[-1])} per step, the fastest {format_ns(walls[0])}."
-        f"{_unequal_work(results, metas, slowest)}"
-    )
+        return replace(results[0], notes=(*results[0].notes, *notes))
+    choice = choose(results, metas)
+    chosen = results[[meta.rank for meta in metas].index(choice.rank)]
     devices = _of_all([r.devices for r in results], metas)
     can_tell = all(r.verdict.bound_by != "unknown" for r in results)
     return replace(
@@ -76,19 +68,31 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
             span_ns=max(r.trace.span_ns for r in results),
             devices=_of_all([r.trace.devices for r in results], metas),
         ),
-        notes=(note, *chosen.notes, *notes),
+        notes=(rank_note(choice), *chosen.notes, *notes),
     )
 
 
-def _unequal_work(results: Sequence[Result], metas: Sequence[Meta], chosen: int) -> str:
-    """How much less than the chosen rank another one computes, where that keeps it waiting."""
+def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:
+    """The slowest rank; of several alike, the one that waits least for the others.
+
+    Args:
+        results: One result per rank, several.
+        metas: Their facts about the run.
+    """
+    alike = _slowest(results)
+    chosen = min(alike, key=lambda i: results[i].breakdown.categories["communication"])
+    walls = [r.breakdown.wall_ns for r in results]
     compute = [r.breakdown.categories["compute"] for r in results]
     least = min(range(len(results)), key=lambda i: compute[i])
-    if compute[chosen] - compute[least] <= _ALIKE * results[chosen].breakdown.wall_ns:
-        return ""
-    return (
-        f" It computes for {format_ns(compute[chosen])} of that, rank {metas[least].rank} for "
-        f"{format_ns(compute[least])}."
+    is_unequal = compute[chosen] - compute[least] > _ALIKE * walls[chosen]
+    return RankChoice(
+        metas[chosen].rank,
+        len(results),
+        len(alike) == 1,
+        max(walls),
+        min(walls),
+        compute[chosen],
+        (metas[least].rank, compute[least]) if is_unequal else None,
     )
 
 

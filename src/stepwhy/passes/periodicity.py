@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.groups import first_rows, numbered
 from stepwhy.columns.nesting import outermost
+from stepwhy.findings.reasons import Cut, Repeats
 from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.trace import Kind, Phase, Role, among
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.columns.nesting import Nesting
+    from stepwhy.findings.reasons import StepNote
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
@@ -44,8 +46,6 @@ _FEWEST_KERNELS = 3
 _MOST_RARER = 0.1
 # The host also does what comes before and after a loop.
 _MOST_RARER_CALLS = 0.3
-# Letters of a name that a sentence has room for.
-_LONGEST_NAME = 80
 
 
 class Period(msgspec.Struct, frozen=True):
@@ -54,14 +54,14 @@ class Period(msgspec.Struct, frozen=True):
     Args:
         starts, ends: One window per iteration, ns, disjoint and ascending.
         confidence: 0..1.
-        note: What the loop was recognised by, one sentence.
+        note: What the loop was recognised by.
         on_device: Whether the windows are the device's own, not the host's.
     """
 
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     confidence: float
-    note: str
+    note: StepNote
     on_device: bool = False
 
 
@@ -92,7 +92,7 @@ def _by_optimizer(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
         return None
     ends = trace.ends(steps)
     starts = np.concatenate([slices.start_ns[rows[:1]], ends[:-1]])
-    return Period(starts, ends, 0.9, "Steps are told by the calls of the optimizer.")
+    return Period(starts, ends, 0.9, Cut.BY_OPTIMIZER)
 
 
 def _optimizer_steps(trace: Trace, rows: Rows, nesting: Nesting) -> Rows:
@@ -120,7 +120,7 @@ def _by_input(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
     if not len(names) or counts.max() < _FEWEST_REPEATS:
         return None
     anchor = fetches[trace.slices.name[fetches] == names[counts.argmax()]]
-    return _from_starts(trace, rows, anchor, 0.8, "Steps are told by the fetches of a batch.")
+    return _from_starts(trace, rows, anchor, 0.8, Cut.BY_BATCHES)
 
 
 def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
@@ -206,16 +206,10 @@ def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
     candidates = np.flatnonzero(counts == agreed)
     anchor_name = names[candidates[first[candidates].argmin()]]
     anchor = top[slices.name[top] == anchor_name]
-    note = f"Steps are told by what repeats: {agreed} times '{_short(trace, int(anchor_name))}'."
+    note = Repeats(agreed, trace.string(int(anchor_name)))
     period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
     spread = np.abs(np.diff(period.starts) - np.median(np.diff(period.starts)))
     return period if np.median(spread) < _WILDEST * np.median(np.diff(period.starts)) else None
-
-
-def _short(trace: Trace, name: int) -> str:
-    """A name that fits into a sentence: kernels have names of thousands of letters."""
-    text = trace.string(name)
-    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
 
 
 def _from_starts(
@@ -223,7 +217,7 @@ def _from_starts(
     rows: Rows,
     anchor: Rows,
     confidence: float,
-    note: str,
+    note: StepNote,
 ) -> Period:
     starts = trace.slices.start_ns[anchor]
     ends = np.append(starts[1:], trace.ends(rows).max())

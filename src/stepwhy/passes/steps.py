@@ -13,18 +13,21 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.intervals import Intervals
+from stepwhy.findings.reasons import BetweenMarkers, Cut
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.periodicity import find_period
 from stepwhy.passes.selection import of_role, of_threads, rows_of
 from stepwhy.trace import NULL, Kind, Role
 from stepwhy.trace.kinds import BUSY_KINDS
-from stepwhy.units import format_fraction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepwhy.columns.nesting import Nesting
+    from stepwhy.findings.reasons import StepNote
     from stepwhy.passes.launches import Launches
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
@@ -42,11 +45,6 @@ MISLEADING_LAG = 0.05
 # In a step whose device work was recorded, at least this share of the launches has some, of the
 # share in the best step.
 _LEAST_RAN = 0.5
-_LOST = (
-    "The profiler lost the device work of the first steps, which are left out: what they launched "
-    "has no record."
-)
-
 # Markers that leave out more than this share of the loop's time do not cover the loop.
 _MOST_BETWEEN = 0.1
 
@@ -61,7 +59,7 @@ class StepTable(msgspec.Struct, frozen=True):
         confidence: 0..1 that they are the training's steps.
         warm_up: Leading steps that are not steady.
         device_side: Whether they are cut at the end of their device work.
-        note: One sentence for the reader, or ''.
+        notes: What the reader should know about how they were found and cut.
     """
 
     starts: NDArray[np.int64]
@@ -72,7 +70,7 @@ class StepTable(msgspec.Struct, frozen=True):
     confidence: float
     warm_up: int
     device_side: bool
-    note: str
+    notes: tuple[StepNote, ...]
 
     @property
     def durations_ns(self) -> NDArray[np.int64]:
@@ -112,8 +110,8 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
     markers = _marked(trace, threads)
     if markers is not None:
         # Where the steps were logged, too, traced ones are samples of them and leave gaps.
-        sure, note = (1.0, "") if len(trace.marks) else _covering(trace, *markers)
-        return _cut(trace, launches, *markers, source="marker", confidence=sure, note=note)
+        sure, notes = (1.0, ()) if len(trace.marks) else _covering(trace, *markers)
+        return _cut(trace, launches, *markers, source="marker", confidence=sure, notes=notes)
     period = find_period(trace, threads, nesting)
     if period is not None and not _of_layers(trace, len(period.starts)):
         return _cut(
@@ -123,7 +121,7 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
             period.ends,
             source="periodicity",
             confidence=period.confidence,
-            note=period.note,
+            notes=(period.note,),
         )
     return _whole(trace, threads)
 
@@ -142,17 +140,14 @@ def _of_layers(trace: Trace, repeats: int) -> bool:
 
 def _covering(
     trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> tuple[float, str]:
+) -> tuple[float, tuple[StepNote, ...]]:
     """How sure markers are, and what to know where they leave out a part of the loop."""
     left_out = 1 - int((ends - starts).sum()) / int(ends[-1] - starts[0])
     if left_out <= _MOST_BETWEEN:
-        return 1.0, ""
+        return 1.0, ()
     if "whole-step" in trace.meta.signals:
-        return 0.8, "Each step is one traced run of the graph; nothing is known of those between."
-    return 1 - left_out, (
-        f"The step markers leave out {format_fraction(left_out)} of the time from the first step "
-        "to the last: what happens there is in no step."
-    )
+        return 0.8, (Cut.TRACED_RUNS,)
+    return 1 - left_out, (BetweenMarkers(left_out),)
 
 
 def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -178,23 +173,21 @@ def _whole(trace: Trace, threads: Threads) -> StepTable:
     """
     slices = trace.slices
     if not len(slices):
-        return _one_step(0, 0, 0.0, "Nothing was recorded.")
+        return _one_step(0, 0, 0.0, Cut.NOTHING_RECORDED)
     start, end = int(slices.start_ns.min()), trace.last_end_ns
     if "whole-step" in trace.meta.signals:
-        return _one_step(start, end, 0.8, "The trace holds one run of the graph: it is the step.")
-    note = "No step marker and nothing that repeats: the whole trace is treated as one step."
+        return _one_step(start, end, 0.8, Cut.ONE_RUN)
     device = rows_of(trace, BUSY_KINDS, of_role(trace, Role.STREAM))
     if len(device):
         first, last = int(slices.start_ns[device[0]]), int(trace.ends(device).max())
         if not _has_a_cause(trace, threads, start, first):
-            start, end = first, last
-            note += " Time before the first and after the last recorded device work is left out."
-    return _one_step(start, end, 0.0, note)
+            return _one_step(first, last, 0.0, Cut.WHOLE_TRACE, Cut.DEVICE_WORK_ONLY)
+    return _one_step(start, end, 0.0, Cut.WHOLE_TRACE)
 
 
-def _one_step(start: int, end: int, confidence: float, note: str) -> StepTable:
+def _one_step(start: int, end: int, confidence: float, *notes: StepNote) -> StepTable:
     starts, ends = np.asarray([start]), np.asarray([end])
-    return StepTable(starts, ends, starts, ends, "whole-trace", confidence, 0, False, note)
+    return StepTable(starts, ends, starts, ends, "whole-trace", confidence, 0, False, notes)
 
 
 def _has_a_cause(trace: Trace, threads: Threads, start: int, end: int) -> bool:
@@ -215,7 +208,7 @@ def _cut(
     *,
     source: Literal["marker", "periodicity"],
     confidence: float,
-    note: str = "",
+    notes: Sequence[StepNote] = (),
 ) -> StepTable:
     """Move the cuts to where the device work of each step ends, if the host's cuts mislead.
 
@@ -225,15 +218,14 @@ def _cut(
     device_side = bounds is not None and _lags(starts, ends, *bounds)
     new_starts, new_ends = bounds if bounds is not None and device_side else (starts, ends)
     if device_side:
-        cut = "Steps are cut where their device work ends: the launches run ahead of the device."
-        note = f"{note} {cut}".strip()
+        notes = (*notes, Cut.AT_DEVICE_ENDS)
     warm_up = count_warm_up(new_ends - new_starts)
     lost = 0 if launches is None else _without_their_work(trace, launches, starts, ends)
     if lost > warm_up:
         warm_up = lost
-        note = f"{note} {_LOST}".strip()
+        notes = (*notes, Cut.FIRST_STEPS_LOST)
     return StepTable(
-        new_starts, new_ends, starts, ends, source, confidence, warm_up, device_side, note
+        new_starts, new_ends, starts, ends, source, confidence, warm_up, device_side, tuple(notes)
     )
 
 

@@ -96,7 +96,7 @@ def test_a_loop_without_a_framework_is_told_step_by_step(tmp_path):
     assert code == 0, err
     printed = ["started None True", "stepwhy-runs () 20", "unknown True"]
     assert out.splitlines() == printed
-    assert "no framework computed in them" in err
+    assert "no framework that can be traced" in err
     (run_dir,) = (tmp_path / "stepwhy-runs").iterdir()
     assert run_dir.name.endswith("-train")
     assert (about(run_dir)["exit_code"], about(run_dir)["ended_ns"] is None) == (0, False)

@@ -12,6 +12,7 @@ import msgspec
 from stepwhy.findings import Evidence, Finding, Fix, Saving
 from stepwhy.passes.usable import unusable
 from stepwhy.units import quantise
+from stepwhy.wording.verdict import why_unknown
 
 if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
@@ -128,8 +129,8 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     if absent:
         return rule.no_data(missing(absent[0]))
     # Placement is valid in any trace; times are not.
-    reason = "" if rule.family == "placement" else unusable(facts)
-    return rule.incomplete(reason.removeprefix("Cannot tell: ")) if reason else None
+    reason = None if rule.family == "placement" else unusable(facts)
+    return None if reason is None else rule.incomplete(why_unknown(reason))
 
 
 def missing(signal: str) -> str:

@@ -9,6 +9,7 @@ from stepwhy.answers.op_views import Row, view, why_not
 from stepwhy.findings.profile import Cost, ProfileNode, ProfileResult
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL
+from stepwhy.wording.notes import NO_VIEWS, operations_added_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,19 +46,10 @@ def profile(trace: Trace, path: str, kind: View, order: str = "time") -> Profile
     rows = [] if reason else view(costs, kind, ORDERS[order])
     total = _cost(add_up([op.sums for op in costs.ops]), steps)
     nodes = tuple(_node(row, steps) for row in rows)
-    notes = (*trace.meta.notes, *_note(costs.others))
-    return ProfileResult(path, kind, steps, total, nodes, reason, notes)
-
-
-def _note(others: int) -> tuple[str, ...]:
-    """That some operations are not listed, if any are not."""
-    if not others:
-        return ()
-    note = (
-        f"Only the {MOST_OPERATIONS:,} operations that took the longest are listed; the other "
-        f"{others:,} are added up as '{OTHERS}'."
-    )
-    return (note,)
+    notes = trace.meta.notes
+    if costs.others:
+        notes = (*notes, operations_added_up(MOST_OPERATIONS, costs.others, OTHERS))
+    return ProfileResult(path, kind, steps, total, nodes, NO_VIEWS[reason] if reason else "", notes)
 
 
 def _node(row: Row, steps: int) -> ProfileNode:

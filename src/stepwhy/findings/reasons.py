@@ -1,0 +1,249 @@
+"""Reasons for verdicts and notes, as data; `stepwhy.wording` puts them into sentences."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from stepwhy.findings.result import BoundBy  # noqa: TC001 - the class reads it
+
+HostCategory = Literal["sync", "dispatch", "python"]
+
+# --- no verdict ----------------------------------------------------------------------------------
+
+
+class Lack(Enum):
+    """What a record lacks, so that nothing can tell what bounds the step."""
+
+    EVENTS = auto()
+    STEP_CONTENT = auto()
+    """A file of training summaries holds step times only."""
+    CONTENT_BESIDE_QUEUES = auto()
+    CONTENT_BESIDE_MEMORY = auto()
+    FRAMEWORK = auto()
+    """Steps were timed, but no framework ran in them that can be traced."""
+    TRACED_STEPS = auto()
+    """The run ended before a step could be traced."""
+    DEVICE_ACTIVITY = auto()
+    KERNELS_OF_A_DEVICE = auto()
+    DEVICE_OWNERS = auto()
+    """Which of several merged processes used which device; their number, if known."""
+    COMMON_CLOCK = auto()
+    OPERATIONS = auto()
+    """Too few on a CPU; how many per step."""
+    WHOLE_STEP = auto()
+    """Too little device work without a step marker; how many kernels and copies."""
+    AWAITED_WORK = auto()
+    """Device work that the host waits for; share of the record, 0..1."""
+    TRACED_WAITS = auto()
+    """The host waits for the device in some steps only, and none of those was traced."""
+    CAUSE_OF_IDLE_TIME = auto()
+    """Share of the step, 0..1."""
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Something that the record lacks, with the number that `Lack` names for it."""
+
+    lack: Lack
+    number: float | None = None
+
+
+class NotTraced(msgspec.Struct, frozen=True):
+    """Steps were timed, but the observer could not trace them."""
+
+    steps: int
+    why: str
+    advice: str
+
+
+class Limited(msgspec.Struct, frozen=True):
+    """What the format cannot show, and what to record instead, as its importer says."""
+
+    why: str
+
+
+class Lead(Enum):
+    """Where to look for time without evidence."""
+
+    RECORD_AGAIN = auto()
+    BETWEEN_CALLS = auto()
+    BUSY_CORES = auto()
+    """The process waited for a CPU core; share of its runnable time, 0..1."""
+    SAMPLED_LINE = auto()
+    """Line of the program; share of the driving thread's stack samples, 0..1."""
+
+
+class NoEvidence(msgspec.Struct, frozen=True):
+    """Share of the step without evidence, 0..1, and where to look for its cause."""
+
+    share: float
+    lead: Lead
+    lead_share: float = 0.0
+    line: str = ""
+
+
+Unknown: TypeAlias = Gap | NotTraced | Limited | NoEvidence
+"""Why nothing can tell what bounds the step."""
+
+# --- a verdict -----------------------------------------------------------------------------------
+
+
+class MostlyStartUp(msgspec.Struct, frozen=True):
+    """Share of the recorded steps that is start-up, 0..1."""
+
+    share: float
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """What bounds the mean steady step.
+
+    Args:
+        by: The bound.
+        time_ns: Time of the bound per step.
+        wall_ns: Time of the step.
+        devices: Number of devices whose idle time counts.
+        kind: Kind of the first of them, 'cpu', 'gpu' or another accelerator's.
+        host: What the host does most while the device is idle.
+        locked: Whether batches are late mostly because other threads hold the interpreter's lock.
+    """
+
+    by: BoundBy
+    time_ns: int
+    wall_ns: int
+    devices: int = 1
+    kind: str = "gpu"
+    host: HostCategory = "dispatch"
+    locked: bool = False
+
+
+Reason: TypeAlias = Unknown | MostlyStartUp | Bound
+"""Why a verdict is what it is."""
+
+# --- how steps were found and cut ----------------------------------------------------------------
+
+
+class Cut(Enum):
+    """How steps were found and cut, where no number belongs to it."""
+
+    BY_OPTIMIZER = auto()
+    BY_BATCHES = auto()
+    TRACED_RUNS = auto()
+    """Each step is one traced run of a graph; other runs were not traced."""
+    ONE_RUN = auto()
+    """The trace is one run of a graph."""
+    WHOLE_TRACE = auto()
+    DEVICE_WORK_ONLY = auto()
+    """The whole trace, from the first to the last device work."""
+    NOTHING_RECORDED = auto()
+    AT_DEVICE_ENDS = auto()
+    FIRST_STEPS_LOST = auto()
+    """The profiler lost the device work of the first steps."""
+    NOT_TRACED = auto()
+    """Steps were timed, and none was traced."""
+
+
+class Repeats(msgspec.Struct, frozen=True):
+    """Steps begin with an operation that repeats."""
+
+    count: int
+    name: str
+
+
+class BetweenMarkers(msgspec.Struct, frozen=True):
+    """Share of the time from the first to the last step that is in no step, 0..1."""
+
+    share: float
+
+
+class Unprofiled(msgspec.Struct, frozen=True):
+    """Step times come from unprofiled steps, the breakdown from profiled ones.
+
+    Args:
+        profiled: Number of profiled steady steps.
+        mean_ns: Mean step time if it stands for the step, because the host waits for the device
+            in some steps only; None if the median does.
+    """
+
+    profiled: int
+    mean_ns: int | None = None
+
+
+StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled
+
+# --- the machine ---------------------------------------------------------------------------------
+
+
+class CoreContention(msgspec.Struct, frozen=True):
+    """The process waited for CPU cores.
+
+    Args:
+        share: Share of its runnable time that it waited, 0..1.
+        background_cores: Cores that other programs kept busy on average, if known.
+        cores: Cores of the machine, if known.
+    """
+
+    share: float
+    background_cores: float | None
+    cores: int | None
+
+
+class DiskWait(msgspec.Struct, frozen=True):
+    """The main thread, or all work on the machine, waited for a disk.
+
+    Args:
+        share: Share of the time, 0..1.
+        of_machine: Whether it is known only for the whole machine.
+        read_bytes, written_bytes: What the process read and wrote, if known.
+    """
+
+    share: float
+    of_machine: bool
+    read_bytes: int | None
+    written_bytes: int | None
+
+
+class Throttled(msgspec.Struct, frozen=True):
+    """Share of the time in which heat or a power brake slowed a GPU down, 0..1."""
+
+    gpu: int
+    share: float
+
+
+MachineNote: TypeAlias = CoreContention | DiskWait | Throttled
+
+# --- ranks ---------------------------------------------------------------------------------------
+
+
+class RankChoice(msgspec.Struct, frozen=True):
+    """Which of several ranks a result covers.
+
+    Args:
+        rank: The rank.
+        ranks: Number of ranks.
+        is_slowest: Whether no other takes about as long; else it waits least for the others.
+        slowest_ns, fastest_ns: Longest and shortest step of all ranks.
+        compute_ns: How long the rank computes per step.
+        least_computing: The rank that computes least and for how long, if for much less.
+    """
+
+    rank: int
+    ranks: int
+    is_slowest: bool
+    slowest_ns: int
+    fastest_ns: int
+    compute_ns: int
+    least_computing: tuple[int, int] | None = None
+
+
+# --- views on operations -------------------------------------------------------------------------
+
+
+class NoView(Enum):
+    """Why a trace cannot show a view on its operations."""
+
+    NO_OPERATIONS = auto()
+    NO_SCOPES = auto()
+    NO_LINES = auto()
+    NO_READS = auto()

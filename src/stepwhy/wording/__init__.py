@@ -1,0 +1,1 @@
+"""Sentences of a result: each reason and note in words, for every report and for the JSON."""

@@ -1,0 +1,45 @@
+"""What to know about the machine before believing the times, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
+from stepwhy.units import format_bytes, format_fraction
+
+if TYPE_CHECKING:
+    from stepwhy.findings.reasons import MachineNote
+
+
+def machine_sentence(note: MachineNote) -> str:
+    """The sentence of a note about the machine."""
+    share = format_fraction(note.share)
+    match note:
+        case CoreContention(_, background, cores):
+            others = ""
+            if background and cores:
+                others = f", while other programs kept {background:.1f} of {cores} busy"
+            return (
+                f"CPU cores were contended: the process spent {share} of its runnable time waiting "
+                f"for a core{others}. Step times are noisy."
+            )
+        case DiskWait(_, True):
+            return (
+                f"All runnable work on the machine waited for a disk for {share} of the time"
+                f"{_moved(note)}. The share of the training itself is unknown "
+                "(sysctl kernel.task_delayacct=1 makes the kernel count it)."
+            )
+        case DiskWait():
+            return f"The main thread was blocked on a disk for {share} of the time{_moved(note)}."
+        case Throttled(gpu):
+            return (
+                f"GPU {gpu} was slowed down by heat or a power brake for {share} of the time: its "
+                "kernels take longer than usual."
+            )
+
+
+def _moved(wait: DiskWait) -> str:
+    """What the process read and wrote meanwhile."""
+    moved = ((wait.read_bytes, "read"), (wait.written_bytes, "wrote"))
+    parts = [f"{verb} {format_bytes(size)}" for size, verb in moved if size]
+    return f" (the process {' and '.join(parts)})" if parts else ""

@@ -1,0 +1,98 @@
+"""Notes on ranks, files, devices and operations, in words."""
+
+from __future__ import annotations
+
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+from stepwhy.findings.reasons import NoView
+from stepwhy.units import format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.findings import Op
+    from stepwhy.findings.reasons import RankChoice
+
+# Characters of an operation's name in a sentence.
+_LONGEST_NAME = 60
+# Files that are listed as left out.
+_MOST_FILES = 50
+
+NO_VIEWS = {
+    NoView.NO_OPERATIONS: "no operation ran in the steady steps",
+    NoView.NO_SCOPES: "it records no name scopes, modules or ranges",
+    NoView.NO_LINES: "it records no lines of the program",
+    NoView.NO_READS: "it does not record which operation reads from which",
+}
+"""Why a trace cannot show a view on its operations; ends a sentence."""
+
+
+def rank_note(choice: RankChoice) -> str:
+    """Which rank a result of several ranks covers, and why."""
+    reason = "the slowest" if choice.is_slowest else "which waits least for the others,"
+    unequal = ""
+    if choice.least_computing is not None:
+        rank, compute_ns = choice.least_computing
+        unequal = (
+            f" It computes for {format_ns(choice.compute_ns)} of that, rank {rank} for "
+            f"{format_ns(compute_ns)}."
+        )
+    return (
+        f"Except for the devices, the report covers rank {choice.rank}, {reason} of "
+        f"{choice.ranks}: {format_ns(choice.slowest_ns)} per step, the fastest "
+        f"{format_ns(choice.fastest_ns)}.{unequal}"
+    )
+
+
+def left_out(problems: Sequence[str]) -> list[str]:
+    """Which files were left out.
+
+    Args:
+        problems: What is wrong with each.
+    """
+    notes = [f"Left out: {what}." for what in problems[:_MOST_FILES]]
+    more = len(problems) - _MOST_FILES
+    return [*notes, f"Left out: {more:,} more."] if more > 0 else notes
+
+
+def other_processes(paths: Sequence[str]) -> str:
+    """Which observed processes a result does not cover."""
+    return f"Other observed processes, to be explained separately: {', '.join(paths)}."
+
+
+def devices_together(most: int) -> str:
+    """That only so many devices are listed one by one."""
+    return (
+        f"Only the first {most:,} devices are listed separately. The others are combined into one "
+        "device, and still count in the step and its categories."
+    )
+
+
+def longest(ops: Sequence[Op], *, per_step: bool) -> str:
+    """Which operations take longest.
+
+    Args:
+        ops: The operations, at least one.
+        per_step: Whether their times are per step, not of the whole trace.
+    """
+    named = ", ".join(
+        f"'{shorten(op.name, _LONGEST_NAME, placeholder='...')}' {format_ns(op.self_ns)}"
+        + (f" on {op.device}" if op.device != "host" else "")
+        for op in ops
+    )
+    when = "per step" if per_step else "in all"
+    return f"Longest {when}, excluding nested operations: {named}."
+
+
+def rows_left_out(count: int) -> str:
+    """That the table of operations is not complete."""
+    return f"The op table omits the {count} rows with the least time."
+
+
+def operations_added_up(listed: int, others: int, name: str) -> str:
+    """That a view lists only some operations, and under which name it adds up the others."""
+    return (
+        f"Only the {listed:,} operations that took the longest are listed; the other {others:,} "
+        f"are added up as '{name}'."
+    )

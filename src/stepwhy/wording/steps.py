@@ -1,0 +1,91 @@
+"""How steps were found, cut and timed, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.findings.reasons import BetweenMarkers, Cut, Repeats, Unprofiled
+from stepwhy.units import format_count, format_fraction, format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.findings import Stretch
+    from stepwhy.findings.reasons import StepNote
+
+# Characters of a name that a sentence has room for; kernels have names of thousands.
+_LONGEST_NAME = 80
+
+_CUTS = {
+    Cut.BY_OPTIMIZER: "Steps are inferred from the calls of the optimizer.",
+    Cut.BY_BATCHES: "Steps are inferred from the fetches of batches.",
+    Cut.TRACED_RUNS: "Each step is one traced run of the graph; runs between them were not traced.",
+    Cut.ONE_RUN: "The trace holds one run of the graph: it is the step.",
+    Cut.WHOLE_TRACE: "No step marker and nothing that repeats: the whole trace is treated as one "
+    "step.",
+    Cut.DEVICE_WORK_ONLY: "Time before the first and after the last recorded device work is left "
+    "out.",
+    Cut.NOTHING_RECORDED: "Nothing was recorded.",
+    Cut.AT_DEVICE_ENDS: "Steps are cut where their device work ends: the launches run ahead of the "
+    "device.",
+    Cut.FIRST_STEPS_LOST: "The profiler lost the device work of the first steps, so they are left "
+    "out.",
+    Cut.NOT_TRACED: "Steps were timed, but none was traced, so there is no breakdown.",
+}
+
+
+def steps_note(notes: Sequence[StepNote]) -> str:
+    """What to know about how the steps were found and cut; '' without notes."""
+    return " ".join(map(_sentence, notes))
+
+
+def _sentence(note: StepNote) -> str:
+    match note:
+        case Cut():
+            return _CUTS[note]
+        case Repeats(count, name):
+            short = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+            return f"Steps are inferred from what repeats: {count} times '{short}'."
+        case BetweenMarkers(share):
+            return (
+                f"The step markers leave out {format_fraction(share)} of the time from the first "
+                "step to the last: what happens there is in no step."
+            )
+        case Unprofiled(profiled, None):
+            return (
+                f"Step times come from unprofiled steps, the breakdown from {profiled} profiled "
+                "ones."
+            )
+        case Unprofiled(profiled, mean_ns):
+            return (
+                f"{_sentence(Unprofiled(profiled))} The host runs ahead and waits for the device "
+                "only in some steps, so the mean is used as the step time: "
+                f"{format_ns(mean_ns or 0)}."
+            )
+
+
+def change_note(stretches: Sequence[Stretch]) -> str:
+    """The lasting changes of the step time; '' if there was none.
+
+    Args:
+        stretches: The stretches of a run between such changes, in order.
+    """
+    timed = [s for s in stretches if s.median_ns is not None]
+    if len(timed) < 2:
+        return ""
+    times = [format_ns(s.median_ns or 0) for s in timed]
+    changes = [format_count(s.first_step - 1) for s in timed[1:]]
+    described = next(s for s in stretches if s.described)
+    if len(timed) == 2:
+        before, after = timed
+        went = "rose" if (after.median_ns or 0) > (before.median_ns or 0) else "fell"
+        side = "before" if described is before else "after"
+        return (
+            f"After step {changes[0]} the step time {went} from {times[0]} to {times[1]}; this "
+            f"report covers the steps {side} it."
+        )
+    first, last = format_count(described.first_step), format_count(described.last_step)
+    return (
+        f"The step time changed for good after steps {', '.join(changes)} ({', '.join(times)}); "
+        f"this report covers steps {first} to {last}."
+    )

@@ -1,0 +1,143 @@
+"""Why a verdict is what it is, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.findings.reasons import (
+    Bound,
+    Gap,
+    Lack,
+    Lead,
+    Limited,
+    MostlyStartUp,
+    NoEvidence,
+    NotTraced,
+)
+from stepwhy.units import format_count, format_fraction, format_ns
+
+if TYPE_CHECKING:
+    from stepwhy.findings import BoundBy
+    from stepwhy.findings.reasons import Reason, Unknown
+
+_LACKS = {
+    Lack.EVENTS: "the file records no timed event.",
+    Lack.STEP_CONTENT: "the file holds step times, but not what the steps do.",
+    Lack.CONTENT_BESIDE_QUEUES: "the file holds fill levels of queues, but not what the steps do.",
+    Lack.CONTENT_BESIDE_MEMORY: "the file holds memory use over time, but not what the steps do.",
+    Lack.FRAMEWORK: "the steps were timed, but no framework that can be traced ran in them. Start "
+    "with the line where your code was sampled most often.",
+    Lack.TRACED_STEPS: "the steps were timed, but the run ended before one could be traced. Let it "
+    "train for 20 steps or more.",
+    Lack.DEVICE_ACTIVITY: "the run used an accelerator, but this file has no record of what the "
+    "device did. Record again with device activity on.",
+    Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators of which this file has "
+    "no kernel; the capture is partial. Record again, with every device of the process.",
+    Lack.DEVICE_OWNERS: "{number} processes were merged into this file, and its rows do not say "
+    "which process used which device. Pass the files of the single ranks.",
+    Lack.COMMON_CLOCK: "host and device were recorded by two clocks that disagree; device work "
+    "lies before its launch, or outside the steps that launched it. Record again.",
+    Lack.OPERATIONS: "the file has no device activity and only {number} operations per step; it "
+    "was sampled or filtered. Record again with all operations.",
+    Lack.WHOLE_STEP: "the file has no step marker and little device work (kernels and copies: "
+    "{number}); it is a record of single calls. Record a few whole training steps.",
+    Lack.AWAITED_WORK: "for {share} of the record the host waits for device work that is not in "
+    "it; the file is a slice of a longer run. An idle device here means nothing. Record whole "
+    "steps.",
+    Lack.TRACED_WAITS: "the host runs ahead and waits for the device only in some steps, none of "
+    "which was traced. Read the loss in every step, or wait for it (block_until_ready), while "
+    "stepwhy observes the run.",
+    Lack.CAUSE_OF_IDLE_TIME: "for {share} of the step the device idles, and nothing in this file "
+    "says why. Record again with host operations.",
+}
+_LEADS = {
+    Lead.RECORD_AGAIN: "Record again with host operations and Python stacks.",
+    Lead.BETWEEN_CALLS: "Look at what the loop waits for between two framework calls.",
+    Lead.BUSY_CORES: "The machine was busy: for {share} of the time it wanted to run, the process "
+    "waited for a CPU core. Run it again when the machine is quiet.",
+    Lead.SAMPLED_LINE: "In {share} of the stack samples the driving thread was at {line}: start "
+    "there.",
+}
+_IDLES = "for {time} of every {step} ({share}) {idle}"
+_BOUNDS: dict[BoundBy, str] = {
+    "input": f"The step waits for input: {_IDLES} because the next batch is not there.",
+    "communication": "The step waits for communication: for {time} of every {step} ({share}) data "
+    "is exchanged while nothing computes.",
+    "transfer": "The step waits for copies: for {time} of every {step} ({share}) data moves while "
+    "nothing computes.",
+    "startup": "The step waits for set-up: {time} of every {step} ({share}) is tracing, compiling "
+    "or first-run initialisation.",
+    "storage": "The step waits for storage: {time} of every {step} ({share}) writes checkpoints, "
+    "summaries or logs.",
+    "host": f"The host holds the step up: {_IDLES} while the host {{doing}}.",
+    "compute": "The step is bound by compute: {busy} for {time} of every {step} ({share}).",
+}
+_INPUT_LOCKED = (
+    f"The step waits for input: {_IDLES}, mostly because threads that prepare batches in Python "
+    "hold the interpreter's lock or a core."
+)
+_DOING = {
+    "sync": "is mostly blocked in calls that wait for the device",
+    "dispatch": "mostly executes framework code to launch the next work",
+    "python": "mostly runs Python outside the framework",
+}
+
+
+def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
+    """The sentence of a verdict.
+
+    Args:
+        reason: Why the verdict is what it is.
+        fix_first: Title of the finding to fix first, if it is another cause than the verdict.
+    """
+    fix = f" Fix first: {fix_first[:1].lower()}{fix_first[1:]}." if fix_first else ""
+    match reason:
+        case Bound():
+            return f"{_bound(reason)}{fix}"
+        case MostlyStartUp(share):
+            return (
+                f"Start-up takes {format_fraction(share)} of what was recorded: first-run set-up, "
+                f"not the training step, is what this record shows.{fix}"
+            )
+        case _:
+            return f"Cannot tell: {why_unknown(reason)}"
+
+
+def _bound(bound: Bound) -> str:
+    idle, busy = _devices(bound)
+    return (_INPUT_LOCKED if bound.locked else _BOUNDS[bound.by]).format(
+        idle=idle,
+        busy=busy,
+        time=format_ns(bound.time_ns),
+        step=format_ns(bound.wall_ns),
+        share=format_fraction(bound.time_ns / bound.wall_ns),
+        doing=_DOING[bound.host],
+    )
+
+
+def _devices(bound: Bound) -> tuple[str, str]:
+    """The devices as subject and verb: what is idle, and what computes."""
+    if bound.devices > 1:
+        count = bound.devices
+        every = "both devices" if count == 2 else f"all {count} devices"
+        return f"{every} idle", f"at least one of {count} devices computes"
+    if bound.kind == "cpu":
+        return "nothing computes", "the CPU computes"  # a CPU that waits is not idle
+    name = "the GPU" if bound.kind == "gpu" else "the accelerator"
+    return f"{name} idles", f"{name} computes"
+
+
+def why_unknown(reason: Unknown) -> str:
+    """Why there is no verdict, and what to do about it; begins in the middle of a sentence."""
+    match reason:
+        case Gap(lack, number):
+            text = "several" if number is None else f"{number:.0f}"
+            return _LACKS[lack].format(number=text, share=format_fraction(number or 0.0))
+        case NotTraced(steps, why, advice):
+            timed = "1 step was" if steps == 1 else f"{format_count(steps)} steps were"
+            return f"{timed} timed, but none was traced: {why}. {advice}."
+        case Limited(why):
+            return f"{why}."
+        case NoEvidence(unexplained, lead, share, line):
+            missing = f"{format_fraction(unexplained)} of the step has no evidence in this file."
+            return f"{missing} {_LEADS[lead].format(share=format_fraction(share), line=line)}"

@@ -1,0 +1,32 @@
+"""Notes about the machine in words."""
+
+from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
+from stepwhy.wording.machine import machine_sentence
+
+MIB = 1 << 20
+
+
+def test_waiting_for_cores():
+    assert machine_sentence(CoreContention(0.24, 1.5, 2)) == (
+        "CPU cores were contended: the process spent 24 % of its runnable time waiting for a core, "
+        "while other programs kept 1.5 of 2 busy. Step times are noisy."
+    )
+    assert "waiting for a core. Step" in machine_sentence(CoreContention(0.24, None, 2))
+
+
+def test_waiting_for_disks():
+    assert machine_sentence(DiskWait(0.2, False, 5 * MIB, 0)) == (
+        "The main thread was blocked on a disk for 20 % of the time (the process read 5.00 MiB)."
+    )
+    both = machine_sentence(DiskWait(0.2, False, 5 * MIB, MIB))
+    assert "(the process read 5.00 MiB and wrote 1.00 MiB)" in both
+    machine = machine_sentence(DiskWait(0.3, True, None, None))
+    assert machine.startswith("All runnable work on the machine waited for a disk for 30 % of")
+    assert "is unknown" in machine
+
+
+def test_a_gpu_that_heat_slows_down():
+    assert machine_sentence(Throttled(1, 0.5)) == (
+        "GPU 1 was slowed down by heat or a power brake for 50 % of the time: its kernels take "
+        "longer than usual."
+    )

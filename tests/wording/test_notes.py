@@ -1,0 +1,44 @@
+"""Notes on ranks, files and operations, in words."""
+
+from stepwhy.findings import Op
+from stepwhy.findings.reasons import NoView, RankChoice
+from stepwhy.wording.notes import NO_VIEWS, left_out, longest, operations_added_up, rank_note
+
+MS = 1_000_000
+
+
+def test_which_rank_a_report_covers():
+    slowest = RankChoice(2, 4, True, 3 * MS, MS, 2_700_000, (0, 700_000))
+    assert rank_note(slowest) == (
+        "Except for the devices, the report covers rank 2, the slowest of 4: 3.00 ms per step, "
+        "the fastest 1.00 ms. It computes for 2.70 ms of that, rank 0 for 700 µs."
+    )
+    alike = rank_note(RankChoice(0, 2, False, MS, MS, MS))
+    assert "rank 0, which waits least for the others, of 2: 1.00 ms" in alike
+    assert "It computes" not in alike
+
+
+def test_of_many_files_that_were_left_out_only_some_are_named():
+    assert left_out(["a.json is empty"]) == ["Left out: a.json is empty."]
+    notes = left_out([f"{n}.json is empty" for n in range(1250)])
+    assert len(notes) == 51
+    assert notes[-1] == "Left out: 1,200 more."
+
+
+def test_the_longest_operations():
+    ops = [Op("b", "host", "", 1, MS, MS, None), Op("x" * 70, "GPU:0", "", 1, 1, 1, None)]
+    assert longest(ops, per_step=True) == (
+        "Longest per step, excluding nested operations: 'b' 1.00 ms, '...' 1 ns on GPU:0."
+    )
+    assert longest(ops, per_step=False).startswith("Longest in all, ")
+
+
+def test_operations_beyond_the_most():
+    assert operations_added_up(65_536, 7, "(other)") == (
+        "Only the 65,536 operations that took the longest are listed; the other 7 are added up as "
+        "'(other)'."
+    )
+
+
+def test_why_there_is_no_view():
+    assert set(NO_VIEWS) == set(NoView)

@@ -1,0 +1,77 @@
+"""How steps were found and how they changed, in words."""
+
+import pytest
+
+from stepwhy.findings import Stretch
+from stepwhy.findings.reasons import BetweenMarkers, Cut, Repeats, Unprofiled
+from stepwhy.wording.steps import change_note, steps_note
+
+MS = 1_000_000
+
+
+def stretches(described, *parts):
+    """Stretches of (steps, median in ms), one of them described."""
+    found, first = [], 1
+    for number, (count, median) in enumerate(parts):
+        median_ns = None if median is None else median * MS
+        last = first + count - 1
+        found.append(Stretch(first, last, median_ns, count * MS, 1, number == described))
+        first = last + 1
+    return found
+
+
+def test_a_steady_run_needs_no_note():
+    assert change_note(stretches(0, (100, 10))) == ""
+    assert change_note(stretches(0, (100, 10), (3, None))) == ""
+    assert steps_note(()) == ""
+
+
+ROSE = (
+    "After step 1,200 the step time rose from 10.0 ms to 20.0 ms; this report covers the steps "
+    "before it."
+)
+FELL = (
+    "After step 90 the step time fell from 20.0 ms to 10.0 ms; this report covers the steps after "
+    "it."
+)
+BOTH = (
+    "The step time changed for good after steps 90, 490 (20.0 ms, 10.0 ms, 30.0 ms); this report "
+    "covers steps 91 to 490."
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (stretches(0, (1200, 10), (100, 20)), ROSE),
+        (stretches(1, (90, 20), (400, 10)), FELL),
+        (stretches(1, (90, 20), (400, 10), (90, 30)), BOTH),
+    ],
+)
+def test_changes_in_one_sentence(parts, sentence):
+    assert change_note(parts) == sentence
+
+
+@pytest.mark.parametrize("cut", Cut)
+def test_every_cut_has_a_sentence(cut):
+    assert steps_note([cut]).endswith(".")
+
+
+def test_numbers_of_a_note():
+    assert "leave out 57 % of the time" in steps_note([BetweenMarkers(0.57)])
+    assert steps_note([Repeats(3, "aten::conv2d")]) == (
+        "Steps are inferred from what repeats: 3 times 'aten::conv2d'."
+    )
+    assert f"'{'x' * 80}...'" in steps_note([Repeats(3, "x" * 81)])
+    assert steps_note([Unprofiled(5)]) == (
+        "Step times come from unprofiled steps, the breakdown from 5 profiled ones."
+    )
+    assert steps_note([Unprofiled(5, 6 * MS)]).endswith(
+        "so the mean is used as the step time: 6.00 ms."
+    )
+
+
+def test_several_notes_are_one_text():
+    assert steps_note([Cut.BY_OPTIMIZER, Cut.NOTHING_RECORDED]) == (
+        "Steps are inferred from the calls of the optimizer. Nothing was recorded."
+    )

@@ -1,0 +1,117 @@
+"""Verdicts in words."""
+
+import pytest
+
+from stepwhy.findings.reasons import (
+    Bound,
+    Gap,
+    Lack,
+    Lead,
+    Limited,
+    MostlyStartUp,
+    NoEvidence,
+    NotTraced,
+)
+from stepwhy.wording.verdict import verdict_sentence, why_unknown
+
+MS = 1_000_000
+NUMBERS = {
+    Lack.DEVICE_OWNERS: 2,
+    Lack.OPERATIONS: 9.4,
+    Lack.WHOLE_STEP: 9,
+    Lack.AWAITED_WORK: 0.89,
+    Lack.CAUSE_OF_IDLE_TIME: 0.3,
+}
+
+
+def bound(by, time=40, **about):
+    return verdict_sentence(Bound(by, time * MS, 100 * MS, **about))
+
+
+def test_what_bounds_the_step_with_its_numbers():
+    assert bound("input") == (
+        "The step waits for input: for 40.0 ms of every 100 ms (40 %) the GPU idles because the "
+        "next batch is not there."
+    )
+    assert bound("compute", 90) == (
+        "The step is bound by compute: the GPU computes for 90.0 ms of every 100 ms (90 %)."
+    )
+    assert bound("startup", 60).startswith("The step waits for set-up: 60.0 ms of every 100 ms")
+
+
+@pytest.mark.parametrize("by", ["communication", "transfer", "storage"])
+def test_every_bound_has_its_sentence(by):
+    assert "40.0 ms of every 100 ms (40 %)" in bound(by)
+
+
+@pytest.mark.parametrize(
+    ("host", "doing"),
+    [
+        ("sync", "is mostly blocked in calls that wait for the device"),
+        ("dispatch", "mostly executes framework code to launch the next work"),
+        ("python", "mostly runs Python outside the framework"),
+    ],
+)
+def test_what_the_host_does(host, doing):
+    assert bound("host", host=host).endswith(f"the GPU idles while the host {doing}.")
+
+
+@pytest.mark.parametrize(
+    ("about", "idle"),
+    [
+        ({"devices": 2}, "both devices idle because"),
+        ({"devices": 4}, "all 4 devices idle because"),
+        ({"kind": "cpu"}, "nothing computes because"),
+        ({"kind": "tpu"}, "the accelerator idles because"),
+        ({"locked": True}, "the GPU idles, mostly because threads that prepare batches in Python"),
+    ],
+)
+def test_who_idles(about, idle):
+    assert idle in bound("input", **about)
+
+
+def test_several_devices_that_compute():
+    assert "at least one of 4 devices computes for" in bound("compute", devices=4)
+
+
+def test_start_up_and_what_to_fix_first():
+    assert verdict_sentence(MostlyStartUp(2 / 3), "Reuse the traced function") == (
+        "Start-up takes 67 % of what was recorded: first-run set-up, not the training step, is "
+        "what this record shows. Fix first: reuse the traced function."
+    )
+
+
+@pytest.mark.parametrize("lack", Lack)
+def test_every_lack_has_a_sentence(lack):
+    text = verdict_sentence(Gap(lack, NUMBERS.get(lack)))
+    assert text.startswith("Cannot tell: ")
+    assert text.endswith(".")
+    assert "{" not in text
+
+
+@pytest.mark.parametrize(
+    ("reason", "fragment"),
+    [
+        (Gap(Lack.DEVICE_OWNERS), "several processes were merged"),
+        (Gap(Lack.DEVICE_OWNERS, 2), "2 processes were merged"),
+        (Gap(Lack.OPERATIONS, 9.4), "only 9 operations per step"),
+        (Gap(Lack.WHOLE_STEP, 9), "(kernels and copies: 9)"),
+        (Gap(Lack.AWAITED_WORK, 0.89), "for 89 % of the record the host waits"),
+        (Limited("it is a sketch. Record it"), "it is a sketch. Record it."),
+        (NotTraced(1, "the disk was full", "Free some"), "1 step was timed, but none was traced: "),
+        (
+            NotTraced(1200, "the disk was full", "Free some"),
+            "1,200 steps were timed, but none was traced: the disk was full. Free some.",
+        ),
+        (
+            NoEvidence(0.7, Lead.SAMPLED_LINE, 0.5, "a.py(9): f"),
+            "In 50 % of the stack samples the driving thread was at a.py(9): f: start there.",
+        ),
+        (NoEvidence(0.7, Lead.RECORD_AGAIN), "70 % of the step has no evidence in this file."),
+        (NoEvidence(0.7, Lead.BUSY_CORES, 0.4), "for 40 % of the time it wanted to run"),
+        (NoEvidence(0.7, Lead.RECORD_AGAIN), "Record again with host operations"),
+        (NoEvidence(0.7, Lead.BETWEEN_CALLS), "between two framework calls."),
+    ],
+)
+def test_numbers_and_texts_of_a_reason(reason, fragment):
+    assert fragment in why_unknown(reason)
