@@ -9,6 +9,8 @@ import pytest
 from stepwhy.engine import explain
 from stepwhy.errors import NotFoundError, NoTracesError, SeveralRunsError, UnsupportedFormatError
 from stepwhy.findings import CATEGORIES
+from stepwhy.findings.reasons import RankChoice
+from stepwhy.wording.notes import left_out, rank_note
 
 STEP_US = 1000
 
@@ -95,7 +97,8 @@ def test_ranks_of_one_run(tmp_path):
     assert (result.run.ranks, result.run.world_size) == (2, 2)
     assert [d.name for d in result.devices] == ["rank 0 GPU:0", "rank 1 GPU:0"]
     assert result.breakdown.wall_ns == 2_000_000
-    assert "rank 1, the slowest of 2" in result.notes[0]
+    slowest = RankChoice(1, 2, True, 2_000_000, 1_000_000, 1_700_000, (0, 700_000))
+    assert result.notes[0] == rank_note(slowest)
 
 
 def test_of_ranks_alike_the_one_that_the_others_wait_for_speaks(tmp_path):
@@ -107,7 +110,8 @@ def test_of_ranks_alike_the_one_that_the_others_wait_for_speaks(tmp_path):
     (tmp_path / "rank1.json").write_text(kineto(1, slow=0.97))
     result = explain([str(tmp_path)])
     assert result.breakdown.categories["communication"] == 0
-    assert "rank 1, which waits least for the others, of 2" in result.notes[0]
+    busiest = RankChoice(1, 2, False, 1_000_000, 970_000, 670_000, (0, 0))
+    assert result.notes[0] == rank_note(busiest)
 
 
 def test_different_runs_are_not_mixed(tmp_path):
@@ -121,7 +125,7 @@ def test_unreadable_neighbours_are_named(tmp_path):
     (tmp_path / "good.json").write_text(kineto())
     (tmp_path / "other.json").write_text("{}")
     result = explain([str(tmp_path)])
-    assert result.notes[-1] == "Left out: other.json is no trace that stepwhy knows."
+    assert list(result.notes[-1:]) == left_out(["other.json is no trace that stepwhy knows"])
 
 
 @pytest.mark.parametrize("name", ["trace.json.gz", "run.sqlite", "net.sql", "a.nvvp"])

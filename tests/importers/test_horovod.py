@@ -141,7 +141,7 @@ def test_steps_follow_a_gradient_that_repeats():
 def test_two_reductions_make_no_rhythm(steps):
     facts = Facts(read(training(steps=steps)))
     assert facts.steps.source == "whole-trace"
-    assert not any("Steps are told" in n for n in facts.trace.meta.notes)
+    assert not any("Each step lasts" in n for n in facts.trace.meta.notes)
 
 
 def test_a_metric_that_is_reduced_less_often_tells_no_steps():
