@@ -76,7 +76,7 @@ def row_of(table, name):
     return next((value for key, value in table.items() if name.startswith(key)), None)
 
 
-def test_every_row_has_a_file():
+def test_every_row_has_an_example():
     for key in (*FORMATS, *REFUSED, *EITHER):
         assert any(name.startswith(key) for name in names()), key
 

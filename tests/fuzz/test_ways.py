@@ -41,7 +41,7 @@ def test_a_file_goes_the_ways_of_its_importer():
         (lambda t: setattr(t.health, "events_read", 3), "health"),
     ],
 )
-def test_what_differs_is_named(change, where):
+def test_differences_are_named(change, where):
     trace, other = read_trace(source("kineto"))[0], read_trace(source("kineto"))[0]
     change(other)
     assert [d.partition(":")[0] for d in differences(trace, other)] == [where]

@@ -1,4 +1,4 @@
-"""Files that nobody should wait for, and a process that may be ended if it does."""
+"""Files that must not block a reader, and a child process with limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Address space, bytes, and seconds of the child process: what fails takes more than any of them.
+# Address space, bytes, and seconds of the child process: failing tests exceed one of them.
 MEMORY = 3 << 30
 SECONDS = 120
 
@@ -71,19 +71,19 @@ def child(*arguments, **options):
         capture_output=True,
         timeout=SECONDS,
         check=False,
-        start_new_session=True,  # without a terminal that /dev/tty would lead to
+        start_new_session=True,  # without a terminal, so that /dev/tty leads nowhere
         env={**os.environ, "STEPWHY_NATIVE": "0", **options.pop("env", {})},
         **options,
     )
 
 
 def explained(*paths, **options):
-    """What `stepwhy explain --json` says about each of several inputs, or its error."""
+    """Output of `stepwhy explain --json` for each input, or its error."""
     done = child("-c", _PROGRAM, *paths, **options)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def counters(answer):
-    """The health counters of an answer."""
+    """Health counters of an output."""
     return {entry["counter"] for entry in answer["inputs"][0]["health"]}

@@ -1,4 +1,4 @@
-"""Databases whose pages, schema or neighbours were made to harm who reads them."""
+"""Databases with malicious pages, schemas or neighbouring files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERIOR, LEAF = 5, 13
 # SQLite follows at most 20 pages, and believes in at most a cell per 6 bytes.
 DEPTH, MOST_CELLS = 17, (PAGE - 8) // 6
 
-# What the importer does with every table.
+# Query of the importer for every table.
 ASK = """
 import json, sys
 from contextlib import suppress
@@ -40,7 +40,7 @@ print(json.dumps(answer))
 
 @pytest.fixture
 def database(tmp_path):
-    """A sound database of one step."""
+    """A valid database with one step."""
     sample = Nsys().call("cudaLaunchKernel_v7000", 120, 125, 2).kernel("k", 130, 170, 2)
     return sample.write(tmp_path / "a.sqlite")
 
@@ -52,7 +52,7 @@ def root_of(path, table):
 
 
 def interior(child, start=0):
-    """A page with as many pointers as fit, all to one other page."""
+    """A page full of pointers to one other page."""
     count = MOST_CELLS
     header = struct.pack(">BHHHBI", INTERIOR, 0, count, PAGE - 5, 0, child)
     pointers = struct.pack(">H", PAGE - 5) * count
@@ -71,7 +71,7 @@ def write(path, pages):
 
 
 def many_paths_to(path, page):
-    """Turn a page into a tree in which very many paths lead to its old content."""
+    """Replace a page by a tree in which very many paths lead to its old content."""
     pages = pages_of(path)
     start = 100 if page == 1 else 0
     old = pages[page - 1]
@@ -98,7 +98,7 @@ def ask(path):
 # --- Pages ---
 
 
-def test_a_sound_database(database):
+def test_valid_database(database):
     texts, count, damaged = ask(database)
     assert (texts, count, damaged) == (3, 3, [])
 
@@ -113,13 +113,13 @@ def test_a_table_with_more_rows_than_the_file_can_hold(database):
     assert "table-damaged" in counters(answer)
 
 
-def test_a_list_of_tables_without_an_end(database):
+def test_endless_list_of_tables(database):
     many_paths_to(database, 1)
     done = child("-c", ASK, database)
     assert b"is a damaged SQLite database" in done.stderr
 
 
-def test_a_text_that_is_in_very_many_rows(tmp_path):
+def test_text_in_very_many_rows(tmp_path):
     """One row of a megabyte, which the page of its table names as often as it can."""
     path = tmp_path / "a.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -156,7 +156,7 @@ VIEW = (
     ],
     ids=["view", "computed column", "trigger"],
 )  # fmt: skip
-def test_nothing_that_the_file_says_is_run(tmp_path, statements):
+def test_sql_in_the_schema_is_not_executed(tmp_path, statements):
     path = tmp_path / "a.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in statements:
@@ -167,8 +167,8 @@ def test_nothing_that_the_file_says_is_run(tmp_path, statements):
     assert path.read_bytes() == before
 
 
-def test_a_table_that_is_a_view_in_disguise(database):
-    """The schema calls the view a table, as nobody but an attacker writes it."""
+def test_table_that_is_a_view_is_refused(database):
+    """The schema declares the view as a table, as only an attacker would."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
@@ -192,20 +192,20 @@ def test_no_other_file_is_opened(database):
 
 @pytest.mark.parametrize("ending", ["-journal", "-wal"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_journal_that_is_no_file(database, kind, ending):
+def test_journal_that_is_not_a_file(database, kind, ending):
     KINDS[kind](database.with_name(f"a.sqlite{ending}"))
     (answer,) = explained(database)
     assert answer["slug"] == "corrupt-input"
     assert f"a part of it is in a.sqlite{ending}" in answer["what"]
 
 
-def test_an_empty_journal_is_nothing(database):
+def test_empty_journal_is_ignored(database):
     database.with_name("a.sqlite-journal").touch()
     (answer,) = explained(database)
     assert answer["inputs"][0]["format"] == "nsys"
 
 
-def test_the_journal_of_what_a_link_leads_to(database, tmp_path):
+def test_journal_beside_the_target_of_a_link(database, tmp_path):
     (tmp_path / "linked").mkdir()
     link = tmp_path / "linked" / "b.sqlite"
     link.symlink_to(database)
@@ -217,12 +217,12 @@ def test_the_journal_of_what_a_link_leads_to(database, tmp_path):
     assert answer["inputs"][0]["format"] == "nsys"
 
 
-def test_a_database_leaves_nothing_beside_it(database):
+def test_reading_a_database_leaves_no_files(database):
     explained(database)
     assert list(database.parent.iterdir()) == [database]
 
 
-def test_a_database_of_which_nothing_can_be_read(database):
+def test_unreadable_database(database):
     pages = pages_of(database)
     pages[0][100:] = b"\xff" * (PAGE - 100)
     write(database, pages)

@@ -1,4 +1,4 @@
-"""Every place that opens a file: through the functions of `stepwhy.inputs`, or for a reason."""
+"""Every place that opens a file uses the functions of `stepwhy.inputs`, or has a reason."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ REASONS = {
 
 
 def opened_in(source, *, lists=True):
-    """The calls in some code that open or list files, as they are written."""
+    """Calls in some code that open or list files, as source text."""
     names = READS | LISTS if lists else READS
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
@@ -97,7 +97,7 @@ def opened_in(source, *, lists=True):
 
 
 def all_opened():
-    """Of `stepwhy.capture`, which looks at its own run directory, only what reads."""
+    """All such calls in the package; in `stepwhy.capture`, only those that read."""
     for path in sorted(ROOT.rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
         lists = not place.startswith("capture/")
@@ -109,7 +109,7 @@ def test_every_other_open_has_a_reason():
     assert sorted(set(all_opened()) - set(REASONS)) == []
 
 
-def test_no_reason_is_left_over():
+def test_every_reason_is_used():
     assert sorted(set(REASONS) - set(all_opened())) == []
 
 
@@ -120,5 +120,5 @@ CALLS = (
 
 
 @pytest.mark.parametrize("code", CALLS)
-def test_an_open_is_seen(code):
+def test_open_is_detected(code):
     assert len(list(opened_in(code))) == 1

@@ -1,4 +1,4 @@
-"""Every place that writes files: through `stepwhy.whole_files`, or for a reason."""
+"""Every place that writes a file uses `stepwhy.whole_files`, or has a reason."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ REASONS = {
 
 
 def is_reading(call):
-    """Whether the mode or the flags of a call that opens something are written out, and read."""
+    """Whether the mode or flags of an open call are literal and only for reading."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     flags = {node.attr for one in given for node in ast.walk(one) if isinstance(node, ast.Attribute)
              and node.attr.startswith("O_")}  # fmt: skip
@@ -96,7 +96,7 @@ def is_reading(call):
 
 
 def written_in(source):
-    """The calls in some code that may write or create files, as they are written."""
+    """Calls in some code that may write or create files, as source text."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             function = node.func
@@ -116,7 +116,7 @@ def test_every_other_write_has_a_reason():
     assert sorted(set(all_written()) - set(REASONS)) == []
 
 
-def test_no_reason_is_left_over():
+def test_every_reason_is_used():
     assert sorted(set(REASONS) - set(all_written())) == []
 
 
@@ -130,12 +130,12 @@ CALLS = (
 
 
 @pytest.mark.parametrize("code", CALLS)
-def test_a_write_is_seen(code):
+def test_write_is_detected(code):
     assert len(list(written_in(code))) == 1
 
 
 @pytest.mark.parametrize(
     "code", ["open(p)", "open(p, 'rb')", "p.open()", "os.open(p, os.O_RDONLY)", "ZipFile(p)"]
 )
-def test_a_read_is_none(code):
+def test_read_is_not_a_write(code):
     assert list(written_in(code)) == []

@@ -1,4 +1,4 @@
-"""Files that people take for traces: each is named, and the answer says what to give instead."""
+"""Files that people mistake for traces: the error names each, and says what to use instead."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("what", FILES)
-def test_it_is_named_and_the_answer_says_what_to_do(what):
+def test_error_names_the_file_type_and_the_next_action(what):
     data, todo = FILES[what]
     error = known(Source(data, "file"))
     assert type(error) is UnsupportedFormatError
@@ -145,7 +145,7 @@ def test_it_is_named_and_the_answer_says_what_to_do(what):
 
 
 @pytest.mark.parametrize("what", FILES)
-def test_no_importer_takes_it(what):
+def test_no_importer_recognises_it(what):
     data, _ = FILES[what]
     with pytest.raises(UnsupportedFormatError) as caught:
         read_trace(Source(data, "file"))
@@ -161,7 +161,7 @@ def test_a_log_is_text():
 @pytest.mark.parametrize(
     "data", [b"", b"hello", b'{"a": 1}', bytes(range(256)), b"\x0a" * 64, b"\xff" * 999]
 )
-def test_anything_else_is_left_to_others(data):
+def test_other_files_are_not_known(data):
     assert known(Source(data, "file")) is None
 
 
@@ -192,7 +192,7 @@ def test_no_bytes_make_a_sign_fail(one, other, cut, noise):
     assert error is None or error.todo
 
 
-def test_every_row_has_a_file():
+def test_every_row_has_an_example():
     named = {row.what for row in KNOWN}
     met = set()
     for data, _ in FILES.values():
@@ -210,7 +210,7 @@ def test_a_pickle_is_never_opened():
     assert "never opened" in known(Source(data, "file")).what
 
 
-def test_every_answer_is_two_sentences_of_one_line():
+def test_every_error_is_two_sentences_on_one_line():
     for row in KNOWN:
         assert not row.what.endswith(".")
         assert not row.todo.endswith(".")
@@ -226,7 +226,7 @@ def test_every_answer_is_two_sentences_of_one_line():
         (["arr_0.npy", "arr_1.npy"], "archive of arrays"),
     ],
 )
-def test_archives_are_told_by_the_names_in_them(members, what, tmp_path):
+def test_archives_are_recognised_by_member_names(members, what, tmp_path):
     path = tmp_path / "model.pt"
     with zipfile.ZipFile(path, "w") as archive:
         for member in members:
@@ -235,7 +235,7 @@ def test_archives_are_told_by_the_names_in_them(members, what, tmp_path):
         read_source(path)
 
 
-def test_an_archive_of_traces_is_left_to_others():
+def test_archive_of_traces_is_not_known():
     assert known_archive("traces.zip", ["rank0.json", "rank1.json"]) is None
 
 

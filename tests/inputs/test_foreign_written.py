@@ -1,4 +1,4 @@
-"""Files that are no traces, as the frameworks themselves write them."""
+"""Files other than traces, written by the frameworks themselves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("framework", WRITTEN)
-def test_what_a_framework_writes_beside_traces_is_named(framework, tmp_path):
+def test_other_files_of_frameworks_are_named(framework, tmp_path):
     pytest.importorskip(framework)
     program, files = WRITTEN[framework]
     command = [sys.executable, "-W", "ignore", "-c", program]
@@ -91,7 +91,7 @@ def test_what_a_framework_writes_beside_traces_is_named(framework, tmp_path):
 
 
 def refused(path):
-    """What is said of a file."""
+    """The error for a file."""
     try:
         error = known(read_source(path))
     except InputError as archive:

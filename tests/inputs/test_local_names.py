@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from stepwhy.inputs.remote.local_names import local_name, local_paths
 
 
-def test_usual_names_stay():
+def test_usual_names_are_unchanged():
     paths = ["run.json", "process-7/steps.jsonl", "process-7/window-1/host.xplane.pb"]
     assert local_paths(paths) == {path: path for path in paths}
 
 
-def test_names_that_would_meet():
+def test_names_that_would_collide():
     paths = ["a/b c", "a/b_c", "A/b_c", "a", "a/B_C", "a/b/c"]
     assert local_paths(paths) == {
         "a/b c": "a/b_c",
@@ -27,8 +27,8 @@ def test_names_that_would_meet():
     }
 
 
-def test_many_names_that_would_meet():
-    """In time that grows as their number does."""
+def test_many_names_that_would_collide():
+    """The time is linear in their number."""
     names = [chr(0x1D400 + n) + "/" * (n % 2) + "x" * 200 for n in range(500)]
     names += [f"{n}" + "x" * 200 for n in range(50_000)]
     assert len(set(local_paths(names).values())) == len(names)
@@ -45,7 +45,7 @@ PATHS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
 
 @given(st.lists(PATHS, max_size=8, unique=True))
 @settings(derandomize=True, max_examples=200)
-def test_any_names_are_safe_and_different(paths):
+def test_any_names_become_safe_and_distinct(paths):
     found = local_paths(paths)
     assert set(found) == set(paths)
     assert len({local.casefold() for local in found.values()}) == len(paths)

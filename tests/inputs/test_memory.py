@@ -1,4 +1,4 @@
-"""What memory is left, by what the kernel shows."""
+"""Available memory according to the kernel."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def test_the_tightest_limit_counts(tmp_path, files, expected):
     assert available_bytes(system(tmp_path, files)) == expected
 
 
-def test_this_machine_tells_or_does_not():
+def test_available_memory_of_this_machine():
     left = available_bytes()
     assert left is None or left > 0

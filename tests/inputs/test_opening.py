@@ -1,4 +1,4 @@
-"""Opening what the user named."""
+"""Open files and pipes that the user named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pipe(tmp_path):
 
 
 def write_through(path, *pieces):
-    """Write into a pipe from another thread, in as many writes."""
+    """Write to a pipe from another thread, in several writes."""
 
     def write():
         with path.open("wb", buffering=0) as file:
@@ -55,13 +55,13 @@ def write_through(path, *pieces):
         ("/dev", "a folder"),
     ],
 )
-def test_what_is_no_file_is_refused(path, kind):
+def test_other_kinds_of_files_are_refused(path, kind):
     (answer,) = explained(path) if path != "/dev" else [{"slug": "not-a-file", "what": kind}]
     assert (answer["slug"], kind in answer["what"]) == ("not-a-file", True)
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "passwd"])
-def test_what_is_no_file_in_a_folder_is_refused(tmp_path, kind):
+def test_other_kinds_of_files_in_a_folder_are_refused(tmp_path, kind):
     path = tmp_path / "trace.json"
     KINDS[kind](path)
     with pytest.raises(NotAFileError, match=r"trace\.json is (not a regular file but|a link)"):
@@ -87,7 +87,7 @@ def test_a_sparse_file_of_a_terabyte_is_refused_before_it_is_read(tmp_path, monk
         read_source(path)
 
 
-def test_a_link_out_of_a_folder_is_read_where_the_user_named_it(tmp_path):
+def test_link_out_of_a_folder_is_read_if_the_user_named_it(tmp_path):
     (tmp_path / "inside").mkdir()
     (tmp_path / "private.json").write_bytes(TRACE)
     link = tmp_path / "inside" / "trace.json"
@@ -129,7 +129,7 @@ def test_a_large_pipe_goes_to_a_temporary_file(pipe, monkeypatch):
     assert source.data == content
 
 
-def test_a_pipe_is_refused_where_it_does_not_fit(pipe, monkeypatch):
+def test_pipe_that_does_not_fit_is_refused(pipe, monkeypatch):
     monkeypatch.setattr(spool, "_UNWATCHED", 1 << 16)
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 17)
     done = threading.Event()
@@ -148,7 +148,7 @@ def test_a_pipe_is_refused_where_it_does_not_fit(pipe, monkeypatch):
     assert done.wait(SECONDS)
 
 
-def test_other_programs_keep_space_on_the_disk(pipe, monkeypatch):
+def test_disk_space_is_left_for_other_programs(pipe, monkeypatch):
     monkeypatch.setattr(spool, "_UNWATCHED", 1 << 16)
     full = os.statvfs_result((4096, 4096, 1000, 100, 99, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "fstatvfs", lambda _: full)
@@ -157,7 +157,7 @@ def test_other_programs_keep_space_on_the_disk(pipe, monkeypatch):
     writer.join()
 
 
-def test_a_pipe_that_does_not_end_is_given_up(pipe, monkeypatch):
+def test_endless_pipe_is_refused(pipe, monkeypatch):
     monkeypatch.setattr(pipes, "_MOST_BYTES", len(TRACE) - 1)
     writer = write_through(pipe, TRACE)
     with pytest.raises(TooLargeError, match=r"pipe is a pipe that delivers more than .*ANY_SIZE=1"):
@@ -176,14 +176,14 @@ def test_an_empty_pipe(pipe):
     writer.join()
 
 
-def test_a_pipe_that_no_program_writes_to(pipe):
+def test_pipe_without_a_writer(pipe):
     with pytest.raises(NotFoundError, match="no program opened it for writing within 0 s"):
         read_pipe(pipe, wait_s=0)
 
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_long_wait_for_a_pipe_is_announced_once(pipe, monkeypatch, is_open):
-    """For a program that opens it, and for one that has opened it and writes nothing."""
+    """Both for a program that opens it late, and for one that writes nothing."""
     lines, announced = [], threading.Event()
 
     def line(text):
@@ -209,7 +209,7 @@ def test_a_long_wait_for_a_pipe_is_announced_once(pipe, monkeypatch, is_open):
     assert lines == ["stepwhy: waiting for a program to write a trace to pipe"]
 
 
-def test_a_trace_that_arrives_at_once_is_not_waited_for(pipe, capfd, monkeypatch):
+def test_no_message_if_a_trace_arrives_at_once(pipe, capfd, monkeypatch):
     monkeypatch.setattr(pipes, "_UNNOTICED_WAIT_S", SECONDS)
     writer = write_through(pipe, TRACE)
     content = read_pipe(pipe).read()
@@ -217,8 +217,8 @@ def test_a_trace_that_arrives_at_once_is_not_waited_for(pipe, capfd, monkeypatch
     assert (content, capfd.readouterr().err) == (TRACE, "")
 
 
-def test_a_writer_may_take_its_time(pipe, monkeypatch):
-    """It says nothing for longer than a writer is waited for, which is no time here."""
+def test_slow_writer_is_not_interrupted(pipe, monkeypatch):
+    """It is silent for longer than the wait for a writer, which is zero here."""
     monkeypatch.setattr(pipes, "_WRITER_WAIT_S", 0)
     reading = threading.Event()
     read = pipes._read
@@ -258,7 +258,7 @@ def test_a_trace_from_a_process_substitution(tmp_path):
 
 
 def test_an_endless_pipe_is_bounded_by_memory_and_space(tmp_path):
-    """What it delivers is refused; the writer gets a broken pipe."""
+    """Its content is refused, and the writer gets a broken pipe."""
     program = (
         "import sys; from stepwhy.inputs import memory, spool; from stepwhy.engine import explain\n"
         "memory.available_bytes = lambda: 1 << 28\n"

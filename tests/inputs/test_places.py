@@ -10,7 +10,7 @@ from stepwhy.inputs.places import resolve
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """Files as they lie about, from inside of the folder that holds them."""
+    """A tree of typical files; the current folder is its root."""
     monkeypatch.chdir(tmp_path)
     for name in (
         "a.json", "b.json.gz", "notes.txt", ".hidden.json", "deep/er/c.pb", "run/run.json",
@@ -31,7 +31,7 @@ def found(*names):
     ("names", "expected"),
     [
         (["a.json"], ["a.json"]),
-        (["notes.txt"], ["notes.txt"]),  # who names a file wants it
+        (["notes.txt"], ["notes.txt"]),  # a file that is named explicitly
         (["b.json.gz", "a.json"], ["b.json.gz", "a.json"]),
         (["*.json"], ["a.json", "trace[1].json"]),
         (["trace[1].json"], ["trace[1].json"]),
@@ -46,17 +46,17 @@ def found(*names):
         (["file://localhost{}/a.json"], ["{}/a.json"]),
     ],
 )
-def test_names_lead_to_files(tree, names, expected):
+def test_names_resolve_to_files(tree, names, expected):
     assert found(*(n.format(tree) for n in names)) == [e.format(tree) for e in expected]
 
 
-def test_a_folder_is_searched_for_what_profilers_write(tree):
+def test_folder_is_searched_for_usual_file_names(tree):
     (tree / "run").rename(tree / "many" / "three")
     assert found("many") == ["many/one", "many/three", "many/two"]
 
 
-def test_one_file_under_several_names_is_one(tree):
-    """Tools keep a link to the newest trace beside it."""
+def test_file_with_several_names_counts_once(tree):
+    """Tools create a link to the newest trace."""
     Path("deep/latest.pb").symlink_to("er/c.pb")
     assert found("deep") == ["deep/er/c.pb"]
     assert found("a.json", str(tree / "a.json")) == ["a.json"]
@@ -64,14 +64,14 @@ def test_one_file_under_several_names_is_one(tree):
 
 @pytest.mark.parametrize("name", ["no.json", "no*.json", "gone.json", "gon*"])
 @pytest.mark.usefixtures("tree")
-def test_what_leads_nowhere_is_told(name):
+def test_missing_names_are_errors(name):
     Path("gone.json").symlink_to("nowhere.json")
     with pytest.raises(NotFoundError, match="does not exist"):
         resolve([name])
 
 
 @pytest.mark.usefixtures("tree")
-def test_a_link_to_nowhere_hides_no_neighbour():
+def test_broken_link_does_not_hide_other_files():
     Path("a-gone.json").symlink_to("nowhere.json")
     assert found("a*.json") == ["a.json"]
 

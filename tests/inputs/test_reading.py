@@ -1,4 +1,4 @@
-"""Reading files whole, compressed, torn and hostile."""
+"""Read files: plain, compressed, torn and malicious ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from stepwhy.trace import Meta, TraceBuilder
 from stepwhy.trace.store import save
 
 TEXT = b'{"traceEvents": []}' * 500
-# Half a megabyte that does not compress, in which no part equals another.
+# Half a megabyte of incompressible data without repetition.
 NOISE = b"".join(zlib.crc32(i.to_bytes(4, "big")).to_bytes(4, "big") for i in range(125_000))
 
 
@@ -78,7 +78,7 @@ def test_plain_file(tmp_path):
     assert (source.data, source.truncated, source.origin) == (TEXT, False, "a.json")
 
 
-def test_a_plain_file_is_read_when_it_is_asked_for(tmp_path):
+def test_plain_file_is_read_at_first_use(tmp_path):
     source = read(tmp_path, TEXT + NOISE)
     (tmp_path / "trace.json").unlink()
     assert source.head == (TEXT + NOISE)[:65536]
@@ -109,7 +109,7 @@ def test_missing_file(tmp_path):
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_archives_are_told_by_content_not_by_name(tmp_path, kind):
+def test_archives_are_recognised_by_content(tmp_path, kind):
     source = read(tmp_path, PACKERS[kind](TEXT), "trace.txt")
     assert (source.data, source.truncated) == (TEXT, False)
 
@@ -125,7 +125,7 @@ def test_a_padded_gzip_file(tmp_path):
     assert (source.data, source.truncated) == (NOISE + TEXT, False)
 
 
-def test_what_follows_a_gzip_file_is_none_of_it(tmp_path):
+def test_bytes_after_a_gzip_stream_are_ignored(tmp_path):
     source = read(tmp_path, gzip.compress(TEXT) + b"a signature")
     assert (source.data, source.truncated) == (TEXT, False)
 
@@ -135,7 +135,7 @@ def test_an_archive_in_an_archive(tmp_path, inner):
     assert read(tmp_path, one_zip(STREAMS[inner](TEXT))).data == TEXT
 
 
-def test_archives_within_archives_end_somewhere(tmp_path):
+def test_nesting_of_archives_is_limited(tmp_path):
     data = TEXT
     for _ in range(4):
         data = gzip.compress(data)
@@ -143,7 +143,7 @@ def test_archives_within_archives_end_somewhere(tmp_path):
         read(tmp_path, data)
 
 
-def test_what_systems_add_to_a_zip_archive_is_no_trace(tmp_path):
+def test_files_added_by_operating_systems_are_ignored(tmp_path):
     members = ("run/", b""), ("run/trace.json", TEXT), ("__MACOSX/run/._trace.json", b"finder")
     assert read(tmp_path, zipped(*members)).data == TEXT
 
@@ -169,7 +169,7 @@ def test_an_encrypted_zip_archive(tmp_path):
 
 
 def test_a_zip_archive_whose_directory_is_damaged(tmp_path):
-    """What is wrong: the name in the directory, its encoding, the directory's own mark."""
+    """Damaged: the name in the directory, its encoding, or the signature of the directory."""
     data = zipped(("tr\u00e9.json", NOISE))
     directory = data.index(b"PK\x01\x02")
     for at, value in ((directory + 46, b"T"), (directory + 48, b"\xff"), (directory, b"x")):
@@ -186,7 +186,7 @@ def test_a_zip_archive_of_an_unknown_version_or_method(tmp_path, header, place):
         read(tmp_path, bytes(data))
 
 
-def test_a_stored_trace_is_left_as_it_is(tmp_path):
+def test_stored_trace_is_not_unpacked(tmp_path):
     path = tmp_path / "run.stepwhy"
     save(TraceBuilder().finish(Meta("kineto")), path)
     source = read_source(path)
@@ -208,7 +208,7 @@ def test_a_python_without_a_library(tmp_path, monkeypatch, module):
 
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.9, 0.999])
 @pytest.mark.parametrize("kind", ["gzip", "xz", "zstandard", "zip"])
-def test_a_torn_archive_keeps_what_it_holds(tmp_path, kind, kept):
+def test_torn_archive_keeps_its_intact_part(tmp_path, kind, kept):
     whole = PACKERS[kind](NOISE)
     source = read(tmp_path, whole[: int(len(whole) * kept)])
     assert source.truncated
@@ -227,7 +227,7 @@ def test_torn_bzip2_keeps_its_whole_blocks(tmp_path):
 
 @given(cut=st.integers(100, 5_000))
 @settings(derandomize=True, max_examples=30)
-def test_nothing_whole_is_lost_from_torn_gzip(tmp_path_factory, cut):
+def test_torn_gzip_keeps_all_intact_data(tmp_path_factory, cut):
     text = b"".join(b'{"name": "op%d", "ts": %d}, ' % (i, i * 7) for i in range(2_000))
     torn = gzip.compress(text)[:cut]
     inflate = zlib.decompressobj(31)
@@ -236,20 +236,20 @@ def test_nothing_whole_is_lost_from_torn_gzip(tmp_path_factory, cut):
     assert (source.data, source.truncated) == (expected, True)
 
 
-def test_a_damaged_checksum_is_said(tmp_path):
+def test_damaged_checksum_is_reported(tmp_path):
     data = bytearray(gzip.compress(TEXT))
     data[-5] ^= 1
     source = read(tmp_path, bytes(data))
     assert (source.data, source.truncated) == (TEXT, True)
 
 
-def test_a_tear_in_an_inner_archive_is_said(tmp_path):
+def test_torn_inner_archive_is_reported(tmp_path):
     inner = gzip.compress(NOISE)
     assert read(tmp_path, one_zip(inner[:-100])).truncated
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_an_archive_of_which_nothing_is_left(tmp_path, kind):
+def test_archive_without_intact_data(tmp_path, kind):
     with pytest.raises(CorruptInputError, match="nothing can be decompressed"):
         read(tmp_path, PACKERS[kind](TEXT)[:12])
 
@@ -263,8 +263,8 @@ def test_decompression_bomb_is_refused(tmp_path, kind):
         read(tmp_path, PACKERS[kind](bytes((1 << 26) + (1 << 24))))
 
 
-def test_what_expands_as_the_densest_traces_do_is_read(tmp_path):
-    """bzip2 made 57 bytes of a recorded trace one."""
+def test_archive_with_the_highest_known_ratio_is_read(tmp_path):
+    """bzip2 compressed a recorded trace by a factor of 57."""
     noise = random.Random(5)  # noqa: S311 - the same file every time
     text = b"".join(noise.randbytes(44) + bytes(3000) for _ in range(30_000))
     data = gzip.compress(text)
@@ -272,7 +272,7 @@ def test_what_expands_as_the_densest_traces_do_is_read(tmp_path):
     assert read(tmp_path, data).size == len(text) > 1 << 26
 
 
-def test_a_bomb_is_read_if_the_user_insists(tmp_path, monkeypatch):
+def test_bomb_is_read_with_any_size(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPWHY_ANY_SIZE", "1")
     assert read(tmp_path, gzip.compress(bytes(1 << 27))).size == 1 << 27
 
@@ -298,7 +298,7 @@ def test_a_plain_file_that_does_not_fit_is_not_read(tmp_path):
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_a_large_archive_is_mapped_and_refused_only_where_it_must_be_in_memory(tmp_path):
+def test_large_archive_is_mapped_and_refused_only_if_it_must_be_in_memory(tmp_path):
     source = read(tmp_path, gzip.compress(NOISE * 20))
     assert source.size == 20 * len(NOISE)
     assert source.mapped[len(NOISE) :] == NOISE * 19
@@ -329,14 +329,14 @@ class Full:
 
 
 @pytest.mark.parametrize("room", [0, 3_000_000])
-def test_a_full_disk_is_no_reason_to_lose_anything(tmp_path, monkeypatch, room):
+def test_full_disk_loses_no_content(tmp_path, monkeypatch, room):
     monkeypatch.setattr(spool, "_UNWATCHED", 1 << 18)
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full(room))
     assert read(tmp_path, gzip.compress(NOISE * 20)).mapped == NOISE * 20
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_an_archive_that_fits_nowhere_is_refused_before_its_end(tmp_path, monkeypatch):
+def test_archive_that_does_not_fit_is_refused_before_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full(0))
     with pytest.raises(TooLargeError) as caught:
         read(tmp_path, gzip.compress(NOISE * 20))
@@ -344,12 +344,12 @@ def test_an_archive_that_fits_nowhere_is_refused_before_its_end(tmp_path, monkey
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_what_fits_is_read(tmp_path):
+def test_archive_that_fits_is_read(tmp_path):
     assert read(tmp_path, gzip.compress(TEXT)).data == TEXT
     assert read(tmp_path, TEXT).data == TEXT
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_a_person_may_try_all_the_same(tmp_path, monkeypatch):
+def test_any_size_skips_the_check(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPWHY_ANY_SIZE", "1")
     assert read(tmp_path, NOISE).data == NOISE

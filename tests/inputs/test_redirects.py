@@ -1,4 +1,4 @@
-"""Redirects: which are followed, and with what."""
+"""Which redirects are followed, and with which login."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADDRESSES = {
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch):
-    """Name service, and no proxy; returns the names that were looked up."""
+    """A name service without a proxy; returns the resolved names."""
     asked = []
 
     def getaddrinfo(host, port, *_args, **_options):
@@ -88,7 +88,7 @@ def test_zones(address, zone):
         ("http://169.254.0.1/a", "/c", "http://169.254.0.1/c"),
     ],
 )
-def test_what_is_followed(url, location, expected):
+def test_allowed_redirects(url, location, expected):
     assert followed(url, location) == expected
 
 
@@ -111,14 +111,14 @@ def test_what_is_followed(url, location, expected):
         ("http://local.test/", "http://metadata.test/x", "less public"),
     ],
 )
-def test_what_is_not_followed(url, location, why):
+def test_refused_redirects(url, location, why):
     with pytest.raises(UnreachableError, match=why) as caught:
         followed(url, location)
     assert "give the address that it redirects to" in str(caught.value)
 
 
-def test_a_name_is_looked_up_once(names, monkeypatch):
-    """A second look-up could give an address that was not checked."""
+def test_host_is_resolved_once(names, monkeypatch):
+    """A second query could give an address that was not checked."""
 
     async def both():
         resolver = Resolver()
@@ -131,7 +131,7 @@ def test_a_name_is_looked_up_once(names, monkeypatch):
     assert names == ["public.test"]
 
 
-def test_a_proxy_looks_names_up(names, monkeypatch):
+def test_proxy_resolves_hosts(names, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://proxy.test:3128")
     assert proxy_for(URL("http://public.test/")) == "http://proxy.test:3128"
     assert proxy_for(URL("https://public.test/")) is None
@@ -154,10 +154,10 @@ def test_a_proxy_looks_names_up(names, monkeypatch):
         ("https://h/a", "https://other/a", False),
     ],
 )
-def test_where_a_login_goes_along(url, target, expected):
+def test_redirects_that_keep_the_login(url, target, expected):
     assert keeps_login(URL(url), URL(target)) is expected
 
 
-def test_an_address_that_is_quoted_stays_as_it_is():
+def test_quoted_address_is_unchanged():
     assert str(as_url("https://h/a%2bb?sig=c%2Bd")) == "https://h/a%2bb?sig=c%2Bd"
     assert str(as_url("https://h/ä b")) == "https://h/%C3%A4%20b"

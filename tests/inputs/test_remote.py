@@ -1,4 +1,4 @@
-"""Traces at addresses: read, refused, and never telling what opens them."""
+"""Traces at addresses: reading, refusals, and no leaks of credentials."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def secrets_in(text):
 
 @pytest.fixture(autouse=True)
 def copies(tmp_path, monkeypatch):
-    """The folder in which private copies are made; empty when the test ends."""
+    """The folder of private copies, which must be empty at the end of the test."""
     folder = tmp_path / "copies"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -81,7 +81,7 @@ def bucket():
 TRACE = kineto().encode()
 
 
-# --- What is read ---
+# --- Reading ---
 
 
 def test_a_file(bucket):
@@ -96,7 +96,7 @@ def test_a_file_on_the_web_by_signature_and_password(server):
     server.login = LOGIN
     result = explain([server.url("/a/trace.json.gz", LOGIN, QUERY)])
     assert result.inputs[0].path == f"http://{server.address}/a/trace.json.gz"
-    assert server.asked == [f"/a/trace.json.gz?{QUERY}"]  # not a character of it was changed
+    assert server.asked == [f"/a/trace.json.gz?{QUERY}"]  # it is unchanged
     assert result.breakdown.wall_ns == 1_000_000
 
 
@@ -162,12 +162,12 @@ def test_a_folder_of_run_directories(bucket, tmp_path):
         explain(["memory://runs"])
 
 
-def test_what_a_listing_names_stays_in_its_folder(server):
+def test_entries_of_a_listing_stay_in_its_folder(server):
     server.files = {"/runs/trace.json": TRACE, "/runs/%2e%2e%2fup.json": TRACE}
     assert list(remote.files_below(server.url("/runs/"), Budget())) == ["trace.json"]
 
 
-def test_progress_tells_bytes_and_the_copy_is_private(bucket, copies):
+def test_progress_shows_bytes_and_the_copy_is_private(bucket, copies):
     bucket("runs/trace.json", TRACE)
     told, modes = [], []
 
@@ -183,12 +183,12 @@ def test_progress_tells_bytes_and_the_copy_is_private(bucket, copies):
     assert set(modes) == {0o700}
 
 
-def test_without_an_address_nothing_of_it_is_imported():
+def test_local_files_import_no_remote_packages():
     code = "import sys, stepwhy.engine; assert 'fsspec' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# --- What is refused ---
+# --- Refusals ---
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_connection_that_breaks(server):
     assert secrets_in(str(caught.value)) == []
 
 
-def test_a_server_that_is_not_there():
+def test_server_that_does_not_exist():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(UnreachableError, match="cannot be read") as caught:
@@ -228,7 +228,7 @@ def test_a_server_that_is_not_there():
 
 
 @pytest.mark.parametrize("address", ["http://", "https:///x", "http://ho st/x", "http://[1/x"])
-def test_what_is_no_address(address):
+def test_invalid_addresses(address):
     with pytest.raises((UnreachableError, NotFoundError)):
         explain([address])
 
@@ -263,11 +263,11 @@ def test_a_package_that_is_not_installed(monkeypatch, module):
 
 
 class NoCredentialsError(Exception):
-    """As botocore names it."""
+    """Named as in botocore."""
 
 
 class HttpError(Exception):
-    """As gcsfs has it."""
+    """Like the one of gcsfs."""
 
     def __init__(self, code):
         super().__init__(f"{SECRETS}, {code}")
@@ -299,7 +299,7 @@ def test_errors_of_other_protocols(monkeypatch, bucket, raised, error, words):
     assert secrets_in(str(caught.value)) == []
 
 
-def test_what_the_packages_log_is_not_printed(bucket, monkeypatch, capfd):
+def test_logs_of_the_packages_are_not_printed(bucket, monkeypatch, capfd):
     bucket("runs/trace.json", TRACE)
 
     def fail(*_args, **_options):
@@ -313,7 +313,7 @@ def test_what_the_packages_log_is_not_printed(bucket, monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-# --- What opens an address is not told ---
+# --- Credentials are not shown ---
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_what_the_packages_log_is_not_printed(bucket, monkeypatch, capfd):
         ("traces/a?b.json", "traces/a?b.json"),
     ],
 )
-def test_an_address_as_it_is_shown(address, expected):
+def test_shown_addresses(address, expected):
     assert addresses.shown(address) == expected
 
 
@@ -335,7 +335,7 @@ WORD = st.text("abcXYZ019-._~%+", min_size=8, max_size=12)
 
 @given(user=WORD, password=WORD, query=WORD, fragment=WORD)
 @settings(derandomize=True, max_examples=50)
-def test_no_address_is_shown_with_what_opens_it(user, password, query, fragment):
+def test_no_address_is_shown_with_credentials(user, password, query, fragment):
     address = f"https://{user}:{password}@h/p/t?k={query}#{fragment}"
     place = Remote(address, Budget())
     assert addresses.shown(address) == "https://h/p/t"
@@ -348,7 +348,7 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("arguments", [["explain", "--json"], ["ops", "--json"], ["export"]])
-def test_no_command_tells_it(server, tmp_path, monkeypatch, arguments):
+def test_no_command_shows_credentials(server, tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     server.files["/a/trace.json"] = TRACE
     outcome = run(*arguments, server.url("/a/trace.json", LOGIN, QUERY))
@@ -359,7 +359,7 @@ def test_no_command_tells_it(server, tmp_path, monkeypatch, arguments):
     assert len(written) == (arguments == ["export"])
 
 
-def test_no_page_tells_it(server, tmp_path):
+def test_no_page_shows_credentials(server, tmp_path):
     server.files["/a/trace.json"] = TRACE
     page = tmp_path / "report.html"
     outcome = run("explain", server.url("/a/trace.json", LOGIN, QUERY), "--html", page)
@@ -368,7 +368,7 @@ def test_no_page_tells_it(server, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["explain", "ops", "placement", "export"])
-def test_no_error_tells_it(server, command):
+def test_no_error_shows_credentials(server, command):
     server.files["/a/trace.json"] = b"hello"
     for path in ("/a/trace.json", "/a/no.json", "/a/"):
         outcome = run(command, server.url(path, LOGIN, QUERY))
@@ -376,7 +376,7 @@ def test_no_error_tells_it(server, command):
         assert secrets_in(outcome.output) == []
 
 
-def test_compare_tells_it_not(server):
+def test_compare_shows_no_credentials(server):
     server.files["/a/trace.json"] = TRACE
     address = server.url("/a/trace.json", LOGIN, QUERY)
     outcome = run("compare", address, address)
@@ -387,14 +387,14 @@ def test_compare_tells_it_not(server):
     assert f"http://{server.address}/a/trace.json" in json.dumps(samples)
 
 
-def test_a_run_directory_does_not_tell_it():
+def test_run_directory_shows_no_credentials():
     command = ["python", "train.py", "--data", f"https://{LOGIN}@h.org/d.tar?{QUERY}"]
     kept = json.dumps(redact(command))
     assert [s for s in ("someone", "t0k3n", "AKIA", "5ig4a7u4e", "ab%2B") if s in kept] == []
 
 
-def test_an_answer_that_makes_no_sense_is_no_warning():
-    """aiohttp gives such an error the status 0, and a second name for it that warns."""
+def test_invalid_response_causes_no_warning():
+    """aiohttp gives such an error status 0, and a deprecated attribute with another name."""
     from aiohttp import ClientResponseError
 
     from stepwhy.inputs.remote.client import _typed

@@ -1,4 +1,4 @@
-"""What servers and buckets cannot do: fill the disk, keep a command waiting, lead it elsewhere."""
+"""Servers and buckets cannot fill the disk, block a command or lead it elsewhere."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SMALL = Limits(bytes=1 << 20, listing_bytes=1 << 20, reserve=0)
 
 @pytest.fixture(autouse=True)
 def copies(tmp_path, monkeypatch):
-    """The folder in which private copies are made; empty when the test ends."""
+    """The folder of private copies, which must be empty at the end of the test."""
     folder = tmp_path / "copies"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -75,7 +75,7 @@ def read(address, limits=SMALL, clock=None):
 
 
 def refusal(error, address, limits=SMALL, clock=None):
-    """The message with which a copy is refused; it never holds what opens the address."""
+    """The error message of a refused copy; it must not contain credentials."""
     with pytest.raises(error) as caught:
         read(address, limits, clock)
     assert [secret for secret in SECRETS if secret in str(caught.value)] == []
@@ -86,7 +86,7 @@ def refusal(error, address, limits=SMALL, clock=None):
 
 
 @pytest.mark.parametrize("script", ["endless_body", "endless_chunks", "gzip_bomb"])
-def test_a_body_without_end(server, script):
+def test_endless_body(server, script):
     server.scripts["/trace.json"] = getattr(web_server, script)
     message = refusal(RemoteLimitError, server.url("/trace.json", LOGIN, QUERY))
     assert message == (
@@ -111,7 +111,7 @@ def test_a_size_beyond_the_limit_is_refused_before_a_byte_is_written(server, mon
 def test_the_reserve_stays_free_while_a_copy_of_unknown_size_is_written(
     server, monkeypatch, copies
 ):
-    """As on a disk of 1 MiB that has nothing on it but the copy."""
+    """On a disk of 1 MiB that contains only the copy."""
 
     def disk_usage(_folder):
         written = sum(path.stat().st_size for path in copies.rglob("*.json"))
@@ -178,14 +178,14 @@ def test_a_length_that_is_too_small(server):
     assert content == TRACE
 
 
-def test_a_part_of_a_file_is_no_file(server):
+def test_partial_content_is_refused(server):
     server.files["/trace.json"] = TRACE
     server.status = 206
     assert "status 206" in refusal(UnreachableError, server.url("/trace.json"))
 
 
 @pytest.mark.parametrize("script", ["many_headers", "long_header"])
-def test_headers_without_end(server, script):
+def test_endless_headers(server, script):
     server.scripts["/trace.json"] = getattr(web_server, script)
     refusal(UnreachableError, server.url("/trace.json", LOGIN, QUERY))
 
@@ -200,14 +200,14 @@ def test_a_server_that_sends_no_content(server, script):
     assert "/trace.json sent no content for 60 s. Check address and network" in message
 
 
-def test_a_drip(server):
+def test_slow_body(server):
     clock = Clock()
     server.scripts["/trace.json"] = web_server.drip(clock)
     message = refusal(RemoteLimitError, server.url("/trace.json", LOGIN, QUERY), Limits(), clock)
     assert "sends less than 1.00 KiB per second, measured over 60 s (STEPWHY_REMOTE_RATE" in message
 
 
-def test_a_drip_of_headers(server):
+def test_slow_headers(server):
     clock = Clock()
     server.scripts["/trace.json"] = web_server.drip_headers(clock)
     message = refusal(UnreachableError, server.url("/trace.json"), Limits(), clock)
@@ -215,7 +215,7 @@ def test_a_drip_of_headers(server):
 
 
 class SlowFiles:
-    """A file system of which a chunk arrives in so many seconds of a fake clock."""
+    """A file system whose chunks take some seconds of a fake clock."""
 
     async_impl = False
 
@@ -241,7 +241,7 @@ def test_a_large_file_on_a_slow_link_is_read(monkeypatch):
     assert clock.now > 80_000
 
 
-def test_a_bucket_that_drips(monkeypatch):
+def test_slow_bucket(monkeypatch):
     clock = Clock()
     files = SlowFiles(clock, size=1 << 20, chunk=1, seconds=30)
     monkeypatch.setattr(fsspec, "filesystem", lambda _scheme, **_options: files)
@@ -250,7 +250,7 @@ def test_a_bucket_that_drips(monkeypatch):
 
 
 def test_buckets_are_read_in_one_stream(monkeypatch):
-    """Several streams call back too late for a slow link, and hold hundreds of MB."""
+    """Several streams call back too late on a slow link, and keep hundreds of MB in memory."""
     opened, copied = [], []
 
     class Files(SlowFiles):
@@ -276,7 +276,7 @@ def test_the_time_of_all_files_is_limited(monkeypatch):
     budget = Budget(Limits(seconds=120), clock)
     for _ in range(2):
         with Remote("s3://bucket/trace.json", budget).here():
-            clock.now += 1000  # while the trace is read, nothing is waited for
+            clock.now += 1000  # reading the trace waits for nothing
     with (
         pytest.raises(RemoteLimitError, match="exceeds the 120 seconds that one command may wait"),
         Remote("s3://bucket/trace.json", budget).here(),
@@ -285,7 +285,7 @@ def test_the_time_of_all_files_is_limited(monkeypatch):
 
 
 class EndlessListing:
-    """A file system that lists a folder without end."""
+    """A file system with an endless listing."""
 
     async_impl = True
 
@@ -367,7 +367,7 @@ def files_on(server, limits):
     return list(remote.files_below(server.url("/runs/"), Budget(limits)))
 
 
-def test_a_page_without_end(server):
+def test_endless_page(server):
     server.scripts["/runs/"] = web_server.gzip_bomb
     with pytest.raises(RemoteLimitError, match=r"needs more than 1\.00 MiB to list its files"):
         files_on(server, SMALL)
@@ -381,7 +381,7 @@ def test_a_page_of_many_links(server):
 
 
 def test_links_in_a_circle(server):
-    """Each folder seems to hold itself, twice."""
+    """Each folder appears to contain itself twice."""
     page = links("../", "a/", "b/", "trace.json")
     server.page = lambda folder: None if folder.endswith("//") else page
     assert len(files_on(server, Limits(depth=4))) == 1 + 2 + 4 + 8
@@ -389,8 +389,8 @@ def test_links_in_a_circle(server):
         files_on(server, Limits(folders=100))
 
 
-def test_a_circle_of_links_is_left_soon_by_default(server):
-    """A folder that seems to hold itself many times."""
+def test_default_limit_stops_a_circle_of_links(server):
+    """A folder that appears to contain itself many times."""
     page = links("../", *(f"{letter}/" for letter in "abcdefgh"))
     server.page = lambda folder: None if folder.endswith("//") else page
     with pytest.raises(RemoteLimitError, match=r"has more than 2,000 folders.*REMOTE_FOLDERS"):
@@ -431,7 +431,7 @@ def test_links_that_lead_elsewhere_are_not_followed(server):
         b'<a href="' + b"'" * 1_000_000,
     ],
 )
-def test_a_page_that_is_hard_to_search(server, page):
+def test_page_that_is_slow_to_search(server, page):
     server.pages["/runs/"] = page
     assert len(files_on(server, Limits())) <= 1
 
@@ -461,7 +461,7 @@ def bucket():
 
 
 @pytest.mark.usefixtures("bucket")
-def test_a_bucket_cannot_name_local_files(tmp_path):
+def test_bucket_names_cannot_leave_the_copy(tmp_path):
     outside = tmp_path / "outside.json"
     paths = ["/b/run/run.json", f"/b/run/{outside}", "/b/run/../../up.json", "/b/run/a/./b.json"]
     store = fsspec.filesystem("memory").store
@@ -475,7 +475,7 @@ def test_a_bucket_cannot_name_local_files(tmp_path):
 
 
 @pytest.mark.usefixtures("bucket")
-def test_files_of_odd_names_are_copied_side_by_side():
+def test_files_with_unusual_names_are_copied():
     names = ["run.json", "Trace.json", "trace.json", "a b", "a_b", "d/x", *NAMES]
     write_files([f"/b/run/{name}" for name in names])
     (place,) = places_at("memory://b/run", Budget())
@@ -487,7 +487,7 @@ def test_files_of_odd_names_are_copied_side_by_side():
 
 
 class OtherFolders:
-    """A file system whose listings name what lies elsewhere."""
+    """A file system whose listings contain files outside of the folder."""
 
     async_impl = False
 
@@ -549,7 +549,7 @@ def test_each_setting_is_documented_with_its_default():
 
 
 @pytest.mark.parametrize("value", ["much", "-1", "1.5", "1e9", "10GiB", "9" * 100])
-def test_a_setting_that_is_no_number(value):
+def test_setting_that_is_not_a_number(value):
     with pytest.raises(RemoteLimitError, match=r"STEPWHY_REMOTE_BYTES is not a whole number\. Set"):
         limits_of({"STEPWHY_REMOTE_BYTES": value})
 
@@ -575,7 +575,7 @@ def test_a_setting_that_is_no_number(value):
         b"HTTP/1.1 204 No Content\r\n\r\n",
     ],
 )
-def test_any_answer_is_an_error_with_a_name(answer):
+def test_any_response_gives_a_typed_error(answer):
     with web_server.raw_server() as answers:
         answers.answer = answer
         for address in (answers.url, answers.folder_url, answers.folder_url + "*.json"):
@@ -594,7 +594,7 @@ def test_any_answer_is_an_error_with_a_name(answer):
         (signal.SIGHUP, 128 + signal.SIGHUP),
     ],
 )
-def test_the_copy_of_a_program_that_is_ended_is_removed(server, copies, number, code):
+def test_copy_is_removed_if_the_program_is_terminated(server, copies, number, code):
     server.files["/trace.json"] = TRACE
     server.breaks_after = 1024
     server.goes_on = threading.Event()
@@ -662,14 +662,14 @@ def test_a_login_that_is_not_quoted_is_not_shown(address):
 
 
 @pytest.mark.parametrize("address", ["https:/someone:t0k@h/x", "HTTP:someone@h", "s3:/b/x?X-Amz=1"])
-def test_an_address_with_a_slash_too_few_is_not_shown(address):
+def test_address_with_a_missing_slash_is_not_shown(address):
     with pytest.raises(NotFoundError, match=r"^\w+:/?\.\.\. does not exist") as caught:
         explain([address])
     assert [secret for secret in SECRETS if secret in str(caught.value)] == []
 
 
 @pytest.mark.parametrize("path", ["/trace.json", "/runs/"])
-def test_no_local_name_tells_a_login(server, path):
+def test_local_names_contain_no_login(server, path):
     server.files = {"/trace.json": TRACE, "/runs/run.json": b"{}"}
     (place,) = places_at(server.url(path, LOGIN, QUERY), Budget())
     with place.here() as copy:
@@ -678,7 +678,7 @@ def test_no_local_name_tells_a_login(server, path):
 
 
 def test_a_login_for_a_proxy_is_used(server, monkeypatch):
-    """And not sent on, nor shown."""
+    """It is neither forwarded nor shown."""
     seen = []
 
     def script(handler):

@@ -1,4 +1,4 @@
-"""Run directories that somebody else prepared."""
+"""Malicious run directories."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ IN_WINDOW = ("window.json", "graph.pb", "sources.json")
 
 
 def run_of(folder):
-    """A run directory that is complete but for its optional files."""
+    """A run directory without its optional files."""
     folder.mkdir()
     return write_run(folder, steps(10, MS, profiled=(4, 5)), window=kineto())
 
 
-def test_files_that_are_none_are_left_out_and_said(tmp_path):
-    """Every optional file of a run, as each kind of thing that is no file."""
+def test_other_kinds_of_files_are_left_out_and_reported(tmp_path):
+    """Every optional file of a run, replaced by each kind of non-file."""
     for kind, make in KINDS.items():
         process = run_of(tmp_path / kind)
         for name in (*LOGS, *RECORDS):
@@ -55,7 +55,7 @@ def test_without_one_file_the_others_are_explained(tmp_path, name):
         assert answer["steps"]["count"] > 0
 
 
-def test_the_run_file_is_no_link_to_another_one(tmp_path):
+def test_run_file_must_not_be_a_link_to_another_run(tmp_path):
     run_of(tmp_path / "mine")
     run_of(tmp_path / "hers")
     (tmp_path / "mine" / "run.json").unlink()
@@ -86,7 +86,7 @@ def test_folders_of_another_run_are_not_read_through_a_link(tmp_path, place):
     assert len(result.inputs) == 1
 
 
-def test_a_process_folder_by_itself_reads_links_within_its_run(tmp_path):
+def test_process_folder_reads_links_within_its_run(tmp_path):
     process = run_of(tmp_path / "run")
     (process / "steps.jsonl").rename(tmp_path / "run" / "kept.jsonl")
     (process / "steps.jsonl").symlink_to("../kept.jsonl")
@@ -101,7 +101,7 @@ def test_a_run_behind_a_link_is_read(tmp_path):
     assert explain([str(tmp_path / "latest")]).steps.count == 8
 
 
-def test_a_run_that_only_holds_links_says_why_nothing_is_there(tmp_path):
+def test_run_of_links_reports_why_it_is_empty(tmp_path):
     run_of(tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "process-7")
     (tmp_path / "run" / "process-7").symlink_to("/dev")

@@ -1,4 +1,4 @@
-"""Folders and globs in which somebody left more than traces."""
+"""Folders and globs with malicious content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trace_in(folder, name="trace.json"):
 
 
 def circles(folder, count=4):
-    """Links that make a tree of `count` branches at each level, without end."""
+    """Links that form an endless tree with `count` branches per level."""
     folder.mkdir()
     for number in range(count):
         (folder / f"link{number}").symlink_to("..")
@@ -45,7 +45,7 @@ def test_links_in_circles_are_not_followed(tmp_path, name):
     assert len(answer["inputs"]) == 1
 
 
-def test_a_link_to_a_folder_is_followed_where_the_user_says_so(tmp_path):
+def test_link_to_a_folder_is_followed_if_the_user_named_it(tmp_path):
     trace_in(tmp_path / "kept" / "run")
     (tmp_path / "latest").symlink_to("kept/run")
     for name in ("latest", "lat*", "lat*/*.json", "*/trace.json"):
@@ -53,7 +53,7 @@ def test_a_link_to_a_folder_is_followed_where_the_user_says_so(tmp_path):
         assert place.path.resolve() == tmp_path / "kept" / "run" / "trace.json"
 
 
-def test_links_out_of_a_folder_are_left_out_and_said(tmp_path):
+def test_links_out_of_a_folder_are_left_out_and_reported(tmp_path):
     trace_in(tmp_path / "run")
     trace_in(tmp_path, "private.json")
     (tmp_path / "run" / "a.json").symlink_to("../private.json")
@@ -66,7 +66,7 @@ def test_links_out_of_a_folder_are_left_out_and_said(tmp_path):
     assert explain([str(tmp_path / "run" / "a.json")]).inputs
 
 
-def test_links_to_other_runs_are_left_out_and_said(tmp_path):
+def test_links_to_other_runs_are_left_out_and_reported(tmp_path):
     write_run(tmp_path / "private", steps(10, MS))
     for place in ("many/mine", "many/linked"):
         (tmp_path / place).parent.mkdir(exist_ok=True)
@@ -75,7 +75,7 @@ def test_links_to_other_runs_are_left_out_and_said(tmp_path):
     assert "Left out: linked is a link out of many." in explain([str(tmp_path / "many")]).notes
 
 
-def test_an_empty_folder_hides_no_neighbour(tmp_path):
+def test_empty_folder_does_not_hide_other_files(tmp_path):
     trace_in(tmp_path / "a")
     (tmp_path / "b").mkdir()
     assert len(resolve([str(tmp_path / "*")])) == 1
@@ -87,7 +87,7 @@ def test_an_empty_folder_hides_no_neighbour(tmp_path):
 
 
 @pytest.mark.parametrize("pattern", ["", "*.json", "**/*.json"])
-def test_what_is_no_file_is_left_out_and_said(tmp_path, pattern):
+def test_non_files_are_left_out_and_reported(tmp_path, pattern):
     kinds = [kind for kind in KINDS if kind not in {"folder", "passwd"}]
     for kind in kinds:
         trace_in(tmp_path / kind)
@@ -123,7 +123,7 @@ def test_very_many_files_are_refused(tmp_path, monkeypatch, name):
 
 
 def test_the_limit_itself(tmp_path):
-    """A real folder with more entries than are listed is refused before any is opened."""
+    """A real folder above the limit is refused before any file is opened."""
     for number in range(folders.MOST_ENTRIES // 1000 + 1):
         (tmp_path / f"{number}").mkdir()
     inside = tmp_path / "0"
@@ -142,7 +142,7 @@ def test_more_traces_than_are_explained_together(tmp_path, monkeypatch):
     assert len(resolve([str(tmp_path / "run" / f"{n}.json") for n in range(3)])) == 3
 
 
-def test_a_list_of_what_was_left_out_is_bounded(tmp_path):
+def test_list_of_left_out_files_is_bounded(tmp_path):
     trace_in(tmp_path)
     for number in range(60):
         os.mkfifo(tmp_path / f"{number}.json")
@@ -152,7 +152,7 @@ def test_a_list_of_what_was_left_out_is_bounded(tmp_path):
 
 
 def test_folders_within_folders(tmp_path, request):
-    """Deeper than Python's own recursion goes, so that Python cannot remove them either."""
+    """Deeper than the recursion limit of Python, which cannot remove them either."""
     request.addfinalizer(lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True))
     place = os.open(tmp_path, os.O_RDONLY)
     for _ in range(1500):
@@ -184,7 +184,7 @@ def tree(tmp_path_factory):
 
 @settings(derandomize=True, max_examples=300)
 @given(parts=st.lists(PARTS, min_size=1, max_size=4))
-def test_a_glob_finds_what_python_finds(tree, parts):
+def test_globs_match_the_same_files_as_in_python(tree, parts):
     pattern = str(tree.joinpath(*parts))
     expected = {Path(found) for found in glob.glob(pattern, recursive=True)}  # noqa: PTH207
     assert set(matching(pattern)) == {path for path in expected if path.exists()}

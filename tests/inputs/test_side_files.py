@@ -28,7 +28,7 @@ def folder(tmp_path):
 # --- The file itself ---
 
 
-def test_a_file_and_one_that_is_not_there(folder):
+def test_existing_and_missing_files(folder):
     (folder / "a.json").write_bytes(b"{}")
     assert read_side_file(folder, folder / "a.json") == b"{}"
     assert read_side_file(folder, folder / "b.json") is None
@@ -36,7 +36,7 @@ def test_a_file_and_one_that_is_not_there(folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_file_of_the_folder_is_refused(folder, kind):
+def test_non_files_in_the_folder_are_refused(folder, kind):
     KINDS[kind](folder / "a.json")
     with pytest.raises(NotAFileError, match=r"^a\.json is "):
         read_side_file(folder, folder / "a.json")
@@ -77,7 +77,7 @@ def test_links_in_a_circle(folder):
 
 
 def test_a_link_that_appears_after_its_path_was_checked_is_not_followed(folder, tmp_path):
-    """It may be the file itself, or a folder on the way to it."""
+    """The link may replace the file, or a folder on the way to it."""
     (tmp_path / "private.json").write_bytes(b"secret")
     (folder / "a.json").symlink_to("../private.json")
     (folder / "deep").symlink_to("..")
@@ -100,7 +100,7 @@ def test_a_file_without_permission(folder, monkeypatch):
 # --- Its size ---
 
 
-def test_a_large_file_is_refused_unless_the_user_wants_it(folder, monkeypatch):
+def test_large_file_is_refused_without_any_size(folder, monkeypatch):
     (folder / "a.json").write_bytes(bytes(11))
     assert read_side_file(folder, folder / "a.json", most=11) == bytes(11)
     with pytest.raises(
@@ -140,8 +140,8 @@ def test_a_file_is_created_for_this_process_alone(tmp_path):
         open_regular(tmp_path / "x", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
-def test_nothing_stays_open(tmp_path, monkeypatch):
-    """Also not what became a pipe after it was looked at."""
+def test_no_file_stays_open(tmp_path, monkeypatch):
+    """Also not a file that became a pipe after the check."""
     os.mkfifo(tmp_path / "x")
     (tmp_path / "file").touch()
     regular = (tmp_path / "file").stat()
@@ -160,8 +160,8 @@ def test_nothing_stays_open(tmp_path, monkeypatch):
 RECORD = run_metadata([(CPU, [("a", "a = MatMul(x)", 2, 160, None)])]).SerializeToString()
 
 
-def test_a_trace_is_explained_without_what_is_beside_it(tmp_path):
-    """Whatever the three files are, the report says which kind of thing is missing."""
+def test_trace_is_explained_without_its_side_files(tmp_path):
+    """For any kind of these three files, the report names what is missing."""
     paths = []
     for kind, make in KINDS.items():
         path = tmp_path / kind

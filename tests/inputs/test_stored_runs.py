@@ -1,4 +1,4 @@
-"""Folders of `stepwhy bench` that somebody else wrote, and the page of a watched block."""
+"""Malicious folders of `stepwhy bench`, and the page of a watched block."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def source(name):
 
 @pytest.fixture
 def bench(tmp_path):
-    """A folder of one run, and what writes its list of runs."""
+    """A folder with one run, and a function that writes its list of runs."""
     folder = tmp_path / "bench"
     write_run(folder / "000", steps(10, MS))
 
@@ -47,7 +47,7 @@ def test_a_path_that_leads_out_of_the_folder_is_refused(bench, tmp_path, path):
 
 
 @pytest.mark.parametrize("path", ["gone", "*", "0?0", "s3://bucket/run", ""])
-def test_a_path_is_no_glob_and_no_address(bench, tmp_path, path):
+def test_paths_are_not_globs_or_addresses(bench, tmp_path, path):
     folder = bench(path)
     if path:
         with pytest.raises(InputError, match=r"bench\.json is damaged"):
@@ -60,7 +60,7 @@ def test_a_path_is_no_glob_and_no_address(bench, tmp_path, path):
 def test_a_list_of_runs_that_is_a_link_out_of_the_folder(tmp_path, kind):
     (tmp_path / "bench").mkdir()
     KINDS[kind](tmp_path / "bench" / "bench.json")
-    if kind == "zero":  # no file, so that it is no folder of `stepwhy bench`
+    if kind == "zero":  # not a file, so this is not a folder of `stepwhy bench`
         assert source(str(tmp_path / "bench")).stored == (str(tmp_path / "bench"),)
     else:
         with pytest.raises(NotAFileError, match=r"bench\.json is a link out of bench"):
@@ -75,7 +75,7 @@ def test_a_list_of_runs_that_is_too_large(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero"])
-def test_a_page_that_is_no_file_is_not_shown(tmp_path, monkeypatch, kind):
+def test_page_that_is_not_a_file_is_not_shown(tmp_path, monkeypatch, kind):
     KINDS[kind](tmp_path / PAGE)
     monkeypatch.setattr(Watch, "run_dir", tmp_path)
     shown = []

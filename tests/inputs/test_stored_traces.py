@@ -1,4 +1,4 @@
-"""Stored traces and archives whose members claim to be what they are not."""
+"""Stored traces and archives with malicious members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MILLION = 1_000_000
 
 @pytest.fixture
 def stored(tmp_path):
-    """A stored trace, and what replaces members of it."""
+    """A stored trace, and a function that replaces its members."""
     path = tmp_path / "a.stepwhy"
     builder = TraceBuilder()
     builder.intern("name")
@@ -47,7 +47,7 @@ def parquet(columns, **options):
     return target.getvalue()
 
 
-def test_a_string_that_is_in_very_many_rows(stored):
+def test_string_in_very_many_rows(stored):
     """Ten gigabytes of text in a file of one megabyte."""
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int32()), ["x" * MILLION])
     path = stored(strings__parquet=parquet({"text": text}, compression="none"))
@@ -56,7 +56,7 @@ def test_a_string_that_is_in_very_many_rows(stored):
     assert "its strings are longer than it can hold" in answer["what"]
 
 
-def test_columns_that_expand_as_no_trace_does(stored):
+def test_columns_that_expand_too_much(stored):
     plain = {"use_dictionary": False, "compression": "zstd"}
     zeros = parquet({"text": ["\0" * (100 * MILLION)]}, **plain)
     assert len(zeros) < 1 << 16
@@ -65,7 +65,7 @@ def test_columns_that_expand_as_no_trace_does(stored):
 
 
 def test_rows_that_do_not_fit_into_memory(stored, monkeypatch):
-    """Columns of one value take no space in a file, and rows of them are held all the same."""
+    """Columns of one repeated value take no space in a file, but their rows take memory."""
     path = stored()
     with zipfile.ZipFile(path) as archive:
         table = pq.read_table(io.BytesIO(archive.read("slices.parquet")))
@@ -84,8 +84,8 @@ def test_rows_that_do_not_fit_into_memory(stored, monkeypatch):
     ("name", "is_read"),
     [("/etc/passwd", True), ("\\..\\x", True), ("nul\0", True), ("../../trace.json", False)],
 )
-def test_names_of_members_lead_nowhere(tmp_path, name, is_read):
-    """Nothing is unpacked to where a member says."""
+def test_member_names_are_not_used_as_paths(tmp_path, name, is_read):
+    """Members are never unpacked to their own paths."""
     target = tmp_path / "in" / "a.zip"
     target.parent.mkdir()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -98,14 +98,14 @@ def test_names_of_members_lead_nowhere(tmp_path, name, is_read):
     assert [path.name for path in tmp_path.rglob("*")] == ["in", "a.zip"]
 
 
-def test_further_members_of_a_stored_trace_are_not_looked_at(stored, tmp_path):
+def test_unknown_members_of_a_stored_trace_are_ignored(stored, tmp_path):
     path = stored(**{"../../evil": b"x", "/etc/passwd": b"x"})
     assert load(path.read_bytes(), "x").strings
     assert [found.name for found in tmp_path.rglob("*")] == ["a.stepwhy"]
 
 
 def test_members_that_share_their_bytes_are_refused(stored):
-    """Many entries of the directory that lead to the same content."""
+    """Many entries of the directory share the same content."""
     path = stored(padding=os.urandom(1 << 16))
     with zipfile.ZipFile(path, "a") as archive:
         member = archive.getinfo("padding")

@@ -1,4 +1,4 @@
-"""Web servers on this machine that do what a test asks of them, well-behaved or not."""
+"""Local web servers for tests, well-behaved or malicious."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 
 class Server:
-    """Serves `files` by path, and folders of them as pages of links.
+    """Serves `files` by path, and their folders as pages of links.
 
     Attributes:
-        files: Content by path, as '/runs/trace.json'.
+        files: Content by path, such as '/runs/trace.json'.
         pages: HTML by path of a folder, in place of links to the files in it.
-        redirects: Where a path redirects to.
-        scripts: By path, a function that is called with the handler of a request, in place of an
-            answer; the connection is closed afterwards.
-        status: What it answers everything with, if not 200.
-        login: 'user:password' without which it answers 401; '' for none.
-        breaks_after: Bytes after which it hangs up.
-        goes_on: Set to let it hang up; None: at once.
-        asked: Paths and queries that it was asked for.
+        redirects: Target of the redirect by path.
+        scripts: By path, a function that is called with the request handler instead of a response;
+            the connection is closed afterwards.
+        status: Status of all responses.
+        login: Required 'user:password', or else the status is 401; '' for none.
+        breaks_after: Number of bytes after which it closes the connection.
+        goes_on: Event that lets it close the connection; None for at once.
+        asked: Paths and queries of the requests.
         logins: The Authorization header of each request, or None.
     """
 
@@ -48,7 +48,7 @@ class Server:
         return not self.login or authorization == expected
 
     def page(self, folder):
-        """Links to what a folder holds, and those that web servers add; None for no folder."""
+        """Links in a folder's page, with those web servers add; None if there is no such folder."""
         if folder in self.pages:
             return self.pages[folder]
         inside = [p.removeprefix(folder) for p in self.files if p.startswith(folder)]
@@ -127,16 +127,16 @@ def _serving(server):
         server.server_close()
 
 
-# --- Answers of any bytes ---
+# --- Arbitrary responses ---
 
 
 class Answers:
-    """What a server answers to each request, to the byte.
+    """Exact bytes of the response to each request.
 
     Attributes:
         url: The address of a file on it.
         folder_url: The address of a folder on it.
-        answer: Bytes that it sends to whoever asks, and hangs up: status line, headers and body.
+        answer: Bytes that it sends before closing: status line, headers and body.
     """
 
     def __init__(self, address):
@@ -149,15 +149,15 @@ class RawHandler(StreamRequestHandler):
     def handle(self):
         while self.rfile.readline().strip():
             pass
-        with suppress(OSError):  # the client has hung up
+        with suppress(OSError):  # the client has closed the connection
             self.wfile.write(self.server.answers.answer)
 
 
 @contextmanager
 def raw_server():
-    """Yields `Answers`, to test in process what a client makes of any bytes.
+    """Yields `Answers`, to test a client in this process with arbitrary bytes.
 
-    As a fuzzer does::
+    For example::
 
         with raw_server() as answers:
             for data in inputs:
@@ -171,7 +171,7 @@ def raw_server():
         yield server.answers
 
 
-# --- Scripts of servers that mean harm ---
+# --- Scripts of malicious servers ---
 
 
 def until_hung_up(handler):
@@ -192,7 +192,7 @@ def _send_forever(handler, chunk):
 
 
 def silent(handler):
-    """Answer nothing."""
+    """Send no response."""
     until_hung_up(handler)
 
 
@@ -202,49 +202,49 @@ def _begin(handler, *headers):
 
 
 def endless_body(handler):
-    """Send a body of unknown length that does not end."""
+    """Send an endless body of unknown length."""
     _begin(handler)
     _send_forever(handler, b" " * (1 << 16))
 
 
 def endless_chunks(handler):
-    """Send a chunked body that does not end."""
+    """Send an endless chunked body."""
     _begin(handler, "Transfer-Encoding: chunked")
     _send_forever(handler, b"10000\r\n" + b" " * (1 << 16) + b"\r\n")
 
 
 def gzip_bomb(handler):
-    """Send zeros without end, of which a thousand are one byte."""
+    """Send endless zeros, compressed by a factor of a thousand."""
     _begin(handler, "Content-Encoding: gzip")
     _send_forever(handler, gzip.compress(bytes(1 << 24)))
 
 
 def many_headers(handler):
-    """Send headers without end."""
+    """Send endless headers."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
     _send_forever(handler, b"X-Header: value\r\n" * 1000)
 
 
 def long_header(handler):
-    """Send one header without end."""
+    """Send one endless header."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Header: ")
     _send_forever(handler, b"x" * (1 << 16))
 
 
 def continues(handler):
-    """Announce an answer again and again."""
+    """Announce a response again and again."""
     _send_forever(handler, b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
 
 
 def endless_chunk_extension(handler):
-    """Send one chunk whose size never ends."""
+    """Send one chunk with an endless size."""
     _begin(handler, "Transfer-Encoding: chunked")
     handler.wfile.write(b"1;")
     _send_forever(handler, b"x" * (1 << 16))
 
 
 def drip(clock):
-    """A script that sends one byte of a body every 30 seconds of a fake clock, without end."""
+    """A script that sends one byte of an endless body every 30 seconds of a fake clock."""
 
     def script(handler):
         _begin(handler)
@@ -260,7 +260,7 @@ def drip(clock):
 
 
 def drip_headers(clock):
-    """A script that sends ten bytes of a header in five minutes of a fake clock, and then none."""
+    """A script that sends ten bytes of a header in five minutes of a fake clock, then nothing."""
 
     def script(handler):
         for byte in b"HTTP/1.1 2":
@@ -275,7 +275,7 @@ class Clock:
     """Fake monotonic time, in seconds.
 
     Args:
-        step: By which it advances each time it is read.
+        step: Advance at each reading.
     """
 
     def __init__(self, step=0.0):
@@ -289,6 +289,6 @@ class Clock:
         return self.now
 
     def wait_until_read(self):
-        """Wait for somebody to look at the clock from now on."""
+        """Wait until the clock is read."""
         self._is_read.clear()
         self._is_read.wait(30)

@@ -25,9 +25,9 @@ class Kind(NamedTuple):
     """A kind of archive.
 
     Args:
-        name: As in 'is a ... file'.
-        open: Opens the content of an archive, given the file and its name for messages. Raises one
-            of `torn()` or UnsupportedFormatError.
+        name: Its name, as in 'is a ... file'.
+        open: Function from the file and its name for messages to its content. It may raise one of
+            `torn()` or UnsupportedFormatError.
     """
 
     name: str
@@ -45,9 +45,9 @@ def kind_of(head: bytes) -> Kind | None:
 
 
 def torn() -> tuple[type[Exception], ...]:
-    """The exceptions of streams that are damaged or end early."""
-    import zlib  # noqa: PLC0415 - asked of archives only
-    from zipfile import BadZipFile  # noqa: PLC0415 - asked of archives only
+    """Exception types of streams that are damaged or end early."""
+    import zlib  # noqa: PLC0415 - only for archives
+    from zipfile import BadZipFile  # noqa: PLC0415 - only for archives
 
     try:
         from lzma import LZMAError  # noqa: PLC0415 - not every Python is built with it
@@ -58,7 +58,7 @@ def torn() -> tuple[type[Exception], ...]:
 
 def is_padding(error: Exception) -> bool:
     """Whether a complete gzip stream is followed by other bytes, such as padding of tapes."""
-    from gzip import BadGzipFile  # noqa: PLC0415 - asked of archives only
+    from gzip import BadGzipFile  # noqa: PLC0415 - only for archives
 
     return isinstance(error, BadGzipFile) and str(error).startswith("Not a gzipped file")
 
@@ -100,7 +100,7 @@ def _zip(file: BinaryIO, name: str) -> Stream:
 
 def _zstandard(file: BinaryIO, name: str) -> Stream:
     with needs_extra("parquet", f"Zstandard archives such as {name}"):
-        import pyarrow as pa  # noqa: PLC0415 - optional, and a tenth of a second to import
+        import pyarrow as pa  # noqa: PLC0415 - optional, and the import takes 0.1 s
 
     return cast("Stream", pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))
 

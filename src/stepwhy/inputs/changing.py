@@ -22,7 +22,7 @@ def at_rest(file: BinaryIO) -> Iterator[BinaryIO]:
     process (SIGBUS).
 
     Raises:
-        OSError: There is no space for a copy.
+        OSError: If there is no space for a copy.
     """
     age_s = time.time() - os.fstat(file.fileno()).st_mtime
     if age_s > _A_MOMENT_S:

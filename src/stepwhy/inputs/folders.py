@@ -1,4 +1,4 @@
-"""Folders of which nothing is trusted: how many entries they have, and where these lead."""
+"""List folders whose content is not trusted: limit their entries, and follow no links out."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_ENTRIES = 100_000
-"""Number of files and folders that are listed: thousands of ranks write tens of thousands."""
+"""Maximum number of listed files and folders; thousands of ranks write tens of thousands."""
 
 MOST_TRACES = 10_000
-"""Number of traces that are explained together, and of folders of one kind in a run directory."""
+"""Maximum number of traces that are explained together, and of similar folders in a run."""
 
 
 class Listing:
-    """Lists folders, up to `MOST_ENTRIES` in all; `STEPWHY_ANY_SIZE=1` lifts that.
+    """Lists folders, with at most `MOST_ENTRIES` entries in all unless `STEPWHY_ANY_SIZE=1` is set.
 
     Args:
-        name: What is listed, for messages.
+        name: Name for messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -34,10 +34,10 @@ class Listing:
         self._listed = 0
 
     def entries(self, folder: Path) -> list[os.DirEntry[str]]:
-        """The entries of a folder by their names; none where it cannot be listed.
+        """Entries of a folder, sorted by name; none if it cannot be listed.
 
         Raises:
-            TooLargeError: There are too many.
+            TooLargeError: If there are too many.
         """
         try:
             with os.scandir(folder) as entries:
@@ -60,9 +60,9 @@ class RunFolder:
     """A run directory, or a folder in it.
 
     Args:
-        path: Where it is.
-        root: The run directory, which nothing that is read may lead out of.
-        refused: Takes a sentence about each file that was not read, in this folder or below.
+        path: Its path.
+        root: The run directory; links must not lead out of it.
+        refused: Receives a sentence about each file that was not read, in this folder or below.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class RunFolder:
         self.refused: list[str] = [] if refused is None else refused
 
     def read(self, name: str, most: int = MOST_BYTES) -> bytes:
-        """The content of a file; empty if there is none, or it was refused.
+        """Content of a file; empty if there is none or it was refused.
 
         Args:
             name: Its name.
-            most: Size of the largest file that is read, bytes.
+            most: Maximum size of the file, bytes.
         """
         try:
             return read_side_file(self.root, self.path / name, most) or b""
@@ -90,17 +90,17 @@ class RunFolder:
 
         Args:
             name: Its name in this folder.
-            error: Why.
+            error: The reason.
         """
         place = (self.path / name).relative_to(self.root).parent.as_posix()
         where = "" if place == "." else f"In {place}, "
         self.refused.append(f"{where}{error.what}. It was left out.")
 
     def names(self, pattern: str) -> list[str]:
-        """The names of its entries that match a pattern, in order; () where there are too many.
+        """Sorted names of the entries that match a pattern; none if there are too many.
 
         Args:
-            pattern: As of `fnmatch`.
+            pattern: Pattern as in `fnmatch`.
         """
         try:
             entries = Listing(self.path.name).entries(self.path)
@@ -114,10 +114,10 @@ class RunFolder:
         return type(self)(self.path / name, self.root, self.refused)
 
     def folders(self, pattern: str) -> list[Self]:
-        """The folders in it that match a pattern, in order; links to folders are none.
+        """Folders in it that match a pattern, sorted; links to folders are left out.
 
         Args:
-            pattern: As of `fnmatch`.
+            pattern: Pattern as in `fnmatch`.
         """
         paths = [self.path / name for name in self.names(pattern)]
         found = [p for p in paths if is_folder(p)]
@@ -138,8 +138,8 @@ def too_many(name: str, count: int) -> TooLargeError:
     """The error for more traces than are explained together.
 
     Args:
-        name: Where they are.
-        count: How many there are.
+        name: Name of the folder or pattern.
+        count: Number of traces.
     """
     return TooLargeError(
         f"{name} holds {count:,} traces; up to {MOST_TRACES:,} are explained together",

@@ -1,7 +1,7 @@
-"""What lies at a path, as far as the system says.
+"""Kinds of files at a path.
 
-`pathlib` raises for some paths, such as a link that leads to a name of 300 characters. Here, such a
-path is that of nothing.
+`pathlib` raises an error for some paths, such as a link to a name of 300 characters. These
+functions return False instead.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is that of a folder, or of a link to one."""
+    """Whether a path leads to a folder, also through links."""
     return os.path.isdir(path)  # noqa: PTH112 - see the module's docstring
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is that of a regular file, or of a link to one."""
+    """Whether a path leads to a regular file, also through links."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def is_there(path: Path) -> bool:
-    """Whether anything is at a path; a link that leads nowhere is nothing."""
+    """Whether a path leads to anything; False for a broken link."""
     return os.path.exists(path)  # noqa: PTH110
 
 

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ANY_SIZE = "STEPWHY_ANY_SIZE"
-"""Environment variable: set to 1, files are read whatever their size."""
+"""Environment variable: if it is 1, files of any size are read."""
 
-# The file and its columns: the memory of the most frugal importer that reads the whole file.
+# Memory of the most economical importer that reads a whole file (the file and its columns), as a
+# multiple of its size.
 _LEAST_TIMES = 1.5
 
 MAPPED_TIMES = 0.25
-"""Memory of the most frugal importers, which map a plain file, as a multiple of its size.
+"""Memory of the most economical importers, which map a plain file, as a multiple of its size.
 
 An archive needs more, but only its compressed size is known at first.
 """
@@ -36,12 +37,12 @@ def check_fits(size: int, name: str, times: float = _LEAST_TIMES, held: int = 0)
 
     Args:
         size: Its decompressed size as far as known, bytes.
-        name: For messages.
+        name: Name for messages.
         times: Peak memory as a multiple of the size.
         held: Bytes of the file that are already in memory.
 
     Raises:
-        TooLargeError: It does not fit.
+        TooLargeError: If it does not fit.
     """
     left = available_bytes()
     if left is None or size * times <= left + held or os.environ.get(ANY_SIZE) == "1":
@@ -76,7 +77,7 @@ def _of_machine(root: Path) -> Iterator[int]:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """What is left in each control group, from the group of the process up to the root."""
+    """Bytes left in each control group, from the group of the process up to the root."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
@@ -100,7 +101,7 @@ def _up_from(group: Path, mount: Path) -> Iterator[Path]:
 
 def _of_group(group: Path, limit_file: str, usage_file: str, prefix: str) -> Iterator[int]:
     limit, usage = _read(group / limit_file).strip(), _read(group / usage_file).strip()
-    if not limit.isdigit() or not usage.isdigit():  # 'max' is no limit
+    if not limit.isdigit() or not usage.isdigit():  # 'max' means no limit
         return
     cached = sum(
         int(line.split()[1])

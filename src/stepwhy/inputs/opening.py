@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 def open_input(path: Path, within: Path | None = None) -> BinaryIO:
     """Open a trace.
 
-    A pipe is read to its end, whether the writer is slow or not: into memory, and from 64 MiB on
-    into a temporary file.
+    A pipe is read to its end, however slow its writer is: into memory, or from 64 MiB on into a
+    temporary file.
 
     Args:
         path: The file.
-        within: The folder that the file was found in: it has to be a regular file, and no link out
-            of the folder. None where the user named the file, which may be a link or a pipe.
+        within: The folder that the file was found in; it has to be a regular file, not a link out
+            of the folder. None if the user named the file, which may then be a link or a pipe.
 
     Returns:
-        A file that can seek, positioned at its beginning; see `spool.is_spooled`.
+        A seekable file, positioned at its start; see `spool.is_spooled`.
 
     Raises:
-        NotFoundError: It cannot be opened, or no program writes to the pipe.
-        NotAFileError: It is a device, a socket or a folder; or, in a folder, a pipe or a link out.
-        TooLargeError: There is not enough memory or space for what the pipe delivers.
+        NotFoundError: If it cannot be opened, or no program writes to the pipe.
+        NotAFileError: If it is a device, a socket or a folder; in a folder, also a pipe or a link
+            out of it.
+        TooLargeError: If there is not enough memory or disk space for the content of the pipe.
     """
     try:
         if within is not None:
@@ -51,7 +52,7 @@ def unreadable(path: Path, error: OSError) -> NotFoundError | NotAFileError:
 
     Args:
         path: The trace.
-        error: What the system says.
+        error: Error of the system call.
     """
     if error.errno == errno.EINVAL:
         return not_a_file(path)

@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# A program that was started to write into a named pipe has opened it by then. Once it has, it may
-# take as long as it likes: it may fetch the trace from far away.
+# By then, a program that was started to write to a named pipe has opened it. After that there is no
+# limit: it may fetch the trace from a remote place.
 _WRITER_WAIT_S = 60
-# After this wait, a message explains it.
+# After this wait, a message is printed.
 _UNNOTICED_WAIT_S = 3.0
 # Limit for pipes that never end; traces have a hundredth of it.
 _MOST_BYTES = 1 << 33
-_CHUNK = 1 << 16  # bytes; what a pipe holds on Linux by default
+_CHUNK = 1 << 16  # bytes; default capacity of a pipe on Linux
 
 
 def read_pipe(path: Path, wait_s: float = _WRITER_WAIT_S) -> BinaryIO:
-    """What a pipe delivers until its writers close it.
+    """Read a pipe until its writers close it.
 
-    A line on standard error says so when nothing arrives for a few seconds.
+    Prints a line on standard error if nothing arrives for a few seconds.
 
     Args:
         path: The pipe.
-        wait_s: How long to wait for a program to open it for writing, in seconds.
+        wait_s: Longest wait for a program to open it for writing, in seconds.
 
     Returns:
-        A file in memory, or a temporary one, positioned at its beginning.
+        A file in memory or a temporary file, positioned at its start.
 
     Raises:
-        NotFoundError: No program opens it for writing.
-        TooLargeError: There is not enough memory or space, or it does not end.
-        OSError: It cannot be opened or read.
+        NotFoundError: If no program opens it for writing.
+        TooLargeError: If there is not enough memory or disk space, or it does not end.
+        OSError: If it cannot be opened or read.
     """
     spool = Spool(path.name, MAPPED_TIMES)
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -72,10 +72,10 @@ def _check_size(size: int, name: str) -> None:
 
 
 def _chunks(handle: int, name: str, wait_s: float) -> Iterator[bytes]:
-    """What comes through a pipe, as it comes."""
+    """Chunks of bytes from a pipe, as they arrive."""
     wait = _Wait(handle, name)
     chunk = None
-    # Nothing happens on a pipe before it has a writer.
+    # `poll` reports nothing before the pipe has a writer.
     if not wait.until_ready(wait_s) and (chunk := _read(handle)) == b"":
         raise NotFoundError(
             f"{name} is a pipe, and no program opened it for writing within {wait_s:g} s",
@@ -90,7 +90,7 @@ def _chunks(handle: int, name: str, wait_s: float) -> Iterator[bytes]:
 
 
 class _Wait:
-    """Waits for a pipe, and says so once if it takes long."""
+    """Waits for a pipe, and prints one message if it takes long."""
 
     def __init__(self, handle: int, name: str) -> None:
         self._poll = select.poll()
@@ -99,7 +99,7 @@ class _Wait:
         self._is_announced = False
 
     def until_ready(self, most_s: float = math.inf) -> bool:
-        """Whether something happens on the pipe within so many seconds."""
+        """Wait for an event on the pipe; returns False after `most_s` seconds without one."""
         first_s = math.inf if self._is_announced else _UNNOTICED_WAIT_S
         if first_s < most_s:
             if self._poll.poll(first_s * 1000):

@@ -1,4 +1,4 @@
-"""Resolves the paths, globs and addresses that the user named to files and run directories."""
+"""Resolve the paths, globs and addresses that the user named to files and run directories."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Local(msgspec.Struct, frozen=True):
     """A file or run directory on this machine.
 
     Args:
-        path: Where it is.
-        within: The folder in which it was found; None where the user named it.
+        path: Its path.
+        within: The folder in which it was found; None if the user named it.
     """
 
     path: Path
@@ -43,12 +43,12 @@ class Local(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """What to call it in results."""
+        """Its name in results."""
         return str(self.path)
 
     @property
     def name(self) -> str:
-        """The last part of it."""
+        """The last component of its path."""
         return self.path.name
 
     @property
@@ -58,20 +58,20 @@ class Local(msgspec.Struct, frozen=True):
 
     @contextmanager
     def here(self, _progress: Progress | None = None) -> Iterator[Path]:
-        """Its path."""
+        """Provide its path."""
         yield self.path
 
 
 def resolve(names: Sequence[str]) -> list[Place]:
-    """Files and run directories behind paths, folders, globs and addresses, in order, each once.
+    """Files and run directories for paths, folders, globs and addresses, in order, each once.
 
-    What a link leads to is the same file: some tools keep a link to the newest trace beside it.
+    A link and its target count as the same file: some tools create a link to the newest trace.
 
     Raises:
-        NotFoundError: Nothing exists under a name.
-        NoTracesError: A folder holds no file that could be a trace.
-        UnsupportedFormatError: An address of a kind that cannot be read.
-        InputError: An address that cannot be asked.
+        NotFoundError: If nothing exists under a name.
+        NoTracesError: If a folder contains no file that could be a trace.
+        UnsupportedFormatError: If an address is of a kind that cannot be read.
+        InputError: If an address cannot be reached.
     """
     found: dict[Place | Path, Place] = {}
     for place in _all_behind(names):
@@ -80,7 +80,7 @@ def resolve(names: Sequence[str]) -> list[Place]:
 
 
 def _all_behind(names: Sequence[str]) -> Iterator[Place]:
-    """What is behind each name; all addresses share one budget."""
+    """Resolve each name; all addresses share one budget."""
     budget: Budget | None = None
     for name in map(_without_file_scheme, names):
         if "://" not in name:
@@ -120,17 +120,17 @@ def _on_this_machine(name: str) -> list[Local]:
 
 
 def _of_match(path: Path, pattern: str) -> list[Local]:
-    """What a match of a glob stands for; a pipe is refused when it is opened, as in a folder."""
+    """Resolve a match of a glob; a pipe is refused when it is opened, as in a folder."""
     if not is_folder(path):
         return [Local(path, None if is_file(path) else path.parent)]
     if _is_run_directory(path):
         return [Local(path)]
-    # What is in the folder matches as well.
+    # The content of the folder also matches.
     return [] if pattern.endswith("**") else _in_folder(path, may_be_empty=True)
 
 
 def _is_run_directory(path: Path) -> bool:
-    """Whether a folder is a run directory, or that of one process in it."""
+    """Whether a folder is a run directory, or the directory of a process in one."""
     return is_file(path / "run.json") or is_file(path / "process.json")
 
 

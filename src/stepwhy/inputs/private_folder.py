@@ -1,4 +1,4 @@
-"""A temporary folder that is removed however the block that uses it ends."""
+"""A temporary folder that is removed at the end of a block, however it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-# By which batch systems end a program, and terminals that are closed.
+# Sent by batch systems to end a program, and by terminals that are closed.
 _ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -24,11 +24,11 @@ _ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasa
 def private_folder() -> Iterator[Path]:
     """A folder that only this user can read, removed at the end of the block.
 
-    SIGTERM and SIGHUP leave the block as an exception does; Ctrl-C does so anyway. While the folder
-    is removed, all three wait.
+    SIGTERM and SIGHUP raise an exception in the block, as Ctrl-C does. All three are delayed while
+    the folder is removed.
 
     Raises:
-        OutputError: It cannot be made.
+        OutputError: If it cannot be created.
     """
     with _endings_raise():
         folder = _folder()
@@ -50,13 +50,13 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def _is_main() -> bool:
-    """Only the main thread may handle signals."""
+    """Whether this is the main thread; only that may handle signals."""
     return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
 def _endings_raise() -> Iterator[None]:
-    """Exit by an exception on signals that nothing else handles."""
+    """Turn signals with default handling into a `SystemExit`."""
     handled = [s for s in _ENDINGS if _is_main() and signal.getsignal(s) is signal.SIG_DFL]
     for number in handled:
         signal.signal(number, _exit)
@@ -73,7 +73,7 @@ def _exit(number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Deliver signals after this block that arrive in it."""
+    """Delay signals that arrive in this block until its end."""
     arrived: list[int] = []
     held = {
         number: signal.signal(number, lambda number, _: arrived.append(number))

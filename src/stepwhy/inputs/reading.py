@@ -1,4 +1,4 @@
-"""Reading and decompressing input files; of a torn archive, the intact part is kept."""
+"""Read and decompress input files; the intact part of a damaged archive is kept."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from stepwhy.inputs.archives import Kind
 
-# Recorded traces compress at most 37 times with gzip, 52 with xz and 57 with bzip2; generated ones
-# of all formats 2 to 21 times. The limit of Deflate is 1030.
+# Recorded traces are compressed by a factor of at most 37 with gzip, 52 with xz and 57 with bzip2;
+# generated ones by 2 to 21. The limit of Deflate is 1030.
 _LARGEST_RATIO = 60
-_ALWAYS_ALLOWED = 1 << 26  # bytes; a file of this size is explained in seconds whatever it holds
-_LARGE = 1 << 30  # bytes; smaller files are read in seconds, whatever they hold
+_ALWAYS_ALLOWED = 1 << 26  # bytes; any file of this size is explained in seconds
+_LARGE = 1 << 30  # bytes; any smaller file is read in seconds
 # Profilers compress their traces; archives and mails of traces compress them again.
 _MOST_LAYERS = 3
 _CHUNK = 1 << 16  # bytes; some libraries lose this much of a torn archive
@@ -43,12 +43,13 @@ def read_source(path: Path, within: Path | None = None) -> Source:
         within: The folder that it was found in; see `open_input`.
 
     Raises:
-        NotFoundError: No such file, or it cannot be opened.
-        NotAFileError: A device, a socket or a folder; or, in a folder, a pipe or a link out.
-        EmptyInputError: Not a single byte.
-        CorruptInputError: Not a single byte could be decompressed.
-        UnsupportedFormatError: An archive of several files, or an encrypted one.
-        TooLargeError: It does not fit into memory, or expands more than any known trace.
+        NotFoundError: If there is no such file, or it cannot be opened.
+        NotAFileError: If it is a device, a socket or a folder; in a folder, also a pipe or a link
+            out of it.
+        EmptyInputError: If it has no bytes.
+        CorruptInputError: If nothing of it could be decompressed.
+        UnsupportedFormatError: If it is an archive of several files, or encrypted.
+        TooLargeError: If it does not fit into memory, or expands more than any known trace.
     """
     try:
         with open_input(path, within) as file:
@@ -98,7 +99,7 @@ def _read_whole(path: Path, within: Path | None) -> bytes:
 
 
 def _unpack(file: BinaryIO, packed: int, name: str) -> tuple[bytes | mmap, bool]:
-    """The content of an archive, also of nested archives, and whether its end is missing."""
+    """Content of an archive, including nested archives, and whether its end is missing."""
     file.seek(0)
     kind = kind_of(_head_of(file))
     is_torn = False
@@ -126,7 +127,7 @@ def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[B
         file: The archive.
         kind: Its kind.
         packed: Size of the file around all archives, bytes.
-        name: For messages.
+        name: Name for messages.
     """
     spool = Spool(name)
     is_torn = False
@@ -149,7 +150,7 @@ def _unpack_layer(file: BinaryIO, kind: Kind, packed: int, name: str) -> tuple[B
 
 
 def _refuse_holes(file: BinaryIO, packed: int, name: str) -> None:
-    """Refuse an archive that a terabyte of zeros follows; they need no space, but hours to skip."""
+    """Refuse an archive with a huge sparse tail, which needs no disk space but hours to skip."""
     if is_spooled(file) or packed < _LARGE or os.environ.get(ANY_SIZE) == "1":
         return
     if os.fstat(file.fileno()).st_blocks * 512 < packed // 8:

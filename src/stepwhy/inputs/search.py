@@ -1,7 +1,7 @@
-"""Finding files in folders and by globs.
+"""Find files in folders and by globs.
 
-A search never follows a link to a folder, as links may lead in circles: two of them in one folder
-make a tree without end. It counts what it looks at, see `folders.Listing`.
+Links to folders are never followed, because they may form cycles. The number of entries is limited,
+see `folders.Listing`.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _ANY_DEPTH = "**"
-# Endings of the files that run directories and profilers write.
+# File name extensions of run directories and profilers.
 _USUAL_ENDING = regex(r"\.(json|pb|stepwhy|sqlite|db|sql|nvvp|parquet)(\.(gz|zst|xz|bz2|zip))?$")
 
 P = TypeVar("P", str, Path)
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Whatever is no folder in a folder or below it, in order; no hidden ones, nor broken links.
+    """Files in a folder and below it, sorted, without hidden files and broken links.
 
     Raises:
-        TooLargeError: There are too many.
+        TooLargeError: If there are too many.
     """
     entries = _below(folder, Listing(folder.name or str(folder)))
     return sorted(
-        Path(entry) for entry in entries if not entry.name.startswith(".") and _is_no_folder(entry)
+        Path(entry) for entry in entries if not entry.name.startswith(".") and _is_file(entry)
     )
 
 
 def usual(files: Iterable[P]) -> list[P]:
-    """The files that are named as profilers name them; all files when there is none of these."""
+    """Files with a usual extension of profilers; all files if there are none."""
     every = list(files)
     return [file for file in every if _USUAL_ENDING.search(str(file))] or every
 
 
 def matching(pattern: str) -> list[Path]:
-    """The files and folders that match a glob, in order.
+    """Files and folders that match a glob, sorted.
 
-    As in a shell, names that begin with a dot match only what begins with one.
+    As in a shell, names that start with a dot only match patterns that do so, too.
 
     Args:
-        pattern: With `*`, `?`, `[]`, and `**` for any number of folders.
+        pattern: Glob with `*`, `?`, `[]`, and `**` for any number of folders.
 
     Raises:
-        TooLargeError: Too many would have to be looked at.
+        TooLargeError: If too many entries would have to be listed.
     """
     parts = Path(pattern).parts
     return sorted(set(_matching(Path(), parts, Listing(pattern))))
@@ -87,7 +87,7 @@ def _visible(folder: Path, pattern: str, listing: Listing) -> Iterator[os.DirEnt
 
 
 def _below(folder: Path, listing: Listing, *, hidden: bool = True) -> Iterator[os.DirEntry[str]]:
-    """All entries of a folder and of those below it."""
+    """All entries of a folder and of the folders below it."""
     folders = [folder]
     while folders:
         for entry in listing.entries(folders.pop()):
@@ -97,7 +97,7 @@ def _below(folder: Path, listing: Listing, *, hidden: bool = True) -> Iterator[o
                     folders.append(Path(entry))
 
 
-def _is_no_folder(entry: os.DirEntry[str]) -> bool:
+def _is_file(entry: os.DirEntry[str]) -> bool:
     path = Path(entry)
     return is_there(path) and not is_folder(path)
 

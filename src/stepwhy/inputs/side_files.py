@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MOST_BYTES = 1 << 28
-"""Size of the largest file that is read: a graph with its constants takes tens of megabytes, and
+"""Maximum size of a file, bytes. A graph with its constants takes tens of megabytes, and
 `stepwhy run` keeps at most 128 MiB of a log."""
 
 MOST_RECORD_BYTES = 1 << 24
-"""The same for a file that holds a single record, such as `run.json`: they take kilobytes."""
+"""Maximum size of a file with a single record, such as `run.json`, bytes; they take kilobytes."""
 
-_SMALL = 1 << 24  # bytes; what is as small fits into memory
+_SMALL = 1 << 24  # bytes; fits into memory without a check
 
 
 def read_side_file(folder: Path, path: Path, most: int = MOST_BYTES) -> bytes | None:
-    """The content of a file that belongs to a trace or a run directory.
+    """Read a file that belongs to a trace or a run directory.
 
     Args:
-        folder: The folder of the trace or the run, which links must not lead out of.
+        folder: Folder of the trace or the run; links must not lead out of it.
         path: The file, in that folder or below it.
-        most: Size of the largest file that is read, bytes; `STEPWHY_ANY_SIZE=1` reads all.
+        most: Maximum size, bytes; ignored if `STEPWHY_ANY_SIZE=1` is set.
 
     Returns:
-        None if there is no such file.
+        The content; None if there is no such file.
 
     Raises:
-        NotAFileError: It is a pipe, device, socket or folder, or a link out of the folder.
-        TooLargeError: It is larger than that, or does not fit into memory.
-        NotFoundError: It cannot be read.
+        NotAFileError: If it is a pipe, device, socket or folder, or a link out of the folder.
+        TooLargeError: If it is too large, or does not fit into memory.
+        NotFoundError: If it cannot be read.
     """
     try:
         with open_within(folder, path) as file:
@@ -57,7 +57,7 @@ def _content(file: BinaryIO, name: str, most: int) -> bytes:
     if size > most and os.environ.get(ANY_SIZE) != "1":
         raise TooLargeError(
             f"{name} holds {format_bytes(size)}; the limit for such files is {format_bytes(most)}",
-            f"Set {ANY_SIZE}=1 to read it all the same",
+            f"Set {ANY_SIZE}=1 to read it anyway",
         )
     if size > _SMALL:
         check_fits(size, name)

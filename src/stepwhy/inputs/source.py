@@ -1,4 +1,4 @@
-"""One input as importers see it: its bytes, where it came from, and the files beside it."""
+"""One input as importers see it: its content, its origin, and the files beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HEAD_BYTES = 65536
-"""How much of the decompressed file `recognise` may look at."""
+"""Number of bytes of the decompressed file that `recognise` may use."""
 
 _WINDOW = 1 << 24  # bytes searched at a time
 
@@ -30,10 +30,10 @@ class Source:
     Args:
         data: The whole file, decompressed; large content is mapped into memory. For a plain file,
             a function that reads it, called at first use.
-        origin: Where it came from, for messages; already redacted.
+        origin: Its name for messages; already redacted.
         path: The file, or None if the data is not from a file.
         truncated: The compressed stream ended early; `data` holds what could be decompressed.
-        head: The start of `data`, if that is not read yet.
+        head: The start of `data`, if `data` is a function.
         within: The folder in which the file was found; files beside it are read only from this
             folder. By default the folder of the file.
         fits: Raises TooLargeError if that many bytes do not fit into memory; called before mapped
@@ -64,7 +64,7 @@ class Source:
         """The whole file, decompressed.
 
         Raises:
-            InputError: The file can no longer be read, or does not fit into memory.
+            InputError: If the file can no longer be read, or does not fit into memory.
         """
         if callable(self._content):
             return self._content()
@@ -77,7 +77,7 @@ class Source:
         """The whole file, decompressed, for slicing and searching; a plain file is mapped.
 
         Raises:
-            InputError: As `data`.
+            InputError: See `data`.
         """
         if not callable(self._content):
             return self._content
@@ -104,7 +104,7 @@ class Source:
         """Whether a pattern matches anywhere in the file; a mapped file is searched in windows.
 
         Args:
-            pattern: A match must not be longer than `HEAD_BYTES` bytes.
+            pattern: Pattern whose matches are at most `HEAD_BYTES` bytes long.
         """
         data = self.mapped
         for begin in range(0, len(data), _WINDOW):
@@ -115,10 +115,10 @@ class Source:
         return False
 
     def beside(self, name: str) -> bytes | None:
-        """Content of another file in the same folder, or None if there is none.
+        """Content of another file in the same folder; None if there is none.
 
         Raises:
-            InputError: It is not a regular file, leads out of the folder, or is too large.
+            InputError: If it is not a regular file, leads out of the folder, or is too large.
         """
         if self.path is None:
             return None
@@ -129,10 +129,10 @@ class Source:
     def as_file(self) -> Iterator[Path]:
         """A file with this content, for libraries that only open files.
 
-        It is `path` if that is not compressed, else a private copy that is removed afterwards.
+        It is `path` if that is not compressed, otherwise a private copy that is removed afterwards.
 
         Raises:
-            TooLargeError: There is no space for a copy.
+            TooLargeError: If there is no space for a copy.
         """
         if self.path is not None and callable(self._content):
             yield self.path
@@ -145,7 +145,7 @@ class Source:
                 copy.write_bytes(self.mapped)
             except OSError:
                 raise TooLargeError(
-                    f"there is no space for what {self.origin} holds",
+                    f"there is no space for the content of {self.origin}",
                     "Unpack it, or set TMPDIR to a folder with more space",
                 ) from None
             yield copy

@@ -22,7 +22,7 @@ class Spool:
     """The content of a pipe or an archive, whose size is not known in advance.
 
     Args:
-        name: For messages.
+        name: Name for messages.
         times: Memory for explaining the content from a temporary file, as a multiple of its size.
 
     Attributes:
@@ -41,7 +41,7 @@ class Spool:
         """Append some bytes.
 
         Raises:
-            TooLargeError: They fit neither into memory nor onto the disk.
+            TooLargeError: If they fit neither into memory nor onto the disk.
         """
         try:
             self.file.write(chunk)
@@ -66,7 +66,7 @@ class Spool:
     def _leave_memory(self) -> None:
         import tempfile  # noqa: PLC0415 - few inputs are as large
 
-        with suppress(OSError):  # without space, or the right to write there, it stays in memory
+        with suppress(OSError):  # without space or permission, it stays in memory
             spilled = cast("BinaryIO", tempfile.TemporaryFile(prefix="stepwhy-"))  # noqa: SIM115 - stays open
             if _has_space(spilled):
                 spilled.write(self.file.getbuffer())  # type: ignore[attr-defined]
@@ -89,12 +89,12 @@ class Spool:
 
 
 def is_spooled(file: BinaryIO) -> bool:
-    """Whether a file was made by a spool, and not opened by its path."""
+    """Whether a file was created by a spool, not opened by its path."""
     return not isinstance(file, io.BufferedReader)
 
 
 def content_of(file: BinaryIO) -> bytes | mmap:
-    """The whole content of a file made by a spool; mapped if it is not in memory."""
+    """Whole content of a file created by a spool; mapped if it is not in memory."""
     if isinstance(file, io.BytesIO):
         return file.getvalue()
     file.flush()

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """Decompressed content; raises one of `archives.torn()` when it is damaged or ends early."""
+    """Decompressed content; raises one of `archives.torn()` if it is damaged or ends early."""
 
     def read1(self, size: int, /) -> bytes:
         """At most `size` bytes; b'' at the end."""

@@ -1,6 +1,6 @@
-"""Protobuf's wire format, as far as recognising and saving torn messages needs it.
+"""Protobuf's wire format, to recognise messages and to repair torn ones.
 
-The messages themselves are parsed by `google.protobuf`, which refuses a torn one as a whole.
+The messages themselves are parsed by `google.protobuf`, which rejects torn messages completely.
 
 Source: "Encoding" in the Protocol Buffers documentation.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 Nested: TypeAlias = "dict[int, Nested]"
-"""Which fields of a message are messages to look into, by number."""
+"""Fields of a message that are messages to repair, too, by field number."""
 
 
 class Field(NamedTuple):
-    """Where a field lies; `end` is beyond the message where that is torn."""
+    """Location of a field; `end` is beyond the end of a torn message."""
 
     number: int
     is_message: bool
@@ -32,12 +32,12 @@ class Field(NamedTuple):
 
 
 def fields(data: Data, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """Fields of a message up to the first one that is no valid wire format.
+    """Fields of a message, up to the first one that is not valid wire format.
 
     Args:
-        data: What holds the message.
-        start: Where it begins.
-        end: Where it ends; by default where `data` does.
+        data: Bytes that contain the message.
+        start: Offset of its start.
+        end: Offset of its end; by default the end of `data`.
     """
     end = len(data) if end is None else end
     position = start
@@ -50,7 +50,7 @@ def fields(data: Data, start: int = 0, end: int | None = None) -> Iterator[Field
 
 
 def dig(data: bytes, *path: int) -> Iterator[bytes]:
-    """All bytes found under a path of field numbers, in order."""
+    """Payloads of all fields under a path of field numbers, in order."""
     if not path:
         yield data
         return
@@ -60,18 +60,18 @@ def dig(data: bytes, *path: int) -> Iterator[bytes]:
 
 
 def integer(data: Data, field: Field) -> int | None:
-    """Value of a varint field; None where it is another one or torn."""
+    """Value of a varint field; None if it is torn or of another type."""
     value = _read_varint(data, field.start, len(data))
     is_whole = value is not None and not field.is_message and value[1] == field.end
     return value[0] if value is not None and is_whole else None
 
 
 def close_torn(data: bytes, nested: Nested) -> bytes:
-    """A torn message made whole again: the fields that ended before the tear.
+    """Repair a torn message: keep the fields that are complete.
 
     Args:
         data: A message whose end may be missing.
-        nested: Fields of which a part is worth keeping, with the same of theirs.
+        nested: Fields that are kept in part, each with its own such fields.
     """
     position = 0
     for field in fields(data):
@@ -106,7 +106,7 @@ def _field_at(data: Data, position: int, end: int) -> Field | None:
 
 
 def _read_varint(data: Data, position: int, end: int) -> tuple[int, int] | None:
-    """Value and the position after it; None when it does not end within ten bytes."""
+    """Value of a varint and the position after it; None if it is longer than ten bytes."""
     value = 0
     for shift in range(10):
         if position + shift >= end:

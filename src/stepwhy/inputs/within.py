@@ -1,7 +1,7 @@
-"""Opening regular files inside a folder, also through links that stay in the folder.
+"""Open regular files inside a folder, also through links that stay in the folder.
 
-Tools keep a link to the newest trace beside it, so links are followed, but never out of the folder:
-that could put a private file into a report that is passed on.
+Tools create a link to the newest trace, so links are followed, but never out of the folder: that
+could put a private file into a report that is shared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-# On Linux a folder that may be passed through need not be readable.
+# On Linux, a folder on the way needs no read permission.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -30,8 +30,8 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
         path: The file, in the folder or below it.
 
     Raises:
-        NotAFileError: It is a pipe, device, socket or folder, or a link out of the folder.
-        OSError: It cannot be opened.
+        NotAFileError: If it is a pipe, device, socket or folder, or a link out of the folder.
+        OSError: If it cannot be opened.
     """
     root = folder.resolve()
     parts = check_within(root, path)
@@ -47,11 +47,11 @@ def check_within(folder: Path, path: Path) -> tuple[str, ...]:
     """Check that a path does not lead out of a folder.
 
     Returns:
-        The parts of the path from that folder on, without links.
+        The components of the path below that folder, without links.
 
     Raises:
-        NotAFileError: It does.
-        OSError: There is nothing.
+        NotAFileError: If it leads out of the folder.
+        OSError: If there is nothing.
     """
     try:
         return path.resolve(strict=True).relative_to(folder.resolve()).parts
@@ -81,7 +81,7 @@ def _kind(path: Path) -> str:
 
 
 def _open_below(root: Path, parts: Sequence[str]) -> int:
-    """Open a file by its path from a folder; no link is followed, so none can be slipped in."""
+    """Open a file by its path from a folder, without following links that were added meanwhile."""
     folder = os.open(root, _FOLDER)
     try:
         for part in parts[:-1]:

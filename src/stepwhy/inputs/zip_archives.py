@@ -1,8 +1,8 @@
-"""The one file in a zip archive, also what is left of it where the archive's directory is lost.
+"""The only file in a zip archive, or what is left of it if the end of the archive is missing.
 
-The directory stands last in an archive, so that a torn one has none.
+The directory is at the end of an archive, so a torn archive has none.
 
-Source: for the header in front of a file, PKWARE's APPNOTE.TXT, section 4.3.7.
+Source: for the header before a file, PKWARE's APPNOTE.TXT, section 4.3.7.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _UNPACK = "Unpack it and give the trace inside"
 # Signature, version, flags, method, time, date, checksum, sizes, lengths of name and extra field.
 _FILE_HEADER = struct.Struct("<4sHHHHHIIIHH")
 _DEFLATED = 8
-_ENCRYPTED = 1  # the bit among a member's flags
-_RAW_DEFLATE = -15  # zlib's spelling of "no header, largest window"
-_PACKED_PIECE = 1 << 18
+_ENCRYPTED = 1  # bit in the flags of a member
+_RAW_DEFLATE = -15  # zlib: no header, largest window
+_CHUNK = 1 << 18  # bytes
 
 
 def open_zip(file: BinaryIO, name: str) -> Stream:
-    """The one file in a zip archive; of a torn archive its first."""
+    """Open the only file in a zip archive, or the first one in a torn archive."""
     try:
         archive = zipfile.ZipFile(file)
         member = _only_file(archive, name)
@@ -57,12 +57,12 @@ def _only_file(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a system added the member on its own: .DS_Store, __MACOSX/._trace.json."""
+    """Whether the operating system added the member: .DS_Store, __MACOSX/._trace.json."""
     return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
 
 
 def _first_of_torn(file: BinaryIO, name: str) -> Stream:
-    """What is left of the first file in an archive that has lost its end."""
+    """The rest of the first file in an archive without its end."""
     file.seek(0)
     header = file.read(_FILE_HEADER.size)
     if len(header) < _FILE_HEADER.size:
@@ -81,20 +81,20 @@ def _refuse_encrypted(flags: int, name: str) -> None:
 
 
 class _Inflated:
-    """A deflated stream without header or end: what follows it is lost."""
+    """A deflated stream without header, which may end early."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._inflate = zlib.decompressobj(_RAW_DEFLATE)
 
     def read1(self, size: int) -> bytes:
-        """At most `size` bytes, never none.
+        """Between 1 and `size` bytes.
 
         Raises:
-            EOFError: There is no more.
+            EOFError: At the end.
         """
         while not self._inflate.eof:
-            packed = self._inflate.unconsumed_tail or self._file.read(_PACKED_PIECE)
+            packed = self._inflate.unconsumed_tail or self._file.read(_CHUNK)
             if not packed:
                 break
             chunk = self._inflate.decompress(packed, size)

@@ -1,1 +1,1 @@
-"""Files that no importer reads: what each is, and what to give in its place."""
+"""Files that no importer reads: what they are, and what to use instead."""

@@ -1,7 +1,7 @@
 """Files that people mistake for traces: what each is, and what to give instead.
 
 The table is used for files that no importer reads. Its rows are tried in order, so a strict sign
-stands before a lenient one.
+comes before a lenient one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Known(NamedTuple):
         sign: Whether a file is of this kind.
         what: What the file is and lacks, to complete 'x is <what>'.
         todo: What to give or record instead.
-        error: The type of the error.
+        error: Type of the error.
     """
 
     sign: Sign
@@ -36,7 +36,7 @@ class Known(NamedTuple):
     error: type[InputError] = UnsupportedFormatError
 
 
-# What XProf writes for its viewer, and how it names processes there.
+# Text in files that XProf writes for its viewer, and names of processes there.
 _VIEWER = regex(rb'"highres-ticks"|"name"\s*:\s*"\\?/(?:host:CPU|device:(?:GPU|TPU):\d)[^"]{0,80}"')
 _OWN_REPORT = regex(rb"<title>[^<]* \xe2\x80\x93 stepwhy</title>")
 
@@ -254,7 +254,7 @@ KNOWN: tuple[Known, ...] = (
 )
 """Tried in this order."""
 
-# Names of files in archives that are no traces.
+# Names of files in archives that are not traces.
 _MEMBERS = (
     (regex(r"(?:^|/)data\.pkl$"), _MODEL.format("a checkpoint of PyTorch")),
     (regex(r"^model\.weights\.h5$"), _MODEL.format("a Keras file")),
@@ -263,7 +263,7 @@ _MEMBERS = (
 
 
 def known(source: Source) -> InputError | None:
-    """The error for a file of a known kind that is no trace; None for other files."""
+    """The error for a file of a known kind that is not a trace; None for other files."""
     row = next((row for row in KNOWN if row.sign(source)), None)
     return row.error(f"{source.origin} is {row.what}", row.todo) if row is not None else None
 

@@ -32,7 +32,7 @@ _SQLITE = b"SQLite format 3\x00"
 # Names of planes in a file without a readable event.
 _XPLANE = regex(rb"/host:(metadata|CPU|python-tracer)|/device:(GPU|TPU):\d")
 _CHROME = regex(rb"\s*(?:\[|\{[\s\S]*\"traceEvents\")")
-# What a text tool writes in place of a byte that is not UTF-8.
+# Written by text tools in place of a byte that is not UTF-8.
 _REPLACED = b"\xef\xbf\xbd"
 _MANGLED_SHARE = 0.002
 

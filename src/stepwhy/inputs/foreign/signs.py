@@ -29,7 +29,7 @@ _IMPORT = regex(rb"^(?:import \w|from [\w.]+ import )", re.MULTILINE)
 _PICKLE = regex(rb"\x80[\x02-\x05]")
 # The shortest table has a heading and a row.
 _FEWEST_LINES = 2
-# All packets of a message are alike, so a few are enough.
+# All packets of a message are similar, so a few are enough.
 _PACKETS = 8
 _TEXT_CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f\x1b\x08")
 
@@ -68,7 +68,7 @@ def is_memory_snapshot(source: Source) -> bool:
 
 
 def is_saved_model(source: Source) -> bool:
-    """A SavedModel: graphs behind its version."""
+    """A SavedModel: graphs that follow its version."""
     return _has_op_types(source, 2, 2, 1, 2)
 
 
@@ -78,7 +78,7 @@ def is_graph(source: Source) -> bool:
 
 
 def is_onnx(source: Source) -> bool:
-    """An ONNX model: a graph whose nodes have op types, behind the version of the format."""
+    """An ONNX model: the version of the format, then a graph whose nodes have op types."""
     first = next(fields(source.head), None)
     is_versioned = first is not None and first.number == 1 and not first.is_message
     return is_versioned and _has_op_types(source, 7, 1, 4)
@@ -160,7 +160,7 @@ def is_table(source: Source) -> bool:
     """Whether the file is a table: each line has as many separators as the heading."""
     if not is_prose(source):
         return False
-    # What follows the last line break may be cut off.
+    # The last line may be cut off.
     lines = [line for line in source.head.split(b"\n")[:-1][:6] if line.strip()]
     return len(lines) >= _FEWEST_LINES and any(_in_columns(lines, mark) for mark in b",\t;")
 

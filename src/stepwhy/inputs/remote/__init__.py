@@ -1,1 +1,1 @@
-"""Traces and run directories at addresses: listing them, and fetching private copies."""
+"""Traces and run directories at addresses: list them, and fetch private copies."""

@@ -8,13 +8,13 @@ from urllib.parse import quote
 from stepwhy.patterns import regex
 
 WEB = frozenset({"http", "https"})
-"""The schemes of the web, where a question mark begins the query."""
+"""Schemes of the web, in which a question mark starts the query."""
 MAGIC = regex(r"[*?\[]")
 """Characters that make a path a glob."""
 
 
 _CONTROL = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-# What would be a host with a port that is none: a login that holds a '/', '?' or '#'.
+# A host with an invalid port: really a login that contains a '/', '?' or '#'.
 _TORN_LOGIN = regex(r"[^\[\]]*:(?!\d*$)[^\[\]]*")
 
 # An address with only one slash is parsed as a path.
@@ -22,9 +22,9 @@ _ONE_SLASH = regex(r"\A((?:https?|s3|gs|gcs):/?)[^/].*[@?].*", re.IGNORECASE | r
 
 
 def shown(address: str) -> str:
-    """An address without user, password, query and fragment, as it may be shown; a path as is.
+    """An address without user, password, query and fragment, safe to show; a path unchanged.
 
-    Control characters, which a listing may name, are quoted.
+    Control characters, which a listing may contain, are quoted.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:
@@ -41,22 +41,22 @@ def _quoted(character: re.Match[str]) -> str:
 
 
 def is_pattern(address: str) -> bool:
-    """Whether an address is a glob; on the web a question mark begins the query."""
+    """Whether an address is a glob; on the web, a question mark starts the query instead."""
     _, path = split(address)
     return MAGIC.search(path.partition("/")[2]) is not None
 
 
 def is_file_name(path: str) -> bool:
-    """Whether a path that a listing names is that of a file or folder below the listed one.
+    """Whether a path in a listing is a file or folder below the listed folder.
 
-    It is not when it leads up or to the root, is hidden, or is a link with a query.
+    It is not if it leads up or to the root, is hidden, or is a link with a query.
     """
     is_below = all(part and not part.startswith(".") for part in path.split("/"))
     return is_below and "?" not in path
 
 
 def split(address: str) -> tuple[str, str]:
-    """Scheme, and what follows it up to the query."""
+    """Scheme, and the rest of the address up to the query."""
     scheme, _, rest = address.partition("://")
     scheme = scheme.lower()
     return scheme, re.split(r"[?#]", rest, maxsplit=1)[0] if scheme in WEB else rest

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     Report = Callable[[int | None], None]
 
-# One stream, which calls back for each chunk: several at a time call back after up to 500 MB, which
-# they hold in memory, and look like silence on a slow link. `gcsfs` uses one if there are headers.
+# Use one stream, which calls back for each chunk. Several streams keep up to 500 MB in memory
+# before they call back, which looks like silence on a slow link. `gcsfs` uses one if there are
+# headers.
 _OPENED_WITH: dict[str, dict[str, Any]] = {"s3": {"max_concurrency": 1}}
 _COPIED_WITH: dict[str, dict[str, Any]] = {"gs": {"headers": {}}, "gcs": {"headers": {}}}
 
@@ -25,14 +26,14 @@ _COPIED_WITH: dict[str, dict[str, Any]] = {"gs": {"headers": {}}, "gcs": {"heade
 class Bucket:
     """Reads addresses of one scheme; used as an asynchronous context manager.
 
-    The file systems list a folder in one call, which is limited by time; what it brings is counted
+    The file systems list a folder in one call, which is limited by time; its entries are counted
     afterwards. They write copies themselves, and call back after each chunk.
     """
 
     def __init__(self, scheme: str, budget: Budget) -> None:
         import fsspec  # noqa: PLC0415 - only where there is an address
 
-        with warnings.catch_warnings():  # that no project is set, which only writing needs
+        with warnings.catch_warnings():  # about a missing project, which only writing needs
             warnings.simplefilter("ignore")
             self._files = fsspec.filesystem(scheme, **_OPENED_WITH.get(scheme, {}))
         self._scheme = scheme
@@ -42,7 +43,7 @@ class Bucket:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """The file system stays open for the next command: it is signed in."""
+        """Do nothing: the file system stays open, and signed in, for the next command."""
 
     async def _call(self, method: str, *args: Any, **options: Any) -> Any:
         if self._files.async_impl:
@@ -55,14 +56,14 @@ class Bucket:
         return bool(info["type"] == "directory")
 
     async def find(self, folder: str) -> dict[str, str]:
-        """The files below a folder: address by path in it."""
-        await self._call("ls", folder)  # raises; `find` takes what may not be listed for empty
+        """Files below a folder: address by path in it."""
+        await self._call("ls", folder)  # raises without permission; `find` returns nothing
         names = await self._call("find", folder, maxdepth=self._budget.limits.depth)
         self._budget.listed(len(names))
         return self._inside(names, folder)
 
     async def glob(self, address: str) -> dict[str, bool]:
-        """The addresses that match a glob, and whether each is a folder."""
+        """Addresses that match a glob, and whether each is a folder."""
         _, path = split(address)
         host, _, inside = path.partition("/")
         fixed = f"{host}/{MAGIC.split(inside, maxsplit=1)[0]}".rpartition("/")[0]
@@ -75,7 +76,7 @@ class Bucket:
         return {address: kinds[address] for address in inside_folder}
 
     def _inside(self, names: Any, folder: str) -> dict[str, str]:
-        """Of what a listing names, what lies below its folder: address by path in it."""
+        """Entries of a listing that are below its folder: address by path in it."""
         start = f"{split(folder)[1].strip('/')}/"
         found = {}
         for name in names:
@@ -91,9 +92,9 @@ class Bucket:
         """Copy a file.
 
         Args:
-            address: Where it is.
-            target: Where the copy goes; there is no such file yet.
-            report: Called with the size in bytes, or None where it is unknown, after each chunk.
+            address: Address of the file.
+            target: Path of the copy, which must not exist.
+            report: Called with the size in bytes, or None if unknown, after each chunk.
         """
         from fsspec.callbacks import Callback  # noqa: PLC0415 - only where there is an address
 

@@ -1,8 +1,8 @@
-"""The budget of one command for what it reads from addresses: bytes, time, redirects and listings.
+"""Limits of one command on reading from addresses: bytes, time, redirects and listings.
 
-The server decides how much data an address holds, how fast it arrives and where it redirects to.
-All requests of a command share one `Budget`, for every protocol. Each limit is far beyond what
-traces need, and can be changed by an environment variable.
+The server decides how much data an address has, how fast it arrives and where it redirects to. All
+requests of a command share one `Budget`, for every protocol. Each limit is far above what traces
+need, and can be changed by an environment variable.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command may read from addresses.
+    """Limits of one command on reading from addresses.
 
     Args:
-        bytes: Copied, in all.
-        seconds: Spent on waiting for servers, in all.
-        rate: Least bytes per second while a file is copied.
+        bytes: Total of copied bytes.
+        seconds: Total time of waiting for servers.
+        rate: Minimum bytes per second while a file is copied.
         window: Seconds over which the rate is measured; silence for as long ends a transfer.
         reserve: Bytes that stay free on the disk of the copies; a tenth of a small disk.
-        redirects: Followed for one address.
-        files: Named by listings, in all.
-        folders: Listed, in all.
+        redirects: Redirects of one address.
+        files: Total number of files in listings.
+        folders: Total number of listed folders.
         depth: Levels below a folder that are searched.
-        listing_bytes: Of the pages that list folders, in all.
-        listing_seconds: Spent on listing folders, in all.
+        listing_bytes: Total size of the pages that list folders.
+        listing_seconds: Total time of listing folders.
     """
 
     bytes: int = 1 << 40
@@ -73,10 +73,10 @@ _EXCEEDED: dict[str, tuple[str, Callable[[int], str]]] = {
 
 
 def limits_of(environment: Mapping[str, str]) -> Limits:
-    """The limits that environment variables set, and defaults.
+    """Limits from environment variables, or their defaults.
 
     Raises:
-        RemoteLimitError: A variable is not a whole number, with K, M, G or T behind it or without.
+        RemoteLimitError: If a variable is not a whole number, optionally followed by K, M, G or T.
     """
     names = {field: PREFIX + field.upper() for field in Limits.__struct_fields__}
     values = {f: _number(n, environment[n]) for f, n in names.items() if environment.get(n)}
@@ -99,12 +99,12 @@ class Budget:
     Requests run in another thread than the one that waits for them; both call `check`.
 
     Args:
-        limits: By default those of the environment.
-        clock: Monotonic time in seconds.
+        limits: Limits; by default those of the environment.
+        clock: Monotonic clock in seconds.
 
     Attributes:
-        place: The address that is being read, as it may be shown.
-        done: Bytes that its current transfer has brought.
+        place: The address that is being read, safe to show.
+        done: Bytes received in its current transfer.
     """
 
     def __init__(
@@ -127,8 +127,8 @@ class Budget:
         """Count the time in this block.
 
         Args:
-            place: The address that is asked, as it may be shown.
-            listing: Whether it is asked for what it holds.
+            place: The requested address, safe to show.
+            listing: Whether the request lists a folder.
         """
         self.place, self.done = place, 0
         self._timed = ("seconds", "listing_seconds") if listing else ("seconds",)
@@ -143,10 +143,10 @@ class Budget:
 
     @contextmanager
     def transfer(self, place: str) -> Iterator[None]:
-        """Expect bytes at the least rate in this block.
+        """Require the minimum rate in this block.
 
         Args:
-            place: The address they come from, as it may be shown.
+            place: The address that the bytes come from, safe to show.
         """
         self.place, self.done = place, 0
         self.restart_window()
@@ -163,8 +163,8 @@ class Budget:
         """Raise if too much time has passed.
 
         Raises:
-            RemoteLimitError: In all, or for the bytes that came.
-            UnreachableError: Without a single byte.
+            RemoteLimitError: If it exceeds a total, or the rate is too low.
+            UnreachableError: If not a single byte arrived.
         """
         now = self._clock()
         for name in self._timed:
@@ -190,7 +190,7 @@ class Budget:
     # --- Amounts ---
 
     def received(self, size: int) -> None:
-        """Count bytes of a copy, before they are written where that is possible."""
+        """Count bytes of a copy, if possible before they are written."""
         self._arrived(size)
         self._spend("bytes", size)
 
@@ -205,7 +205,7 @@ class Budget:
         self.check()
 
     def listed(self, files: int = 1) -> None:
-        """Count files and folders that a listing names."""
+        """Count files and folders in a listing."""
         self._spend("files", files)
 
     def listing_folder(self) -> None:
@@ -221,12 +221,12 @@ class Budget:
         """Raise if a copy would leave less than the reserve on its disk.
 
         Args:
-            folder: Where the copy is written.
-            missing: Bytes that are still to come, as far as it is known.
+            folder: Folder of the copy.
+            missing: Bytes that are still expected, as far as known.
 
         Raises:
-            TooLargeError: There is not enough space.
-            RemoteLimitError: The bytes to come exceed what one command may copy.
+            TooLargeError: If there is not enough space.
+            RemoteLimitError: If the expected bytes exceed the limit.
         """
         self._check("bytes", missing)
         disk = shutil.disk_usage(folder)
@@ -257,7 +257,7 @@ class Budget:
 
 
 def _silent(place: str, done: int, window: int) -> NoReturn:
-    # Whether headers arrived, one byte at a time, is not known here.
+    # Headers may have arrived, one byte at a time; that is not known here.
     what = f"breaks off after {format_bytes(done)}" if done else f"sent no content for {window} s"
     raise UnreachableError(
         f"{place} {what}",

@@ -1,4 +1,4 @@
-"""Files at addresses: what is there, and private copies of it.
+"""List files at addresses, and fetch private copies.
 
 `aiohttp` reads the web; `fsspec` and its plug-ins read buckets. They are imported on demand. Their
 exceptions become errors of stepwhy without the original text, because it may contain the full
@@ -37,55 +37,55 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Work = Coroutine[Any, Any, T]
 
-# 'memory' is a file system of fsspec's in this process.
+# 'memory' is a file system of fsspec within this process.
 _SCHEMES = WEB | {"s3", "gs", "gcs", "memory"}
-# Loggers that would write what servers say to standard error, addresses in full among it, unless
-# somebody has set up where it goes.
-_TALKATIVE = ("aiobotocore", "aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "google", "s3fs")
-_SILENT = logging.NullHandler()
-_CHECK_S = 0.1  # how often the time is checked; bytes that arrive are checked at once
-_CANCEL_S = 5  # until a transfer that was cancelled has closed its file
+# Loggers that would print messages of servers, with full addresses, on standard error if logging is
+# not configured.
+_SILENCED = ("aiobotocore", "aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "google", "s3fs")
+_NULL_HANDLER = logging.NullHandler()
+_CHECK_S = 0.1  # interval of checking the time; arriving bytes are checked at once
+_CANCEL_S = 5  # for a cancelled transfer to close its file
 _MAY_NOT_READ = frozenset({401, 403, 407})
 _IS_NOT_THERE = frozenset({404, 410})
-# What the packages for s3:// and gs:// raise without credentials, or with expired ones.
+# Names of exceptions of the packages for s3:// and gs:// for missing or expired credentials.
 _NO_CREDENTIALS = regex(r"Credential|SSO|TokenRetrieval|RefreshError")
 
 
 class Store(Protocol):
-    """What reads the addresses of a scheme."""
+    """Reads the addresses of a scheme."""
 
     async def is_folder(self, address: str) -> bool:
         """Whether there is a folder at an address."""
 
     async def find(self, folder: str) -> dict[str, str]:
-        """The files in a folder and in those below: address by path in the folder."""
+        """Files in a folder and below it: address by path in the folder."""
 
     async def glob(self, address: str) -> dict[str, bool]:
-        """The addresses that match a glob, and whether each is a folder."""
+        """Addresses that match a glob, and whether each is a folder."""
 
     async def copy(self, address: str, target: Path, report: Callable[[int | None], None]) -> None:
-        """Copy a file; `report` is called with its size for each chunk."""
+        """Copy a file; calls `report` with its size for each chunk."""
 
 
-# --- What is there ---
+# --- Listing ---
 
 
 def is_folder(address: str, budget: Budget) -> bool:
-    """Whether there is a folder at an address; on the web its address ends with a slash.
+    """Whether there is a folder at an address; on the web, its address ends with a slash.
 
     Raises:
-        NotFoundError: There is nothing.
-        InputError: It cannot be asked.
+        NotFoundError: If there is nothing.
+        InputError: If it cannot be reached.
     """
     return _ask(address, budget, lambda store: store.is_folder(address))
 
 
 def files_below(address: str, budget: Budget) -> dict[str, str]:
-    """The files in a folder and in those below, in order: address by path in the folder.
+    """Files in a folder and below it, sorted: address by path in the folder.
 
     Raises:
-        NotFoundError: There is no such folder.
-        InputError: It cannot be listed.
+        NotFoundError: If there is no such folder.
+        InputError: If it cannot be listed.
     """
     scheme, path = split(address)
     folder = f"{scheme}://{path.rstrip('/')}/"
@@ -93,11 +93,11 @@ def files_below(address: str, budget: Budget) -> dict[str, str]:
 
 
 def matching(address: str, budget: Budget) -> dict[str, bool]:
-    """The addresses that match a glob, in order, and whether each is a folder.
+    """Addresses that match a glob, sorted, and whether each is a folder.
 
     Raises:
-        NotFoundError: There is no folder in which something could match.
-        InputError: It cannot be listed.
+        NotFoundError: If there is no folder in which something could match.
+        InputError: If it cannot be listed.
     """
     pattern = "://".join(split(address))
     return dict(sorted(_ask(address, budget, lambda store: store.glob(pattern)).items()))
@@ -117,16 +117,16 @@ def fetch(
     """Copy files of one scheme, one after the other.
 
     Args:
-        copies: Address and target of each. No target is there yet.
-        budget: What the command may still use.
-        progress: Called with (what is done now, bytes done, bytes in all; 0 where unknown), from
-            another thread.
+        copies: Address and target of each file; the targets must not exist.
+        budget: Budget of the command.
+        progress: Called with (description, bytes done, total bytes or 0 if unknown), from another
+            thread.
 
     Raises:
-        NotFoundError: A file is not there.
-        TooLargeError: There is no space for it.
-        RemoteLimitError: It exceeds the budget.
-        InputError: It cannot be read.
+        NotFoundError: If a file does not exist.
+        TooLargeError: If there is no space for it.
+        RemoteLimitError: If it exceeds the budget.
+        InputError: If it cannot be read.
     """
 
     async def copy_all(store: Store) -> None:
@@ -149,7 +149,7 @@ def _reporter(name: str, budget: Budget, progress: Progress | None) -> Callable[
     return report
 
 
-# --- Through the packages ---
+# --- Calls of the packages ---
 
 
 def _store(address: str, budget: Budget) -> AbstractAsyncContextManager[Store]:
@@ -158,8 +158,8 @@ def _store(address: str, budget: Budget) -> AbstractAsyncContextManager[Store]:
         raise UnsupportedFormatError(
             f"{scheme}:// addresses cannot be read", "Download the trace and give the local file"
         )
-    for name in _TALKATIVE:
-        logging.getLogger(name).addHandler(_SILENT)
+    for name in _SILENCED:
+        logging.getLogger(name).addHandler(_NULL_HANDLER)
     if scheme in WEB:
         from stepwhy.inputs.remote.web import Web  # noqa: PLC0415 - only where there is an address
 
@@ -172,10 +172,9 @@ def _store(address: str, budget: Budget) -> AbstractAsyncContextManager[Store]:
 def _run(
     work: Callable[[Store], Work[T]], opening: AbstractAsyncContextManager[Store], budget: Budget
 ) -> T:
-    """Do something in the thread in which `fsspec` does, and cancel it when time is up.
+    """Run work in the event loop of `fsspec`, in its thread, and cancel it when time is up.
 
-    The thread that waits here can be interrupted, and may be that of a notebook, in which another
-    event loop runs.
+    The waiting thread can be interrupted, and may already run an event loop, as in a notebook.
     """
     from fsspec.asyn import get_loop  # noqa: PLC0415 - only where there is an address
 
@@ -194,7 +193,7 @@ def _run(
             try:
                 return future.result(_CHECK_S)
             except TimeoutError:
-                if future.done():  # it is an error of the work's own
+                if future.done():  # an error of the work itself
                     raise
             budget.check()
     finally:
@@ -204,23 +203,23 @@ def _run(
 
 @contextmanager
 def _typed_errors(budget: Budget) -> Iterator[None]:
-    """Make whatever a package raises one of our errors."""
+    """Convert exceptions of the packages to typed errors."""
     try:
         with needs_extra("remote", f"{budget.place.partition('://')[0]}:// addresses"):
             yield
     except InputError:
         raise
-    except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
+    except Exception as error:  # noqa: BLE001 - each protocol has its own errors
         raise _typed(error, budget.place, budget.done) from None
 
 
 def _typed(error: Exception, place: str, done: int) -> InputError:
-    """The error of ours for one that a file system raised.
+    """Convert an exception of a file system to a typed error.
 
     Args:
-        error: What was raised.
-        place: The address, as it may be shown.
-        done: How many bytes had been copied.
+        error: The exception.
+        place: The address, safe to show.
+        done: Number of bytes that were copied.
     """
     status = _status(error)
     name = type(error).__name__
@@ -247,14 +246,14 @@ def _typed(error: Exception, place: str, done: int) -> InputError:
 
 
 def _is_refusal(error: Exception, name: str) -> bool:
-    """Whether access was denied; the package for gs:// says so in its words only."""
+    """Whether access was denied; the package for gs:// shows that only in its message."""
     is_forbidden = isinstance(error, OSError) and str(error).startswith("Forbidden")
     return isinstance(error, PermissionError) or is_forbidden or bool(_NO_CREDENTIALS.search(name))
 
 
 def _status(error: Exception) -> int:
     """The HTTP status in an error; 0 for none."""
-    # aiohttp has both, warns of the second, and has 0 for an answer that makes no sense.
+    # aiohttp has both attributes, deprecates the second, and uses 0 for invalid responses.
     status = getattr(error, "status", None)
     if status is None:
         status = getattr(error, "code", None)

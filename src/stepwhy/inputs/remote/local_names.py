@@ -1,4 +1,4 @@
-"""Names of local copies: safe in any file system, and different for different files."""
+"""Names of local copies: safe in any file system, and distinct for distinct files."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def local_paths(paths: Iterable[str]) -> dict[str, str]:
     """A relative path for the copy of each file, below the same folders as the files.
 
     Args:
-        paths: Relative paths with '/' between their parts, none of which is empty.
+        paths: Relative paths with '/' between non-empty parts.
 
     Returns:
-        Local path by path. No two are the same file or folder, also where case does not count.
+        Local path by path; distinct even on file systems that ignore case.
     """
     chosen: dict[str, str] = {"": ""}
     used: dict[str, int] = {}
     for path in paths:
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
-            # A file may have the name of a folder in a bucket: folders end with a slash here.
+            # In a bucket, a file may have the name of a folder, so folders end with a slash here.
             whole = "/".join(parts[:end]) + ("/" if end < len(parts) else "")
             if whole not in chosen:
                 above = chosen["".join(f"{part}/" for part in parts[: end - 1])]
@@ -43,11 +43,11 @@ def local_paths(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _unused(path: str, used: dict[str, int]) -> str:
-    """A path that differs from those that are used, which it joins.
+    """An unused path, which is added to the used ones.
 
     Args:
-        path: The path, which gets a number if it is used.
-        used: The last number of each path that is used, without case.
+        path: The preferred path; a number is added if it is used.
+        used: Last number of each used path, by case-folded path.
     """
     folder, slash, name = path.rpartition("/")
     key, choice = path.casefold(), path

@@ -1,4 +1,4 @@
-"""From an address that the user named to the files behind it, and copies of them."""
+"""Files and run directories at an address, and their local copies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Remote(msgspec.Struct, frozen=True):
     """A file or run directory at an address.
 
     Args:
-        address: Where it is; may hold a password, so it is never shown.
-        budget: What the command may still read from addresses.
-        parts: Of a run directory, path in it and address of each file; () for a file.
+        address: Its address; may contain a password, so it is never shown.
+        budget: Budget of the command.
+        parts: For a run directory, path in it and address of each file; () for a file.
     """
 
     address: str
@@ -42,17 +42,17 @@ class Remote(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """What to call it in results."""
+        """Its name in results."""
         return shown(self.address).rstrip("/")
 
     @property
     def name(self) -> str:
-        """The last part of it, as a file may be called here."""
+        """The last component of its address, as a valid local file name."""
         return local_name(unquote(self.shown.rpartition("/")[2]))
 
     @property
     def within(self) -> None:
-        """No folder: a copy is a file of our own."""
+        """None, because the copy is our own file."""
 
     @property
     def is_folder(self) -> bool:
@@ -61,13 +61,13 @@ class Remote(msgspec.Struct, frozen=True):
 
     @contextmanager
     def here(self, progress: Progress | None = None) -> Iterator[Path]:
-        """A copy that only this user can read, and that is removed afterwards.
+        """Provide a copy that only this user can read, removed afterwards.
 
         Args:
-            progress: As in `remote.fetch`.
+            progress: See `client.fetch`.
 
         Raises:
-            InputError: It cannot be copied.
+            InputError: If it cannot be copied.
         """
         with private_folder() as folder:
             copy = folder / self.name
@@ -83,17 +83,17 @@ class Remote(msgspec.Struct, frozen=True):
 
 
 def places_at(address: str, budget: Budget) -> list[Remote]:
-    """Files and run directories at an address, which may be that of a folder, or a glob.
+    """Files and run directories at an address, which may be a folder or a glob.
 
     Args:
-        address: What the user named.
-        budget: What the command may still read from addresses.
+        address: The address that the user named.
+        budget: Budget of the command.
 
     Raises:
-        NotFoundError: There is nothing.
-        NoTracesError: A folder holds no file that could be a trace.
-        UnsupportedFormatError: An address of a kind that cannot be read.
-        InputError: An address that cannot be asked.
+        NotFoundError: If there is nothing.
+        NoTracesError: If a folder contains no file that could be a trace.
+        UnsupportedFormatError: If the address is of a kind that cannot be read.
+        InputError: If the address cannot be reached.
     """
     if not is_pattern(address):
         is_folder = remote.is_folder(address, budget)
@@ -109,7 +109,7 @@ def places_at(address: str, budget: Budget) -> list[Remote]:
 
 
 def _in_remote_folder(address: str, budget: Budget) -> list[Remote]:
-    """Its run directories, or its files."""
+    """Run directories in a folder, or its files if there are none."""
     files = remote.files_below(address, budget)
     if not files:
         raise NoTracesError(f"{shown(address)} is an empty folder", "Give a trace file")

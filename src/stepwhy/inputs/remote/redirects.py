@@ -1,9 +1,9 @@
-"""Where a web server may redirect a request to.
+"""Check the redirects of web servers.
 
-The address that a user names is the user's choice, in whatever network it lies. A redirect is the
-server's choice: it never leads to another protocol, from https to http, or to a network that is
-less public than where it comes from. That keeps a web site from making this machine ask its own
-services or those of its network, such as the credentials that clouds serve at 169.254.169.254.
+A user may name an address in any network. But a redirect, which the server chooses, must not lead
+to another protocol, from https to http, or to a less public network. Otherwise a web site could
+make this machine send requests to itself or its local network, such as to the credentials that
+clouds serve at 169.254.169.254.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Zone(IntEnum):
 
 
 def zone_of(address: str) -> Zone:
-    """The zone of an IP address.
+    """Zone of an IP address.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not an IP address.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
@@ -59,10 +59,10 @@ class Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses of a host.
+        """Addresses of a host.
 
         Raises:
-            OSError: There are none.
+            OSError: If there are none.
         """
         if (host, port) not in self._found:
             answers = await asyncio.get_running_loop().getaddrinfo(
@@ -82,12 +82,12 @@ class Resolver(AbstractResolver):
         return self._found[host, port]
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""
 
     async def zones(self, url: URL) -> set[Zone]:
-        """The zones of the addresses that a URL's host has, as far as this machine asks for them.
+        """Zones of the addresses of a URL's host.
 
-        A proxy resolves names on its own: they count as public unless they name this machine.
+        Names that a proxy resolves count as public, unless they name this machine.
         """
         host = url.host or ""
         try:
@@ -101,7 +101,7 @@ class Resolver(AbstractResolver):
 
 
 def proxy_for(url: URL) -> str | None:
-    """The proxy that the environment names for a URL; None for a direct connection."""
+    """Proxy for a URL, according to the environment; None for a direct connection."""
     if proxy_bypass(url.host or ""):
         return None
     proxy = getproxies().get(url.scheme)
@@ -109,26 +109,26 @@ def proxy_for(url: URL) -> str | None:
 
 
 def as_url(address: str) -> URL:
-    """An address as a URL; what is quoted already stays as it is, as signatures need it.
+    """An address as a URL; quoted characters stay unchanged, because signatures depend on them.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is not a URL.
     """
     return URL(address, encoded=re.fullmatch(r"[!-~]*", address) is not None)
 
 
 async def follow(url: URL, location: str, resolver: Resolver) -> URL:
-    """The URL that a server redirects to.
+    """The URL of a redirect, if it may be followed.
 
     Args:
-        url: What was asked for.
-        location: What the server answered.
-        resolver: Knows the networks of hosts.
+        url: The requested URL.
+        location: The `Location` header of the response.
+        resolver: Resolves hosts.
 
     Raises:
-        UnreachableError: The redirect is not followed.
-        ValueError: It leads to no valid URL.
-        OSError: Its host is not known.
+        UnreachableError: If the redirect must not be followed.
+        ValueError: If the location is not a valid URL.
+        OSError: If its host is unknown.
     """
     target = url.join(as_url(location))
     if target.scheme not in WEB or not target.host:
@@ -151,7 +151,7 @@ def _refuse(url: URL, target: URL, why: str) -> None:
 
 
 def keeps_login(url: URL, target: URL) -> bool:
-    """Whether a redirect stays on the server that a login is meant for; it may begin to encrypt."""
+    """Whether a redirect stays on the server, or only switches to https: the login is then kept."""
     is_upgrade = (url.scheme, url.port, target.scheme, target.port) == ("http", 80, "https", 443)
     return url.origin() == target.origin() or (is_upgrade and url.host == target.host)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _IS_REDIRECT = frozenset({301, 302, 303, 307, 308})
-# What was asked for, and what a proxy may have changed; a part of a file (206) is no file.
+# The requested file, possibly changed by a proxy. Part of a file (206) is not accepted.
 _IS_WHOLE = frozenset({HTTPStatus.OK, HTTPStatus.NON_AUTHORITATIVE_INFORMATION})
 _IS_MISSING = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 _GZIP = 31  # zlib's window bits for a gzip header
@@ -42,7 +42,7 @@ _GZIP_MAGIC = b"\x1f"
 
 
 class Web:
-    """Reads addresses of the web by one session; used as an asynchronous context manager."""
+    """Reads web addresses in one session; used as an asynchronous context manager."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -52,8 +52,8 @@ class Web:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False),
             headers={"Accept-Encoding": "gzip"},
-            auto_decompress=False,  # it would decompress as much as a server likes at once
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # the budget has the rest
+            auto_decompress=False,  # would decompress any amount of data at once
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),  # rest: budget
         )
         return self
 
@@ -61,14 +61,14 @@ class Web:
         await self._session.close()
 
     async def is_folder(self, address: str) -> bool:
-        """Whether an address is that of a folder: it ends with a slash."""
+        """Whether an address is a folder: whether it ends with a slash."""
         return split(address)[1].endswith("/")
 
     # --- Requests ---
 
     @asynccontextmanager
     async def _answer(self, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        """What an address answers, or the one it redirects to."""
+        """Response of an address, after following redirects."""
         named = as_url(address)
         login = _login(named)
         url, times = named.with_user(None), 0
@@ -93,9 +93,9 @@ class Web:
         """Copy a file.
 
         Args:
-            address: Where it is.
-            target: Where the copy goes; there is no such file yet.
-            report: Called with the size in bytes, or None where it is unknown, before each write.
+            address: Address of the file.
+            target: Path of the copy, which must not exist.
+            report: Called with the size in bytes, or None if unknown, after each write.
         """
         async with self._answer(address) as response:
             size = None if _is_gzip(response) else response.content_length
@@ -111,7 +111,7 @@ class Web:
     # --- Folders ---
 
     async def find(self, folder: str) -> dict[str, str]:
-        """The files below a folder: address by path in it."""
+        """Files below a folder: address by path in it."""
         return {
             path: address
             async for path, address, is_folder in self._below(folder, ["**"])
@@ -119,27 +119,30 @@ class Web:
         }
 
     async def glob(self, address: str) -> dict[str, bool]:
-        """The addresses that match a glob, and whether each is a folder."""
+        """Addresses that match a glob, and whether each is a folder."""
         scheme, path = split(address)
         host, *parts = path.split("/")
         fixed = next(at for at, part in enumerate(parts) if MAGIC.search(part))
         folder = "/".join([f"{scheme}://{host}", *parts[:fixed], ""])
         pattern = [unquote(part) for part in parts[fixed:]]
-        wants_folder = pattern[-1] == ""
-        pattern = pattern[:-1] if wants_folder else pattern
+        needs_folder = pattern[-1] == ""
+        pattern = pattern[:-1] if needs_folder else pattern
         return {
             address.rstrip("/"): is_folder
             async for path, address, is_folder in self._below(folder, pattern)
-            if matches(path.split("/"), pattern) and is_folder >= wants_folder
+            if matches(path.split("/"), pattern) and is_folder >= needs_folder
         }
 
     async def _below(self, root: str, pattern: list[str]) -> AsyncIterator[tuple[str, str, bool]]:
-        """Path, address and kind of what is below a folder, where a pattern could match."""
+        """Path and address of each entry below a folder, and whether it is a folder.
+
+        Only folders in which the pattern could match are listed.
+        """
         pending, seen = [root], {root}
         while pending:
             folder = pending.pop()
             for name in linked_names(await self._page(folder, is_root=folder == root), folder):
-                self._budget.listed()  # wherever it leads: each link takes time
+                self._budget.listed()  # also for links that lead elsewhere, as each takes time
                 address = folder + name
                 if address in seen:
                     continue
@@ -153,7 +156,7 @@ class Web:
                     pending.append(address)
 
     async def _page(self, folder: str, *, is_root: bool) -> bytearray:
-        """The page that lists a folder; empty for what is no page, or a link to nothing."""
+        """The page that lists a folder; empty for other content and for a broken link."""
         self._budget.listing_folder()
         try:
             with self._budget.transfer(shown(folder)):
@@ -183,9 +186,9 @@ def _check_status(response: aiohttp.ClientResponse) -> None:
 
 
 async def _content(response: aiohttp.ClientResponse, place: str) -> AsyncIterator[bytes]:
-    """The content of an answer; a gzip stream that was made for its transfer is decompressed.
+    """Content of a response; a gzip content coding is decoded.
 
-    Other codings were not asked for; a file that is stored with one is read as it is.
+    Other codings were not requested: a file that is stored with one stays as it is.
     """
     decoder = _Gzip(place) if _is_gzip(response) else None
     while chunk := await response.content.read(_CHUNK):
@@ -209,28 +212,28 @@ class _Gzip:
     def __init__(self, place: str) -> None:
         self._place = place
         self._stream = zlib.decompressobj(_GZIP)
-        self._is_begun = False
+        self._has_started = False
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """The content of the next bytes."""
+        """Decompress the next bytes."""
         while data:
             if self._stream.eof:  # another stream may follow, or padding
                 if not data.startswith(_GZIP_MAGIC):
                     return
                 self._stream = zlib.decompressobj(_GZIP)
-            self._is_begun = True
+            self._has_started = True
             if part := self._stream.decompress(data, _CHUNK):
                 yield part
             data = self._stream.unconsumed_tail or self._stream.unused_data
 
     def finish(self) -> None:
         """Raise if the stream ends early."""
-        if self._is_begun and not self._stream.eof:
+        if self._has_started and not self._stream.eof:
             raise UnreachableError(f"{self._place} breaks off", "Try again")
 
 
 def _login(url: URL) -> str:
-    """The Authorization header for an address: what it holds, or what .netrc has for its host."""
+    """Authorization header for an address, from its login or that of its host in .netrc; or ''."""
     login = (url.user, url.password or "") if url.user is not None else _netrc_login(url.host)
     if login is None:
         return ""
@@ -241,7 +244,7 @@ def _netrc_login(host: str | None) -> tuple[str, str] | None:
     file = os.environ.get("NETRC") or Path("~/.netrc").expanduser()
     try:
         found = netrc.netrc(str(file)).authenticators(host or "")
-    except (OSError, netrc.NetrcParseError, RuntimeError):  # the last one: no home
+    except (OSError, netrc.NetrcParseError, RuntimeError):  # RuntimeError: no home
         return None
     return None if found is None else (found[0], found[2] or "")
 

@@ -1,4 +1,4 @@
-"""Pages by which web servers list folders: the links in them, and names that match a glob."""
+"""Pages on which web servers list folders: their links, and names that match a glob."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwhy.patterns import regex
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Longer ones are no file names: servers refuse requests for them.
+# Longer links are not files: servers refuse requests for them.
 _LINK = regex(
     rb"""<a\s[^<>]*?\bhref\s*=\s*(?:"([^"]{1,8000})"|'([^']{1,8000})'|([^\s"'<>]{1,8000}))""",
     re.IGNORECASE,
@@ -23,14 +23,14 @@ _PLAIN = regex(r"[\w+=~-][\w.+=~-]*/?")
 
 
 def linked_names(page: bytes | bytearray, folder: str) -> Iterator[str]:
-    """What each link on a page leads to, below the folder that the page lists.
+    """Names below a folder that the links on its page lead to.
 
     Args:
-        page: HTML.
-        folder: The address of the folder, with a slash at its end.
+        page: The page as HTML.
+        folder: Address of the folder, with a trailing slash.
 
     Yields:
-        What a link adds to the address of the folder, with a slash at the end of a folder; '' for
+        For each link, its path relative to the folder, with a trailing slash for a folder; '' for
         a link that leads elsewhere.
     """
     base = urlsplit(folder)
@@ -42,7 +42,7 @@ def linked_names(page: bytes | bytearray, folder: str) -> Iterator[str]:
 
 
 def _name_below(link: str, folder: str, host: str | None) -> str:
-    """What a link adds to the address of a folder; '' for one that leads elsewhere."""
+    """Path of a link relative to a folder; '' for a link that leads elsewhere."""
     try:
         target = urlsplit(urljoin(folder, link))
     except ValueError:
@@ -56,9 +56,9 @@ def matches(names: Sequence[str], pattern: Sequence[str], *, or_above: bool = Fa
     """Whether a path matches a glob, in which '**' stands for any number of folders.
 
     Args:
-        names: The parts of the path.
-        pattern: The parts of the glob.
-        or_above: Whether a folder in which something could match is one as well.
+        names: Components of the path.
+        pattern: Components of the glob.
+        or_above: Also accept a folder in which something could match.
     """
     if not names:
         return or_above or all(part == "**" for part in pattern)
