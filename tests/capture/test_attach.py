@@ -23,7 +23,7 @@ def own_state(monkeypatch):
 
 
 @pytest.mark.parametrize("target", sorted(set(attach.INSTRUMENTATION.values())))
-def test_every_function_of_the_table_takes_the_module_and_the_run_directory(target):
+def test_every_function_of_the_table_has_two_parameters(target):
     home, _, name = target.partition(":")
     function = getattr(import_module(f"stepwhy.capture.{home}"), name)
     assert len(signature(function).parameters) == 2
@@ -33,7 +33,7 @@ def test_every_function_of_the_table_takes_the_module_and_the_run_directory(targ
 def test_every_module_of_the_table_exists(name):
     if find_spec(name.partition(".")[0]) is None:
         pytest.skip("the framework is not installed")
-    # Its file is enough: `find_spec` would import the parents.
+    # Check only its file: `find_spec` would import its parents.
     package, *rest = name.split(".")
     path = Path(find_spec(package).submodule_search_locations[0], *rest)
     assert path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
@@ -64,7 +64,7 @@ def test_nothing_is_instrumented_after_the_end_of_a_block(monkeypatch, tmp_path)
     assert not attach.is_instrumented("a_framework")
 
 
-def test_what_goes_on_the_path_of_the_job_hides_no_module_of_its_own():
+def test_bootstrap_folder_hides_no_modules_of_the_job():
     folder = Path(attach.__file__).with_name("bootstrap")
     names = {path.name for path in folder.iterdir()} - {"__pycache__"}
     assert names == {"sitecustomize.py", "stepwhy_bootstrap.py"}

@@ -72,7 +72,7 @@ for inputs, labels in DataLoader(data, batch_size=4):
     schedule.step()
     torch.save(model.state_dict(), sys.argv[0] + ".pt")
     if "alike" in sys.argv:
-        time.sleep(0.1)  # steps of one length: the loop has settled as early as it can
+        time.sleep(0.1)  # equally long steps, so that the loop settles as early as possible
     if "profile" in sys.argv and not schedule.last_epoch % 6:
         with torch.autograd.profiler.profile() as own:
             model(inputs)
@@ -142,7 +142,7 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     about = json.loads((window / "window.json").read_text())
     first, last = about["first_step"], about["last_step"]
     assert last - first == 3
-    # The profiler's warm-up before the window and its export after it are no training time.
+    # Warm-up and export of the profiler, before and after the window, are not training time.
     assert [i for i, s in enumerate(steps) if s["profiled"]] == list(range(first - 1, last + 2))
     assert (about["start_ns"], about["end_ns"]) == pytest.approx(
         (steps[first]["start_ns"], steps[last]["end_ns"]), abs=5_000_000
@@ -157,7 +157,7 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 @needs_torch
 def test_a_torch_script_that_ends_inside_the_window(tmp_path: Path) -> None:
-    # On a busy machine no two steps may be alike so early; then the window opens after eight.
+    # On a busy machine no two early steps may be similar; then the window opens after eight.
     for steps in ("9", "12"):
         (tmp_path / steps).mkdir()
         ended = observe(tmp_path / steps, _TORCH, steps, "alike")
@@ -170,9 +170,7 @@ def test_a_torch_script_that_ends_inside_the_window(tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_the_users_own_profiler_comes_first(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_own_profiler_has_precedence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ended = observe(tmp_path, _TORCH, "24", "profile")
     assert ended.exit_code == 0
     assert capfd.readouterr().out.splitlines()[:-1] == ["True"] * 4

@@ -46,7 +46,7 @@ def number(found: FunctionKinds, compiled: Compiled) -> int:
     return found.of(compiled, compiled._python_function)
 
 
-def test_functions_made_anew_from_the_same_code_are_one() -> None:
+def test_recreated_functions_of_the_same_code_are_one() -> None:
     found = kinds()
     assert {number(found, Compiled(lambda: None)) for _ in range(9)} == {0}
 
@@ -58,13 +58,13 @@ def test_functions_around_different_steps_differ() -> None:
     assert number(found, compiled_step(first.train)) == 0
 
 
-def test_after_many_kinds_the_code_alone_counts() -> None:
+def test_only_the_code_counts_after_many_kinds() -> None:
     found = kinds()
     models = [Model() for _ in range(3 * _NAMED)]
     assert len({number(found, compiled_step(model.train)) for model in models}) <= _NAMED + 1
 
 
-def test_what_is_gone_leaves_nothing_behind() -> None:
+def test_deleted_functions_leave_nothing() -> None:
     found = kinds()
     for _ in range(9):
         number(found, Compiled(lambda: None))
@@ -72,12 +72,12 @@ def test_what_is_gone_leaves_nothing_behind() -> None:
     assert found._known == {}
 
 
-def test_optimizers_are_told_apart() -> None:
+def test_optimizers_are_distinguished() -> None:
     found, first, second = kinds(), Model(), Model()
     assert [found.of_object(each) for each in (first, second, first)] == [0, 1, 0]
 
 
-def test_wrappers_lead_to_what_they_wrap() -> None:
+def test_wrappers_are_unwrapped() -> None:
     def step() -> None:
         pass
 

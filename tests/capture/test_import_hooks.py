@@ -1,4 +1,4 @@
-"""Calling back after an import."""
+"""Hooks that are called after an import."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_failing_hook_does_not_break_the_import(package: str) -> None:
     assert importlib.import_module(f"{package}.inner").VALUE == 1
 
 
-def test_a_failing_import_fails_as_without_us(package: str) -> None:
+def test_failing_import_fails_as_without_stepwhy(package: str) -> None:
     seen: list[str] = []
     import_hooks.after_import(f"{package}.broken", lambda _: seen.append("called"))
     with pytest.raises(ZeroDivisionError):
@@ -68,7 +68,7 @@ def test_a_missing_module_is_missing(package: str) -> None:
         importlib.import_module(f"{package}.missing")
 
 
-def test_a_module_that_is_there_already_is_hooked_at_once(package: str) -> None:
+def test_imported_module_is_hooked_at_once(package: str) -> None:
     importlib.import_module(f"{package}.inner")
     seen: list[str] = []
     import_hooks.after_import(f"{package}.inner", lambda module: seen.append(module.__name__))

@@ -1,4 +1,4 @@
-"""Which calls are logged, and which one marks the steps, with a window that only takes note."""
+"""Which calls are logged and which mark steps, with a window that only records its calls."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_loop_in_a_thread_is_seen_until_the_main_one_calls(calls: CallLog) -> 
     assert logged == [True, False]
 
 
-def test_calls_of_told_steps_are_not_logged(calls: CallLog, loop: Loop) -> None:
+def test_calls_in_explicit_steps_are_not_logged(calls: CallLog, loop: Loop) -> None:
     calls.number("train")
     loop.marker = lambda: "fit"
     assert not call(calls, 0)
@@ -154,7 +154,7 @@ def test_the_heaviest_frequent_function_marks_the_steps(calls: CallLog, window: 
     assert all(line % 2 == (0 if line < 24 else 1) for line in window.ready)
 
 
-def test_a_call_without_a_known_begin_starts_where_the_last_one_ended(
+def test_call_without_a_known_start_starts_at_the_end_of_the_last_one(
     calls: CallLog, loop: Loop, tmp_path: Path
 ) -> None:
     train = calls.number("train")
@@ -165,7 +165,7 @@ def test_a_call_without_a_known_begin_starts_where_the_last_one_ended(
     assert lines[0]["start_ns"] == lines[0]["end_ns"]
 
 
-def test_waits_and_compile_time_go_to_the_line_under_way(
+def test_waits_and_compile_time_are_in_the_current_line(
     calls: CallLog, loop: Loop, tmp_path: Path
 ) -> None:
     train = calls.number("train")
@@ -178,12 +178,12 @@ def test_waits_and_compile_time_go_to_the_line_under_way(
     assert [line.get("compile_ns") for line in lines] == [10, None, None]
 
 
-def test_many_kinds_end_in_one(calls: CallLog) -> None:
+def test_too_many_kinds_become_one(calls: CallLog) -> None:
     assert max(calls.number(i) for i in range(2000)) == 512
     assert calls.number(3) == 3
 
 
-def test_told_steps_follow_each_other_until_the_end(
+def test_explicit_steps_follow_each_other_until_the_end(
     loop: Loop, window: Window, tmp_path: Path
 ) -> None:
     steps = StepLog(loop)
@@ -233,7 +233,7 @@ def test_cpu_time_is_that_of_the_driving_thread(loop: Loop, tmp_path: Path) -> N
     assert 0 < computing["cpu_ns"] <= 1.1 * spans[1]
 
 
-def test_a_step_on_several_batches_says_so(loop: Loop, tmp_path: Path) -> None:
+def test_step_on_several_batches_has_their_number(loop: Loop, tmp_path: Path) -> None:
     steps = StepLog(loop)
     steps.begin()
     steps.end_step(None, batches=5)
@@ -241,7 +241,7 @@ def test_a_step_on_several_batches_says_so(loop: Loop, tmp_path: Path) -> None:
     assert [line.get("batches") for line in log(loop, tmp_path)] == [5, None]
 
 
-def test_what_is_compiled_between_runs_of_steps_belongs_to_none(loop: Loop, tmp_path: Path) -> None:
+def test_compilation_between_sequences_belongs_to_no_step(loop: Loop, tmp_path: Path) -> None:
     steps = StepLog(loop)
     steps.begin()
     steps.end_step(None)
@@ -276,7 +276,7 @@ def test_a_lasting_change_allows_one_more_window(
     assert (event["kind"], event["name"]) == ("change", "step")
 
 
-def test_a_run_of_steps_that_broke_off_leaves_no_window_open(loop: Loop, window: Window) -> None:
+def test_aborted_sequence_leaves_no_open_window(loop: Loop, window: Window) -> None:
     steps = StepLog(loop)
     steps.begin()
     tell(steps, 2)
@@ -285,7 +285,7 @@ def test_a_run_of_steps_that_broke_off_leaves_no_window_open(loop: Loop, window:
     assert window.finished == 1
 
 
-def test_calls_beside_told_steps_mark_none(
+def test_calls_beside_explicit_steps_mark_no_steps(
     loop: Loop, window: Window, calls: CallLog, tmp_path: Path
 ) -> None:
     evaluate = calls.number("evaluate")
@@ -315,7 +315,7 @@ def test_whole_periods_of_calls_are_light(calls: CallLog, loop: Loop, tmp_path: 
     assert 8 <= len(light) <= 24
     assert all(b == a + 1 for a, b in pairwise(light) if b - a != 25)
     assert all("cpu_ns" not in b for _, b in pairs[1:])
-    # A wait lies before its call: in the first plain step after light ones it is not known.
+    # A wait precedes its call, so it is unknown in the first full step after light ones.
     assert all("input_wait_ns" not in pairs[i][0] for i in light)
     known = [i for i, (a, _) in enumerate(pairs) if a.get("input_wait_ns")]
     assert len(known) >= 60
@@ -323,7 +323,7 @@ def test_whole_periods_of_calls_are_light(calls: CallLog, loop: Loop, tmp_path: 
     assert not {i + 1 for i in light} & set(known)
 
 
-def test_calls_whose_begin_is_not_seen_are_light_as_well(
+def test_calls_without_a_known_start_can_be_light(
     calls: CallLog, loop: Loop, tmp_path: Path
 ) -> None:
     train = calls.number("train")
@@ -336,7 +336,7 @@ def test_calls_whose_begin_is_not_seen_are_light_as_well(
     assert all("cpu_ns" not in line for line in lines if "light" in line)
 
 
-def test_an_internal_failure_does_not_show(calls: CallLog, tmp_path: Path) -> None:
+def test_internal_failure_does_not_affect_the_training(calls: CallLog, tmp_path: Path) -> None:
     (tmp_path / f"process-{os.getpid()}").write_text("in the way")
     train = calls.number("train")
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Files of profilers without the user."""
+"""Masking of secrets and private names in profiler files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_paths_keep_their_end_and_files_their_length(
 
 
 @pytest.mark.parametrize("before", range(40, 75))
-def test_pieces_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+def test_chunks_hide_no_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
     monkeypatch.setattr(masking, "_CHUNK_BYTES", 64)
     path = tmp_path / "trace.pb"
     text = b"." * before + b"/mnt/people/someone/x /tmp/of_someone/y /home/me/z" + b"." * 100
@@ -71,7 +73,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking._Current, "environ", None)
 
 
-# Tags of text fields of protobuf messages, of which some look like a part of a text.
+# Tags of text fields of protobuf messages, some of which look like part of a text.
 TAGS = b"\x0a\x12\x1a\x22\x2a\x32"
 
 
@@ -114,7 +116,7 @@ def test_messages_keep_their_fields_and_lose_their_secrets(
     assert secret.encode() not in path.read_bytes()
 
 
-# --- Fields that follow a secret, of which the header may look like a part of it ---
+# --- Fields after a secret, whose header may look like part of it ---
 
 
 def varint(value: int) -> bytes:
@@ -149,7 +151,7 @@ FOLLOWING = [
 
 
 def damaged(path: Path, messages: list[bytes], following: list[bytes]) -> list[bytes]:
-    """Of messages that are masked in one file, the ends that are not what they were."""
+    """Ends of messages that were changed by masking them in one file."""
     path.write_bytes(b"".join(messages))
     mask_file(path)
     left, position, found = path.read_bytes(), 0, []
@@ -194,8 +196,8 @@ def test_neighbouring_secrets_are_all_masked(
     assert b"zq9vn" not in left
 
 
-def test_a_text_with_line_breaks_is_no_message(tmp_path: Path) -> None:
-    # Taken for a message, it would be two fields, of 33 and of 113 bytes.
+def test_text_with_line_breaks_is_not_a_message(tmp_path: Path) -> None:
+    # Parsed as a message, it would be two fields, of 33 and 113 bytes.
     text = b"z!a\nb password=" + b"zq9vn" * 27
     path = tmp_path / "trace.pb"
     path.write_bytes(text_field(1, text))
@@ -203,7 +205,7 @@ def test_a_text_with_line_breaks_is_no_message(tmp_path: Path) -> None:
     assert b"zq9vn" not in path.read_bytes()
 
 
-def test_times_after_the_label_of_a_node_stay_as_they_are(tmp_path: Path) -> None:
+def test_times_after_the_label_of_a_node_are_unchanged(tmp_path: Path) -> None:
     step_stats_pb2 = pytest.importorskip("tensorflow.core.framework.step_stats_pb2")
     stats = step_stats_pb2.StepStats()
     for micros in range(40, 120):
@@ -246,7 +248,7 @@ def test_json_files_stay_json_and_lose_their_secrets(tmp_path: Path, marker: str
 
 
 @pytest.mark.usefixtures("secrets")
-def test_names_of_traces_stay_as_they_are(tmp_path: Path) -> None:
+def test_names_of_traces_are_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "trace.pb"
     path.write_bytes(b"".join(field(0x0A, text.encode()) for text in HARMLESS))
     before = path.read_bytes()
@@ -256,7 +258,7 @@ def test_names_of_traces_stay_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("marker", MARKERS)
-def test_logs_have_the_names_that_files_have(tmp_path: Path, marker: str) -> None:
+def test_logs_and_files_have_the_same_masked_names(tmp_path: Path, marker: str) -> None:
     text, secret = MARKERS[marker]
     name = f"scope/{text}/é"
     path = tmp_path / "graph.pb"

@@ -1,4 +1,4 @@
-"""What is measured of a step."""
+"""The meters of a step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from stepwhy.capture.meters import CompileTime, InputWait, ThreadTime
 
 
-def test_nested_pieces_of_compile_time_count_once() -> None:
+def test_nested_compile_times_count_once() -> None:
     time = CompileTime()
     time.add("trace inner", 20, 30)
     time.add("trace outer", 10, 50)
@@ -19,14 +19,14 @@ def test_nested_pieces_of_compile_time_count_once() -> None:
     assert time.take() == ""
 
 
-def test_a_wait_is_taken_once() -> None:
+def test_reading_a_wait_resets_it() -> None:
     wait = InputWait()
     wait.add(3)
     wait.add(4)
     assert [wait.take(), wait.take()] == [7, None]
 
 
-def test_the_cpu_time_of_a_thread_is_that_since_its_last_look() -> None:
+def test_cpu_time_of_a_thread_is_since_the_last_reading() -> None:
     time = ThreadTime()
     assert time.take() is None
     sum(range(10_000))

@@ -1,4 +1,4 @@
-"""What paces the observer: light steps, sampling that thins out, lasting changes."""
+"""Pacing: light steps, growing sampling intervals, lasting changes."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_light_steps_come_in_blocks_that_alternate_with_observed_ones():
     assert changes == 4
 
 
-def test_samples_thin_out_with_the_length_of_the_run():
+def test_sampling_interval_grows_with_the_run():
     pace = SamplingPace()
     taken = [t for t in range(0, 100_000 * MS, 10 * MS) if pace.due(t)]
     assert taken[1] - taken[0] == 20 * MS
@@ -36,7 +36,7 @@ def test_a_steady_run_never_changes():
     assert feed(ChangeDetector(), 10 * MS, 5000) == []
 
 
-def test_a_pause_and_a_slow_block_are_no_change():
+def test_pause_and_slow_block_are_not_changes():
     change = ChangeDetector()
     assert feed(change, 10 * MS, 200) == []
     assert feed(change, 5000 * MS, 1) == []

@@ -60,7 +60,7 @@ def test_every_step_is_in_the_log_after_close(recorder: Recorder, tmp_path: Path
     assert (process_dir(tmp_path) / "steps.jsonl").read_text() == (LINE + "\n") * 200
 
 
-def test_a_window_appears_whole_or_not_at_all(recorder: Recorder, tmp_path: Path) -> None:
+def test_window_appears_complete_or_not_at_all(recorder: Recorder, tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half").write_bytes(b"x")
         raise OSError
@@ -81,7 +81,7 @@ def test_a_window_appears_whole_or_not_at_all(recorder: Recorder, tmp_path: Path
     }
 
 
-def test_a_window_leaves_the_last_of_the_disk_alone(
+def test_window_leaves_free_disk_space(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.step(LINE)
@@ -107,14 +107,14 @@ def test_a_failure_leaves_one_message_and_ends_the_observation(
     assert "JSONDecodeError in decoder.raw_decode" in message
 
 
-def test_a_vanished_run_directory_is_not_made_again(tmp_path: Path) -> None:
+def test_vanished_run_directory_is_not_recreated(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "gone"), "pytorch", "2.0", "torch-optimizer")
     recorder.step(LINE)
     assert recorder.alive is False
     assert not (tmp_path / "gone").exists()
 
 
-def test_what_waits_is_bounded_once_the_recorder_has_stepped_aside(tmp_path: Path) -> None:
+def test_stopped_recorder_keeps_no_lines(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "gone"), "pytorch", "2.0", "torch-optimizer")
     for n in range(5000):
         recorder.step(LINE)
@@ -141,7 +141,7 @@ def test_a_failure_of_the_disk_is_named(
     assert "could not be written (No space left on device)" in json.loads(message)["text"]
 
 
-def test_the_end_of_the_observation_is_noted(recorder: Recorder, tmp_path: Path) -> None:
+def test_end_of_the_observation_is_recorded(recorder: Recorder, tmp_path: Path) -> None:
     recorder.step(LINE)
     about = process_dir(tmp_path) / "process.json"
     assert json.loads(about.read_text())["ended_ns"] is None
@@ -149,7 +149,7 @@ def test_the_end_of_the_observation_is_noted(recorder: Recorder, tmp_path: Path)
     assert json.loads(about.read_text())["ended_ns"] > 0
 
 
-def test_of_one_message_the_first_three_are_kept(recorder: Recorder, tmp_path: Path) -> None:
+def test_first_three_messages_of_a_kind_are_kept(recorder: Recorder, tmp_path: Path) -> None:
     for n in range(10):
         recorder.message("warning", "again", f"{n}")
     recorder.message("info", "other", "x")
@@ -157,7 +157,7 @@ def test_of_one_message_the_first_three_are_kept(recorder: Recorder, tmp_path: P
     assert [json.loads(line)["text"] for line in log] == ["0", "1", "2", "x"]
 
 
-def test_a_clock_that_was_set_is_noted_with_the_window(
+def test_clock_change_is_recorded_with_the_window(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_back = time.time_ns() - 3_600_000_000_000
@@ -169,7 +169,7 @@ def test_a_clock_that_was_set_is_noted_with_the_window(
 
 def test_a_fork_does_not_write_its_parents_steps(recorder: Recorder, tmp_path: Path) -> None:
     recorder.step(LINE)
-    recorder.step(LINE)  # waits for its batch
+    recorder.step(LINE)  # pending
     child = os.fork()
     if child == 0:
         recorder.close()

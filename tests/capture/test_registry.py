@@ -1,4 +1,4 @@
-"""Words that processes leave about themselves, and what is read of them."""
+"""Reports of processes about themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SecretError(Exception):
     """An error of a program."""
 
 
-def test_words_of_a_process_are_put_together(tmp_path, monkeypatch):
+def test_reports_of_a_process_are_merged(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_counts", {"optimizer_steps": lambda: 5, "calls": lambda: 0})
     monkeypatch.setattr("sys.last_type", SecretError, raising=False)
     (tmp_path / ATTACHED_FILE).touch()
@@ -29,7 +29,7 @@ def test_words_of_a_process_are_put_together(tmp_path, monkeypatch):
     }
 
 
-def test_a_process_that_ends_well_and_trained_nothing_says_nothing(tmp_path, monkeypatch):
+def test_process_without_training_reports_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_counts", {"calls": lambda: 0})
     monkeypatch.delattr("sys.last_type", raising=False)
     (tmp_path / ATTACHED_FILE).touch()
@@ -37,7 +37,7 @@ def test_a_process_that_ends_well_and_trained_nothing_says_nothing(tmp_path, mon
     assert (tmp_path / ATTACHED_FILE).read_bytes() == b""
 
 
-def test_signing_out_never_raises(tmp_path, monkeypatch):
+def test_exit_report_never_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_counts", {"calls": lambda: 1 // 0})
     report_exit(str(tmp_path))
     monkeypatch.setattr(registry, "_counts", {"calls": lambda: 1})

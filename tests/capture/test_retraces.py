@@ -1,4 +1,4 @@
-"""What is said about a function that is traced again."""
+"""Reasons why a function is traced again."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def test_the_same_arguments() -> None:
     assert seen.add("other code", second, arguments) == ("", 1)
 
 
-def test_arguments_that_are_not_known_give_no_reason() -> None:
+def test_unknown_arguments_give_no_reason() -> None:
     seen, owner = retraces(), Compiled()
     assert seen.add("code", owner, None) == ("", 1)
     assert seen.add("code", owner, {"scale": of_value(1)}) == ("", 2)
     assert seen.add("code", owner, None) == ("", 3)
 
 
-def test_an_object_that_is_gone_is_another_one() -> None:
+def test_deleted_object_counts_as_another_one() -> None:
     seen = retraces()
     for expected in ("", "anew", "anew"):
         assert seen.add("code", Compiled(), {})[0] == expected
 
 
-def test_what_differs_is_named() -> None:
+def test_differences_are_named() -> None:
     earlier = {"a": batch("(4,)"), "b": batch("(4,)"), "c": of_value("secret"), "d": of_value(None)}
     later = {"a": batch("(5,)", "int8"), "b": batch("(4,)", placement="cpu:1"), "e": of_value(True)}
     later["c"] = of_value("other")
@@ -66,13 +66,13 @@ def test_what_differs_is_named() -> None:
     assert explain({"d": of_value(3)}, {}) == "d: no longer given"
 
 
-def test_values_are_told_apart_without_being_kept() -> None:
+def test_values_are_distinguished_without_storing_them() -> None:
     assert of_value([1]) != of_value([1])
     assert of_value("x") == of_value("x")
     assert "x" not in str(of_value("x"))
 
 
-def test_a_program_that_keeps_making_functions_does_not_fill_the_memory() -> None:
+def test_memory_is_bounded_for_programs_that_keep_creating_functions() -> None:
     seen = retraces()
     for code in range(2000):
         seen.add(code, Compiled(), {})

@@ -1,4 +1,4 @@
-"""When a repeating piece of work counts as warmed up."""
+"""When repeated work counts as warmed up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def after(*durations_ns: int) -> RunTimes:
     return times
 
 
-def test_the_first_run_is_counted_but_not_weighed() -> None:
+def test_first_run_counts_without_its_time() -> None:
     times = after(1000, 10, 12)
     assert (times.count, times.total_ns) == (3, 22)
 
@@ -30,7 +30,7 @@ def test_the_first_run_is_counted_but_not_weighed() -> None:
         ((900, 100, 200, 100, 200, 100, 200, 100), True),
     ],
 )
-def test_two_equal_runs_or_patience_end_the_warm_up(
+def test_two_equal_runs_or_many_runs_end_the_warm_up(
     durations_ns: tuple[int, ...], settled: bool
 ) -> None:
     assert after(*durations_ns).settled() is settled

@@ -1,4 +1,4 @@
-"""What a run leaves behind: no secret of its environment or its arguments, and short lines."""
+"""Files of a run contain no secret of its environment or arguments, and only short lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.framework
 _MARK = "s3cr3t4711"
 _USER = "zyxuser4711"
 _TOKEN = "hf" + "_" + "zq9VnW4lKtR7aB1cD2eF3gH4iJ5kL6mN7o"
-# A shorter name of a machine may well be a part of a word.
+# A shorter host name may be part of a word.
 _SHORTEST_NAME = 5
 _ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": f"wJalr{_MARK}",
@@ -134,7 +134,7 @@ def contents(run_dir: Path) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(frozen=True)
 class Left:
-    """What a run leaves behind: its files, unpacked, and what it said."""
+    """Unpacked files of a run, and its output."""
 
     files: dict[str, bytes]
     report: bytes
@@ -171,7 +171,7 @@ def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
     done = stepwhy("run", "--out", "runs/one", str(home / "train.py"), *_ARGUMENTS)
     assert done.returncode == 1
-    # What the program itself prints of its secrets is its own.
+    # Secrets that the program itself prints are not masked.
     report = done.stderr.partition(b"RuntimeError: not with")[2].partition(b"\n")[2]
     private = [_MARK, _USER, _TOKEN, str(home), "/home/", "/root/"]
     host = socket.gethostname()
@@ -200,6 +200,6 @@ def test_a_step_takes_less_than_300_bytes_of_the_log(left: Left) -> None:
     logs = [data for name, data in left.files.items() if name.endswith("/steps.jsonl")]
     lengths = [len(line) for log in logs for line in log.splitlines()]
     assert len(lengths) >= 50
-    # A line that tells of a compilation is longer; there is no such line in most steps.
+    # A line with a compilation is longer, but most steps have none.
     assert sorted(lengths)[len(lengths) * 9 // 10] < 200
     assert max(lengths) < 300

@@ -1,4 +1,4 @@
-"""Which line of the program is said to have caused something."""
+"""Which line of the program is named as a cause."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_code, "_files", lambda: files)
 
 
-def test_frames_of_libraries_and_rewritten_copies_are_passed_over() -> None:
+def test_frames_of_libraries_and_rewritten_copies_are_skipped() -> None:
     library = f"{Path(sys.prefix)}/lib/python3.11/site-packages/package/module.py"
     inner = compiled(library, LIBRARY, "call")
     rewritten = compiled("/tmp/__autograph_generated_file1.py", LIBRARY, "call")  # noqa: S108

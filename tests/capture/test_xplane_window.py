@@ -1,4 +1,4 @@
-"""When a window opens, which steps it marks, and what it leaves behind."""
+"""When a window opens, which steps it marks, and what it writes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def window(tmp_path: Path, profiler: Profiler) -> XPlaneWindow:
 
 
 def run(window: XPlaneWindow, steps: range) -> list[int]:
-    """Steps that are ready for a window; which of them were touched by the profiler."""
+    """Run steps that are ready for a window; returns which of them the profiler touched."""
     touched = []
     for step in steps:
         window.next_step(step, start=True)
@@ -84,7 +84,7 @@ def messages(tmp_path: Path) -> list[str]:
 def test_four_steps_after_one_of_warm_up_are_marked(
     window: XPlaneWindow, profiler: Profiler, tmp_path: Path
 ) -> None:
-    # The step before the marked ones pays for the start, the one after them for the export.
+    # The step before the marked ones includes the start, the one after them the export.
     assert run(window, range(10, 30)) == [10, 11, 12, 13, 14, 15]
     marks = [f"{what} {step}" for step in (11, 12, 13, 14) for what in ("begin", "end")]
     assert profiler.events == ["start", *marks, "stop"]
@@ -112,19 +112,23 @@ def test_a_window_without_a_complete_step_is_not_kept(
     window.finish()
     assert profiler.events == ["start", "begin 1", "discard"]
     assert kept(tmp_path) == []
-    # It is tried again with the next run of steps.
+    # It is retried with the next sequence of steps.
     run(window, range(2, 9))
     assert [about["first_step"] for about in kept(tmp_path)] == [3]
 
 
-def test_the_trainings_own_profiler_is_waited_for(window: XPlaneWindow, profiler: Profiler) -> None:
+def test_window_waits_for_the_own_profiler_of_the_training(
+    window: XPlaneWindow, profiler: Profiler
+) -> None:
     profiler.used = True
     assert run(window, range(5)) == []
     profiler.used = False
     assert run(window, range(5, 7)) == [5, 6]
 
 
-def test_a_conflict_is_said_once(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
+def test_conflict_is_reported_once(
+    window: XPlaneWindow, profiler: Profiler, tmp_path: Path
+) -> None:
     profiler.conflict = True
     assert run(window, range(20)) == [0, 16]
     assert messages(tmp_path) == ["profiler-in-use"]
@@ -132,14 +136,16 @@ def test_a_conflict_is_said_once(window: XPlaneWindow, profiler: Profiler, tmp_p
     assert run(window, range(20, 60))[0] == 48
 
 
-def test_the_window_gives_way(window: XPlaneWindow, profiler: Profiler, tmp_path: Path) -> None:
+def test_window_yields_to_another_profiler(
+    window: XPlaneWindow, profiler: Profiler, tmp_path: Path
+) -> None:
     run(window, range(3))
     profiler.on_conflict()
     assert profiler.events[-1] == "discard"
     run(window, range(3, 9))
     assert kept(tmp_path) == []
     assert messages(tmp_path) == ["profiler-in-use"]
-    # It is tried again, and counts as none: two more may follow.
+    # It is retried and does not count, so two more may follow.
     for begin in (10, 40, 60, 80):
         run(window, range(begin, begin + 20))
         window.reopen()
@@ -156,7 +162,7 @@ def test_a_window_closes_after_its_longest_time(
     assert [about["last_step"] for about in kept(tmp_path)] == [1]
 
 
-def test_a_failing_profiler_costs_the_window_alone(
+def test_failing_profiler_only_loses_the_window(
     window: XPlaneWindow, profiler: Profiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: int) -> None:
@@ -168,14 +174,14 @@ def test_a_failing_profiler_costs_the_window_alone(
     assert messages(tmp_path) == ["window-lost"]
 
 
-def test_three_windows_at_most(window: XPlaneWindow, tmp_path: Path) -> None:
+def test_at_most_three_windows(window: XPlaneWindow, tmp_path: Path) -> None:
     for number in range(5):
         assert bool(run(window, range(20 * number, 20 * number + 10))) == (number < 3)
         window.reopen()
     assert sorted(about["first_step"] for about in kept(tmp_path)) == [1, 21, 41]
 
 
-def test_an_open_window_goes_on_when_the_step_time_changes(
+def test_open_window_continues_if_the_step_time_changes(
     window: XPlaneWindow, tmp_path: Path
 ) -> None:
     run(window, range(3))
@@ -221,7 +227,7 @@ def test_the_resident_memory_of_this_process() -> None:
     assert found is None or 1 << 20 < found < 1 << 40
 
 
-def test_host_names_are_cut_out_and_nothing_else() -> None:
+def test_only_host_names_are_removed() -> None:
     assert without_host_names(PLANE + HOST + PLANE) == PLANE + PLANE
     large = b"\x0a\xac\x02" + bytes(300)
     assert without_host_names(large + HOST) == large

@@ -11,7 +11,7 @@ Every observed process imports this package at start-up, so it imports nothing e
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's own costs milliseconds at every start of a helper process
+TYPE_CHECKING = False  # importing it from typing costs milliseconds in every helper process
 if TYPE_CHECKING:
     from stepwhy.capture.launcher.command import command_for_script, default_run_dir
     from stepwhy.capture.launcher.launch import Launch, launch
@@ -25,7 +25,7 @@ __all__ = [
     "launch",
 ]
 
-# Here since this module is loaded in every process anyway.
+# Defined here because every observed process loads this module anyway.
 RUN_DIR_VARIABLE = "STEPWHY_RUN_DIR"
 """Absolute path of the run directory; a process without it is not observed."""
 
@@ -41,7 +41,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """The public names, imported at first use."""
+    """Import a public name at first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -77,7 +77,7 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
 
     def instrument(module: ModuleType) -> None:
         if RUN_DIR_VARIABLE not in os.environ:
-            return  # the watched block has ended; the next one will find the module
+            return  # the watched block has ended; the next one will instrument the module
         _instrumented.add(name)
         _allow_sampler()
         home, _, function = target.partition(":")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FEWEST_CALLS = 3
 # A function called less often than this, relative to the most frequent, is not in every step.
 _LEAST_FREQUENCY = 0.5
-# Further kinds count as one, so that a program that keeps making functions fills no memory.
+# Further kinds count as one, to limit memory in a program that keeps creating functions.
 _MOST_KINDS = 512
 _NONE = -1
 
@@ -49,7 +49,7 @@ class CallLog:
         self._run_times = [RunTimes() for _ in self._run_times]
         self._most = 0
         self._anchor = _NONE
-        self._held: list[str] | None = []
+        self._early: list[str] | None = []
         self._inside = False
         self._start_ns = 0
         self._last_end_ns = 0
@@ -75,7 +75,7 @@ class CallLog:
         return not self._inside and self.loop.recorder.alive and self.loop.marker() is None
 
     def begin(self, number: int) -> bool:
-        """A call begins; whether it is logged."""
+        """Begin a call; returns whether it is logged."""
         if not self.may_begin() or not self.loop.drives():
             return False
         self._start_ns = start_ns = now_ns()
@@ -89,10 +89,10 @@ class CallLog:
         return True
 
     def end(self, number: int, *, failed: bool = False) -> None:
-        """The call that `begin` let through has ended; never raises.
+        """End a call for which `begin` returned True; never raises.
 
         Args:
-            number: Of its kind.
+            number: Number of its kind.
             failed: Whether it raised.
         """
         self._inside = False
@@ -107,7 +107,7 @@ class CallLog:
             self.loop.stop(error)
 
     def ended(self, number: int) -> None:
-        """A call has ended whose start was not seen: count it from the end of the last one."""
+        """Log a call whose start was not seen: it counts from the end of the last call."""
         if not self.may_begin() or not self.loop.drives():
             return
         loop, end_ns = self.loop, now_ns()
@@ -121,7 +121,7 @@ class CallLog:
             self._advance_window(end_ns)
 
     def _marks(self, number: int) -> bool:
-        """Whether a call of this kind marks a step; not beside `fit`, where calls evaluate."""
+        """Whether a call of this kind marks a step; with `fit`, calls outside of steps evaluate."""
         return number == self._anchor and self.loop.known_steps < _FEWEST_CALLS
 
     def _next_step(self, time_ns: int) -> None:
@@ -163,17 +163,17 @@ class CallLog:
         if number != self._anchor:
             loop.window.check_age()
         line = loop.line(f'"call","signature":{number}', start_ns, end_ns, self._members)
-        if self._held is None:
+        if self._early is None:
             loop.recorder.step(line)
             return
-        self._held.append(line)
+        self._early.append(line)
         if run_times.count >= _FEWEST_CALLS:
-            held, self._held = self._held, None
-            for each in held:
+            early, self._early = self._early, None
+            for each in early:
                 loop.recorder.step(each)
 
     def _choose_anchor(self, number: int, run_times: RunTimes) -> None:
-        """Let this kind mark the steps if it takes more time than the present one."""
+        """Let this kind mark the steps if it takes more time than the current one."""
         if number == self._anchor or self.loop.window.running:
             return
         if run_times.count < _LEAST_FREQUENCY * self._most:

@@ -1,7 +1,7 @@
-"""Log marked steps, and open windows for them, with the framework that computes.
+"""Log marked steps, and open profiler windows for them in the framework that computes.
 
-Of several imported frameworks this is the one that has been seen to compute; if none has, the first
-of PyTorch, JAX, TensorFlow. Without a framework, steps are logged and there are no windows.
+If several frameworks are imported, this is the one that has been seen to compute, or else the first
+of PyTorch, JAX, TensorFlow. Without a framework, steps are logged without windows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LoopDriver:
         loop: The loop shared with the other observers of the framework.
 
     Attributes:
-        recorder: That of the loop.
+        recorder: Recorder of the loop.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -119,7 +119,7 @@ class TorchDriver:
         run_dir: The run directory that the observers of this process share.
 
     Attributes:
-        recorder: That of the observer.
+        recorder: Recorder of the observer.
     """
 
     def __init__(self, run_dir: str) -> None:

@@ -1,4 +1,4 @@
-"""Mask secrets and private names in what the observer keeps: texts, and files of profilers.
+"""Mask secrets and private names in texts and profiler files before they are stored.
 
 A mask has as many bytes as the text it hides. Profiler files are therefore overwritten in place and
 keep their structure, whatever their format. A name has the same mask in logs and in files, so that
@@ -104,13 +104,13 @@ class Masker:
         part: Part,
         fields: LeafFields | None,
     ) -> Iterator[tuple[int, bytes]]:
-        """Where data is to be overwritten, and with what.
+        """Positions of data to overwrite, and the bytes to write there.
 
         Args:
-            data: A part of a file.
-            hints: Those that occur in it; None where that is not known.
-            part: Where the data starts in the file, and the range of the data in which matches are
-                to begin.
+            data: Part of a file.
+            hints: Redaction hints that occur in it; None if unknown.
+            part: Offset of the data in the file, and the range of the data in which matches must
+                start.
             fields: Fields of the file if it is a protobuf message; otherwise it is JSON.
         """
         file_offset, begin, end = part
@@ -131,16 +131,16 @@ class Masker:
     def _within_fields(
         self, text: str, match: Span, file_offset: int, fields: LeafFields
     ) -> list[Span]:
-        """What of a match is secret in the fields that it overlaps.
+        """The secret parts of the fields that a match overlaps.
 
-        A match runs on into the next field if the tag and the length of that field are printable.
-        So where a match leaves a field, each field is searched on its own instead.
+        A match extends into the next field if the tag and the length of that field are printable.
+        So if a match extends beyond a field, each field is searched separately.
 
         Args:
-            text: A part of the file.
+            text: Part of the file.
             match: A match in it.
-            file_offset: Where the text starts in the file.
-            fields: The file's.
+            file_offset: Offset of the text in the file.
+            fields: Fields of the file.
         """
         start, end, kind = match
         try:
@@ -287,7 +287,7 @@ def mask_file(path: Path) -> None:
         path: The file.
 
     Raises:
-        OSError: It cannot be read or written, or is a link or no regular file.
+        OSError: If it cannot be read or written, or is not a regular file.
     """
     mask = masker()
     find = mask.finder()
@@ -296,7 +296,7 @@ def mask_file(path: Path) -> None:
         fields = LeafFields(handle) if path.suffix == ".pb" else None
         offset, before = 0, b""
         while data := os.pread(handle, _CHUNK_BYTES + _OVERLAP_BYTES, offset):
-            # What stands before a chunk decides about what begins in it.
+            # The text before a chunk can affect matches that start in it.
             known, begin = before + data, len(before)
             part = (offset - begin, begin, begin + _CHUNK_BYTES)
             for start, masked_bytes in mask.places(known, find(known), part, fields):

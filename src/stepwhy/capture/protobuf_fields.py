@@ -26,7 +26,8 @@ _BLOCK_BYTES = 1 << 15
 _ENOUGH_FIELDS = 256
 _HEAD_BYTES = 1 << 12
 _INVALID = "Not valid protobuf wire format"
-# Text may hold line breaks and tabs, but a message that begins with field 1 begins with one.
+# Text may contain line breaks and tabs but does not start with one; a message with field 1 does,
+# because the tag of that field is a line break.
 _NOT_TEXT = re.compile(rb"\A[\t\n\r]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -51,11 +52,11 @@ class LeafFields:
         """Start and end of the payload of each leaf field that overlaps a range, in order.
 
         Args:
-            start: Offset in the file, not less than in the call before.
-            end: Offset where the range ends.
+            start: Offset in the file, not less than in the previous call.
+            end: Offset of the end of the range.
 
         Raises:
-            ValueError: The file is not valid wire format there.
+            ValueError: If the file is not valid wire format there.
         """
         self._seek(start)
         messages = list(self._messages)
@@ -76,7 +77,7 @@ class LeafFields:
         return found
 
     def _seek(self, place: int) -> None:
-        """Make the innermost message around a place the last one, and the field there its next."""
+        """Update `_messages` to end with the innermost message around a place."""
         while len(self._messages) > 1 and self._messages[-1][1] <= place:
             self._messages.pop()
         while True:
@@ -102,10 +103,10 @@ class LeafFields:
         return payload, field_end
 
     def _skip_short(self, position: int, place: int) -> int:
-        """Skip length-delimited fields with a header of two bytes, as most of millions of events.
+        """Quickly skip length-delimited fields with a header of two bytes, the most frequent ones.
 
         Returns:
-            Where a field begins that is another one, or ends after a place or after the block.
+            Offset of the first field that is different, or that ends after a place or the block.
         """
         block, at = self._block, position - self._block_start
         last = min(place - self._block_start, len(block) - _LONGEST_HEADER)
@@ -147,10 +148,10 @@ class LeafFields:
     def _field(self, position: int, message_end: int) -> tuple[int, int, int]:
         """Number, payload and end of the field at a position.
 
-        The payload of one that is not length-delimited is empty: it begins where the field ends.
+        A field that is not length-delimited has an empty payload at its end.
 
         Raises:
-            ValueError: None begins there, or it ends after its message.
+            ValueError: If there is no valid field, or it ends after its message.
         """
         at = position - self._block_start
         if not 0 <= at <= len(self._block) - _LONGEST_HEADER:

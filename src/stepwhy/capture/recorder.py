@@ -1,4 +1,4 @@
-"""Write what was observed in a process; the format of a run directory, version 1.
+"""Write what was observed in a process, in the format of a run directory, version 1.
 
 ::
 
@@ -58,7 +58,7 @@ _LONGEST_NAME = 200
 _LONGEST_REASON = 400
 # Two clocks that are read one after the other differ by less.
 _CLOCK_SET_NS = 1_000_000
-# A window takes megabytes; the log is worth more than another window.
+# A window takes megabytes; the log is more important than another window.
 _LEAST_SPACE = 64 << 20
 
 
@@ -152,7 +152,7 @@ class Recorder:
         self.guard(lambda: self._write_message(level, slug, text))
 
     def window_failed(self, error: BaseException) -> None:
-        """Leave a message about a window that could not be traced or written; steps go on."""
+        """Leave a message about a window that could not be traced or written; logging continues."""
         self.message(
             "warning",
             "window-lost",
@@ -210,7 +210,7 @@ class Recorder:
             reason: Why; '' if unknown.
             source: Line of the program that caused it, 'train.py(41): step'; '' if unknown.
             count: How many: traces of this function so far, ops added to the graph, workers
-                started, epochs begun.
+                started, epochs started.
         """
         self._event_count += 1
         if self._event_count > _MOST_EVENTS or not self.alive:

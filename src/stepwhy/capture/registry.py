@@ -4,11 +4,11 @@ Each line is one append, so that lines of different processes never mix::
 
     4711                                                   a Python process of the run has started
     {"pid":4711,"exception":"ValueError"}                  it ended by this exception
-    {"pid":4711,"optimizer_steps":1}                       what it saw, in case nothing was logged
+    {"pid":4711,"optimizer_steps":1}                       what it saw, if nothing was logged
     {"pid":4711,"stopped":"the run directory could ...","steps":412}   why its log ends early
 
-Reports reach it even when nothing else can be written: on a full disk, its first block still has
-room. The launcher reads the file when the command has ended, and deletes it.
+Reports can be written even when the disk is full, because the first block of the file still has
+space. The launcher reads the file when the command has ended, and deletes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run times of repeated work: whether it has warmed up, and which kind of work makes the loop."""
+"""Run times of repeated work: whether it has warmed up, and which kind of work is the loop."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def shorten(path: str, root: str) -> str:
     """Shorten a path: relative to the script's folder, else its last two components.
 
     Args:
-        path: As given by the interpreter or the framework.
+        path: Path from the interpreter or the framework.
         root: The script's folder.
     """
     if not os.path.isabs(path):  # noqa: PTH117
@@ -54,7 +54,7 @@ def shorten(path: str, root: str) -> str:
 
 
 class UserFiles:
-    """Tell the user's files from others, with a cache: a graph repeats the same few files.
+    """Distinguishes the user's files from others, with a cache: a graph repeats the same few files.
 
     Args:
         root: The script's folder; by default that of the running script.

@@ -1,4 +1,4 @@
-"""What `stepwhy check` looks at; every machine here is made up, every interpreter is real."""
+"""The checks of `stepwhy check`, with artificial machines and real interpreters."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def named(report, name):
     return next(item for item in report.items if item.name == name)
 
 
-# --- The interpreter, for real ---
+# --- Real interpreters ---
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_the_observer_is_loaded_in_a_child(machine, bare_python):
         ("-S", "Python is started with -S (no site)"),
     ],
 )
-def test_a_python_that_ignores_the_observer_is_told(machine, bare_python, flag, found):
+def test_python_that_ignores_the_observer_is_reported(machine, bare_python, flag, found):
     report = check([str(bare_python), flag, "-c", "pass"], machine=machine())
     attach = named(report, "attach")
     assert (attach.state, attach.found) == ("missing", found)
@@ -97,12 +97,12 @@ def test_a_python_that_ignores_the_observer_is_told(machine, bare_python, flag, 
 
 
 @pytest.mark.parametrize("flags", [["-P"], ["-s"], ["-u", "-X", "utf8", "-W", "ignore"]])
-def test_other_options_do_not_keep_the_observer_out(machine, bare_python, flags):
+def test_other_options_do_not_prevent_observation(machine, bare_python, flags):
     report = check([str(bare_python), *flags, "-c", "pass"], machine=machine())
     assert named(report, "attach").state == "ok"
 
 
-def test_a_hidden_user_site_is_told(machine, bare_python, monkeypatch):
+def test_hidden_user_site_is_reported(machine, bare_python, monkeypatch):
     command = [str(bare_python), "-c", "pass"]
     assert "user-site" not in states(check(command, machine=machine()).items)
     monkeypatch.setenv("PYTHONNOUSERSITE", "1")
@@ -118,7 +118,7 @@ def test_an_interpreter_without_frameworks_cannot_train(machine, bare_python):
 
 
 def add_framework(python, name, version):
-    """Install what looks like a framework from outside, and fails when it is imported."""
+    """Install a fake framework that fails when it is imported."""
     (packages,) = python.parent.parent.glob("lib/python*/site-packages")
     (packages / name).mkdir()
     (packages / name / "__init__.py").write_text("raise RuntimeError('imported')")
@@ -137,9 +137,7 @@ def test_a_framework_is_found_without_importing_it(machine, tmp_path):
     assert report.observable
 
 
-def test_a_sitecustomize_of_the_users_is_told_and_loaded(
-    machine, bare_python, monkeypatch, tmp_path
-):
+def test_own_sitecustomize_is_reported_and_loaded(machine, bare_python, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("print('hello')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     report = check([str(bare_python)], machine=machine())
@@ -147,7 +145,7 @@ def test_a_sitecustomize_of_the_users_is_told_and_loaded(
     assert named(report, "sitecustomize").state == "ok"
 
 
-def test_a_sitecustomize_that_ends_python_is_told(machine, bare_python, monkeypatch, tmp_path):
+def test_sitecustomize_that_ends_python_is_reported(machine, bare_python, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import os; os._exit(7)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     python = named(check([str(bare_python)], machine=machine()), "python")
@@ -155,8 +153,8 @@ def test_a_sitecustomize_that_ends_python_is_told(machine, bare_python, monkeypa
     assert python.found.endswith("it ended with exit code 7")
 
 
-def test_an_old_python_is_told(machine, tmp_path):
-    """One that prints what the probe would print in Python 3.9, where the bootstrap stays away."""
+def test_old_python_is_reported(machine, tmp_path):
+    """A program that prints the output of the probe in Python 3.9, without the bootstrap."""
     told = {
         "version": [3, 9, 18],
         "awaited": None,
@@ -176,27 +174,27 @@ def test_an_old_python_is_told(machine, tmp_path):
     assert not report.observable
 
 
-def test_a_script_that_is_not_there_is_told(machine):
+def test_missing_script_is_reported(machine):
     report = check([sys.executable, "no/such/train.py"], machine=machine())
     assert named(report, "script").found == "there is no file no/such/train.py"
     assert not report.observable
 
 
-def test_a_program_that_is_not_there_is_told(machine):
+def test_missing_program_is_reported(machine):
     report = check(["no-such-program-xyz"], machine=machine())
     assert report.obstacle == "there is no program no-such-program-xyz on the path"
     assert "attach" not in states(report.items)
     assert not report.observable
 
 
-def test_a_command_that_shows_no_python_is_not_judged(machine):
+def test_command_without_a_visible_python_has_no_verdict(machine):
     report = check(["/bin/sh", "train.sh"], machine=machine())
     assert named(report, "attach").state == "limited"
     assert report.observable
     assert "python" not in states(report.items)
 
 
-def test_nothing_is_left_behind(machine, bare_python, monkeypatch, tmp_path):
+def test_no_files_are_left(machine, bare_python, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = {path.name for path in tmp_path.iterdir()}
@@ -218,7 +216,7 @@ def program(tmp_path):
 
 
 def which(word):
-    """Finds everything: files where they are, names in one folder."""
+    """Finds every program: files at their path, names in one folder."""
     return word if "/" in word else f"/bin/{word}"
 
 
@@ -281,7 +279,7 @@ def installed(**folders):
     return NONE | {name: {"folder": str(f), "version": "1.0"} for name, f in folders.items()}
 
 
-def test_loops_are_observed_as_far_as_the_observer_waits_for_them():
+def test_loops_are_observed_if_the_observer_waits_for_them():
     found = installed(tensorflow="/tf", keras="/k", torch="/t", jax="/j")
     assert states(frameworks.loop_items(found, AWAITED)) == {
         "tf1-sessions": "ok",
@@ -315,7 +313,7 @@ ROCM = "cuda = None\nhip = '6.2.41133-dd7f95766'\n"
 @pytest.mark.parametrize(
     ("version", "build"), [(CUDA, "CUDA 12.8"), (CPU, "CPU"), (ROCM, "ROCm 6.2.41133")]
 )
-def test_what_torch_was_built_for(tmp_path, machine, version, build):
+def test_build_of_torch(tmp_path, machine, version, build):
     found = installed(torch=torch_folder(tmp_path, version))
     (item,) = frameworks.profiler_items(found, machine())
     assert (item.state, item.found) == ("ok", f"Kineto, {build} build")
@@ -354,7 +352,7 @@ def test_kernels_need_cupti(tmp_path, machine):
         (None, "CPU"),
     ],
 )
-def test_what_tensorflow_was_built_for(tmp_path, machine, text, build):
+def test_build_of_tensorflow(tmp_path, machine, text, build):
     info = tmp_path / "tensorflow/python/platform/build_info.py"
     info.parent.mkdir(parents=True)
     if text:
@@ -379,7 +377,7 @@ def test_nvidia_gpus_are_counted(machine):
     item, nvml, counters = gpu.items(with_gpus)
     assert (item.state, item.found) == ("ok", "2 NVIDIA GPUs")
     assert nvml.state == "ok"
-    assert counters.state == "limited"  # the driver does not tell
+    assert counters.state == "limited"  # the driver does not report it
 
 
 def test_without_the_management_library_gpu_memory_is_missing(machine):
@@ -390,12 +388,12 @@ def test_without_the_management_library_gpu_memory_is_missing(machine):
     ("capabilities", "state"),
     [("0000000000000000", "limited"), ("0000000000200000", "ok"), ("0000004000000000", "ok")],
 )
-def test_counters_may_be_the_administrators_alone(machine, capabilities, state):
+def test_counters_for_administrators_only(machine, capabilities, state):
     status = {"proc/self/status": f"TracerPid:\t0\nCapEff:\t{capabilities}\n"}
     assert states(gpu.items(machine(RESTRICTED | status)))["gpu-counters"] == state
 
 
-def test_counters_may_be_everybodys(machine):
+def test_counters_for_everybody(machine):
     everybody = NVIDIA | {"proc/driver/nvidia/params": "RmProfilingAdminOnly: 0\n"}
     assert states(gpu.items(machine(everybody)))["gpu-counters"] == "ok"
 
@@ -407,7 +405,7 @@ def test_hidden_gpus_are_limited(machine, value):
 
 
 @pytest.mark.parametrize(("accessible", "state"), [(True, "ok"), (False, "limited")])
-def test_amds_driver_may_be_closed(machine, accessible, state):
+def test_amd_driver_without_permission(machine, accessible, state):
     amd = machine({"dev/kfd": ""}, is_accessible=lambda _path: accessible)
     assert states(gpu.items(amd)) == {"gpu": state}
     assert gpu.gpus(amd) == 1
@@ -416,7 +414,7 @@ def test_amds_driver_may_be_closed(machine, accessible, state):
 # --- Conflicts ---
 
 
-def test_nothing_in_the_way(machine):
+def test_no_conflicts(machine):
     assert states(conflicts.items(machine())) == {"other-profilers": "ok"}
 
 
@@ -431,7 +429,7 @@ def test_nothing_in_the_way(machine):
         ("PYTHONPROFILEIMPORTTIME", "slow-start", "limited"),
     ],
 )
-def test_a_variable_in_the_way_is_named_and_its_value_is_not(machine, variable, name, state):
+def test_variable_in_conflict_is_named_without_its_value(machine, variable, name, state):
     (item,) = conflicts.items(machine(environ={variable: "sesame-open"}))
     assert (item.name, item.state) == (name, state)
     assert variable in item.found
@@ -462,7 +460,7 @@ def test_preloaded_tools(machine, preload, found):
     assert [item.found for item in items] == found
 
 
-def test_a_tracer_is_in_the_way(machine):
+def test_tracer_is_a_conflict(machine):
     traced = machine({"proc/self/status": "Name:\tsh\nTracerPid:\t41\n"})
     assert states(conflicts.items(traced)) == {"tracer": "conflict"}
 
@@ -479,20 +477,20 @@ def test_the_disk_may_be_full(machine, tmp_path, free, state):
     assert not (tmp_path / "a").exists()
 
 
-def test_a_disk_may_have_room_but_no_file_left(machine, tmp_path):
+def test_disk_with_space_but_without_free_files(machine, tmp_path):
     item = storage.run_directory(machine(file_system=disk(PLENTY, files_left=0)), tmp_path)
     assert (item.state, item.found) == ("missing", "no file can be added")
     without_limit = machine(file_system=disk(PLENTY, files=0, files_left=0))
     assert storage.run_directory(without_limit, tmp_path).state == "ok"
 
 
-def test_a_file_in_the_way_of_the_run_directory(machine, tmp_path):
+def test_file_in_place_of_the_run_directory(machine, tmp_path):
     (tmp_path / "file").touch()
     item = storage.run_directory(machine(), tmp_path / "file/run")
     assert item.state == "missing"
 
 
-def test_a_full_disk_makes_a_training_unobservable(machine):
+def test_no_training_is_observable_with_a_full_disk(machine):
     report = check(machine=machine(file_system=disk(0)))
     assert not report.observable
 
@@ -559,7 +557,7 @@ def test_no_cpu_limit_below_the_visible_cores(machine, text):
     assert host.cpu_limit(machine({"sys/fs/cgroup/cpu.max": text})).state == "ok"
 
 
-def test_a_cpu_limit_that_the_threads_keep_to(machine):
+def test_cpu_limit_with_a_matching_thread_setting(machine):
     limit = {"sys/fs/cgroup/cpu.max": "200000 100000"}
     assert host.cpu_limit(machine(limit, environ={"OMP_NUM_THREADS": "2"})).state == "ok"
     assert host.cpu_limit(machine(limit, environ={"OMP_NUM_THREADS": "4"})).state == "limited"
@@ -573,7 +571,7 @@ def test_a_cpu_limit_that_the_threads_keep_to(machine):
         ({}, "missing"),
     ],
 )
-def test_the_run_delay_may_not_be_told(machine, files, state):
+def test_missing_run_delay(machine, files, state):
     assert host.run_delay(machine(files)).state == state
 
 
@@ -585,13 +583,13 @@ SYS_PTRACE = "CapEff:\t0000000000080000\n"
     [
         (None, "", "ok"),
         ("0", "", "ok"),
-        ("1", "", "ok"),  # the observed processes name who may
+        ("1", "", "ok"),  # the observed processes name the reader
         ("1", SYS_PTRACE, "ok"),
         ("2", "", "limited"),
         ("3", SYS_PTRACE, "missing"),
     ],
 )
-def test_who_may_read_a_stack(machine, scope, status, state):
+def test_stack_access(machine, scope, status, state):
     files = {"proc/self/status": status}
     if scope:
         files["proc/sys/kernel/yama/ptrace_scope"] = f"{scope}\n"
@@ -607,11 +605,11 @@ def test_who_may_read_a_stack(machine, scope, status, state):
         (Reading(1_000_000_500, 500), 4_000, "limited"),
     ],
 )
-def test_clocks_may_part_or_be_slow(last, cost_ns, state):
+def test_clocks_that_drift_or_are_slow(last, cost_ns, state):
     assert host.clock(Reading(1_000_000_000, 0), last, cost_ns).state == state
 
 
-def test_a_reading_of_the_clock_costs_something():
+def test_cost_of_reading_the_clock():
     assert 1 < host.read_cost_ns() < 100_000
 
 
@@ -644,7 +642,7 @@ def test_what_makes_a_training_observable(items, observable):
         ([item("ok", "any", "a"), item("missing", "none", "b")], ""),
     ],
 )
-def test_the_first_thing_that_keeps_the_observer_out(items, obstacle):
+def test_first_obstacle_is_reported(items, obstacle):
     assert Report((), tuple(items)).obstacle == obstacle
 
 

@@ -98,7 +98,7 @@ steps = jax.jit(lambda w: jax.lax.scan(lambda c, _: (c * 0.9, None), w, None, le
 for number in range(8):
     weights = steps(weights)
 """
-# After nine steps the window is open for certain, and not yet full.
+# After nine steps the window is certainly open, and not full.
 _OWN_PROFILER = """
 for number in range(9):
     weights, loss = step(weights, jnp.ones((16, 8)))
@@ -164,7 +164,7 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert observed == capfd.readouterr().out
     assert (ended.exit_code, ended.messages) == (3, ())
     lines = lines_of(ended)
-    # What JAX jits for itself (a conversion, a fill) is not among them.
+    # Functions that JAX jits for itself (a conversion, a fill) are not among them.
     assert [line["signature"] for line in lines] == [0, 1] * 30
     compiled = [i for i, line in enumerate(lines) if "compile_ns" in line]
     assert compiled == [0, 1, 40, 41]
@@ -180,7 +180,7 @@ def test_calls_of_jitted_functions(tmp_path: Path, capfd: pytest.CaptureFixture[
     (recording,) = read_folder(ended.run_dir)
     assert len(recording.trace.marks) == 29
     assert "ended with exit code 3 after 30 steps" in recording.trace.meta.ending
-    # A step begins with `update`: the shorter batch is augmented at the end of the step before.
+    # A step starts with `update`: the shorter batch is augmented at the end of the previous step.
     assert (recording.trace.marks.compile_ns > 0).nonzero()[0].tolist() == [0, 19, 20]
 
 
@@ -195,7 +195,7 @@ def test_step_annotations_are_the_steps(tmp_path: Path) -> None:
     assert b"train" not in trace.replace(b"train.py", b"")
 
 
-def test_the_trainings_own_profiler_comes_first(
+def test_own_profiler_of_the_training_has_precedence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended = observe(tmp_path, _OWN_PROFILER, str(tmp_path / "own"))
@@ -231,7 +231,7 @@ def test_steps_on_two_devices(
     assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
 
 
-def test_compilations_are_told_with_their_reason(tmp_path: Path) -> None:
+def test_compilations_are_logged_with_their_reason(tmp_path: Path) -> None:
     events = lines_of(observe(tmp_path, _RECOMPILED), "events.jsonl")
     own = {"jit(update)", "jit(scaled)", "jit(<lambda>)"}
     assert [
@@ -246,11 +246,11 @@ def test_compilations_are_told_with_their_reason(tmp_path: Path) -> None:
         ("jit(<lambda>)", "train.py(33): <module>", 2, "a new jitted function of the same code"),
         ("jit(update)", "train.py(34): <module>", 2, "batch: shape (16, 8) -> (12, 8)"),
     ]
-    # What JAX makes for itself is not said to be made anew.
+    # Functions of JAX itself are not reported as new objects.
     assert not any("new" in e.get("reason", "") for e in events if e["name"] not in own)
 
 
-def test_what_is_compiled_ahead_and_what_loops_inside_is_told(tmp_path: Path) -> None:
+def test_ahead_of_time_compilation_and_inner_loops_are_reported(tmp_path: Path) -> None:
     ended = observe(tmp_path, _AHEAD)
     events = lines_of(ended, "events.jsonl")
     (ahead,) = (e for e in events if e["name"] == "jit(update)")
@@ -262,14 +262,14 @@ def test_what_is_compiled_ahead_and_what_loops_inside_is_told(tmp_path: Path) ->
     assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
 
 
-def test_a_recurrent_model_is_no_loop_of_steps_and_its_gradient_hides_none(tmp_path: Path) -> None:
+def test_recurrent_model_is_not_a_loop_of_steps(tmp_path: Path) -> None:
     ended = observe(tmp_path, _RECURRENT)
     assert ended.messages == ()
     assert [line["signature"] for line in lines_of(ended)] == [0] * 30
     assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
 
 
-def test_a_loop_that_searches_for_nans_is_seen_and_still_finds_them(
+def test_loop_with_nan_checks_is_observed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended = observe(tmp_path, _CHECKED)
@@ -278,6 +278,6 @@ def test_a_loop_that_searches_for_nans_is_seen_and_still_finds_them(
     assert len(lines_of(ended)) >= 30
 
 
-def test_a_loop_that_jits_nothing_is_said_to_be_unseen(tmp_path: Path) -> None:
+def test_loop_without_jit_is_reported_as_not_observed(tmp_path: Path) -> None:
     (message,) = observe(tmp_path, _EAGER).messages
     assert message.startswith("no training loop was seen")

@@ -77,7 +77,7 @@ def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     steps = [line for line in lines if line["kind"] == "step"]
     assert len(steps) == 30
     assert steps[0]["compile_ns"] > 0
-    # Fetching the batch is inside the compiled call: it is not seen, which is not a wait of zero.
+    # Fetching the batch is inside the compiled call, so the wait is unknown, not zero.
     assert {step["input_wait_ns"] for step in steps} == {None}
     # Validation between the epochs belongs to no step.
     gaps = [b["start_ns"] - a["end_ns"] for a, b in pairwise(steps)]
@@ -88,7 +88,7 @@ def test_fit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.framework
 @needs_keras
-def test_several_batches_in_one_call_are_one_step_and_said(tmp_path: Path) -> None:
+def test_several_batches_in_one_call_are_one_step(tmp_path: Path) -> None:
     ended = observe(tmp_path, "5")
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 6
     (message,) = ended.messages
@@ -142,13 +142,13 @@ def test_a_fit_that_raises_leaves_no_profiler_on(
     assert sum(line["kind"] == "step" for line in lines_of(ended)) == 7 + 40
     (window,) = ended.run_dir.glob("process-*/windows/*")
     about = json.loads((window / "window.json").read_text())
-    # On a busy machine the steps may be alike only after the failure; the window opens then.
+    # On a busy machine the steps may settle only after the failure; the window opens then.
     assert about["last_step"] < 8 or about["first_step"] > 7
 
 
 @pytest.mark.framework
 @needs_keras
-def test_the_profiler_of_a_callback_comes_first(tmp_path: Path) -> None:
+def test_profiler_of_a_callback_has_precedence(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     ended = observe(tmp_path, "profile", str(tmp_path / "own"), code=_RAISING)
     assert ended.exit_code == 0
@@ -156,7 +156,7 @@ def test_the_profiler_of_a_callback_comes_first(tmp_path: Path) -> None:
     if ended.messages:
         (message,) = ended.messages
         assert "own profiler (tf.profiler) was on" in message
-    else:  # on a busy machine the steps may be alike only when the callback's profile has ended
+    else:  # on a busy machine the steps may settle only after the profile of the callback
         (window,) = ended.run_dir.glob("process-*/windows/*")
         assert json.loads((window / "window.json").read_text())["first_step"] >= 12
     (own,) = (tmp_path / "own").glob("**/*.xplane.pb")
@@ -250,7 +250,7 @@ def observed_list(tmp_path: Path) -> Any:
     return kind()
 
 
-def test_events_pass_through_however_they_are_called(loop: Loop, tmp_path: Path) -> None:
+def test_events_pass_through_with_any_arguments(loop: Loop, tmp_path: Path) -> None:
     callbacks = observed_list(tmp_path)
     callbacks.on_epoch_begin(epoch=0)
     assert loop.marker() is callbacks
@@ -268,7 +268,7 @@ def test_events_pass_through_however_they_are_called(loop: Loop, tmp_path: Path)
     assert all(json.loads(line)["input_wait_ns"] > 0 for line in log)
 
 
-def test_a_fit_that_raises_lets_go_of_the_loop(loop: Loop, tmp_path: Path) -> None:
+def test_fit_that_raises_releases_the_loop(loop: Loop, tmp_path: Path) -> None:
     callbacks = observed_list(tmp_path)
     callbacks.on_epoch_begin(0)
     callbacks.on_train_batch_begin(0)
@@ -278,7 +278,7 @@ def test_a_fit_that_raises_lets_go_of_the_loop(loop: Loop, tmp_path: Path) -> No
     assert loop.marker() is None
 
 
-def test_a_failure_of_the_observer_does_not_show(
+def test_failure_of_the_observer_does_not_affect_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: str) -> Loop:

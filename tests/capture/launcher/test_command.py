@@ -1,4 +1,4 @@
-"""What is started and where its run directory goes."""
+"""The command to start, and its default run directory."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_a_script_runs_under_this_interpreter() -> None:
         ([], "run"),
     ],
 )
-def test_a_run_is_named_after_what_it_trains(command: list[str], name: str) -> None:
+def test_run_is_named_after_its_script(command: list[str], name: str) -> None:
     assert run_name(command) == name
 
 
-def test_the_default_directory_holds_time_and_name() -> None:
+def test_default_directory_has_time_and_name() -> None:
     now = datetime(2024, 2, 3, 4, 5, 6, tzinfo=UTC)
     assert default_run_dir(["python", "train.py"], now) == Path(
         "stepwhy-runs/20240203-040506-train"

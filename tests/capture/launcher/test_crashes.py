@@ -1,7 +1,7 @@
-"""Trainings that end badly behave as without stepwhy, and what was logged is explained.
+"""Trainings that crash behave as without stepwhy, and their logs are explained.
 
-The program logs its steps by hand, as the observer in a training would; each is run alone and under
-`stepwhy run`, and must print the same and end the same.
+The programs log their steps themselves, as the observer would. Each is run alone and under
+`stepwhy run`, and must have the same output and end in the same way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def train(steps=1200):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: as a shell tells the exit code."""
+    """How a program ended, with the exit code of a shell."""
 
     code: int
     out: str
@@ -86,7 +86,7 @@ def ended(command: list[str], **more: Any) -> Ended:
 
 
 def both(tmp_path: Path, body: str, **more: Any) -> tuple[Ended, Ended]:
-    """The program's end alone and observed, after a look that they are alike."""
+    """The end of the program alone and observed, which must be equal."""
     path = script(tmp_path, body)
     alone = ended([sys.executable, str(path)], **more)
     watched = ended(observed(path, tmp_path / "run"), **more)
@@ -97,7 +97,7 @@ def both(tmp_path: Path, body: str, **more: Any) -> tuple[Ended, Ended]:
 
 
 def explained(run_dir: Path) -> dict[str, Any]:
-    """What `stepwhy explain DIR --json` prints."""
+    """Output of `stepwhy explain DIR --json`."""
     result: dict[str, Any] = json.loads(render(explain([str(run_dir)])))
     return result
 
@@ -117,13 +117,11 @@ def noted(result: dict[str, Any], text: str) -> bool:
         ("train(); os._exit(4)", 4, "ended with exit code 4"),
     ],
 )
-def test_an_end_of_any_kind_is_the_trainings_own(
-    tmp_path: Path, body: str, code: int, note: str
-) -> None:
+def test_any_end_is_that_of_the_training(tmp_path: Path, body: str, code: int, note: str) -> None:
     alone, _ = both(tmp_path, body)
     assert alone.code == code
     result = explained(tmp_path / "run")
-    # A kill loses what was not yet written: half a second, or 512 steps.
+    # A kill loses unwritten lines: half a second, or 512 steps.
     assert 1200 - 512 < result["steps"]["count"] <= 1200
     assert note in result["notes"][0]
     assert result["run"]["ending"] == result["notes"][0]
@@ -144,11 +142,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_kill_inside_a_window_leaves_nothing_of_it(tmp_path: Path) -> None:
+def test_kill_during_a_window_leaves_no_window(tmp_path: Path) -> None:
     both(tmp_path, _IN_WINDOW)
     (windows,) = (tmp_path / "run").glob("process-*/windows")
     assert list(windows.iterdir()) == []
-    # What waited is written before a window is.
+    # Pending lines are written before a window.
     assert explained(tmp_path / "run")["steps"]["count"] == 1200
 
 
@@ -163,7 +161,7 @@ recorder.window({"kind": "k"}, fill)
 """
 
 
-def test_a_window_that_a_kill_of_both_left_is_reported(tmp_path: Path) -> None:
+def test_unfinished_window_after_killing_both_is_reported(tmp_path: Path) -> None:
     path = script(tmp_path, _BOTH_KILLED)
     with subprocess.Popen(
         observed(path, tmp_path / "run"),
@@ -198,7 +196,7 @@ bytearray(1 << 40)
 """
 
 
-def test_a_lack_of_memory_is_the_trainings_own(tmp_path: Path) -> None:
+def test_out_of_memory_is_reported_for_the_training(tmp_path: Path) -> None:
     alone, _ = both(tmp_path, _NO_MEMORY)
     assert alone.err.endswith("MemoryError\n")
     assert explained(tmp_path / "run")["steps"]["count"] == 2400
@@ -240,7 +238,7 @@ train()
     ("body", "reason"),
     [(_DISK_FULL, "No space left on device"), (_FILE_LIMIT, "File too large")],
 )
-def test_a_log_that_cannot_grow_ends_the_observation_alone(
+def test_log_that_cannot_grow_only_ends_the_observation(
     tmp_path: Path, body: str, reason: str
 ) -> None:
     _, watched = both(tmp_path, body)
@@ -258,7 +256,7 @@ train()
 """
 
 
-def test_a_log_that_cannot_be_written_at_all_is_told(tmp_path: Path) -> None:
+def test_log_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     _, watched = both(tmp_path, _NO_ROOM)
     text = "1 training step was seen, but none was logged: the run directory could not be written"
     assert f"stepwhy: {text} (File too large). Free some space" in watched.err
@@ -266,7 +264,7 @@ def test_a_log_that_cannot_be_written_at_all_is_told(tmp_path: Path) -> None:
         explained(tmp_path / "run")
 
 
-def test_a_directory_that_becomes_read_only_ends_the_observation_alone(tmp_path: Path) -> None:
+def test_read_only_directory_only_ends_the_observation(tmp_path: Path) -> None:
     both(tmp_path, _READ_ONLY)
     folder = next((tmp_path / "run").glob("process-*"))
     folder.chmod(0o755)
@@ -292,9 +290,7 @@ train()
 
 
 @pytest.mark.parametrize("body", [_REMOVED, _REPLACED])
-def test_a_run_directory_that_is_taken_away_ends_the_observation_alone(
-    tmp_path: Path, body: str
-) -> None:
+def test_removed_run_directory_only_ends_the_observation(tmp_path: Path, body: str) -> None:
     _, watched = both(tmp_path, body)
     assert "the run directory vanished while the training ran" in watched.err
     assert not (tmp_path / "run").is_dir()
@@ -319,7 +315,7 @@ train()
 """
 
 
-def test_a_reader_that_left_breaks_the_pipe_as_without_us(tmp_path: Path) -> None:
+def test_closed_reader_breaks_the_pipe_as_without_stepwhy(tmp_path: Path) -> None:
     path = script(tmp_path, _BROKEN_PIPE)
 
     def run(command: list[str]) -> tuple[int, str]:
@@ -440,7 +436,7 @@ own.close()
 """
 
 
-def test_nothing_is_written_into_the_trainings_own_files(tmp_path: Path) -> None:
+def test_files_of_the_training_are_not_written_to(tmp_path: Path) -> None:
     both(tmp_path, _CLOSE_ALL, cwd=tmp_path)
     assert (tmp_path / "own.txt").read_text() == "mine"
     assert explained(tmp_path / "run")["steps"]["count"] == 1200
@@ -457,7 +453,7 @@ time.sleep(0.1)
 """
 
 
-def test_a_thread_that_trains_on_while_the_interpreter_ends_does_no_harm(tmp_path: Path) -> None:
+def test_thread_that_trains_while_the_interpreter_ends(tmp_path: Path) -> None:
     alone, _ = both(tmp_path, _DAEMON_THREAD)
     assert (alone.code, alone.err) == (0, "")
     assert explained(tmp_path / "run")["steps"]["count"] >= 1200
@@ -476,10 +472,10 @@ except KeyboardInterrupt:
 
 
 def in_terminal(command: list[str]) -> tuple[int, str]:
-    """A command's exit code and output, ended by the interrupt key of its terminal."""
+    """Exit code and output of a command that is ended by the interrupt key of its terminal."""
     ours, theirs = pty.openpty()
 
-    # The key would take with it what has been printed and not read.
+    # The key would discard unread output.
     attributes = termios.tcgetattr(theirs)
     attributes[3] |= termios.NOFLSH
     termios.tcsetattr(theirs, termios.TCSANOW, attributes)
@@ -497,7 +493,7 @@ def in_terminal(command: list[str]) -> tuple[int, str]:
     ) as process:
         os.close(theirs)
         text = b""
-        with contextlib.suppress(OSError):  # a terminal that nobody holds reads as an error
+        with contextlib.suppress(OSError):  # reading a terminal without another end is an error
             while select.select([ours], [], [], _TIMEOUT_S)[0] and (chunk := os.read(ours, 4096)):
                 text += chunk
                 if text.endswith(b"ready\r\n"):
@@ -574,7 +570,7 @@ for step in range(10_000):
 
 @pytest.mark.framework
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
-def test_a_real_training_ends_as_without_us(tmp_path: Path, name: str) -> None:
+def test_real_training_ends_as_without_stepwhy(tmp_path: Path, name: str) -> None:
     pytest.importorskip("torch")
     path = tmp_path / "train.py"
     path.write_text(_TORCH)

@@ -1,4 +1,4 @@
-"""Starting a command with the observer in place; the commands here train nothing."""
+"""Start commands with the observer in place; these commands do not train."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def python(tmp_path: Path, code: str, *flags: str) -> Launch:
 
 
 def observing(work: str) -> str:
-    """Code that writes one step by hand, as an observer in a training would."""
+    """Code that logs one step itself, as the observer would."""
     return f"""
 import os
 from stepwhy.capture.recorder import Recorder
@@ -31,7 +31,7 @@ Recorder(os.environ["STEPWHY_RUN_DIR"], "pytorch", "2.0", "torch-optimizer").ste
 """
 
 
-def test_the_exit_code_is_the_commands_own(tmp_path: Path) -> None:
+def test_exit_code_is_that_of_the_command(tmp_path: Path) -> None:
     assert python(tmp_path, "raise SystemExit(3)").exit_code == 3
 
 
@@ -60,12 +60,12 @@ def test_output_can_go_to_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[st
     code = "import sys; print('o', flush=True); print('e', file=sys.stderr); print(input())"
     output = tmp_path / "output.log"
     ended = launch([sys.executable, "-c", code], tmp_path / "run", output=output)
-    assert ended.exit_code == 1  # there is no input to read
+    assert ended.exit_code == 1  # no standard input
     assert output.read_text().startswith("o\ne\n")
     assert capfd.readouterr() == ("", "")
 
 
-def test_run_json_tells_start_end_and_exit_code(tmp_path: Path) -> None:
+def test_run_json_has_start_end_and_exit_code(tmp_path: Path) -> None:
     ended = launch([sys.executable, "-c", "exit(2)", "--token=x"], tmp_path / "run")
     about = json.loads((ended.run_dir / "run.json").read_text())
     assert about["schema"] == "stepwhy.run/1"
@@ -76,7 +76,7 @@ def test_run_json_tells_start_end_and_exit_code(tmp_path: Path) -> None:
     assert about["why_no_step"].startswith("the command failed before it trained: exit code 2.")
 
 
-def test_of_an_exception_the_type_alone_is_kept(tmp_path: Path) -> None:
+def test_only_the_type_of_an_exception_is_stored(tmp_path: Path) -> None:
     ended = python(tmp_path, "raise ValueError('key=hunter2')")
     (message,) = ended.messages
     assert message.startswith("the command failed before it trained: exit code 1 (ValueError). ")
@@ -86,31 +86,31 @@ def test_of_an_exception_the_type_alone_is_kept(tmp_path: Path) -> None:
     assert "hunter2" not in text
 
 
-def test_a_command_without_a_training_loop_is_told(tmp_path: Path) -> None:
+def test_command_without_a_training_loop_is_reported(tmp_path: Path) -> None:
     (message,) = python(tmp_path, "pass").messages
     assert message.startswith("no training loop was seen")
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
-def test_an_interpreter_that_cannot_be_observed_is_told(tmp_path: Path, flag: str) -> None:
+def test_interpreter_that_cannot_be_observed_is_reported(tmp_path: Path, flag: str) -> None:
     (message,) = python(tmp_path, "pass", flag).messages
     assert message.startswith("the observer was never loaded")
 
 
-def test_a_program_that_is_not_python_is_told(tmp_path: Path) -> None:
+def test_program_that_is_not_python_is_reported(tmp_path: Path) -> None:
     ended = launch(["true"], tmp_path / "run")
     assert ended.exit_code == 0
     assert ended.messages[0].startswith("the observer was never loaded")
 
 
-def test_a_vanished_run_directory_is_told(tmp_path: Path) -> None:
+def test_vanished_run_directory_is_reported(tmp_path: Path) -> None:
     code = "import os, shutil; shutil.rmtree(os.environ['STEPWHY_RUN_DIR'])"
     ended = python(tmp_path, code)
     assert ended.exit_code == 0
     assert ended.messages[0].startswith("the run directory vanished")
 
 
-def test_what_the_observers_say_is_passed_on_once(tmp_path: Path) -> None:
+def test_messages_of_observers_are_passed_on_once(tmp_path: Path) -> None:
     code = """
 import os
 for pid in 1, 2:
@@ -149,7 +149,7 @@ def test_the_users_sitecustomize_and_path_still_work(
     assert ended.messages[0].startswith("no training loop")
 
 
-def test_a_broken_sitecustomize_fails_as_without_us(
+def test_broken_sitecustomize_fails_as_without_stepwhy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
@@ -171,7 +171,7 @@ def test_an_environment_without_stepwhy_is_observed(
     assert len(list(ended.run_dir.glob("process-*/steps.jsonl"))) == 1
 
 
-def test_a_process_that_never_trains_loads_next_to_nothing(
+def test_process_that_never_trains_imports_few_modules(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code = "import sys; print(sorted(m for m in sys.modules if m.startswith('stepwhy')))"
@@ -193,7 +193,7 @@ def test_a_directory_that_holds_a_run_is_refused(tmp_path: Path) -> None:
         python(tmp_path, "pass")
 
 
-def test_a_directory_that_cannot_be_made_is_refused_before_the_start(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_is_refused_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     mark = tmp_path / "started"
     with pytest.raises(CaptureError, match="cannot be written"):
@@ -253,7 +253,7 @@ def test_signals_reach_the_command_once(tmp_path: Path, name: str) -> None:
     assert json.loads((tmp_path / "run" / "run.json").read_text())["exit_code"] == 7
 
 
-def test_handlers_are_given_back(tmp_path: Path) -> None:
+def test_signal_handlers_are_restored(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     python(tmp_path, "pass")
     assert signal.getsignal(signal.SIGTERM) is before

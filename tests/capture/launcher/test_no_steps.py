@@ -1,4 +1,4 @@
-"""Why a run has no observed step, in the order of what a person should look at first."""
+"""Reasons why a run has no observed step, the most relevant first."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_the_most_direct_reason_comes_first(exit_code, processes, start):
     assert why_no_step(exit_code, processes, attached=True).startswith(start)
 
 
-def test_a_command_that_failed_unobserved_is_told_from_one_that_cannot_be_observed():
+def test_failed_command_differs_from_one_that_cannot_be_observed():
     assert why_no_step(0, {}, attached=False) == NOT_ATTACHED
     failed = why_no_step(127, {}, attached=False)
     assert failed == f"the command failed (exit code 127), and {NOT_ATTACHED}"
 
 
-def test_of_what_several_processes_saw_the_most_counts():
+def test_largest_count_of_several_processes_is_used():
     processes = {"7": {"calls": 1}, "8": {"calls": 2}, "9": {"optimizer_steps": "many"}}
     assert "2 calls of a compiled function" in why_no_step(0, processes, attached=True)

@@ -19,7 +19,7 @@ def test_kills_are_counted_from_the_start(tmp_path: Path) -> None:
     assert kills.count() == 2
 
 
-def test_a_kernel_that_does_not_tell_is_not_zero(tmp_path: Path) -> None:
+def test_kernel_without_the_counter_gives_none(tmp_path: Path) -> None:
     assert OomKills(tmp_path / "none").count() is None
     (tmp_path / "vmstat").write_text("nr_free_pages 7\n")
     assert OomKills(tmp_path / "vmstat").count() is None

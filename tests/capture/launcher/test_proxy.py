@@ -1,4 +1,4 @@
-"""A command under `stepwhy run` inherits and returns what it would without it."""
+"""A command under `stepwhy run` inherits the same state and returns the same as without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 60
 STEPWHY = (sys.executable, "-m", "stepwhy", "run")
 
-# What a program without Python's own settings sees: signals, limits, files, priority, folder.
+# State of a program without Python's own settings: signals, limits, files, priority, folder.
 _PROBE = """
 grep -E '^(Sig(Blk|Ign|Cgt)|NoNewPrivs|Cpus_allowed):' /proc/self/status
 cat /proc/self/limits
@@ -36,13 +36,13 @@ cat /proc/self/cgroup
 
 
 def alone_and_observed(tmp_path: Path, words: list[str], **how: Any) -> list[Any]:
-    """How a command ends, and what it prints, without stepwhy and with it."""
+    """Exit code and output of a command, without stepwhy and with it."""
     observed = [*stepwhy_run(tmp_path / "run"), "--", *words]
     options = {"stdout": subprocess.PIPE, "text": True, "timeout": _TIMEOUT_S, **how}
     return [subprocess.run(each, check=False, **options) for each in (words, observed)]
 
 
-def test_the_command_inherits_what_stepwhy_was_given(tmp_path: Path) -> None:
+def test_command_inherits_the_state_of_stepwhy(tmp_path: Path) -> None:
     reader, writer = os.pipe()
 
     def unusual() -> None:
@@ -75,11 +75,11 @@ _OF_A_STATUS = ("Sig", "Umask", "Uid", "Gid", "Groups", "NoNew", "Cap", "Secc", 
 
 
 def _comparable(text: str) -> list[str]:
-    """The lines without what differs from process to process."""
+    """The lines without values that differ between processes."""
     lines = text.splitlines()
     if lines[0].startswith("Name:"):
         return [line for line in lines if line.startswith(_OF_A_STATUS) and "SigQ" not in line]
-    return [line for line in lines if "pipe:" not in line]  # each has one of its own, for output
+    return [line for line in lines if "pipe:" not in line]  # each process has its own, for output
 
 
 def test_open_files_are_inherited_under_their_numbers(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_closed_stream_is_closed_for_the_command(tmp_path: Path, closed: int) 
         assert (done.returncode, (tmp_path / "seen").read_text()) == (7, "1\n")
 
 
-def test_the_environment_gains_what_the_observer_needs_and_nothing_else(tmp_path: Path) -> None:
+def test_environment_gains_only_variables_of_the_observer(tmp_path: Path) -> None:
     own = {"PATH": os.environ["PATH"], "STEPWHY_TEST": "kept", "HOME": str(tmp_path)}
     alone, observed = alone_and_observed(tmp_path, ["env"], env=own)
     added = set(observed.stdout.splitlines()) - set(alone.stdout.splitlines())
@@ -133,12 +133,12 @@ def test_a_command_that_a_signal_ends_ends_stepwhy_the_same_way(tmp_path: Path, 
     assert not list(tmp_path.glob("core*"))
 
 
-def test_an_exit_code_above_128_is_no_signal(tmp_path: Path) -> None:
+def test_exit_code_above_128_is_not_a_signal(tmp_path: Path) -> None:
     for done in alone_and_observed(tmp_path, ["sh", "-c", "exit 143"]):
         assert done.returncode == 143
 
 
-def test_the_code_is_known_where_the_parent_ignores_its_children(tmp_path: Path) -> None:
+def test_exit_code_is_known_if_the_parent_ignores_its_children(tmp_path: Path) -> None:
     def ignore() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
@@ -148,7 +148,7 @@ def test_the_code_is_known_where_the_parent_ignores_its_children(tmp_path: Path)
 
 
 def test_a_pipe_ends_when_the_command_closes_it(tmp_path: Path) -> None:
-    """Not when the launcher ends, which may explain for a while."""
+    """Not only when the launcher ends, which may be busy explaining."""
     reader, writer = os.pipe()
     release, held = os.pipe()
     words = ["bash", "-c", f"exec >&- {writer}>&-; cat <&{release}; exit 3"]
@@ -183,7 +183,7 @@ _PIPELINES = {
 
 @pytest.mark.parametrize("how", _PIPELINES)
 @pytest.mark.parametrize("code", [0, 3])
-def test_streams_of_any_kind_leave_the_exit_code_and_the_results_alone(
+def test_streams_of_any_kind_do_not_affect_exit_code_and_results(
     tmp_path: Path, how: str, code: int
 ) -> None:
     body = f"train(30)\nopen('result', 'w').write('whole')\nsys.exit({code})"
@@ -224,7 +224,7 @@ def blocked_pipe() -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_ends_the_explanation_at_once(tmp_path: Path, name: str) -> None:
-    """The report blocks here, and the scheduler would kill the job soon."""
+    """The report is blocked here, and a scheduler would soon kill the job."""
     reader, writer = blocked_pipe()
     path = script(tmp_path, "train(30); sys.exit(3)")
     words = [*STEPWHY, "--out", str(tmp_path / "run"), str(path)]
@@ -237,7 +237,7 @@ def test_a_signal_ends_the_explanation_at_once(tmp_path: Path, name: str) -> Non
     os.close(writer)
 
 
-def test_a_job_that_was_asked_to_end_explains_for_seconds_only(tmp_path: Path) -> None:
+def test_job_that_was_asked_to_end_explains_for_only_seconds(tmp_path: Path) -> None:
     reader, writer = blocked_pipe()
     code = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\ntrain(30)\nsignal.pause()"
     path = script(tmp_path, code)
@@ -251,7 +251,7 @@ def test_a_job_that_was_asked_to_end_explains_for_seconds_only(tmp_path: Path) -
     os.close(writer)
 
 
-def test_a_run_directory_that_cannot_be_made_does_not_stop_the_training(tmp_path: Path) -> None:
+def test_missing_run_directory_does_not_stop_the_training(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = [*STEPWHY, "--out", str(tmp_path / "file" / "run"), "--", "sh", "-c", "echo $$; exit 5"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -262,7 +262,7 @@ def test_a_run_directory_that_cannot_be_made_does_not_stop_the_training(tmp_path
     assert b"runs unobserved" in err
 
 
-def test_a_command_that_cannot_start_is_told_where_nothing_can_be_kept(tmp_path: Path) -> None:
+def test_command_that_cannot_start_is_reported_without_a_run_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = [*STEPWHY, "--out", str(tmp_path / "file" / "run"), "--", "no-such-program"]
     done = subprocess.run(words, capture_output=True, timeout=_TIMEOUT_S, check=False)
@@ -270,7 +270,7 @@ def test_a_command_that_cannot_start_is_told_where_nothing_can_be_kept(tmp_path:
     assert b"'no-such-program' cannot be started" in done.stderr
 
 
-def test_a_job_that_is_started_again_writes_beside_the_first_run(tmp_path: Path) -> None:
+def test_restarted_job_uses_another_directory(tmp_path: Path) -> None:
     for expected in ("run", "run-2", "run-3"):
         done = subprocess.run(
             [*stepwhy_run(tmp_path / "run"), "--", "true"],
@@ -303,7 +303,7 @@ except MemoryError:
     assert done.stdout.split() == ["1000", "stopped"], done.stderr
 
 
-def test_a_lack_of_memory_is_said_and_changes_no_exit_code(tmp_path: Path) -> None:
+def test_lack_of_memory_is_reported_and_keeps_the_exit_code(tmp_path: Path) -> None:
     code = f"""
 from stepwhy.cli import explain_aside
 def fail(path, *, is_silent):
@@ -318,7 +318,7 @@ explain_aside.main([{str(tmp_path)!r}])
 
 @contextlib.contextmanager
 def full_disk(folder: Path):
-    """A disk with room for some files of stepwhy's, or a limit that does the same."""
+    """A disk with space for only some files of stepwhy, or an equivalent limit."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "stepwhy-test", str(folder)]
     if os.getuid() or subprocess.run(mount, capture_output=True, check=False).returncode:

@@ -1,4 +1,4 @@
-"""Signals sent to `stepwhy run` reach the training once, as they would without it."""
+"""Signals to `stepwhy run` reach the training exactly once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60
 
-# Says which signals it gets, one a line, until it gets the one that ends it.
+# Prints each signal that it receives, until the one that ends it.
 LISTENER = """
 import os, signal, sys
 SKIPPED = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN,
@@ -53,7 +53,7 @@ _TOLD = sorted(
 
 @dataclass
 class Running:
-    """A program under `stepwhy run`: the launcher, and what the program prints."""
+    """A program under `stepwhy run`: the launcher, and the output of the program."""
 
     launcher: subprocess.Popen[str]
     program: int
@@ -80,14 +80,14 @@ class Running:
 def running(
     tmp_path: Path, program: str, before: tuple[str, ...] = (), **how: Any
 ) -> Iterator[Running]:
-    """Start a program that prints 'pid N' first; nothing of it outlives the block."""
+    """Start a program that first prints 'pid N'; no process of it outlives the block."""
     path = tmp_path / "program.py"
     path.write_text(program)
     how = {"process_group": 0, **how}
     words = [*before, *observed(path, tmp_path / "run")]
     launcher = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, **how)
     found = Running(launcher, 0)
-    watchdog = threading.Timer(_TIMEOUT_S, found.kill)  # its output ends, and the test fails
+    watchdog = threading.Timer(_TIMEOUT_S, found.kill)  # its output ends and the test fails
     watchdog.start()
     try:
         word, _, pid = found.line().partition(" ")
@@ -103,7 +103,7 @@ def running(
 
 
 def state(pid: int) -> str:
-    """A process's state as the kernel shows it: 'T' when it is stopped."""
+    """State of a process according to the kernel, such as 'T' for stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
@@ -177,7 +177,7 @@ _SIGNALS_ITS_GROUP = """
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("pid", os.getpid(), flush=True)
-os.killpg(os.getpgrp(), signal.SIGTERM)  # its workers, say
+os.killpg(os.getpgrp(), signal.SIGTERM)  # its workers, for example
 signal.signal(signal.SIGTERM, lambda *_: print("came back", flush=True))
 os.kill(os.getppid(), signal.SIGUSR1)  # without stepwhy, this is the shell
 signal.signal(signal.SIGUSR2, lambda *_: print("end", flush=True))
@@ -185,7 +185,7 @@ signal.pause()
 """
 
 
-def test_what_a_program_sends_to_its_group_and_parent_does_not_come_back(tmp_path: Path) -> None:
+def test_signals_to_group_and_parent_do_not_return(tmp_path: Path) -> None:
     with running(tmp_path, _SIGNALS_ITS_GROUP) as run:
         until(lambda: state(run.program) == "S")
         os.kill(run.launcher.pid, signal.SIGUSR2)
@@ -193,7 +193,7 @@ def test_what_a_program_sends_to_its_group_and_parent_does_not_come_back(tmp_pat
         assert run.code() == 0
 
 
-def test_a_program_that_is_stopped_stops_the_job_and_both_go_on(tmp_path: Path) -> None:
+def test_stopped_program_stops_the_job_and_both_continue(tmp_path: Path) -> None:
     code = "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('on', flush=True))\n"
     code += "print('pid', os.getpid(), flush=True)\nsignal.pause()"
     with running(tmp_path, code) as run:
@@ -217,7 +217,7 @@ def test_a_program_that_handles_the_stop_key_does_not_stop_the_job(tmp_path: Pat
         assert run.code() == 0
 
 
-def test_a_program_that_somebody_stops_and_continues_directly_is_waited_for(tmp_path: Path) -> None:
+def test_program_that_is_stopped_and_continued_directly_is_waited_for(tmp_path: Path) -> None:
     with running(tmp_path, LISTENER) as run:
         os.kill(run.program, signal.SIGSTOP)
         until(lambda: state(run.program) == "T")
@@ -293,8 +293,8 @@ def in_terminal(command: list[str]) -> Iterator[Terminal]:
         launcher.wait()
 
 
-def test_a_terminal_that_closes_tells_the_program(tmp_path: Path) -> None:
-    """Only the leader of the session is told, which is `stepwhy run` in its place."""
+def test_closing_terminal_signals_the_program(tmp_path: Path) -> None:
+    """Only the leader of the session gets the signal, which is `stepwhy run`."""
     heard = tmp_path / "heard"
     (tmp_path / "program.py").write_text(
         "import os, signal, sys\n"

@@ -33,7 +33,7 @@ def test_step_time_and_share_of_input(tmp_path):
     assert summary(tmp_path) == "step 300 · 80.0 ms · 25 % input"
 
 
-def test_unknown_input_wait_is_not_told_as_zero(tmp_path):
+def test_unknown_input_wait_is_not_shown_as_zero(tmp_path):
     write(tmp_path, [step(i) for i in range(10)])
     assert summary(tmp_path) == "step 10 · 80.0 ms"
 
@@ -65,7 +65,7 @@ def test_torn_line_is_skipped(tmp_path):
         ["start_ns", "end_ns"],
     ],
 )
-def test_what_the_training_logs_changes_nothing_but_numbers(tmp_path, hostile):
+def test_log_content_only_changes_numbers_in_the_title(tmp_path, hostile):
     write(tmp_path, [step(i) for i in range(3)] + [hostile])
     assert summary(tmp_path).startswith("step ")
     assert summary(tmp_path).endswith("80.0 ms")

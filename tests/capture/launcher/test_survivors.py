@@ -19,7 +19,7 @@ def process(proc: Path, pid: str, environ: bytes | None) -> None:
         (proc / pid / "environ").write_bytes(environ)
 
 
-def test_those_with_the_run_directory_in_their_environment_survive(tmp_path: Path) -> None:
+def test_survivors_have_the_run_directory_in_their_environment(tmp_path: Path) -> None:
     process(tmp_path, "7", b"A=1\0STEPWHY_RUN_DIR=/runs/one\0")
     process(tmp_path, "8", b"STEPWHY_RUN_DIR=/runs/one-more\0")
     process(tmp_path, "9", b"MY_STEPWHY_RUN_DIR=/runs/one\0")
@@ -29,7 +29,7 @@ def test_those_with_the_run_directory_in_their_environment_survive(tmp_path: Pat
     assert survivors(Path("/runs/one"), tmp_path, 0.05) == [7]
 
 
-def test_a_system_that_shows_no_processes_has_none_to_tell(tmp_path: Path) -> None:
+def test_system_without_proc_has_no_survivors(tmp_path: Path) -> None:
     assert survivors(Path("/runs/one"), tmp_path / "none") == []
 
 
@@ -40,7 +40,7 @@ def test_the_resource_tracker_of_multiprocessing_has_nothing_to_log(tmp_path: Pa
     assert survivors(Path("/runs/one"), tmp_path, 0.0) == []
 
 
-def test_a_process_that_ends_moments_later_is_no_survivor(
+def test_process_that_ends_soon_is_not_a_survivor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process(tmp_path, "7", b"STEPWHY_RUN_DIR=/runs/one\0")

@@ -1,4 +1,4 @@
-"""Watched blocks of a program: each program runs for real, in a process of its own."""
+"""Watched blocks of programs; each program runs in its own process."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _NUMPY = """
 """
 
 
-def test_a_loop_without_a_framework_is_told_step_by_step(tmp_path):
+def test_loop_without_a_framework_is_logged_with_explicit_steps(tmp_path):
     code, out, err = run(
         tmp_path,
         _NUMPY
@@ -125,7 +125,7 @@ def test_a_second_block_writes_its_own_directory(tmp_path):
     assert [len(steps(tmp_path / "stepwhy-runs" / name)) for name, _ in names] == [5, 7]
 
 
-def test_nothing_of_the_explanation_stays_in_the_program(tmp_path):
+def test_explanation_imports_nothing_into_the_program(tmp_path):
     code, out, err = run(
         tmp_path,
         """
@@ -155,11 +155,11 @@ def test_a_plain_call_is_a_boundary(tmp_path):
             stepwhy.step()
     """,
     )
-    # What lies before the first call is no step of known beginning.
+    # Time before the first call is not a step, because its start is unknown.
     assert len(steps(tmp_path / "out")) == 9
 
 
-def test_what_the_block_raises_passes_through_and_is_noted(tmp_path):
+def test_exceptions_of_the_block_pass_through_and_are_recorded(tmp_path):
     code, out, err = run(
         tmp_path,
         _NUMPY
@@ -179,10 +179,10 @@ def test_what_the_block_raises_passes_through_and_is_noted(tmp_path):
     assert (code, out, err) == (7, "mine None None 5\n", "")
     assert about(tmp_path / "out")["exit_code"] == 1
     assert about(tmp_path / "exit")["exit_code"] == 7
-    assert len(steps(tmp_path / "out")) == 5  # the one that broke off is no step
+    assert len(steps(tmp_path / "out")) == 5  # the aborted one is not a step
 
 
-def test_the_keyboard_interrupts_as_ever(tmp_path):
+def test_keyboard_interrupt_works_as_usual(tmp_path):
     code, _, err = run(
         tmp_path,
         _NUMPY
@@ -200,7 +200,7 @@ def test_the_keyboard_interrupts_as_ever(tmp_path):
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_a_block_that_cannot_be_observed_runs_all_the_same(tmp_path, quiet):
+def test_block_that_cannot_be_observed_still_runs(tmp_path, quiet):
     (tmp_path / "file").write_text("")
     code, out, err = run(
         tmp_path,
@@ -219,7 +219,7 @@ def test_a_block_that_cannot_be_observed_runs_all_the_same(tmp_path, quiet):
     assert (said in err) is not quiet
 
 
-def test_a_directory_that_holds_a_run_stays_as_it_is(tmp_path):
+def test_directory_with_a_run_is_unchanged(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "run.json").write_text("{}")
     code, out, _ = run(
@@ -235,8 +235,8 @@ def test_a_directory_that_holds_a_run_stays_as_it_is(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["run.json"]
 
 
-def test_names_are_escaped_in_what_it_prints_and_shows(tmp_path):
-    """Of the run directory: one that can be written, and one that cannot."""
+def test_names_are_escaped_in_output(tmp_path):
+    """For a run directory that can be written, and for one that cannot."""
     (tmp_path / "file").write_text("")
     code, out, err = run(
         tmp_path,
@@ -275,7 +275,7 @@ def test_a_block_in_a_block_belongs_to_the_outer_one(tmp_path):
     assert not (tmp_path / "inner").exists()
 
 
-def test_a_block_without_steps_says_so(tmp_path):
+def test_block_without_steps_is_reported(tmp_path):
     code, out, err = run(
         tmp_path,
         """
@@ -309,7 +309,7 @@ def test_a_fork_that_leaves_the_block_leaves_it_to_its_parent(tmp_path):
     assert len(steps(tmp_path / "child")) == 4
 
 
-def test_under_stepwhy_run_the_block_does_nothing_and_steps_are_told(tmp_path, capfd):
+def test_block_under_stepwhy_run_does_nothing_and_steps_are_explicit(tmp_path, capfd):
     (tmp_path / "train.py").write_text(
         textwrap.dedent(
             _NUMPY
@@ -327,7 +327,7 @@ def test_under_stepwhy_run_the_block_does_nothing_and_steps_are_told(tmp_path, c
     assert len(steps(tmp_path / "out")) == 12
 
 
-def test_the_helper_goes_with_a_program_that_is_killed(tmp_path):
+def test_helper_ends_with_a_killed_program(tmp_path):
     program = start(
         tmp_path,
         _NUMPY
@@ -398,7 +398,7 @@ def test_optimizers_that_exist_are_observed(tmp_path):
 @pytest.mark.framework
 @needs("torch")
 def test_cells_that_are_run_one_by_one_and_again(tmp_path):
-    """As in a notebook: code without a file, what was made further up, a cell run twice."""
+    """As in a notebook: code without a file, objects of earlier cells, a cell that runs twice."""
     watched = """
 with stepwhy.watch(quiet=True) as run:
     for _ in range(30):
@@ -454,7 +454,7 @@ def test_processes_that_the_block_starts_are_observed(tmp_path):
 
 @pytest.mark.framework
 @needs("torch")
-def test_told_steps_go_before_those_of_optimizers(tmp_path):
+def test_explicit_steps_have_precedence_over_optimizer_steps(tmp_path):
     code, out, err = run(
         tmp_path,
         _TORCH
@@ -517,7 +517,7 @@ def test_sessions_are_observed_from_block_to_block(tmp_path):
             session.run(train)
     print(run.messages)
     session.run(train)
-    with stepwhy.watch("told", quiet=True) as run:
+    with stepwhy.watch("explicit", quiet=True) as run:
         for _ in range(20):
             session.run(train)
             session.run(total)
@@ -527,9 +527,9 @@ def test_sessions_are_observed_from_block_to_block(tmp_path):
     )
     assert (code, out) == (0, "()\n()\n"), err
     assert len(steps(tmp_path / "found", "run")) == 20
-    assert len(steps(tmp_path / "told", "run")) == 40
-    assert len(steps(tmp_path / "told")) == 19
-    assert min(windows(tmp_path / "found"), windows(tmp_path / "told")) > 0
+    assert len(steps(tmp_path / "explicit", "run")) == 40
+    assert len(steps(tmp_path / "explicit")) == 19
+    assert min(windows(tmp_path / "found"), windows(tmp_path / "explicit")) > 0
 
 
 @pytest.mark.framework
@@ -551,7 +551,7 @@ def test_keras_is_observed_from_block_to_block(tmp_path):
             model.fit(*data, batch_size=10, verbose=0)
         print(run.messages)
         model.fit(*data, batch_size=10, verbose=0)
-    with stepwhy.watch("told", quiet=True) as run:
+    with stepwhy.watch("explicit", quiet=True) as run:
         for _ in range(15):
             with stepwhy.step():
                 model.train_on_batch(data[0][:10], data[1][:10])
@@ -559,9 +559,9 @@ def test_keras_is_observed_from_block_to_block(tmp_path):
     """,
     )
     assert (code, out) == (0, "()\n" * 3), err
-    names = ("first", "second", "told")
+    names = ("first", "second", "explicit")
     assert [len(steps(tmp_path / name)) for name in names] == [20, 20, 15]
-    assert steps(tmp_path / "told", "call") == []
+    assert steps(tmp_path / "explicit", "call") == []
 
 
 @pytest.mark.framework
@@ -580,7 +580,7 @@ def test_jitted_functions_that_exist_are_observed(tmp_path):
             weight = update(weight)
     print(run.messages)
     update(weight)
-    with stepwhy.watch("told", quiet=True) as run:
+    with stepwhy.watch("explicit", quiet=True) as run:
         for _ in range(20):
             with stepwhy.step():
                 weight = update(update(weight))
@@ -589,4 +589,4 @@ def test_jitted_functions_that_exist_are_observed(tmp_path):
     )
     assert (code, out) == (0, "()\n()\n"), err
     assert len(steps(tmp_path / "found", "call")) == 20
-    assert len(steps(tmp_path / "told")) == 20
+    assert len(steps(tmp_path / "explicit")) == 20

@@ -1,4 +1,4 @@
-"""Trainings that are started by something else: a shell, another run, an environment of its own."""
+"""Trainings started by another program: a shell, another run, a separate environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_of_two_trainings_in_one_run_the_longer_is_explained(tmp_path: Path) -> None:
+def test_longer_of_two_trainings_is_explained(tmp_path: Path) -> None:
     path = script(tmp_path, "train(int(sys.argv[1]))")
     words = f"'{sys.executable}' '{path}' 30; '{sys.executable}' '{path}' 300"
     done = ended([*stepwhy_run(tmp_path / "run"), "--", "sh", "-c", words])
@@ -41,7 +41,7 @@ def test_a_wrapper_script_is_followed(tmp_path: Path) -> None:
     assert explained(tmp_path / "run")["steps"]["count"] == 30
 
 
-def test_an_environment_of_its_own_is_named(tmp_path: Path) -> None:
+def test_separate_environment_is_reported(tmp_path: Path) -> None:
     path = script(tmp_path, "train(30)")
     done = ended([*stepwhy_run(tmp_path / "run"), "--", "env", "-i", sys.executable, str(path)])
     assert (done.code, done.out) == (0, "trained 30\n")
@@ -49,7 +49,7 @@ def test_an_environment_of_its_own_is_named(tmp_path: Path) -> None:
     assert "env -i" in done.err
 
 
-def test_a_run_inside_a_run_is_the_inner_ones(tmp_path: Path) -> None:
+def test_inner_run_has_precedence(tmp_path: Path) -> None:
     path = script(tmp_path, "train(30); sys.exit(6)")
     inner = observed(path, tmp_path / "inner")
     done = ended([*stepwhy_run(tmp_path / "outer"), "--", *inner])
@@ -59,7 +59,7 @@ def test_a_run_inside_a_run_is_the_inner_ones(tmp_path: Path) -> None:
     assert done.err.count("failed before it trained: exit code 6") == 1
 
 
-def test_the_users_customizations_run_as_without_us(
+def test_own_customizations_run_as_without_stepwhy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "usercustomize.py").write_text("print('user')\n")

@@ -1,4 +1,4 @@
-"""The folder of a process, and logs that do not grow for ever."""
+"""The directory of a process, and logs of bounded size."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_batch_larger_than_a_file_is_written_whole(tmp_path: Path) -> None:
     assert names(tmp_path) == ["steps-000000000000.jsonl", "steps.jsonl"]
 
 
-def test_those_who_observe_one_process_share_its_folder(tmp_path: Path) -> None:
+def test_observers_of_a_process_share_its_folder(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     folder.open({"framework": "pytorch"})
     folder_of(tmp_path).open({"framework": "jax"})
@@ -73,7 +73,7 @@ def test_those_who_observe_one_process_share_its_folder(tmp_path: Path) -> None:
     assert json.loads((folder.path / "process.json").read_text())["framework"] == "pytorch"
 
 
-def test_a_program_that_took_over_the_process_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_program_that_replaced_the_process_gets_its_own_folder(tmp_path: Path) -> None:
     before, after = ProcessFolder(tmp_path), ProcessFolder(tmp_path)
     before.open({})
     after.open({})
@@ -81,7 +81,7 @@ def test_a_program_that_took_over_the_process_gets_a_folder_of_its_own(tmp_path:
     assert {process_id(path) for path in tmp_path.iterdir()} == {os.getpid()}
 
 
-def test_a_foreign_name_is_no_process(tmp_path: Path) -> None:
+def test_other_names_are_not_process_folders(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         process_id(tmp_path / "process-of-mine")
 
@@ -128,7 +128,7 @@ def test_a_draft_that_cannot_be_finished_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_names_that_are_not_utf8_are_logged(tmp_path: Path) -> None:
-    """A strict reader refuses a whole line for one surrogate, however it is written."""
+    """A strict reader rejects a whole line because of one surrogate."""
     name = "caf\udce9.py"
     write_json(tmp_path / "run.json", {"command": [name]})
     append_lines(tmp_path / "events.jsonl", [json.dumps({"source": name}, ensure_ascii=False)])

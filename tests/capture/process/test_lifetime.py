@@ -1,4 +1,4 @@
-"""Beginnings and ends of observations within one process."""
+"""Start and end of observations within one process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_block_begins_in_order_and_ends_in_reverse(tmp_path):
     assert called == ["first begins", "second begins", "second ends", "first ends"]
 
 
-def test_one_failure_keeps_no_other_from_ending(tmp_path):
+def test_failing_callback_does_not_prevent_others(tmp_path):
     called = []
     lifetime.on_end(lambda: called.append("ended"))
     lifetime.on_end(lambda: 1 // 0)
@@ -59,15 +59,15 @@ def test_a_recorder_goes_from_block_to_block(tmp_path):
     assert logs == [1, 2]
 
 
-def test_what_begins_between_blocks_sleeps(tmp_path):
+def test_recorder_created_between_blocks_is_inactive(tmp_path):
     lifetime.begin(tmp_path)
     lifetime.end()
     assert not Recorder(str(tmp_path), "pytorch", "2", "torch-optimizer").alive
 
 
 def test_all_observers_register_here():
-    """A hook of `os` or `atexit` alone would miss the blocks of a program that watches itself."""
+    """Hooks of `os` or `atexit` alone would miss watched blocks."""
     direct = re.compile(r"\b(os\.register_at_fork|atexit\.register)\(")
     found = {p.name for p in _CAPTURE.rglob("*.py") if direct.search(p.read_text())}
-    # Whom a process lets look at it is a matter of forks alone, and how it ends of processes.
+    # Permission to read memory only concerns forks, and the exit report only processes.
     assert found - {"ptrace.py", "attach.py"} == {"lifetime.py"}

@@ -1,4 +1,4 @@
-"""A run directory in which somebody else put pipes, devices and links before the training."""
+"""Run directories with planted pipes, devices and links."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def private(tmp_path):
 
 
 def trains(folder, out):
-    """Whether a training runs to its end, and what `stepwhy run` says of it."""
+    """Whether a training runs to its end, and the messages of `stepwhy run`."""
     done = child("-m", "stepwhy", "run", "--out", out, "--", "python", "-c", TRAINING, cwd=folder)
     return (folder / "trained").exists(), done
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "full", "socket", "tty"])
-def test_the_training_runs_whatever_its_run_directory_holds(tmp_path, kind):
+def test_training_runs_with_any_content_of_its_run_directory(tmp_path, kind):
     out = tmp_path / "out"
     (out / "process-1" / "windows").mkdir(parents=True)
     for name in (ATTACHED_FILE, "process-1/messages.jsonl", "process-1/steps.jsonl", "report.html"):
@@ -42,7 +42,7 @@ def test_the_training_runs_whatever_its_run_directory_holds(tmp_path, kind):
     assert ended, done.stderr
 
 
-def test_a_link_for_the_file_of_processes_leads_nowhere(tmp_path, private):
+def test_link_in_place_of_the_process_file_is_not_followed(tmp_path, private):
     out = tmp_path / "out"
     out.mkdir()
     (out / ATTACHED_FILE).symlink_to(private)
@@ -52,8 +52,8 @@ def test_a_link_for_the_file_of_processes_leads_nowhere(tmp_path, private):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
-def test_a_run_file_that_is_none_is_left_alone(tmp_path, kind):
-    """As of a directory that holds a run: this one goes beside it."""
+def test_run_file_that_is_not_a_file_is_left_alone(tmp_path, kind):
+    """As for a directory with a run: another directory is used."""
     out = tmp_path / "out"
     out.mkdir()
     KINDS[kind](out / "run.json")
@@ -63,8 +63,8 @@ def test_a_run_file_that_is_none_is_left_alone(tmp_path, kind):
     assert not (out / "run.json").is_file()
 
 
-def test_a_process_signs_in_without_waiting(tmp_path):
-    """The pipe takes the file's place after the launcher has made it."""
+def test_process_registers_without_waiting(tmp_path):
+    """A pipe replaces the file after the launcher has created it."""
     os.mkfifo(tmp_path / ATTACHED_FILE)
     program = "import os; from stepwhy.capture import attach; attach.attach()"
     done = child("-c", program, env={"STEPWHY_RUN_DIR": str(tmp_path)})
@@ -72,7 +72,7 @@ def test_a_process_signs_in_without_waiting(tmp_path):
 
 
 @pytest.mark.parametrize("kind", NO_FILES)
-def test_a_log_that_is_no_file_is_an_error_at_once(tmp_path, kind):
+def test_log_that_is_not_a_file_is_an_error_at_once(tmp_path, kind):
     KINDS[kind](tmp_path / "steps.jsonl")
     with pytest.raises(OSError, match="Not a regular file"):
         append_bytes(tmp_path / "steps.jsonl", b"1\n")
@@ -89,7 +89,7 @@ def test_a_link_for_a_log_is_not_followed(tmp_path, private):
 
 
 @pytest.mark.parametrize("kind", NO_FILES)
-def test_what_the_launcher_reads_is_read_from_files_alone(tmp_path, kind):
+def test_launcher_reads_only_regular_files(tmp_path, kind):
     process = tmp_path / "process-1"
     process.mkdir()
     for name in ("messages.jsonl", "steps.jsonl", "steps-000000000000.jsonl", "process.json"):
@@ -99,7 +99,7 @@ def test_what_the_launcher_reads_is_read_from_files_alone(tmp_path, kind):
     assert stacks._may_be_traced(process)
 
 
-def test_what_the_launcher_reads_is_bounded(tmp_path):
+def test_launcher_reads_a_bounded_amount(tmp_path):
     process = tmp_path / "process-1"
     process.mkdir()
     for name in ("messages.jsonl", "steps.jsonl", "process.json"):
@@ -110,7 +110,7 @@ def test_what_the_launcher_reads_is_bounded(tmp_path):
     assert stacks._may_be_traced(process)
 
 
-def test_a_file_of_processes_that_is_left_over_is_made_anew(tmp_path):
+def test_leftover_process_file_is_replaced(tmp_path):
     (tmp_path / ATTACHED_FILE).write_text("4711\n")
     run = Run(tmp_path, ["python"])
     assert (tmp_path / ATTACHED_FILE).read_text() == ""

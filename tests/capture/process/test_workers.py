@@ -1,7 +1,7 @@
-"""Worker processes log their steps, however they are started and however they end.
+"""Worker processes log their steps, for all ways to start and end them.
 
-The training logs by hand, as the observer in a framework does, and too few steps to write them
-before it ends.
+The training logs its steps itself, as the observer of a framework would, and so few that they are
+only written at its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _STEPS = 40
 
-# The framework imports nothing of multiprocessing, so that this comes after the observer's hooks.
+# The framework does not import multiprocessing, so this import comes after the hooks.
 _PROGRAM = """
 import os, sys
 
@@ -123,7 +123,7 @@ def test_workers_of_torch_log_all_their_steps(tmp_path: Path, method: str) -> No
     assert [len(log.read_text().splitlines()) for log in logs] == [30, 30]
 
 
-def test_leaving_at_once_leaves_whatever_the_observer_does() -> None:
+def test_os_exit_works_if_the_observer_fails() -> None:
     code = """
 import os
 from stepwhy.capture.process import lifetime
@@ -137,14 +137,14 @@ os._exit(7)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
 
 
-def test_leaving_can_be_the_target_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_os_exit_can_be_the_target_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifetime, "_flushes", [])
     monkeypatch.setattr(os, "_exit", os._exit)
     lifetime.on_flush(lambda: None)
     assert pickle.loads(pickle.dumps(os._exit)) is os._exit  # noqa: S301 - our own bytes
 
 
-def test_results_of_threads_write_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_pools_write_nothing_before_results(monkeypatch: pytest.MonkeyPatch) -> None:
     from multiprocessing import pool
 
     flushed: list[int] = []

@@ -1,4 +1,4 @@
-"""GPUs through a module that behaves as `pynvml` does, with what GPUs leave out."""
+"""GPUs, with a module that behaves like `pynvml`, including missing values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIB = 1 << 30
 
 
 class NVMLError(Exception):
-    """As the real one, it carries the driver's code."""
+    """Like the real one, with the error code of the driver."""
 
     def __init__(self, value):
         super().__init__(value)
@@ -99,7 +99,7 @@ def test_two_processes_share_a_gpu(tmp_path):
     assert {pid: gpus[0]["process_bytes"] for pid, gpus in found.items()} == {7: 1, 8: 2}
 
 
-def test_an_idle_gpu_of_nobody_is_left_out(tmp_path):
+def test_idle_gpu_without_users_is_left_out(tmp_path):
     assert sampled(fake_module(users=[(4242, GIB)]), tmp_path) == {}
 
 
@@ -114,7 +114,7 @@ def test_an_idle_gpu_of_nobody_is_left_out(tmp_path):
         ("nvmlDeviceGetCurrentClocksEventReasons", set()),  # the older name answers
     ],
 )
-def test_what_a_gpu_does_not_support_is_absent(tmp_path, function, keys):
+def test_unsupported_values_are_absent(tmp_path, function, keys):
     (entry,) = sampled(fake_module(users=[(7, 1)], without=[function]), tmp_path)[7]
     assert entry == {**{k: v for k, v in WHOLE.items() if k not in keys}, "process_bytes": 1}
 
@@ -133,8 +133,8 @@ def test_memory_that_the_driver_does_not_attribute_is_absent(tmp_path):
     assert entry == WHOLE
 
 
-def test_in_a_container_the_open_device_file_tells_the_process(tmp_path):
-    """The driver lists ids of the host there, or none at all."""
+def test_open_device_file_identifies_the_process_in_a_container(tmp_path):
+    """There, the driver lists process ids of the host, or none."""
     for pid, target in ((7, "/dev/nvidia0"), (8, "/dev/null")):
         (tmp_path / str(pid) / "fd").mkdir(parents=True)
         (tmp_path / str(pid) / "fd" / "5").symlink_to(target)
@@ -143,14 +143,14 @@ def test_in_a_container_the_open_device_file_tells_the_process(tmp_path):
     assert sampled(unlisted, tmp_path) == {7: [WHOLE]}
 
 
-def test_a_gpu_that_is_lost_meanwhile_is_no_error(tmp_path):
+def test_lost_gpu_is_not_an_error(tmp_path):
     gpus = Gpus(fake_module(users=[(7, 1)]))
     gpus._nvml = fake_module(lost=True)
     assert gpus.sample([7], Processes(tmp_path)) == {}
     gpus.close()
 
 
-def test_without_a_gpu_there_is_nothing(tmp_path):
+def test_no_entries_without_a_gpu(tmp_path):
     none = Gpus.none()
     assert none.sample([7], Processes(tmp_path)) == {}
     none.close()
@@ -163,14 +163,14 @@ def test_without_the_library_the_module_is_not_imported(monkeypatch):
 
 
 @pytest.mark.parametrize("without", [(), ("nvmlInit",)])
-def test_a_driver_that_does_not_start_is_no_gpu(monkeypatch, without):
+def test_driver_that_does_not_start_gives_no_gpu(monkeypatch, without):
     monkeypatch.setattr(ctypes, "CDLL", lambda _: None)
     monkeypatch.setitem(sys.modules, "pynvml", fake_module(without=without))
     assert (Gpus.open() is None) == bool(without)
 
 
-def test_the_real_module_has_what_is_asked_of_it():
-    """Names and error type of the fake are those of nvidia-ml-py."""
+def test_real_module_has_all_used_names():
+    """The fake has the names and the error type of nvidia-ml-py."""
     real = pytest.importorskip("pynvml")
     fake = fake_module()
     assert not {name for name in vars(fake) if "vml" in name and not hasattr(real, name)}

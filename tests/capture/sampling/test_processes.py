@@ -1,4 +1,4 @@
-"""What the kernel shows of processes."""
+"""Reading of `/proc`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_tree_of_a_real_job():
     assert processes.start_ticks(job.pid) is None
 
 
-def test_what_is_gone_reads_as_empty(tmp_path):
+def test_missing_files_read_as_empty(tmp_path):
     processes = Processes(tmp_path)
     assert (processes.read("7/stat"), processes.stat(7), processes.threads(7)) == (b"", [], [])
     assert list(processes.links("7/fd")) == []
@@ -51,7 +51,7 @@ def test_a_name_with_parentheses_does_not_shift_the_fields(tmp_path):
 
 
 @pytest.mark.parametrize(("state", "began"), [("S", 5000), ("D", 5000), ("Z", None)])
-def test_a_process_that_only_waits_to_be_taken_note_of_has_ended(tmp_path, state, began):
+def test_zombie_process_has_ended(tmp_path, state, began):
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "stat").write_text(f"7 (x) {state} {'0 ' * 18}5000 0 0\n")
     assert Processes(tmp_path).start_ticks(7) == began

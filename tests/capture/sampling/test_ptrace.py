@@ -1,4 +1,4 @@
-"""Letting the sampler look at an observed process, and nobody else."""
+"""Only the sampler may read the memory of an observed process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stepwhy.capture.sampling.stacks import find_py_spy
 
 @pytest.fixture
 def named(monkeypatch):
-    """Whom this process has named to the kernel, in order."""
+    """Process ids that were named to the kernel, in order."""
     pids = []
 
     def prctl(option, pid, *rest):
@@ -34,7 +34,7 @@ def named(monkeypatch):
 
 
 @pytest.mark.parametrize(("text", "scope"), [("1\n", 1), ("0\n", 0), ("", 0), (None, 0)])
-def test_what_the_kernel_says(tmp_path, text, scope):
+def test_scope_of_the_kernel(tmp_path, text, scope):
     path = tmp_path / "ptrace_scope"
     if text is not None:
         path.write_text(text)
@@ -48,7 +48,7 @@ def test_the_sampler_of_the_run_is_named(named, monkeypatch):
 
 
 @pytest.mark.parametrize("value", [None, "", "nobody"])
-def test_without_a_sampler_nobody_is_named(named, monkeypatch, value):
+def test_no_process_is_named_without_a_sampler(named, monkeypatch, value):
     monkeypatch.delenv(SAMPLER_VARIABLE, raising=False)
     if value is not None:
         monkeypatch.setenv(SAMPLER_VARIABLE, value)
@@ -65,9 +65,7 @@ def test_a_system_without_such_a_call_is_no_error(monkeypatch):
 
 
 @pytest.mark.parametrize(("scope", "is_named"), [(0, False), (1, True), (2, False), (3, False)])
-def test_the_environment_names_somebody_only_where_that_helps(
-    tmp_path, monkeypatch, scope, is_named
-):
+def test_environment_names_the_sampler_only_if_needed(tmp_path, monkeypatch, scope, is_named):
     monkeypatch.delenv(SAMPLER_VARIABLE, raising=False)
     monkeypatch.setattr(ptrace, "scope", lambda: scope)
     environment = run_directory.environment(tmp_path, 4242)
@@ -115,7 +113,7 @@ input()
     reason="the kernel does not restrict this user to descendants",
 )
 @pytest.mark.parametrize("looker", [0, os.getpid()], ids=["nobody", "this process"])
-def test_the_kernel_lets_look_whom_the_process_names(looker):
+def test_named_process_may_read_the_memory(looker):
     with subprocess.Popen(
         [sys.executable, "-c", OBSERVED],
         env={**os.environ, SAMPLER_VARIABLE: str(looker)},

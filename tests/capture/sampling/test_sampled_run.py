@@ -1,4 +1,4 @@
-"""A whole run with workers: what is sampled from outside reaches the result."""
+"""A whole run with workers: samples from outside are in the result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PROGRAM = """
 
 
 def may_look():
-    """Whether the kernel lets py-spy look at a process of this user that permits it."""
+    """Whether py-spy may read a process of this user that permits it."""
     if ptrace.scope() == ptrace.ANCESTORS_ONLY:
         return True
     code = "print(1, flush=True); input()"
@@ -69,7 +69,7 @@ def may_look():
     return done.returncode == 0
 
 
-def test_the_line_that_holds_the_workers_is_named(tmp_path):
+def test_hottest_line_of_the_workers_is_named(tmp_path):
     pytest.importorskip("torch")
     if not may_look():
         pytest.skip("the kernel does not let one process look at another here")

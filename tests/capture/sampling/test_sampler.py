@@ -63,7 +63,7 @@ def folder(tmp_path):
     return folder
 
 
-def test_hand_made_proc(proc, folder):
+def test_artificial_proc(proc, folder):
     Sampler(folder.parent, 7, proc).sample()
     (line,) = lines(folder)
     del line["time_ns"], line["cores"]
@@ -90,8 +90,8 @@ def test_hand_made_proc(proc, folder):
     }
 
 
-def test_what_observes_is_none_of_the_other_programs(proc, folder, monkeypatch):
-    """The launcher started the job, and a sampler beside it."""
+def test_observer_does_not_count_as_another_program(proc, folder, monkeypatch):
+    """The launcher started the job, and a sampler."""
     for pid, children in ((5, "7 6"), (6, "")):
         task = proc / str(pid) / "task" / str(pid)
         task.mkdir(parents=True)
@@ -117,7 +117,7 @@ def set_disk_wait(proc, ticks):
     [("1\n", 0, 0), ("0\n", 6, None), ("0\n", 0, None), (None, 0, None), (None, 6, 6 * TICK_NS)],
 )
 def test_a_zero_that_is_not_counted_is_not_written(proc, folder, accounting, ticks, waited):
-    """Without delay accounting the kernel shows 0 for ever; old kernels do not say which it is."""
+    """Without delay accounting it is always 0, and old kernels do not say whether it is on."""
     switch = proc / "sys" / "kernel" / "task_delayacct"
     switch.unlink() if accounting is None else switch.write_text(accounting)
     set_disk_wait(proc, ticks)
@@ -125,7 +125,7 @@ def test_a_zero_that_is_not_counted_is_not_written(proc, folder, accounting, tic
     assert lines(folder)[0].get("disk_wait_ns") == waited
 
 
-def test_what_is_not_permitted_is_absent(proc, folder):
+def test_values_without_permission_are_absent(proc, folder):
     (proc / "7" / "io").unlink()
     for name in ("pressure/io", "pressure/memory", "vmstat", "meminfo"):
         (proc / name).unlink()
@@ -152,7 +152,7 @@ def test_a_vanished_directory_is_no_error(proc, tmp_path):
     Sampler(tmp_path / "vanished", 7, proc).sample()
 
 
-def test_an_id_that_is_given_to_another_process_is_not_sampled(proc, folder):
+def test_reused_process_id_is_not_sampled(proc, folder):
     sampler = Sampler(folder.parent, 7, proc)
     sampler.sample()
     stat = proc / "7" / "stat"
@@ -201,7 +201,7 @@ def test_a_process_that_ends_while_it_is_sampled(proc, folder, monkeypatch):
     assert len(lines(other)) == 1
 
 
-def test_the_gpus_of_a_process_stand_in_its_line(proc, folder):
+def test_gpus_of_a_process_are_in_its_line(proc, folder):
     class Fake:
         def sample(self, pids, processes):
             assert isinstance(processes, Processes)
@@ -212,7 +212,7 @@ def test_the_gpus_of_a_process_stand_in_its_line(proc, folder):
 
 
 class Counting:
-    """Stack samplers that only count how often they had their turn."""
+    """Stack samplers that only count their calls."""
 
     def __init__(self):
         self.looks = self.finished = 0
@@ -236,11 +236,11 @@ def test_the_thread_samples_until_it_is_left(proc, folder, monkeypatch):
         assert stacks.looked.wait(30)
     assert len(lines(folder)) >= 1
     assert stacks.finished == 1
-    thread.join(30)  # `Sampler` waits for it for a second only
+    thread.join(30)  # `Sampler` waits for it for only a second
     assert not thread.is_alive()
 
 
-def test_costly_work_is_done_rarely():
+def test_expensive_sampling_is_rare():
     def burn():
         end = time.thread_time() + 0.01
         while time.thread_time() < end:

@@ -1,4 +1,4 @@
-"""What py-spy writes, as lines of the program by role."""
+"""Conversion of the output of py-spy to lines of the program by role."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ ROOT = "/home/user/project"
 PYTHON = "/usr/lib/python3.11"
 PACKAGES = "/env/lib/python3.11/site-packages"
 MAIN = f"thread (7): MainThread;<module> ({ROOT}/train.py:40)"
-# A fork begins with the frames that its parent had.
+# A fork starts with the frames of its parent.
 CHILD = f"BaseProcess._bootstrap ({PYTHON}/multiprocessing/process.py:314)"
 WORK = f"_worker_loop ({PACKAGES}/torch/utils/data/_utils/worker.py:346)"
 
 
 def counted(*lines, pid=7, observed=()):
-    """Counts by role, line and package, and by what called the line where that is known."""
+    """Counts by role, line and package, and by the input pipeline that called the line."""
     found = count_samples("\n".join(lines), pid, UserFiles(ROOT), observed)
     return {(place if place.entry else place[:3]): count for place, count in found.items()}
 
@@ -36,7 +36,7 @@ def test_lines_of_the_main_thread():
     }
 
 
-def test_a_copy_that_autograph_rewrote_counts_for_the_line_that_called_it():
+def test_autograph_copy_counts_for_the_calling_line():
     copy = "tf__step (/tmp/__autograph_generated_filexyz.py:11)"
     package = f"autograph_wrapper ({PACKAGES}/tensorflow/python/eager/x.py:1)"
     found = counted(f"{MAIN};{package};{copy} 3", f"{MAIN};{package};{copy};{package} 4")
@@ -46,12 +46,12 @@ def test_a_copy_that_autograph_rewrote_counts_for_the_line_that_called_it():
     }
 
 
-def test_nothing_written():
+def test_empty_output():
     assert counted("") == {}
 
 
 def record(*processes, thread, frames, count):
-    """A stack as py-spy writes it with `--subprocesses`; processes are (id, command)."""
+    """A stack in the output of py-spy with `--subprocesses`; processes are (id, command)."""
     path = ";".join(f'process {pid}:"{command}"' for pid, command in processes)
     return f"{path};thread ({thread}): MainThread;{frames} {count}"
 
@@ -73,7 +73,7 @@ def test_workers_are_child_processes_that_run_the_program():
     ) == {
         ("driver", "train.py(41): <module>", ""): 100,
         ("worker", "data.py(31): decode", ""): 83,
-        # The line of the parent at which it was forked is none of the worker's.
+        # The line of the parent that forked it is not a line of the worker.
         ("worker", "", "python"): 17,
     }
 
@@ -96,7 +96,7 @@ def test_grandchildren_of_a_fork_server_are_workers():
     ) == {("worker", "data.py(5): f", ""): 6}
 
 
-def test_a_process_that_is_sampled_for_itself_is_nobodys_worker():
+def test_separately_sampled_process_is_not_a_worker():
     rank = record(JOB, (8, "python"), thread=8, frames=f"f ({ROOT}/a.py:1)", count=9)
     assert counted(rank, observed={7, 8}) == {}
     assert counted(rank, observed={7}) == {("worker", "a.py(1): f", ""): 9}
@@ -129,11 +129,11 @@ PY_FUNC = f"__call__ ({PACKAGES}/tensorflow/python/ops/script_ops.py:151)"
 RUN = f"run ({PACKAGES}/tensorflow/python/client/session.py:977)"
 
 
-def test_what_an_input_pipeline_calls_is_told_apart():
+def test_lines_called_by_an_input_pipeline_are_distinguished():
     decode = f"decode ({ROOT}/data.py:31)"
     assert counted(
         f"{MAIN};{FETCH};{decode} 5",
-        # The line of the loop, where it waits for a batch, is not called by the loader.
+        # The line of the loop that waits for a batch is not called by the loader.
         f"{MAIN};__next__ ({PACKAGES}/torch/utils/data/dataloader.py:700) 3",
         f"thread (71): Dummy-1;{PY_FUNC};{decode} 4",
         record(JOB, (8, "python"), thread=8, frames=f"{CHILD};{WORK};{FETCH};{decode}", count=2),

@@ -1,4 +1,4 @@
-"""Stack samples of real processes whose shares are known, and when they are taken."""
+"""Stack samples of real processes with known shares, and their timing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_folder_of_the_program(tmp_path, command, folder):
     assert program_folder(words) == folder.format(tmp_path)
 
 
-def test_an_environment_beside_the_script_is_no_user_code(tmp_path):
+def test_environment_beside_the_script_is_not_user_code(tmp_path):
     files = UserFiles(str(tmp_path))
     library = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages" / "numpy" / "fft.py"
     assert files.user_name(str(library)) is None
@@ -62,7 +62,7 @@ PROGRAM = """
 
 
 def may_look(pid):
-    """Whether the kernel lets py-spy look at a process of this user."""
+    """Whether py-spy may read a process of this user."""
     done = subprocess.run(
         [find_py_spy(), "dump", "--pid", str(pid)], capture_output=True, check=False
     )
@@ -70,7 +70,7 @@ def may_look(pid):
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A fake clock in seconds."""
 
     def __init__(self):
         self.now_s = 100.0
@@ -80,7 +80,7 @@ class Clock:
 
 
 def begin(samplers, clock):
-    """Let a sampler begin: the windows have been over for a while."""
+    """Start a period: the windows ended some time ago."""
     samplers.tick()
     clock.now_s += 1
     samplers.tick()
@@ -102,7 +102,7 @@ def test_shares_of_python_and_sleep_are_unbiased(tmp_path):
         clock = Clock()
         samplers = StackSamplers(run, command, clock=clock)
         begin(samplers, clock)
-        assert [p.name for p in folder.iterdir()] == ["windows"]  # whole paths stay elsewhere
+        assert [p.name for p in folder.iterdir()] == ["windows"]  # no full paths
         samplers.finish()
         child.kill()
     found = json.loads((folder / "stacks.json").read_text())
@@ -152,7 +152,7 @@ _EXPECTED = [("worker", "decode"), ("thread", "decode"), ("driver", "<module>")]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_and_threads_that_feed_are_told_apart(tmp_path, method):
+def test_workers_and_feeding_threads_are_distinguished(tmp_path, method):
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(WORKERS).replace("{method}", method))
     command = [sys.executable, str(script)]
@@ -187,7 +187,7 @@ def test_a_process_that_is_gone_leaves_no_file(tmp_path):
     assert [p.name for p in folder.iterdir()] == ["windows"]
 
 
-# --- When py-spy runs, and what becomes of its failures ---
+# --- When py-spy runs, and its failures ---
 
 FAKE = """#!{python}
 import sys
@@ -204,7 +204,7 @@ Path(output).write_text(f"thread ({{pid}}): MainThread;f ({folder}/train.py:1) 3
 
 
 class FakeSpy:
-    """A program in the place of py-spy, that ends at once."""
+    """A replacement for py-spy that ends at once."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -250,7 +250,7 @@ def samplers(spy, folder, clock):
 
 
 def wait(samplers):
-    """Until what runs has ended; the next look notices it."""
+    """Wait until py-spy has ended, so that the next tick notices it."""
     for target in samplers._targets.values():
         if target.running is not None:
             target.running.sampler.wait()
@@ -264,7 +264,7 @@ def run_for(samplers, clock, seconds):
         wait(samplers)
 
 
-def test_whole_paths_are_in_no_file_that_a_kill_would_leave(spy, folder, clock, monkeypatch):
+def test_no_file_contains_full_paths_after_a_kill(spy, folder, clock, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(spy.folder / "temporary"))
     (spy.folder / "temporary").mkdir()
     samplers = StackSamplers(folder.parent, [str(spy.folder / "train.py")], clock=clock)
@@ -278,7 +278,7 @@ def test_whole_paths_are_in_no_file_that_a_kill_would_leave(spy, folder, clock, 
     assert (folder / "stacks.json").is_file()
 
 
-def test_a_stretch_begins_when_the_windows_are_over(samplers, spy, folder, clock):
+def test_period_starts_after_the_windows(samplers, spy, folder, clock):
     for number in range(1, 5):
         samplers.tick()
         (folder / "windows" / f"{number:03d}").mkdir()
@@ -306,7 +306,7 @@ def test_without_a_framework_there_are_no_windows_to_wait_for(samplers, spy, fol
     assert len(spy.calls) == 1
 
 
-def test_stretches_of_a_long_run_grow_rarer(samplers, spy, folder, clock):
+def test_periods_of_a_long_run_become_rarer(samplers, spy, folder, clock):
     counts = []
     for minutes in (1, 9, 50):
         run_for(samplers, clock, 60 * minutes)
@@ -321,7 +321,7 @@ def test_stretches_of_a_long_run_grow_rarer(samplers, spy, folder, clock):
         ]
 
 
-def test_new_windows_bring_a_stretch_of_their_own(samplers, spy, folder, clock):
+def test_new_windows_start_another_period(samplers, spy, folder, clock):
     run_for(samplers, clock, 5)
     assert len(spy.calls) == 1
     (folder / "windows" / "001").mkdir()  # the step time has changed for good
@@ -329,7 +329,7 @@ def test_new_windows_bring_a_stretch_of_their_own(samplers, spy, folder, clock):
     assert len(spy.calls) == 2
 
 
-def test_windows_that_grow_one_by_one_do_not_bring_one_each(samplers, spy, folder, clock):
+def test_growing_windows_do_not_start_a_period_each(samplers, spy, folder, clock):
     run_for(samplers, clock, 5)
     for number in range(1, 9):
         (folder / "windows" / f"00{number}").mkdir()
@@ -342,7 +342,7 @@ def messages(folder):
     return [json.loads(t)["slug"] for t in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_a_refusal_is_said_once_and_not_tried_again(samplers, spy, folder, clock):
+def test_refusal_is_reported_once_and_not_retried(samplers, spy, folder, clock):
     spy.fail("Permission Denied: Try running again with elevated permissions")
     run_for(samplers, clock, 200)
     assert (messages(folder), len(spy.calls)) == (["stack-access"], 1)
@@ -351,13 +351,13 @@ def test_a_refusal_is_said_once_and_not_tried_again(samplers, spy, folder, clock
     assert "ptrace_scope" in text
 
 
-def test_another_failure_is_said_when_it_happens_twice(samplers, spy, folder, clock):
+def test_other_failure_is_reported_the_second_time(samplers, spy, folder, clock):
     spy.fail("Error: Failed to find python version from target process")
     run_for(samplers, clock, 200)
     assert (messages(folder), len(spy.calls)) == (["stacks-unreadable"], 2)
 
 
-def test_a_failure_at_the_end_of_a_process_is_not_its_fault(tmp_path, spy, clock):
+def test_failure_at_the_end_of_a_process_is_ignored(tmp_path, spy, clock):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         folder = tmp_path / "run" / f"process-{child.pid}"
         (folder / "windows" / "000").mkdir(parents=True)
@@ -402,9 +402,7 @@ def test_many_ranks_are_sampled_two_at_a_time(tmp_path, spy, clock, monkeypatch)
         (1000, ("11", False)),
     ],
 )
-def test_the_cost_is_bounded_however_many_workers_there_are(
-    samplers, spy, monkeypatch, processes, expected
-):
+def test_cost_is_bounded_for_any_number_of_workers(samplers, spy, monkeypatch, processes, expected):
     clock = samplers._clock
     monkeypatch.setattr(stacks.Processes, "descendants", lambda _, pid: [pid] * processes)
     begin(samplers, clock)
@@ -413,7 +411,7 @@ def test_the_cost_is_bounded_however_many_workers_there_are(
     assert (call[call.index("--rate") + 1], "--subprocesses" in call) == expected
 
 
-def test_rare_lines_are_taken_together_so_that_shares_hold():
+def test_rare_lines_are_summed_so_that_shares_are_correct():
     counts = Counter({Place("driver", f"train.py({n}): f", ""): 10 + n for n in range(300)})
     kept = list(stacks._most(counts))
     assert sum(sample["count"] for sample in kept) == counts.total()

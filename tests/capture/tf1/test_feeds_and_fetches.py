@@ -1,4 +1,4 @@
-"""What is told of fed and fetched values: types and sizes, no value."""
+"""Descriptions of fed and fetched values: types and sizes, never values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fed(value, key=None):
         ([], "list", None, None),
     ],
 )
-def test_a_fed_value_is_told_in_the_type_that_is_wanted(value, given, shape, size):
+def test_fed_value_has_the_size_in_the_type_of_the_placeholder(value, given, shape, size):
     told = fed(value)
     assert told.get("shape") == shape
     assert told.get("bytes") == size
@@ -47,7 +47,7 @@ def test_a_fed_value_is_told_in_the_type_that_is_wanted(value, given, shape, siz
     }
 
 
-def test_no_value_is_told():
+def test_values_are_not_described():
     feeds = {placeholder(): [[SECRET]], placeholder("y:0"): SECRET, "z:0": f"{SECRET}"}
     assert str(SECRET) not in json.dumps(describe(["w:0"], feeds, [SECRET]))
 
@@ -71,7 +71,7 @@ def test_a_feed_by_name_has_the_size_of_its_array():
     assert "wanted" not in told
 
 
-def test_what_is_no_array_has_no_shape():
+def test_value_that_is_not_an_array_has_no_shape():
     class SparseTensorValue(NamedTuple):
         indices: Any
         values: Any
@@ -82,7 +82,7 @@ def test_what_is_no_array_has_no_shape():
     assert "shape" not in told
 
 
-def test_fetches_are_told_by_name_without_operations_largest_first():
+def test_fetches_are_described_largest_first_without_operations():
     fetches = {"train": placeholder("train"), "values": [placeholder("a:0"), placeholder("b:0")]}
     result = {"train": None, "values": [np.float32(1), np.zeros([8, 8], np.float32)]}
     told = describe(fetches, None, result)
@@ -90,7 +90,7 @@ def test_fetches_are_told_by_name_without_operations_largest_first():
     assert [(f["name"], f["bytes"]) for f in told["fetches"]] == [("b:0", 256), ("a:0", 4)]
 
 
-def test_a_fetch_of_one_element_is_told():
+def test_single_fetch_is_described():
     told = describe("loss:0", None, np.zeros(2))["fetches"]
     assert told == [{"name": "loss:0", "given": "float64", "shape": [2], "bytes": 16}]
 

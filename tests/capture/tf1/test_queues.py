@@ -1,4 +1,4 @@
-"""Reading queues with a session that only counts."""
+"""Sample queues, with a fake session that counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Operation:
 
 
 class Session:
-    """A session whose queues hold one element more with every read."""
+    """A session whose queues have one more element at every reading."""
 
     _target = b""
 
@@ -101,7 +101,7 @@ def test_a_queue_without_a_size_is_read_by_the_size_of_another(
 
 
 @pytest.mark.parametrize("lender", [True, False])
-def test_what_cannot_be_read_is_named_and_left_alone(
+def test_unreadable_queue_is_reported_and_left_alone(
     recorder: Recorder, tmp_path: Path, lender: bool
 ) -> None:
     queue, elsewhere = shuffle(), Operation("elsewhere", "FIFOQueueV2", capacity=5)
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_is_named_and_left_alone(
     assert names == ({"shuffle"} if lender else set())
 
 
-def test_the_queues_of_another_server_are_not_asked_for(recorder: Recorder, tmp_path: Path) -> None:
+def test_queues_of_another_server_are_not_read(recorder: Recorder, tmp_path: Path) -> None:
     queue = shuffle()
     session = Session(queue, size_of(queue))
     session._target = b"grpc://127.0.0.1:1"
@@ -126,9 +126,7 @@ def test_the_queues_of_another_server_are_not_asked_for(recorder: Recorder, tmp_
     assert [m["slug"] for m in written(recorder, tmp_path, "messages")] == ["queues-unreadable"]
 
 
-def test_reading_that_takes_long_is_rare(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_reading_is_rare(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = shuffle()
     session = Session(queue, size_of(queue))
     levels = QueueLevels(recorder, make_read)
@@ -137,13 +135,13 @@ def test_reading_that_takes_long_is_rare(
     steps = 2000
     for step in range(1, steps + 1):
         time_ns = step * 100 * _MS
-        # Every read takes five milliseconds.
+        # Each reading takes 5 ms.
         monkeypatch.setattr(queues, "now_ns", lambda at_ns=time_ns: at_ns + 5 * _MS)
         levels.sample(session, time_ns)
     assert len(session.reads) == (20 * _MS + steps * 5_000) // (5 * _MS)
 
 
-def test_a_session_that_was_closed_is_not_asked_again(recorder: Recorder) -> None:
+def test_closed_session_is_not_read_again(recorder: Recorder) -> None:
     queue, asked = shuffle(), [0]
 
     def make(*_: object) -> Any:
@@ -164,7 +162,7 @@ def test_a_session_that_was_closed_is_not_asked_again(recorder: Recorder) -> Non
     assert asked == [2]
 
 
-def test_a_loop_that_makes_sessions_is_not_looked_into_for_ever(recorder: Recorder) -> None:
+def test_number_of_inspected_sessions_is_limited(recorder: Recorder) -> None:
     queue = shuffle()
     sessions = [Session(queue, size_of(queue)) for _ in range(10)]
     levels = QueueLevels(recorder, make_read)
@@ -173,7 +171,7 @@ def test_a_loop_that_makes_sessions_is_not_looked_into_for_ever(recorder: Record
     assert sum(len(session.reads) for session in sessions) == 3
 
 
-def test_a_graph_that_cannot_be_understood_has_no_queues(recorder: Recorder) -> None:
+def test_unreadable_graph_has_no_queues(recorder: Recorder) -> None:
     session = Session(Operation("size", "QueueSizeV2"))
     QueueLevels(recorder, make_read).prepare(session)
     assert recorder.alive

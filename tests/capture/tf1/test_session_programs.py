@@ -125,7 +125,7 @@ def lines(ended: Launch, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def test_all_queues_are_read_by_the_one_size_there_is_in_a_finalised_graph(
+def test_all_queues_of_a_finalised_graph_are_read_by_one_size_operation(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended = watch(tmp_path, _QUEUES, "shuffle")
@@ -141,9 +141,7 @@ def test_all_queues_are_read_by_the_one_size_there_is_in_a_finalised_graph(
     assert any(e["value"] for e in levels)
 
 
-def test_a_queue_that_cannot_be_read_is_named(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_queue_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ended = watch(tmp_path, _QUEUES)
     assert capfd.readouterr().out == alone(tmp_path)
     (message,) = ended.messages
@@ -152,7 +150,7 @@ def test_a_queue_that_cannot_be_read_is_named(
     assert not list(ended.run_dir.glob("process-*/levels.jsonl"))
 
 
-def test_a_graph_that_grows_is_told_of_with_its_line_and_keeps_its_random_numbers(
+def test_growing_graph_is_logged_with_its_line_and_keeps_random_seeds(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended = watch(tmp_path, _GROWS)
@@ -165,7 +163,7 @@ def test_a_graph_that_grows_is_told_of_with_its_line_and_keeps_its_random_number
     assert not any(s.get("fresh") for s in steps[3::2])
 
 
-def test_what_a_traced_run_is_fed_and_returns_is_noted(
+def test_feeds_and_fetches_of_a_traced_run_are_described(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended = watch(tmp_path, _FEEDS)
@@ -191,11 +189,11 @@ def test_failures_and_other_profilers_are_as_without_the_observer(
     ended = watch(tmp_path, _FAILS)
     out = capfd.readouterr().out
     assert out == alone(tmp_path)
-    # Sixty updates: none was applied twice, whatever it raised while it was traced.
+    # Sixty updates: none was applied twice, even if its traced run raised.
     assert out.startswith("60 [(3, 'InvalidArgumentError'), ")
     assert "(8, 'KeyboardInterrupt')" in out
     assert "OutOfRangeError" in out
     assert ended.exit_code == 0
-    # Of those that were traced some failed, and left no window.
+    # Some traced runs failed and left no window.
     windows = list(ended.run_dir.glob("process-*/windows/*"))
     assert 0 < len(windows) < sum(step["profiled"] for step in lines(ended, "steps"))

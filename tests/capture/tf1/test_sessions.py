@@ -1,4 +1,4 @@
-"""Which runs are logged and traced, with a session that only counts."""
+"""Which runs are logged and traced, with a fake session that counts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class GrowingGraph(Graph):
 
 
 class Session:
-    """Runs by calling what is fetched."""
+    """Runs a fetch by calling it."""
 
     _target = b""
     graph: Any = Graph()
@@ -176,13 +176,11 @@ def test_all_runs_of_a_traced_step_are_traced(session: Session, tmp_path: Path) 
 
 
 def alike() -> list[Any]:
-    """Three fetches of one weight, heavy enough that no interruption makes one twice another."""
+    """Three equally long fetches, so long that no interruption doubles one."""
     return [lambda: sum(range(60_000)) for _ in range(3)]
 
 
-def test_of_runs_alike_always_the_same_one_begins_a_traced_step(
-    session: Session, tmp_path: Path
-) -> None:
+def test_same_one_of_similar_runs_starts_each_traced_step(session: Session, tmp_path: Path) -> None:
     fetches = alike()
     for _ in range(30):
         for fetch in fetches:
@@ -219,7 +217,7 @@ def test_steps_of_many_runs_are_traced_in_full_as_long_as_they_are_few(
 
 @pytest.fixture
 def train(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is fetched to let a clock go on by so many ns."""
+    """A fetch that advances a clock by some ns."""
     time_ns = [1]
     monkeypatch.setattr(sessions, "now_ns", lambda: time_ns[0])
 
@@ -236,11 +234,11 @@ def test_a_script_of_five_steps_has_one_traced_in_full(
         session.run(train.__get__(10_000_000 >> step))
     steps = log(session, tmp_path)
     assert [step["profiled"] for step in steps] == [0, 0, 0, 1, 0]
-    # The step time had not settled by then, and the log says so.
+    # The step time had not settled by then, as the log shows.
     assert steps[3]["early"] == 1
 
 
-def test_some_steps_are_only_timed(session: Session, tmp_path: Path) -> None:
+def test_light_steps_are_only_timed(session: Session, tmp_path: Path) -> None:
     for _ in range(100):
         session.run(heavy)
         session.run("light")
@@ -250,7 +248,7 @@ def test_some_steps_are_only_timed(session: Session, tmp_path: Path) -> None:
         i for step in (*range(32, 40), *range(64, 72), *range(96, 100)) for i in [step] * 2
     ]
     assert not any("cpu_ns" in steps[2 * i] or "fresh" in steps[2 * i] for i in set(light))
-    # The CPU time of the last step that was watched is known to its end.
+    # The CPU time of the last observed step is known up to its end.
     assert "gap_cpu_ns" in steps[64]
     assert "gap_cpu_ns" not in steps[66]
     assert all("gap_cpu_ns" in step and "cpu_ns" in step for step in steps[1:64])
@@ -268,7 +266,7 @@ def test_runs_of_new_fetches_or_of_a_grown_graph_are_fresh(
     assert fresh == [0, 1, 17, 19]
 
 
-def test_a_graph_that_grows_is_told_of_with_its_line(session: Session, tmp_path: Path) -> None:
+def test_growing_graph_is_logged_with_its_line(session: Session, tmp_path: Path) -> None:
     session.graph = GrowingGraph()
     for i in range(20):
         session.run(heavy)
@@ -312,7 +310,7 @@ def test_the_devices_of_the_session_are_named(session: Session, tmp_path: Path) 
     }
 
 
-def test_the_users_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:
+def test_own_tracing_is_left_alone(session: Session, tmp_path: Path) -> None:
     own = Options(trace_level=3)
     for _ in range(30):
         session.run("train", options=own)
@@ -322,16 +320,14 @@ def test_the_users_own_tracing_is_left_alone(session: Session, tmp_path: Path) -
     assert "own profiler (RunOptions.trace_level) was on at step 4" in message["text"]
 
 
-def test_steps_are_traced_once_the_users_own_tracing_has_ended(
-    session: Session, tmp_path: Path
-) -> None:
+def test_steps_are_traced_after_own_tracing_has_ended(session: Session, tmp_path: Path) -> None:
     for step in range(80):
         session.run("train", options=Options(trace_level=3) if step < 50 else None)
     traced = [i for i, step in enumerate(log(session, tmp_path)) if step["profiled"]]
     assert traced == [50, 52, 54, 56, 58]
 
 
-def test_the_users_options_and_metadata_are_kept(session: Session) -> None:
+def test_own_options_and_metadata_are_preserved(session: Session) -> None:
     own = Options()
     own.timeout_in_ms = 5
     seen = []
@@ -342,7 +338,7 @@ def test_the_users_options_and_metadata_are_kept(session: Session) -> None:
     added = [call for call in session.calls if call is not own]
     assert [(call.trace_level, call.timeout_in_ms) for call in added] == [(1, 5)] * 5
     assert own.trace_level == 0
-    # A traced run leaves no trace in the user's hands; the others are as the session left them.
+    # The user's metadata has no trace after a traced run; after others it is unchanged.
     assert seen.count({"other": "o"}) == 5
 
 
@@ -383,7 +379,7 @@ def test_runs_of_other_threads_are_not_steps(session: Session, tmp_path: Path) -
     assert len(log(session, tmp_path)) == 1
 
 
-def test_a_loop_in_a_thread_is_seen_when_the_main_one_never_runs(
+def test_loop_in_a_thread_is_observed_if_the_main_thread_never_runs(
     session: Session, tmp_path: Path
 ) -> None:
     thread = threading.Thread(target=session.run, args=("train",))
@@ -400,7 +396,7 @@ def test_callables_are_observed(session: Session, tmp_path: Path) -> None:
     assert sum(step["profiled"] for step in steps) == 5
 
 
-def test_a_window_that_cannot_be_written_costs_no_step(session: Session, tmp_path: Path) -> None:
+def test_window_that_cannot_be_written_loses_no_step(session: Session, tmp_path: Path) -> None:
     session.graph = SimpleNamespace(version=1, get_operations=list)
     for _ in range(30):
         session.run("train")
@@ -409,6 +405,6 @@ def test_a_window_that_cannot_be_written_costs_no_step(session: Session, tmp_pat
     assert [json.loads(line)["slug"] for line in messages.splitlines()] == ["window-lost"]
 
 
-def test_an_internal_failure_does_not_show(session: Session, tmp_path: Path) -> None:
+def test_internal_failure_does_not_affect_the_training(session: Session, tmp_path: Path) -> None:
     (tmp_path / f"process-{os.getpid()}").write_text("in the way")
     assert [session.run("train") for _ in range(30)] == ["train"] * 30

@@ -1,4 +1,4 @@
-"""Numbering the kinds of runs."""
+"""Numbers for kinds of runs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_equal_fetches_and_feeds_have_one_number() -> None:
     assert exact(signatures, "loss:0", None) == 3
 
 
-def test_something_without_a_name_is_numbered_by_its_type() -> None:
+def test_object_without_a_name_is_numbered_by_its_type() -> None:
     signatures = Signatures()
     assert exact(signatures, object(), None) == exact(signatures, object(), None)
 
 
-def test_a_growing_graph_does_not_grow_the_numbers_for_ever() -> None:
+def test_numbers_are_bounded_for_a_growing_graph() -> None:
     signatures = Signatures()
     numbers = [exact(signatures, tensor(f"Mean_{i}:0"), None) for i in range(2000)]
     assert len(set(numbers)) == 65
@@ -43,13 +43,13 @@ def test_a_growing_graph_does_not_grow_the_numbers_for_ever() -> None:
     assert max(others) < 600
 
 
-def test_feeds_are_told_apart_by_name() -> None:
+def test_feeds_are_distinguished_by_name() -> None:
     signatures = Signatures()
     fetch = tensor("loss:0")
     assert exact(signatures, fetch, {"a:0": 0}) != exact(signatures, fetch, {"b:0": 0})
 
 
-def test_an_object_that_was_seen_is_not_asked_for_its_name_again() -> None:
+def test_name_of_a_known_object_is_not_read_again() -> None:
     class Fetch:
         asked = 0
 
@@ -63,14 +63,14 @@ def test_an_object_that_was_seen_is_not_asked_for_its_name_again() -> None:
     assert Fetch.asked == 2
 
 
-def test_an_id_that_is_used_again_is_another_kind() -> None:
+def test_reused_id_is_another_kind() -> None:
     signatures = Signatures()
     seen = [exact(signatures, [tensor(f"t{i}x:0")], None) for i in range(50)]
     assert seen == list(range(50))
     assert len(signatures._known) <= 1
 
 
-def test_what_is_known_by_its_objects_stays_bounded() -> None:
+def test_cache_by_objects_is_bounded() -> None:
     signatures = Signatures()
     kept = [tensor(f"t_{i}:0") for i in range(1000)]
     for each in kept:
@@ -79,7 +79,7 @@ def test_what_is_known_by_its_objects_stays_bounded() -> None:
     assert len(signatures._alive) <= 256
 
 
-def test_runs_of_the_same_operations_are_of_one_kind_whatever_else_they_fetch() -> None:
+def test_runs_of_the_same_operations_are_of_one_kind() -> None:
     signatures = Signatures()
     train, other, loss = tensor("train"), tensor("other"), tensor("loss:0")
     alike = [train, [train, loss], {"caller": train, "hook": [tensor("summary:0"), loss]}, "train"]

@@ -1,4 +1,4 @@
-"""The two-tower pair of the lab under observation: what the placement audit will find in it."""
+"""The two-tower pair of the lab under observation, with its placement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def observe(program: str, run_dir: Path) -> Path:
     command = [sys.executable, "-Wignore", str(_TOWERS / program), "--steps", "12"]
     ended = launch(command, run_dir)
     assert (ended.exit_code, ended.messages) == (0, ())
-    # The servers of the cluster train nothing themselves.
+    # The servers of the cluster do not train.
     (process,) = ended.run_dir.glob("process-*")
     return min((process / "windows").iterdir())
 
@@ -57,7 +57,7 @@ def test_faulty_towers_run_on_the_parameter_host(
     assert b"/job:worker/replica:0/task:1/device:CPU:0" in metadata
 
 
-def test_fixed_towers_run_where_they_were_meant_to(tmp_path: Path) -> None:
+def test_fixed_towers_run_on_the_requested_devices(tmp_path: Path) -> None:
     window = observe("fixed.py", tmp_path / "run")
     for i in (0, 1):
         requested, around = scopes(window, f"tower_{i}/model/Conv2D")

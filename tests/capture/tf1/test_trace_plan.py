@@ -1,4 +1,4 @@
-"""Which steps are traced, by what the ones before have cost."""
+"""Which steps are traced, depending on the cost of earlier ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_traced_step_is_never_only_timed() -> None:
         assert not (plan.light and plan.tracing)
 
 
-def test_nothing_is_traced_once_a_window_could_not_be_written() -> None:
+def test_no_tracing_after_a_window_could_not_be_written() -> None:
     plan = TracePlan()
     loop = Loop(plan)
     loop.run(4)
@@ -60,7 +60,7 @@ def test_nothing_is_traced_once_a_window_could_not_be_written() -> None:
     assert loop.run(4000) == [3]
 
 
-def test_three_windows_are_the_most() -> None:
+def test_number_of_windows_is_limited() -> None:
     loop = Loop(TracePlan())
     for factor in (1, 4, 1, 4, 1):
         loop.duration_ns = factor * _MS
@@ -68,7 +68,7 @@ def test_three_windows_are_the_most() -> None:
     assert len(loop.traced) == 15
 
 
-def test_a_loop_that_follows_another_is_not_only_timed_for_ever() -> None:
+def test_second_loop_is_traced_too() -> None:
     plan = TracePlan()
     loop = Loop(plan)
     loop.run(34)
@@ -80,12 +80,12 @@ def test_a_loop_that_follows_another_is_not_only_timed_for_ever() -> None:
     assert not plan.light
 
 
-def test_a_heavier_kind_of_run_begins_the_steps_from_there_on() -> None:
+def test_heavier_kind_of_run_takes_over_the_steps() -> None:
     plan = TracePlan()
     loop = Loop(plan)
     loop.run(100)
     loop.duration_ns = 10 * _MS
     traced = loop.run(200, signature=1)
     assert traced[:5] == [3, 5, 7, 9, 11]
-    # By 50 runs it is frequent enough; it is weighed at every sixteenth.
+    # After 50 runs it is frequent enough; it is compared at every sixteenth run.
     assert traced[5:] == [64, 66, 68, 70, 72]

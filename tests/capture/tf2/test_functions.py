@@ -98,7 +98,7 @@ def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     lines = lines_of(ended)
     assert {line["signature"] for line in lines} == {0}
     assert len(lines) == 27
-    # The optimizer's variables, its update and the input's fetch are all inside that call's step.
+    # Creation of variables, update and input fetch are all inside the step of that call.
     compiled = [i for i, line in enumerate(lines) if "compile_ns" in line]
     assert compiled[0] == 0
     assert compiled[1:] == [25, 26][: len(compiled) - 1]
@@ -118,7 +118,7 @@ def test_calls_of_a_function(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert (recording.trace.marks.input_wait_ns[:24] != NULL).all()
 
 
-def test_traces_are_told_with_their_reason(tmp_path: Path) -> None:
+def test_traces_are_logged_with_their_reason(tmp_path: Path) -> None:
     ended = observe(tmp_path, _RETRACED)
     events = [e for e in lines_of(ended, "events.jsonl") if "lambda" in e["name"]]
     assert {(e["name"], e["source"], e["count"], e.get("reason", "")) for e in events} == {
@@ -135,7 +135,7 @@ def test_traces_are_told_with_their_reason(tmp_path: Path) -> None:
     assert pipeline["stages"][0]["name"] == "Root"
 
 
-def test_eager_updates_beside_the_trainings_own_profiler(
+def test_eager_updates_beside_own_profiler(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended = observe(tmp_path, _EAGER, "profile", str(tmp_path / "own"))

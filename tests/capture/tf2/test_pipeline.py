@@ -1,4 +1,4 @@
-"""What is read of a `tf.data` pipeline, and how often."""
+"""Samples of a `tf.data` pipeline, and their interval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECOND = 1_000_000_000
 
 
 class Iterator:
-    """Has made so many elements."""
+    """An iterator that has produced some elements."""
 
     def __init__(self, elements: int) -> None:
         self.elements = elements
@@ -51,7 +51,7 @@ def kept(pipelines: Pipelines, tmp_path: Path, name: str) -> list[dict[str, Any]
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_nothing_is_looked_at_before_there_is_an_iterator(pipelines: Pipelines) -> None:
+def test_no_sample_before_there_is_an_iterator(pipelines: Pipelines) -> None:
     assert not pipelines.sample(SECOND)
 
 
@@ -67,7 +67,7 @@ def test_the_levels_of_asynchronous_stages(pipelines: Pipelines, tmp_path: Path)
     assert whole["stages"] == stages(training)
 
 
-def test_the_pipeline_that_the_training_takes_from_is_told(pipelines: Pipelines) -> None:
+def test_pipeline_that_feeds_the_training_is_logged(pipelines: Pipelines) -> None:
     training, evaluation = Iterator(10), Iterator(20)
     pipelines.add(training)
     pipelines.add(evaluation)
@@ -82,20 +82,20 @@ def test_iterators_are_not_kept_alive(pipelines: Pipelines) -> None:
     assert pipelines._busiest() == []
 
 
-def test_looks_are_rare(pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_are_rare(pipelines: Pipelines, monkeypatch: pytest.MonkeyPatch) -> None:
     time = iter(range(SECOND, SECOND * SECOND, 5_000_000))
     monkeypatch.setattr(pipeline, "now_ns", lambda: next(time))
     training = Iterator(10)
     pipelines.add(training)
     for _ in range(3):
         assert pipelines.sample(pipelines._due_ns)
-    # By this clock a look takes 5 to 10 ms.
+    # With this clock, a sample takes 5 to 10 ms.
     ended = next(time)
     assert not pipelines.sample(ended + 4 * SECOND)
     assert pipelines.sample(ended + 20 * SECOND)
 
 
-def test_a_pipeline_without_a_model_is_told_of_once(
+def test_pipeline_without_a_model_is_reported_once(
     pipelines: Pipelines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What TensorFlow's types say a function is traced for."""
+"""Arguments of traced functions, according to TensorFlow's types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def traced_for(**values: Any) -> dict[str, Argument]:
     return arguments_of(SimpleNamespace(parameters=kinds))
 
 
-def test_nests_are_told_leaf_by_leaf() -> None:
+def test_nests_are_described_leaf_by_leaf() -> None:
     import tensorflow as tf
 
     ones = tf.ones([2, 3])

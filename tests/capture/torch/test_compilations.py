@@ -1,4 +1,4 @@
-"""What is noted about compilations, as dynamo tells of them."""
+"""Log of compilations, from the metrics of Dynamo."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_compilation_is_an_event_with_its_reason(tmp_path: Path) -> None:
     assert {e["end_ns"] - e["start_ns"] for e in events} == {4000}
 
 
-def test_a_failure_is_neither_the_compilers_nor_the_steps(tmp_path: Path) -> None:
+def test_failure_affects_neither_compiler_nor_steps(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
     told: list[int] = []
     module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(len(args)))

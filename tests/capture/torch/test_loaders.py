@@ -1,4 +1,4 @@
-"""What is noted about loaders, on loaders without torch."""
+"""Log of data loaders, with fake loaders without torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Queue:
 
 
 class Batches:
-    """As `_BaseDataLoaderIter`: three batches, of which two wait."""
+    """Like `_BaseDataLoaderIter`: three batches, two of which are ready."""
 
     def __init__(self, workers: int) -> None:
         self._num_yielded = 0
@@ -96,7 +96,7 @@ def written(recorder: Recorder, tmp_path: Path, name: str) -> list[dict[str, Any
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_a_set_up_is_logged_once_and_each_another_has_a_name_of_its_own(
+def test_configurations_are_logged_once_with_distinct_names(
     loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
 ) -> None:
     for loader in (loader_type(2), loader_type(2), loader_type(0, batch_size=8)):
@@ -147,11 +147,11 @@ def test_events_are_bounded(
     assert len(written(recorder, tmp_path, "events")) == 3
 
 
-def test_the_batches_that_wait_are_those_of_the_queue_and_those_that_came_early() -> None:
+def test_ready_batches_include_those_that_arrived_early() -> None:
     assert batches_ready(Batches(2)) == 2
 
 
-def test_levels_are_sampled_where_there_are_workers(
+def test_levels_are_sampled_with_workers(
     loader_type: type[DataLoader], recorder: Recorder, tmp_path: Path
 ) -> None:
     list(loader_type(0))
@@ -162,7 +162,7 @@ def test_levels_are_sampled_where_there_are_workers(
     assert level == {"kind": "dataloader", "name": "Images 2", "value": 2, "capacity": 4}
 
 
-def test_a_queue_that_cannot_be_counted_is_left_alone(
+def test_queue_without_a_length_is_not_sampled(
     loader_type: type[DataLoader],
     recorder: Recorder,
     tmp_path: Path,

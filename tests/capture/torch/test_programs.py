@@ -1,4 +1,4 @@
-"""Loops of PyTorch that are not the plain one, unchanged, with and without observation."""
+"""Unusual PyTorch loops, unchanged, with and without observation."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def windows(ended: Launch) -> int:
         pytest.param(_IN_THREAD, 0, id="in-thread"),
     ],
 )
-def test_every_kind_of_step_counts_and_nothing_changes(
+def test_every_kind_of_step_counts_without_side_effects(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, profiled: int
 ) -> None:
     pytest.importorskip("torch")
@@ -211,12 +211,12 @@ print(seen)
 """
 
 
-# A profiler that warms up when the first window would open, over and over; one that runs from the
+# A profiler that warms up repeatedly when the first window would open; one that runs from the
 # start; one that starts while a window may be open.
 @pytest.mark.parametrize(
     "words", [("2", "2", "2", "0", "60"), ("0", "0", "40", "1", "41"), ("8", "1", "3", "2", "40")]
 )
-def test_the_trainings_own_profiler_sees_all_and_then_a_window_opens(
+def test_own_profiler_is_complete_and_a_window_opens_later(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     pytest.importorskip("torch")
@@ -231,7 +231,7 @@ def test_the_trainings_own_profiler_sees_all_and_then_a_window_opens(
     assert (windows(ended), ended.messages) == (1, ())
 
 
-def test_a_compilation_and_the_loader_are_noted(tmp_path: Path) -> None:
+def test_compilation_and_loader_are_logged(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(_HEAD + _RECOMPILED + _TAIL)
     ended = observe(tmp_path)
@@ -269,7 +269,7 @@ def test_trainer_of_transformers(tmp_path: Path) -> None:
 
 
 def _compare_told(tmp_path: Path, code: str, how: str, steps: int) -> None:
-    """What the program says of its end into a file is the same; its steps are all there."""
+    """The result file of the program is the same, and all its steps are logged."""
     (tmp_path / "train.py").write_text(code)
     subprocess.run(
         [sys.executable, str(tmp_path / "train.py"), how], capture_output=True, check=True

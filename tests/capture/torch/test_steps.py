@@ -1,4 +1,4 @@
-"""Steps by the optimizer's clock, with optimizers and a window that do nothing."""
+"""Steps by optimizer, with fake optimizers and a fake window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Optimizer:
 
 
 class Window:
-    """Takes note of what it is told; never profiles; done with step 12."""
+    """Records its calls, never profiles, and is done at step 12."""
 
     touched = False
 
@@ -101,7 +101,7 @@ def test_one_optimizer_is_the_clock(observer: observing.StepObserver, tmp_path: 
     assert len(log(observer, tmp_path)) == 9
 
 
-def test_another_optimizer_takes_over_when_the_clock_is_gone_or_silent(
+def test_another_optimizer_takes_over_if_the_clock_is_deleted_or_silent(
     observer: observing.StepObserver, tmp_path: Path
 ) -> None:
     first, second = Optimizer(), Optimizer()
@@ -111,7 +111,7 @@ def test_another_optimizer_takes_over_when_the_clock_is_gone_or_silent(
         observer.stepped(second)
     steps = log(observer, tmp_path)
     assert len(steps) == 39 + 39
-    # Those of before it took over were only timed.
+    # Steps from before it took over were only timed.
     assert [step.get("light", 0) for step in steps[39:43]] == [1, 1, 1, 0]
     assert steps[38]["end_ns"] < steps[39]["start_ns"]
     assert [a["end_ns"] for a in steps[39:-1]] == [b["start_ns"] for b in steps[40:]]
@@ -122,7 +122,7 @@ def test_another_optimizer_takes_over_when_the_clock_is_gone_or_silent(
     assert len(log(observer, tmp_path)) == 78 + 3
 
 
-def test_two_loops_that_take_turns_are_both_seen(
+def test_two_alternating_loops_are_both_logged(
     observer: observing.StepObserver, tmp_path: Path
 ) -> None:
     first, second = Optimizer(), Optimizer()
@@ -134,7 +134,7 @@ def test_two_loops_that_take_turns_are_both_seen(
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_a_critic_that_steps_several_times_for_each_step_of_the_clock_is_inside(
+def test_several_steps_of_a_critic_are_inside_one_step(
     observer: observing.StepObserver, tmp_path: Path, times: int
 ) -> None:
     generator, critic = Optimizer(), Optimizer()
@@ -142,12 +142,12 @@ def test_a_critic_that_steps_several_times_for_each_step_of_the_clock_is_inside(
         observer.stepped(generator)
         for _ in range(times):
             observer.stepped(critic)
-    # Until the generator comes back, nobody knows: four steps of a critic that steps five times.
+    # Unknown until the generator returns: four steps of a critic that steps five times.
     known = 99 if times < observing._SILENT_STEPS else 98 + times - 1
     assert len(log(observer, tmp_path)) == known
 
 
-def test_the_wait_for_batches_belongs_to_the_step_in_which_it_fell(
+def test_wait_for_batches_belongs_to_its_step(
     observer: observing.StepObserver, waits: InputWait, tmp_path: Path
 ) -> None:
     optimizer = Optimizer()
@@ -197,7 +197,7 @@ def test_the_window_waits_until_nothing_has_been_compiled_for_a_while(
     assert [start for _, start in window.told[-3:]] == [False, False, True]
 
 
-def test_light_steps_are_timed_and_nothing_else_leaks_over_them(
+def test_only_the_time_of_light_steps_is_logged(
     observer: observing.StepObserver, waits: InputWait, tmp_path: Path
 ) -> None:
     optimizer = Optimizer()
@@ -224,12 +224,12 @@ def test_many_other_optimizers_that_step_in_turn_never_take_over(
     assert len(log(observer, tmp_path)) == 4
 
 
-def test_compilations_stand_on_the_line_of_their_step(
+def test_compilations_are_in_the_line_of_their_step(
     observer: observing.StepObserver, compilations: Compilations, tmp_path: Path
 ) -> None:
     optimizer = Optimizer()
     for number in range(60):
-        if number in (0, 3, 42):  # what comes before the first step's end is in no step
+        if number in (0, 3, 42):  # time before the end of the first step belongs to no step
             compilations.add(5, {"co_name": "loss"})
             compilations.add(4, {"co_name": "loss"})
         observer.stepped(optimizer)
@@ -238,7 +238,7 @@ def test_compilations_stand_on_the_line_of_their_step(
     assert compiled == {2: (9, {"compile loss": 9}), 41: (9, {"compile loss": 9})}
 
 
-def test_a_lasting_change_is_told_and_asks_for_another_window(
+def test_lasting_change_is_logged_and_opens_another_window(
     observer: observing.StepObserver,
     window: Window,
     tmp_path: Path,
@@ -260,7 +260,7 @@ def test_a_lasting_change_is_told_and_asks_for_another_window(
     assert event["start_ns"] in {step["start_ns"] for step in steps[200:]}
 
 
-def test_an_internal_failure_does_not_show(
+def test_internal_failure_does_not_affect_the_training(
     observer: observing.StepObserver, recorder: Recorder, window: Window, tmp_path: Path
 ) -> None:
     (tmp_path / f"process-{os.getpid()}").write_text("in the way")

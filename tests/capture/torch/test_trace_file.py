@@ -20,7 +20,7 @@ class Profiler:
         Path(path).write_text(self._exported)
 
 
-def test_the_name_of_the_machine_is_cut_out(tmp_path: Path) -> None:
+def test_host_name_is_removed(tmp_path: Path) -> None:
     events = '"traceEvents": [{"name": "host_name"}]}' + " " * (1 << 17)
     write_trace(Profiler('{"host_name": "the \\"box\\"", ' + events), tmp_path)
     assert gzip.decompress((tmp_path / TRACE_FILE).read_bytes()).decode() == (
@@ -30,7 +30,7 @@ def test_the_name_of_the_machine_is_cut_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("between", [0, 1 << 15, 1 << 16, 1 << 17, (1 << 17) + 7, 1 << 18])
-def test_the_path_of_the_file_is_cut_out(tmp_path: Path, between: int) -> None:
+def test_path_of_the_file_is_removed(tmp_path: Path, between: int) -> None:
     filling = " " * between
     write_trace(Profiler('{"a": 1,' + filling + '"traceName": "/home/me/trace.json"}'), tmp_path)
     assert gzip.decompress((tmp_path / TRACE_FILE).read_bytes()).decode() == (
@@ -38,9 +38,7 @@ def test_the_path_of_the_file_is_cut_out(tmp_path: Path, between: int) -> None:
     )
 
 
-def test_a_trace_over_the_bound_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trace_above_the_limit_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window_limits, "_MOST_FILE", 10)
     with pytest.raises(WindowTooLargeError):
         write_trace(Profiler("x" * 11), tmp_path)

@@ -1,4 +1,4 @@
-"""Windows and their bounds, under a profiler that only takes notes."""
+"""Windows and their limits, with a profiler that only records its calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Profile:
 
 
 class OwnProfile:
-    """Stands for `torch.autograd.profiler.profile`, as far as the training's own one goes."""
+    """Stands for `torch.autograd.profiler.profile` of the training."""
 
     def _prepare_trace(self) -> None:
         """Warm up."""
@@ -72,7 +72,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Profile]:
-    """The profilers that were made."""
+    """The profilers that were created."""
     Profile.made = []
     windowing.own_profilers.cache_clear()
     cuda = SimpleNamespace(is_available=lambda: False)
@@ -95,7 +95,7 @@ def window(tmp_path: Path, made: list[Profile]) -> ProfilerWindow:
 
 
 def train(window: ProfilerWindow, clock: Clock, steps: range, step_ns: int) -> list[int]:
-    """Take steps of one length; the numbers of those that the profiler has touched."""
+    """Run equally long steps; returns the numbers of those that the profiler touched."""
     touched = []
     for step in steps:
         clock.now += step_ns
@@ -127,7 +127,7 @@ def test_a_window_holds_four_steps_after_one_of_warm_up(
     assert about["end_ns"] - about["start_ns"] == 4000
 
 
-def test_further_windows_are_opened_when_asked_and_never_more_than_three(
+def test_further_windows_open_on_request_up_to_three(
     window: ProfilerWindow, clock: Clock, tmp_path: Path
 ) -> None:
     for begin in range(0, 100, 20):
@@ -157,7 +157,7 @@ def test_a_loop_with_steps_of_a_minute_is_not_profiled(
     assert messages(tmp_path) == ["window-too-large"]
 
 
-def test_a_window_that_takes_too_much_memory_is_dropped(
+def test_window_that_uses_too_much_memory_is_dropped(
     window: ProfilerWindow,
     clock: Clock,
     made: list[Profile],
@@ -171,14 +171,14 @@ def test_a_window_that_takes_too_much_memory_is_dropped(
     assert messages(tmp_path) == ["window-too-large"]
 
 
-def test_a_window_ends_before_it_takes_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_window_ends_before_it_uses_too_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter((0, window_limits._MOST_GROWTH * 2 // 5, window_limits._MOST_GROWTH * 4 // 5))
     monkeypatch.setattr(window_limits, "resident_bytes", lambda: next(used))
     budget = Budget(0)
     assert [budget.spend(1), budget.spend(2)] == [True, False]
 
 
-def test_an_export_over_the_bound_is_dropped_and_told(
+def test_export_above_the_limit_is_dropped_and_reported(
     window: ProfilerWindow, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(window_limits, "_MOST_FILE", 1)
@@ -228,12 +228,12 @@ def test_only_long_steps_need_no_warm_up() -> None:
 
 @pytest.fixture
 def own(window: ProfilerWindow) -> Any:
-    """A profiler of the training's own; it is on once it warms up."""
+    """A profiler of the training, which is active from its warm-up on."""
     assert window.is_due
     return sys.modules["torch.autograd.profiler"].profile()
 
 
-def test_a_window_opens_once_the_trainings_own_profiler_has_stopped(
+def test_window_opens_after_own_profiler_has_stopped(
     window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
 ) -> None:
     own._prepare_trace()
@@ -245,7 +245,7 @@ def test_a_window_opens_once_the_trainings_own_profiler_has_stopped(
     assert messages(tmp_path) == ["profiler-in-use"]
 
 
-def test_a_window_that_gave_way_is_tried_again_later(
+def test_window_that_yielded_is_retried_later(
     window: ProfilerWindow, clock: Clock, own: Any, tmp_path: Path
 ) -> None:
     train(window, clock, range(3), 1000)
@@ -255,14 +255,14 @@ def test_a_window_that_gave_way_is_tried_again_later(
     assert not window.needs(17)  # steps in between may be light
     train(window, clock, range(6, 40), 1000)
     assert [about["first_step"] for about in windows(tmp_path)] == [19]
-    # It counts as none: two more may follow.
+    # It does not count, so two more may follow.
     for begin in (40, 60, 80):
         window.reopen()
         train(window, clock, range(begin, begin + 20), 1000)
     assert [about["first_step"] for about in windows(tmp_path)] == [19, 41, 61]
 
 
-def test_a_profiler_that_records_again_and_again_is_given_way_ever_more_rarely(
+def test_waits_double_for_a_profiler_that_records_repeatedly(
     window: ProfilerWindow, clock: Clock, own: Any, made: list[Profile]
 ) -> None:
     for step in range(0, 1000, 4):
@@ -273,7 +273,7 @@ def test_a_profiler_that_records_again_and_again_is_given_way_ever_more_rarely(
     assert 2 < len(made) < 8
 
 
-def test_a_profiler_that_was_dropped_while_it_warmed_up_is_off(
+def test_profiler_dropped_during_its_warm_up_is_off(
     window: ProfilerWindow, clock: Clock, tmp_path: Path
 ) -> None:
     sys.modules["torch.autograd.profiler"].profile()._prepare_trace()

@@ -1,4 +1,4 @@
-"""Loads the observer from the folder that holds this file, without a path entry for it.
+"""Load the observer from the folder of this file, without a path entry for it.
 
 The interpreter may belong to an environment in which stepwhy is not installed, and must not see
 what else is installed beside stepwhy.
@@ -30,7 +30,7 @@ def _load_package() -> None:
 
 
 def attach() -> None:
-    """Attach the observer; whatever goes wrong, the training starts."""
+    """Attach the observer; errors are ignored, so that the training starts."""
     try:
         _load_package()
         from stepwhy.capture.attach import attach as attach_observer

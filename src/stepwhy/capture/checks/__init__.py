@@ -1,8 +1,8 @@
 """Check what can be observed of a training here, and how to get what is missing: `stepwhy check`.
 
-Nothing of the training runs. The Python that it would start is started for a moment, with the
-observer in place; everything else is read from the environment and the kernel while that happens.
-No framework is imported.
+The training does not run. The Python that it would use is started briefly, with the observer in
+place; everything else is read from the environment and the kernel in the meantime. No framework is
+imported.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def check(
 
     Args:
         command: Program and arguments; empty for a script under this interpreter.
-        out_dir: The run directory; the default one where None.
-        machine: What to look at; this one where None.
+        out_dir: The run directory; None for the default one.
+        machine: The machine to check; None for this one.
 
     Returns:
-        One item per check. A check that cannot look says so; none raises.
+        One item per check, including checks that were not possible. Never raises.
     """
     machine = machine or Machine()
     first = host.read_clocks()
@@ -54,7 +54,7 @@ def check(
 
 
 def _decisive(machine: Machine, target: Target, answer: interpreter.Answer) -> Iterator[Item]:
-    """What the interpreter's answer decides."""
+    """Checks that depend on the interpreter's answer."""
     yield from interpreter.command_items(target)
     yield from interpreter.items(target, answer)
     if answer.about:
@@ -64,7 +64,7 @@ def _decisive(machine: Machine, target: Target, answer: interpreter.Answer) -> I
 
 
 def _around(machine: Machine, out_dir: Path | None) -> Iterator[Item]:
-    """What the machine decides, whatever runs on it."""
+    """Checks of the machine, independent of the command."""
     yield storage.run_directory(machine, out_dir or Path(RUNS_DIR))
     yield from gpu.items(machine)
     yield from conflicts.items(machine)

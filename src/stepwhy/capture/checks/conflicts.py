@@ -26,9 +26,9 @@ class Effect:
     Args:
         name: The item's name.
         state: The item's state.
-        meaning: What they do, a phrase.
+        meaning: Their effect, a phrase.
         todo: What to do about them.
-        variables: Each with what it stands for.
+        variables: Names of the variables, each with the tool or setting that it belongs to.
     """
 
     name: str
@@ -62,9 +62,9 @@ _EFFECTS = (
     Effect(
         "outer-run",
         "conflict",
-        "the outer run sees nothing of what an inner one watches",
+        "the outer run cannot see what an inner one observes",
         "Use a shell that 'stepwhy run' has not started",
-        {RUN_DIR_VARIABLE: "'stepwhy run' already watches this shell"},
+        {RUN_DIR_VARIABLE: "'stepwhy run' already observes this shell"},
     ),
     Effect(
         "slow-settings",
@@ -87,11 +87,11 @@ _EFFECTS = (
     ),
 )
 
-# What these read as a number; the others mean yes by any value, as torch/optim/__init__.py does
-# with KINETO_USE_DAEMON.
+# These are off if they are 0. The others are on with any value, such as KINETO_USE_DAEMON in
+# torch/optim/__init__.py.
 _OFF_AT_ZERO = ("CUDA_LAUNCH_BLOCKING", "PYTHONTRACEMALLOC")
 
-# By the beginning of a preloaded library's file name.
+# Tools by prefix of the file name of a preloaded library.
 _PRELOADED = {
     "libcuinj": "an injected CUDA tool",
     "libToolsInjection": "an injected CUDA tool",
@@ -108,7 +108,7 @@ _PRELOADED = {
 
 
 def items(machine: Machine) -> Iterator[Item]:
-    """What is in the way; one 'ok' item when nothing is."""
+    """Conflicts; one 'ok' item if there are none."""
     found = [*_environment(machine), *_preloaded(machine), *_traced(machine)]
     if found:
         yield from found
@@ -122,7 +122,7 @@ def items(machine: Machine) -> Iterator[Item]:
 
 
 def _environment(machine: Machine) -> Iterator[Item]:
-    """One item per effect, for whatever causes it."""
+    """One item per effect that a variable causes."""
     for effect in _EFFECTS:
         found = [
             f"{what} ({name})"

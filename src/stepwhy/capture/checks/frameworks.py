@@ -73,7 +73,7 @@ def loop_items(frameworks: Frameworks, awaited: list[str] | None) -> Iterator[It
 
     Args:
         frameworks: Folder and version of each framework; None for one that is not installed.
-        awaited: Modules that the observer waits for; None when it was not loaded.
+        awaited: Modules that the observer waits for; None if it was not loaded.
     """
     for loop in LOOPS:
         framework = frameworks[loop.package]
@@ -120,7 +120,7 @@ def profiler_items(frameworks: Frameworks, machine: Machine) -> Iterator[Item]:
     """What the frameworks' profilers can trace.
 
     Args:
-        frameworks: As for `loop_items`.
+        frameworks: See `loop_items`.
         machine: Source of the GPUs; loads libraries.
     """
     torch, tensorflow = frameworks["torch"], frameworks["tensorflow"]
@@ -131,7 +131,7 @@ def profiler_items(frameworks: Frameworks, machine: Machine) -> Iterator[Item]:
 
 
 def _torch_profiler(folder: Path, machine: Machine) -> Item:
-    """Kineto, which torch carries or not.
+    """Whether this build of torch includes Kineto.
 
     Source: torch/version.py; libkineto's headers are installed when it was built in.
     """
@@ -159,7 +159,7 @@ def _torch_build(folder: Path) -> str:
 
 
 def _tensorflow_profiler(folder: Path, machine: Machine) -> Item:
-    """The run-time tracer, which every build carries.
+    """The run-time tracer, which every build of TensorFlow includes.
 
     Source: tensorflow/python/platform/build_info.py, generated at build time.
     """
@@ -181,7 +181,7 @@ class Traced:
         name: The item's name.
         found: Description for display.
         build: What the framework was built for: 'CUDA 12.8', 'ROCm 6.2', 'CPU'.
-        folder: Of the framework.
+        folder: Folder of the framework.
     """
 
     name: str

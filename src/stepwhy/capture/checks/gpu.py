@@ -1,4 +1,4 @@
-"""Check which accelerators are visible, and what may be read from them."""
+"""Check which accelerators are visible, and what can be read from them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _counters(machine: Machine) -> Item:
     return Item(
         "gpu-counters",
         "limited",
-        "the driver lets administrators alone profile (RmProfilingAdminOnly)",
+        "the driver allows only administrators to profile (RmProfilingAdminOnly)",
         "kernels and copies can be traced; hardware counters cannot be read",
         "Set the module option NVreg_RestrictProfilingToAdminUsers=0, or grant CAP_SYS_ADMIN",
     )

@@ -42,7 +42,7 @@ def load(machine: Machine) -> Item:
             "load",
             "limited",
             found,
-            "other work makes steps longer, and not evenly: the numbers will be noisy",
+            "other programs make steps longer and irregular: the numbers will be noisy",
             "Wait until the machine is quiet",
         )
     return Item("load", "ok", found, "step times are the training's own")
@@ -56,8 +56,8 @@ def cpu_limit(machine: Machine) -> Item:
         return Item("cpu-limit", "ok", found, "thread pools get the size that fits")
     found = f"{machine.cores} cores are visible, but a cgroup allows {limit:.3g}"
     threads = max(1, math.floor(limit))
-    wanted = machine.environ.get(_THREADS_VARIABLE, "")
-    if wanted.isdigit() and int(wanted) <= max(1, limit):
+    threads_set = machine.environ.get(_THREADS_VARIABLE, "")
+    if threads_set.isdigit() and int(threads_set) <= max(1, limit):
         return Item("cpu-limit", "ok", found, f"{_THREADS_VARIABLE} keeps to the limit")
     return Item(
         "cpu-limit",
@@ -172,7 +172,7 @@ def read_clocks() -> Reading:
 
 
 def read_cost_ns() -> float:
-    """What reading the monotonic clock costs; the best of three, as others may run."""
+    """Cost of reading the monotonic clock, ns; the minimum of three measurements."""
     return min(_timed_reads() for _ in range(3))
 
 
@@ -187,9 +187,9 @@ def clock(first: Reading, last: Reading, cost_ns: float) -> Item:
     """Whether the clocks agree on how long the check took, and are quick to read.
 
     Args:
-        first: At the start of the check.
-        last: At its end.
-        cost_ns: Of one reading.
+        first: Reading at the start of the check.
+        last: Reading at its end.
+        cost_ns: Cost of one reading.
     """
     passed = last.monotonic_ns - first.monotonic_ns
     apart = abs(last.epoch_ns - first.epoch_ns - passed)
@@ -198,19 +198,19 @@ def clock(first: Reading, last: Reading, cost_ns: float) -> Item:
             "clock",
             "limited",
             f"the time of day moved by {units.format_ns(apart)} within {units.format_ns(passed)}",
-            "what the profiler stamps may not lie beside the steps that it belongs to",
-            "Wait until the time has been set, or stop what sets it",
+            "time stamps of the profiler may not match the steps",
+            "Wait until the clock has been set, or stop the program that sets it",
         )
     if cost_ns > _SLOW_READ_NS:
         return Item(
             "clock",
             "limited",
             f"a reading takes {units.format_ns(cost_ns)}",
-            "very short steps take visibly longer when they are timed",
+            "timing makes very short steps noticeably longer",
             "Use the clock source 'tsc' where the machine has it",
         )
-    found = f"steady, {units.format_ns(cost_ns)} a reading"
-    return Item("clock", "ok", found, "steps and traces lie on one time line")
+    found = f"steady, {units.format_ns(cost_ns)} per reading"
+    return Item("clock", "ok", found, "times of steps and traces match")
 
 
 def _unknown(name: str, what: str) -> Item:

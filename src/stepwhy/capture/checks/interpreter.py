@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PROBE = Path(__file__).with_name("probe.py")
 _BOOTSTRAP = "capture/bootstrap/"
-# An interpreter starts in 0.02 to 0.3 s, from a cold network disk in a second or two.
+# An interpreter starts in 0.02 to 0.3 s, or in one or two seconds from a slow network disk.
 _PATIENCE_S = 5.0
 # Oldest version that the observer supports.
 _OLDEST = (3, 11)
@@ -162,8 +162,8 @@ def _unanswered(shown: str, failure: str) -> Item:
         "python",
         "missing",
         f"{shown} was started, but {failure}",
-        "what it can run is not known, and nothing is observed",
-        "Start it by hand and look at what it says",
+        "what it can run is unknown, and nothing is observed",
+        "Start it manually and read its output",
         need="must",
     )
 
@@ -198,10 +198,10 @@ def _attach(target: Target, answer: Answer) -> Item:
             "limited",
             f"{found}; but {target.wrapper} starts it",
             "it may start another Python, with another environment or on another machine",
-            "See that it passes PYTHONPATH and STEPWHY_RUN_DIR on",
+            "Make sure that it passes on PYTHONPATH and STEPWHY_RUN_DIR",
             need="must",
         )
-    return Item("attach", "ok", found, "the training will be observed likewise", need="must")
+    return Item("attach", "ok", found, "the training will be observed in the same way", need="must")
 
 
 def _reason(about: dict[str, Any]) -> tuple[str, str]:

@@ -19,9 +19,9 @@ class Item:
         name: What was checked: a noun, in lower case, with hyphens.
         state: 'ok': can be observed; 'limited': in part, or unknown; 'missing': not;
             'conflict': something else is in the way or distorts what is measured.
-        found: What is there, a phrase without values of the environment.
+        found: What was found, a phrase without values of the environment.
         meaning: What that means for the observation.
-        todo: What to do next; empty when nothing is to be done.
+        todo: What to do next; empty if nothing needs to be done.
         need: 'must': nothing is observed while this is missing; 'any': one of these is enough;
             'none': the observation does without.
     """
@@ -36,7 +36,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What can be observed of a command, here.
+    """What can be observed of a command on this machine.
 
     Args:
         command: The command that was checked, redacted; empty for none in particular.

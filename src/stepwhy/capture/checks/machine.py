@@ -31,11 +31,11 @@ class Machine:
     """Files, environment and libraries as the checks see them.
 
     Args:
-        root: Where `/proc`, `/sys` and `/dev` are found.
+        root: Folder of `/proc`, `/sys` and `/dev`.
         environ: The environment variables that a command would inherit.
         cores: Number of cores that this process may run on.
         all_cores: Number of cores of the machine.
-        file_system: As `os.statvfs`.
+        file_system: Function like `os.statvfs`.
         load_library: Loads a shared library by name; OSError when there is none.
         is_accessible: Whether a path can be opened for reading and writing.
     """
@@ -53,14 +53,14 @@ class Machine:
         return self.root / name
 
     def read(self, name: str) -> str | None:
-        """The text of a file of the system; None where it cannot be read."""
+        """Text of a system file; None if it cannot be read."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
 
     def capabilities(self) -> int:
-        """The effective Linux capabilities as a bit set; 0 where they cannot be read."""
+        """Effective Linux capabilities as a bit set; 0 if they cannot be read."""
         for line in (self.read("proc/self/status") or "").splitlines():
             if line.startswith("CapEff:"):
                 return int(line.split()[1], 16)

@@ -31,13 +31,13 @@ _DISTRIBUTIONS = {
 
 
 def _awaited() -> "list[str] | None":
-    """The modules for which the observer waits; None where it was not loaded."""
+    """Modules that the observer waits for; None if it was not loaded."""
     imports = sys.modules.get("stepwhy.capture.import_hooks")
     return None if imports is None else sorted(imports.awaited())
 
 
 def _file_of(name: str) -> "str | None":
-    """Where a module that start-up loads comes from."""
+    """File of a module that is loaded at start-up."""
     return getattr(sys.modules.get(name), "__file__", None)
 
 
@@ -57,9 +57,9 @@ def _version(package: str) -> str:
 
 
 def _framework(package: str) -> "dict[str, str] | None":
-    """Folder and version of a framework, None where it is not installed."""
+    """Folder and version of a framework; None if it is not installed."""
     spec = find_spec(package)
-    if spec is None or spec.origin is None:  # without: a folder that happens to have the name
+    if spec is None or spec.origin is None:  # no origin: a folder that happens to have the name
         return None
     return {"folder": spec.origin.rpartition("/")[0], "version": _version(package)}
 

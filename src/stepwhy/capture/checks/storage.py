@@ -1,4 +1,4 @@
-"""Room for the run directory and for batches in shared memory."""
+"""Check the space for the run directory, and for batches in shared memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NEEDED_SHARED_BYTES = 4 * 2 * 256 * 224 * 224 * 3 * 4
 
 
 def run_directory(machine: Machine, folder: Path) -> Item:
-    """Whether a run directory can be made and filled.
+    """Whether a run directory can be created and filled.
 
     Args:
         machine: Source of the free space.
-        folder: The run directory, or the folder that gets it; it need not exist yet.
+        folder: The run directory, or the folder for it; neither needs to exist.
     """
     parent = _first_existing(folder.absolute())
     shown = shorten_path(str(folder))
@@ -43,7 +43,7 @@ def run_directory(machine: Machine, folder: Path) -> Item:
             "run-directory",
             "missing",
             f"{shown} cannot be written: {reason}",
-            "nothing can be kept",
+            "nothing can be stored",
             "Name a writable directory with --out",
             need="must",
         )
@@ -56,7 +56,7 @@ def _first_existing(folder: Path) -> Path:
 
 
 def _space(machine: Machine, parent: Path, shown: str) -> Item:
-    """The free space against what a long run writes."""
+    """Whether the free space is enough for a long run."""
     state = machine.file_system(parent)
     free = state.f_bavail * state.f_frsize
     # File systems without a fixed number of files report 0 of 0.
@@ -86,7 +86,7 @@ def _space(machine: Machine, parent: Path, shown: str) -> Item:
 
 
 def shared_memory(machine: Machine) -> Item:
-    """Room in /dev/shm, through which DataLoader workers pass their batches."""
+    """Whether /dev/shm, which DataLoader workers use for batches, is large enough."""
     try:
         state = machine.file_system(machine.path("dev/shm"))
     except OSError:

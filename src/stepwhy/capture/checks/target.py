@@ -20,7 +20,7 @@ _INTERPRETER = re.compile(r"(python|pypy)[\d.]*(\.exe)?$")
 # Options of Python whose value is a word of its own.
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _HEAD_BYTES = 1024
-# What installers write where a path is too long for a shebang, or holds a blank.
+# Written by installers if a path is too long for a shebang or contains a space.
 # Source: distlib/scripts.py, `_build_shebang`.
 _EXEC_TRICK = re.compile(r"""^'''exec' (?P<quote>["']?)(?P<python>.+?)(?P=quote) "\$0" "\$@"$""")
 
@@ -31,9 +31,9 @@ class Target:
 
     Args:
         command: Program and arguments.
-        interpreter: Path of the Python that it starts; None where that does not show.
-        flags: The options that Python gets, before the script.
-        script: The script that it is to run, where one is named.
+        interpreter: Path of the Python that it starts; None if unknown.
+        flags: Options of Python, before the script.
+        script: The script that it runs; None if none is named.
         wrapper: The program before the Python, such as 'mpirun'; empty for none.
         exists: Whether the program can be found at all.
     """
@@ -82,7 +82,7 @@ def _behind_wrapper(words: tuple[str, ...], which: Which) -> Target:
 
 
 def _split(words: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
-    """Python's own options, and the script behind them unless it is a module or code."""
+    """Python's own options, and the script that follows unless it is a module or code."""
     flags: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -97,7 +97,7 @@ def _split(words: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
 
 
 def _started_by(program: Path) -> list[str]:
-    """The Python of a script's first line with its options; empty where it starts none."""
+    """The Python in the first line of a script, with its options; empty if there is none."""
     try:
         with program.open("rb") as file:
             lines = file.read(_HEAD_BYTES).decode("utf-8", "replace").splitlines()

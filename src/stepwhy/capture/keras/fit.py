@@ -1,4 +1,4 @@
-"""Log the steps of Keras' `fit`: a step is one batch, and starts at the end of the one before.
+"""Log the steps of Keras' `fit`: a step is one batch, and starts at the end of the previous one.
 
 The events come from `CallbackList`, which `fit` drives on every backend. The training's callbacks,
 their order, its history and its progress bar stay as they are. On the TensorFlow and JAX backends

@@ -1,4 +1,4 @@
-"""Start a training command with the observer in proxy, and wait for it to end."""
+"""Start a training command with the observer in place, and wait for it to end."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _VANISHED = (
 _UNOBSERVED = "{}. The command runs unobserved, and nothing is recorded. {} next time"
 
 _LEFT_BEHIND = (
-    "the command has ended, but processes that it started still run ({pids}). What they log is "
-    "explained when you ask again"
+    "the command has ended, but processes that it started still run ({pids}). To include what they "
+    "log, explain the run again later"
 )
 
 

@@ -2,8 +2,8 @@
 
 A log is written in whole lines, each batch in one write. A full ``steps.jsonl`` is renamed to
 ``steps-<number of its first line>.jsonl``, and a new ``steps.jsonl`` begins. The first full file
-stays, since it holds the warm-up, and so do the newest ones. Those in between are deleted; readers
-notice by the numbers in the names.
+is kept because it contains the warm-up, and so are the newest ones. Those in between are deleted,
+which readers recognise by the numbers in the names.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, in_place: bool = False) 
         in_place: If there is no room for another file, overwrite the existing one.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: If it cannot be written.
     """
     data = utf8(encode(value)) + b"\n"
     try:
@@ -94,8 +94,8 @@ def append_bytes(path: Path, data: bytes) -> None:
     """Append bytes to a file.
 
     Raises:
-        OSError: Not all could be written (a full disk); the file may end within a line. Or it is a
-            link, pipe or device, which must neither block the job nor redirect the write.
+        OSError: If not all could be written (a full disk), so that the file may end within a line;
+            or if it is a link, pipe or device, which must not block the job or redirect the write.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     _write(_above_streams(open_regular(path, flags, 0o644)), data)
@@ -198,10 +198,10 @@ class ProcessFolder:
         log of the former program must not continue with other steps.
 
         Args:
-            about: Members of `process.json` beside its schema and the id.
+            about: Further members of `process.json`, without the schema and the id.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: If it cannot be created.
         """
         if self.opened:
             return
@@ -249,7 +249,7 @@ def process_id(folder: Path) -> int:
     """The process id of a process directory.
 
     Raises:
-        ValueError: It is no process directory.
+        ValueError: If it is not a process directory.
     """
     return int(folder.name.removeprefix(_PREFIX).partition(".")[0])
 

@@ -2,7 +2,7 @@
 
 Under `stepwhy run` an observation lasts as long as the process. In a program that watches a block
 of its own, it lasts as long as the block, and several blocks may follow each other: frameworks are
-instrumented once, and the observers are inactive in between. A fork and a new block are alike: what
+instrumented once, and the observers are inactive in between. After a fork, and in a new block, what
 was seen before belongs to another observation.
 
 Not every process runs its `atexit` handlers: a fork that calls `os._exit` skips them, as do workers
@@ -95,7 +95,7 @@ def finish() -> None:
 
 
 def is_active() -> bool:
-    """Whether the process is observed at present; not between two blocks."""
+    """Whether the process is observed now; False between two blocks."""
     return not _inactive
 
 

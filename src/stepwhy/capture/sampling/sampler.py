@@ -1,8 +1,7 @@
 """Sample the resources used by the job's processes from outside; nothing runs inside the job.
 
 A thread of the launcher reads ``/proc`` for every process with a process directory, and appends to
-its
-``counters.jsonl``::
+its ``counters.jsonl``::
 
     {"time_ns", "cpu_ns", "run_delay_ns", "user_ns", "system_ns", "resident_bytes", "swap_bytes",
      "minor_faults", "major_faults", "threads", "disk_wait_ns", "disk_read_bytes",

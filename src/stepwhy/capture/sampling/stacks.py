@@ -5,8 +5,7 @@ only where that releases the lock, never where it computes in Python. A watchdog
 (`faulthandler`) can crash the job. py-spy reads the memory of the process from another process,
 which is neither biased by the lock nor harmful. It samples the process and its children every 7 ms
 without pausing them, for two seconds at a time: first right after the traced windows, then at
-intervals that
-double. The counts of each period are kept in `stacks.json`::
+intervals that double. The counts of each period are kept in `stacks.json`::
 
     {"schema", "stretches": [{"start_ns", "end_ns", "interval_ns", "samples": [
         {"role": "driver", "line": "train.py(12): augment", "leaf": "numpy", "count": 40}, ...]}]}

@@ -19,7 +19,7 @@ _LONGEST_NAME = 200
 
 
 def describe(fetches: Any, feeds: Any, result: Any) -> dict[str, list[Description]]:
-    """Describe what a run was fed and what it returned, largest first.
+    """Describe the fed and the returned values of a run, largest first.
 
     Args:
         fetches: Argument of `Session.run`: an element, or a nest of them.

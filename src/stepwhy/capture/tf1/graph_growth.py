@@ -44,7 +44,7 @@ class _Watched:
 
 
 class GraphGrowth:
-    """Tell which runs need preparation, and log what is added to the graph between steps.
+    """Detect which runs need preparation, and log what is added to the graph between steps.
 
     Args:
         recorder: Writes the events.
@@ -92,7 +92,7 @@ class GraphGrowth:
         self._last = weakref.ref(session)
 
     def begin_step(self, session: Any, time_ns: int) -> None:
-        """Log by how much the graph has grown since the step before.
+        """Log how much the graph has grown since the previous step.
 
         Args:
             session: The session that runs it; `is_fresh` was called before.

@@ -44,7 +44,7 @@ _CREDIT_PER_STEP_NS = 5_000
 
 _UNREADABLE = (
     "how full the queue {name!r} is cannot be read without adding to the graph: call its size() "
-    "once where it is made. tf.train.batch, shuffle_batch and the input producers do so themselves"
+    "once after creating it. tf.train.batch, shuffle_batch and the input producers do so themselves"
 )
 _REMOTE = (
     "how full the queues are cannot be read: the session runs on another server, and asking it "

@@ -52,7 +52,7 @@ class _Pending:
         metadata: The traced run's `RunMetadata`; None if it is not traced.
         start_ns: Its start.
         cpu_ns: CPU time of the thread at the start; 0 if not measured.
-        gap_cpu_ns: CPU time of the thread since the run before; negative if unknown.
+        gap_cpu_ns: CPU time of the thread since the previous run; negative if unknown.
         members: Further members of its log line.
         values: The traced run's fetches, feeds and result; None until it succeeds.
     """
@@ -152,7 +152,7 @@ class SessionObserver:
         """Prepare a run of a step that is only timed."""
         pending.members = ',"light":1'
         if self._cpu_ns:
-            # The CPU time of the observed step before ends here.
+            # The CPU time of the previous, observed step ends here.
             pending.gap_cpu_ns = thread_time_ns() - self._cpu_ns
             self._cpu_ns = 0
             self._growth.skip()

@@ -19,8 +19,8 @@ _RUNS = 128
 _BYTES = 64 << 20
 _TIME_NS = 20_000_000_000
 _WINDOWS = 3
-# By then a loop can be told from set-up. The first traced step may not be warm, but it is better
-# than none in a short script; readers prefer later ones.
+# By then, a loop can be distinguished from set-up. The first traced step may not be warm, but it is
+# better than none in a short script; readers prefer later ones.
 _EARLIEST = 3
 # Another kind of run marks the steps only if it takes this many times as long in total. Comparing
 # all kinds takes a while, so a frequent kind is compared at every sixteenth run.
@@ -62,7 +62,7 @@ class TracePlan:
         tracing: Whether the current step is traced.
         early: Whether the loop may not have warmed up yet.
         light: Whether the current step is only timed.
-        after_trace: Whether the step before was traced, so that slow work is best done now.
+        after_trace: Whether the previous step was traced, so that slow work is best done now.
         change: Start and end of the step in which a lasting change was detected.
     """
 

@@ -36,7 +36,7 @@ _EARLIEST_STEP = 4
 # profiled after so many steps all the same.
 _STEPS_AFTER_COMPILING = 2
 _COMPILING_FOREVER = 50
-# After so many steps of another optimizer in a row, the present clock no longer drives the loop.
+# After so many consecutive steps of another optimizer, the current clock no longer drives the loop.
 _SILENT_STEPS = 4
 # If the former clock returns after at most so many steps of the other, those belonged to one step
 # of its own (a critic trained several times per generator step). It may then be silent for longer.
