@@ -1,4 +1,4 @@
-"""Told steps, with a driver that keeps account."""
+"""Explicit steps, with a driver that records its calls."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch):
-    """What hears of the steps while they are observed."""
+    """The driver that receives the steps."""
     for name, value in {"_begins": [], "_ends": []}.items():
         monkeypatch.setattr(lifetime, name, value)
     monkeypatch.setattr(lifetime.atexit, "register", lambda _: None)
@@ -64,13 +64,13 @@ def kinds(driver):
 def test_calls_are_boundaries(driver):
     for _ in range(4):
         explicit_steps.step()
-    # The first step is logged here: only after it the driver is known.
-    assert kinds(driver) == ["told", "step"]
+    # The first step is logged here, because the driver is known only after it.
+    assert kinds(driver) == ["explicit", "step"]
     assert driver.calls == ["begin", "boundary", "boundary"]
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_loop_that_has_told_nothing_leaves_the_others_alone():
+def test_loop_without_explicit_steps_does_not_affect_others():
     assert not step_marks.marker()
     explicit_steps.step()
     assert step_marks.marker()
@@ -83,7 +83,7 @@ def test_the_last_step_ends_with_its_work(driver):
         with explicit_steps.step():
             pass
     explicit_steps.end()
-    assert kinds(driver) == ["told", "step", "step"]
+    assert kinds(driver) == ["explicit", "step", "step"]
     assert driver.calls == ["begin", "boundary"]
 
 
@@ -91,10 +91,10 @@ def test_a_plain_call_leaves_no_last_step(driver):
     for _ in range(3):
         explicit_steps.step()
     explicit_steps.end()
-    assert kinds(driver) == ["told", "step"]
+    assert kinds(driver) == ["explicit", "step"]
 
 
-def test_a_step_that_breaks_off_is_none(driver):
+def test_aborted_step_is_not_logged(driver):
     for _ in range(2):
         with explicit_steps.step():
             pass
@@ -113,7 +113,7 @@ def test_a_step_within_a_step_is_part_of_it(driver):
     assert driver.calls == ["begin", "boundary"]
 
 
-def test_only_the_thread_that_began_is_heard(driver):
+def test_only_the_first_thread_marks_steps(driver):
     explicit_steps.step()
     other = threading.Thread(target=lambda: [explicit_steps.step() for _ in range(9)])
     other.start()
@@ -122,7 +122,7 @@ def test_only_the_thread_that_began_is_heard(driver):
     assert driver.calls == ["begin"]
 
 
-def test_a_driver_that_fails_is_no_matter_of_the_training(driver, monkeypatch):
+def test_failing_driver_does_not_affect_the_training(driver, monkeypatch):
     explicit_steps.step()
     explicit_steps.step()
     monkeypatch.setattr(driver, "boundary", lambda: 1 // 0)
@@ -131,10 +131,10 @@ def test_a_driver_that_fails_is_no_matter_of_the_training(driver, monkeypatch):
     assert not driver.recorder.alive
     explicit_steps.step()
     explicit_steps.end()
-    assert kinds(driver) == ["told", "step"]
+    assert kinds(driver) == ["explicit", "step"]
 
 
-def test_where_nobody_observes_nothing_happens(driver):
+def test_step_does_nothing_without_observation(driver):
     explicit_steps.end()
     with explicit_steps.step():
         explicit_steps.step()

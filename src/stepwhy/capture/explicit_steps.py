@@ -1,16 +1,15 @@
 """Steps that the training marks itself: `stepwhy.step()`.
 
-Each call is a step boundary: it ends the step before and begins the next one. As a context manager
-it
-also marks the end of the step's work, so that the last step has an end::
+Each call is a step boundary: it ends the previous step and begins the next one. As a context
+manager it also marks the end of the step's work, so that the last step has an end::
 
     for batch in data:                  for batch in data:
         with stepwhy.step():                train(batch)
             train(batch)                    stepwhy.step()
 
-Marked steps replace those that an observer would find by itself, starting at the line of kind
-'told' in the log. Windows are still those of the framework that computes. Without an observation, a
-call does nothing.
+Marked steps replace those that an observer would find, starting at the line of kind 'explicit' in
+the log. Windows are still those of the framework that computes. Without an observation, a call does
+nothing.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class ExplicitSteps:
         return self._step
 
     def _boundary(self) -> None:
-        """End the step before, if there is one, and begin the next."""
+        """End the previous step, if there is one, and begin the next."""
         start_ns, end_ns = self._start_ns, now_ns()
         self._thread = threading.get_ident()
         step_marks.set_marker(self)
@@ -127,7 +126,7 @@ class ExplicitSteps:
         from stepwhy.capture.explicit_drivers import choose
 
         driver = choose()
-        driver.recorder.step(f'{{"kind":"told","start_ns":{start_ns},"end_ns":{start_ns}}}')
+        driver.recorder.step(f'{{"kind":"explicit","start_ns":{start_ns},"end_ns":{start_ns}}}')
         if not self._ends_with_process:
             # Registered after the recorder's callbacks, so called before them.
             self._ends_with_process = True
@@ -150,7 +149,7 @@ class ExplicitSteps:
         """The body of a `with` statement has ended.
 
         Args:
-            aborted: Whether by an exception: the step is incomplete then, and none follows.
+            aborted: Whether an exception ended it; the step is then incomplete, and none follows.
         """
         self._inside = False
         self._work_end_ns = now_ns()

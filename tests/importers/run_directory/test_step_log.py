@@ -139,18 +139,23 @@ def step(start_ns, end_ns, **more):
     return {"kind": "step", "start_ns": start_ns, "end_ns": end_ns, **more}
 
 
-def told(start_ns):
-    return {"kind": "told", "start_ns": start_ns, "end_ns": start_ns}
+def explicit(start_ns, kind="explicit"):
+    return {"kind": kind, "start_ns": start_ns, "end_ns": start_ns}
 
 
-def test_told_steps_take_the_place_of_all_others():
-    log = [step(0, 50), step(50, 90), told(100), step(100, 200), step(200, 300)]
+def test_explicit_steps_replace_all_others():
+    log = [step(0, 50), step(50, 90), explicit(100), step(100, 200), step(200, 300)]
     log += [call(0, at, at + 10) for at in range(0, 300, 10)]
     assert marks(*log).start_ns.tolist() == [100, 200]
 
 
-def test_a_told_step_holds_the_runs_that_begin_in_it():
-    log = [told(100), step(100, 200), step(200, 300, light=1), step(300, 400)]
+def test_earlier_name_of_the_kind_is_read():
+    log = [step(0, 50), explicit(100, kind="told"), step(100, 200)]
+    assert marks(*log).start_ns.tolist() == [100]
+
+
+def test_explicit_step_contains_the_runs_that_start_in_it():
+    log = [explicit(100), step(100, 200), step(200, 300, light=1), step(300, 400)]
     log += [session_run(at, at + 30, profiled=int(at == 210)) for at in (40, 110, 150, 210, 250)]
     found = marks(*log)
     assert found.start_ns.tolist() == [100, 200, 300]
@@ -159,8 +164,8 @@ def test_a_told_step_holds_the_runs_that_begin_in_it():
     assert found.light.tolist() == [0, 2, 0]
 
 
-def test_the_runs_of_told_steps_are_joined_by_them():
-    log = [told(100), step(100, 200), step(200, 300)]
+def test_runs_are_joined_by_explicit_steps():
+    log = [explicit(100), step(100, 200), step(200, 300)]
     log += [session_run(at, at + 30) for at in (40, 110, 150, 210)]
     records = read_steps(LogLines([json.dumps(line).encode() for line in log])).records
     joined = [([run.start_ns for run in runs], end) for runs, end in session_steps(records)]
@@ -186,8 +191,8 @@ def test_each_loop_of_an_optimizer_has_a_first_step():
     assert untimed(*log, observer="torch-optimizer", gaps=(Gap(2, 2, 9),)) == 1
 
 
-def test_told_steps_are_all_timed():
-    log = [told(0), step(0, 100), step(110, 200)]
+def test_explicit_steps_are_all_timed():
+    log = [explicit(0), step(0, 100), step(110, 200)]
     assert untimed(*log, observer="torch-optimizer") == 0
 
 

@@ -28,14 +28,15 @@ _LEAST_FREQUENCY = 0.5
 # A longer step is a damaged record: the sum of 100,000 steps of a day still fits into 64 bits.
 _LONGEST_STEP_NS = 24 * 3600 * 10**9
 _GAP = "gap"
-_TOLD = "told"
+# From this line on, the training marks its steps; earlier versions wrote the second kind.
+_EXPLICIT = ("explicit", "told")
 _OPTIMIZER = "torch-optimizer"
 
 
 class Line(msgspec.Struct, gc=False):
     """A step (kind 'step'), a `Session.run` ('run'), or a call of a compiled function ('call').
 
-    After a line of kind 'told', the training marks its steps explicitly.
+    After a line of kind 'explicit', the training marks its steps with `stepwhy.step()`.
     """
 
     kind: str
@@ -85,8 +86,8 @@ def marks_of(records: Sequence[Line], builder: TraceBuilder) -> None:
         records: The records of the log.
         builder: Takes the rows.
     """
-    if _told_from(records) is not None:
-        marks = [_of_told(step, runs) for step, runs in _told_steps(records)]
+    if _explicit_from(records) is not None:
+        marks = [_of_explicit(step, runs) for step, runs in _explicit_steps(records)]
     else:
         marks = _noted_or_called(records)
         marks += [_of_session(runs, after) for runs, after in _periods(records, "run")]
@@ -115,7 +116,7 @@ def untimed_steps(records: Sequence[Line], observer: str) -> int:
         records: The records of the log.
         observer: What saw the steps, as in `process.json`.
     """
-    if _told_from(records) is not None:
+    if _explicit_from(records) is not None:
         return 0
     noted = [line for line in records if line.kind in {"step", _GAP}]
     calls = sum(line.kind == "step" for line in noted) < _FEWEST_RUNS
@@ -140,14 +141,14 @@ def _last_returned(records: Sequence[Line], kind: str) -> bool:
     return last is not None and not last.failed
 
 
-def _told_from(records: Sequence[Line]) -> int | None:
+def _explicit_from(records: Sequence[Line]) -> int | None:
     """When the training started to mark its steps explicitly; None if it never did."""
-    return min((r.start_ns for r in records if r.kind == _TOLD), default=None)
+    return min((r.start_ns for r in records if r.kind in _EXPLICIT), default=None)
 
 
-def _told_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
+def _explicit_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
     """The explicitly marked steps, each with the session runs that started in it."""
-    begin_ns = _told_from(records) or 0
+    begin_ns = _explicit_from(records) or 0
     runs = sorted((r for r in records if r.kind == "run"), key=lambda r: r.start_ns)
     starts = [run.start_ns for run in runs]
     return [
@@ -157,7 +158,7 @@ def _told_steps(records: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
     ]
 
 
-def _of_told(step: Line, runs: Sequence[Line]) -> _Mark:
+def _of_explicit(step: Line, runs: Sequence[Line]) -> _Mark:
     """The row of an explicitly marked step and the runs in it."""
     mark = _noted(step)
     if runs:
@@ -268,8 +269,8 @@ def session_steps(records: Sequence[Line]) -> list[tuple[list[Line], int]]:
     Args:
         records: The records of a log.
     """
-    if _told_from(records) is not None:
-        return [(runs, step.end_ns) for step, runs in _told_steps(records) if runs]
+    if _explicit_from(records) is not None:
+        return [(runs, step.end_ns) for step, runs in _explicit_steps(records) if runs]
     return [(runs, after.start_ns) for runs, after in _periods(records, "run")]
 
 
