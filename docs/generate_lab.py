@@ -32,7 +32,7 @@ def results() -> Iterator[dict[str, Any]]:
 
 def row(result: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
-    runs, fixed = result["faulty_runs"], result["cured_runs"]
+    runs, fixed = result["faulty_runs"], result["fixed_runs"]
     within = _interval(result["measured_low_ns"], result["measured_high_ns"])
     return (
         f"`{result['name']}`",

@@ -79,6 +79,6 @@ def test_interval_uses_only_valid_pairs():
     found = (finding("graph-growth"),)
     faulty = [*runs([90], found, background=1.0), *runs([20, 22, 24], found)]
     outcome = judged(faulty, runs([10, 15, 16, 17]))
-    assert (outcome.faulty_runs, outcome.cured_runs, outcome.comparison.pairs) == (3, 4, 3)
+    assert (outcome.faulty_runs, outcome.fixed_runs, outcome.comparison.pairs) == (3, 4, 3)
     assert outcome.measured_ns == 6 * MS
     assert outcome.measured_low_ns < 6 * MS < outcome.measured_high_ns

@@ -51,7 +51,7 @@ def test_run_shows_the_gain_and_fails_if_the_fault_is_not_found(folder):
     assert "graph-growth first in 0 of 2 faulty runs" in outcome.stdout.replace("\n", " ")
     stored = json.loads((folder.parents[2] / "o/lab.json").read_text())
     assert stored["measured_ns"] == 10_000_000
-    assert stored["schema"] == "stepwhy.lab/1"
+    assert stored["schema"] == "stepwhy.lab/2"
     assert not (folder.parents[1] / "results").exists()
 
 

@@ -62,7 +62,7 @@ def judge_pair(
         diagnosis=diagnosis,
         faulty_runs=len(bad),
         found_first=found_first,
-        cured_runs=len(good),
+        fixed_runs=len(good),
         false_alarms=alarms,
         other_first=tuple(n for n, _ in Counter(f for f in first if f != diagnosis).most_common()),
         predicted_low_ns=low,

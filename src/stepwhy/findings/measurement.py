@@ -8,7 +8,7 @@ import msgspec
 
 BENCH_SCHEMA = "stepwhy.bench/1"
 COMPARE_SCHEMA = "stepwhy.compare/1"
-LAB_SCHEMA = "stepwhy.lab/1"
+LAB_SCHEMA = "stepwhy.lab/2"
 
 ComparisonVerdict = Literal["faster", "slower", "same", "cannot tell"]
 
@@ -170,7 +170,7 @@ class LabResult(msgspec.Struct, frozen=True):
         diagnosis: Id of the planted fault's diagnosis.
         faulty_runs: Runs of the faulty program that count.
         found_first: In how many of them the planted diagnosis was the first finding.
-        cured_runs: Runs of the fixed program that count.
+        fixed_runs: Runs of the fixed program that count.
         false_alarms: In how many of them it was found.
         other_first: What was found first instead, in other faulty runs.
         predicted_low_ns: Lower end of the saving per step that the findings predict (median over
@@ -192,7 +192,7 @@ class LabResult(msgspec.Struct, frozen=True):
     diagnosis: str
     faulty_runs: int
     found_first: int
-    cured_runs: int
+    fixed_runs: int
     false_alarms: int
     other_first: tuple[str, ...]
     predicted_low_ns: int | None

@@ -46,7 +46,7 @@ def _colour(result: LabResult) -> str:
 
 def _sentence(result: LabResult) -> str:
     first = f"{result.diagnosis} first in {result.found_first} of {result.faulty_runs} faulty runs"
-    alarms = f"found in {result.false_alarms} of {result.cured_runs} fixed ones"
+    alarms = f"found in {result.false_alarms} of {result.fixed_runs} fixed ones"
     others = f" (other first findings: {', '.join(o or 'nothing' for o in result.other_first)})"
     void = "" if result.passed is not None else "Void, the machine was busy: "
     return f"{void}{first}{others if result.other_first else ''}, {alarms}."
