@@ -18,7 +18,7 @@ from stepwhy.importers.formats.horovod.ranks import _negotiations
 from stepwhy.importers.formats.horovod.records import LARGEST_BYTES
 from stepwhy.importers.formats.horovod.slices import _sums
 from stepwhy.importers.formats.megascan import reader as megascan
-from stepwhy.importers.formats.megascan.nesting import nest
+from stepwhy.importers.formats.megascan.innermost import nest_ranges
 from stepwhy.importers.formats.tf_timeline import reader as tf_timeline
 from stepwhy.importers.shared.chrome_json import (
     Codes,
@@ -132,26 +132,24 @@ spans = st.tuples(st.integers(0, 30), st.integers(0, 12), st.sampled_from([0, 1,
 
 
 @FEW
-@given(st.lists(spans, max_size=12), st.sampled_from([1, 3, 100]))
-def test_every_time_belongs_to_the_innermost_range(found, chunk):
+@given(st.lists(spans, max_size=12))
+def test_every_time_belongs_to_the_innermost_range(found):
     """Ranges that nest; children that outlast their parents are cut to them."""
     ranges = []
     for start, length, phase in sorted(found, key=lambda r: (r[0], -r[1])):
         ends = [e for s, e, _ in ranges if s <= start < e]
         ranges.append((start, min([start + length, *ends]), phase))
     ranges.sort(key=lambda r: (r[0], -r[1]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stepwhy.importers.formats.megascan.nesting._CHUNK", chunk)
-        nested = nest(
-            np.asarray([r[0] for r in ranges], dtype=np.int64),
-            np.asarray([r[1] for r in ranges], dtype=np.int64),
-            np.asarray([r[2] for r in ranges], dtype=np.int8),
-        )
+    nested = nest_ranges(
+        np.asarray([r[0] for r in ranges], dtype=np.int64),
+        np.asarray([r[1] for r in ranges], dtype=np.int64),
+        np.asarray([r[2] for r in ranges], dtype=np.int8),
+    )
     owners = {}
-    for owner in np.flatnonzero(~nested.holds).tolist():
+    for owner in np.flatnonzero(~nested.is_parent).tolist():
         owners |= dict.fromkeys(range(*ranges[owner][:2]), owner)
     for owner, start, length in zip(nested.owner, nested.start_ns, nested.dur_ns, strict=True):
-        assert nested.holds[owner]
+        assert nested.is_parent[owner]
         owners |= dict.fromkeys(range(start, start + length), owner)
     assert owners == {t: i for t in range(50) if (i := innermost(ranges, t)) is not None}
 
@@ -159,10 +157,10 @@ def test_every_time_belongs_to_the_innermost_range(found, chunk):
 def test_a_range_without_a_phase_has_that_of_the_one_around_it():
     times = np.asarray([0, 1, 2, 20], dtype=np.int64), np.asarray([10, 9, 3, 30], dtype=np.int64)
     own = [Phase.FORWARD, Phase.UNKNOWN, Phase.COMMUNICATION, Phase.UNKNOWN]
-    nested = nest(*times, np.asarray(own, dtype=np.int8))
-    told = [Phase.FORWARD, Phase.FORWARD, Phase.COMMUNICATION, Phase.UNKNOWN]
-    assert nested.phase.tolist() == told
-    assert nested.holds.tolist() == [True, True, False, False]
+    nested = nest_ranges(*times, np.asarray(own, dtype=np.int8))
+    expected = [Phase.FORWARD, Phase.FORWARD, Phase.COMMUNICATION, Phase.UNKNOWN]
+    assert nested.phase.tolist() == expected
+    assert nested.is_parent.tolist() == [True, True, False, False]
 
 
 # --- Horovod: ticks of ranks, and sizes ---------------------------------------------------------

@@ -286,7 +286,7 @@ def test_a_timeline_is_the_same_however_many_ranges_are_looked_at_at_a_time(monk
     whole = read(training())
     monkeypatch.setattr("stepwhy.importers.shared.chrome_spans._AT_ONCE", 7)
     monkeypatch.setattr("stepwhy.importers.shared.chrome_pairs._CHUNK", 3)
-    monkeypatch.setattr("stepwhy.importers.formats.horovod.slices._CHUNK", 5)
+    monkeypatch.setattr("stepwhy.columns.chunks.CHUNK", 5)
     parts = read(training())
     assert parts.strings == whole.strings
     assert slices(parts) == slices(whole)

@@ -205,7 +205,7 @@ def test_a_torn_file_gives_what_is_whole():
     steps = [s for s in slices(trace) if s[1] == "STEP"]
     assert 3 <= len(steps) <= 5
     assert trace.health.has("json-truncated")
-    assert trace.meta.notes[-1].startswith("The trace file is cut off")
+    assert trace.meta.notes[-1].startswith("The trace file is truncated")
 
 
 def test_damage_that_nests_deeply_is_left_out():
@@ -281,7 +281,7 @@ def test_all_ranks_of_a_file_are_explained_as_one_run(tmp_path):
     assert result.notes[0].startswith(
         "Except for the devices, the report covers rank 1, which waits least"
     )
-    assert result.notes[1].startswith("Rank 1 has most to do: of the whole record it is idle for")
+    assert result.notes[1].startswith("Rank 1 has the most work: it is idle for")
     assert "20.0 ms in the median" in result.notes[2]
     assert [i.events_read for i in result.inputs] == [32]
     assert (result.steps.count, result.steps.median_ns) == (4, 80 * MS)
@@ -399,8 +399,8 @@ def passes_of_layers(count):
     return Ranges(names, name, none, none, start_ns.ravel(), end_ns, none, none, none)
 
 
-def test_ranges_become_slices_without_being_held_twice():
-    """A slice of the trace has 26 bytes, less the number of its track."""
+def test_ranges_become_slices_in_little_memory():
+    """A slice of the trace has 26 bytes; a range has 300 in the file."""
     ranges, builder = passes_of_layers(20_000), TraceBuilder()
     devices = {0: builder.device("GPU:0", DeviceKind.GPU)}
     tracemalloc.start()
@@ -412,4 +412,4 @@ def test_ranges_become_slices_without_being_held_twice():
     slices = builder.finish(Meta("test")).slices
     assert len(slices) == (3 + 4) * 20_000
     assert slices.dur_ns[:4].tolist() == [90, 10, 70, 10]
-    assert most < 45 * len(slices)
+    assert most < 65 * len(slices)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import take
+from stepwhy.columns.chunks import chunks, take
 from stepwhy.importers.shared.chrome_json import SLICE, Codes, first_seen
 from stepwhy.importers.shared.chrome_spans import outermost_first, spans_of
 from stepwhy.patterns import regex
@@ -34,8 +34,6 @@ COPY = regex(r"MEMCPY_\w+|COPY_\w+")
 WAIT = regex(r"WAIT_\w+|QUEUE")
 _OTHER_ACTIVITY = regex(r"(?:INIT|ALLOCATE)_\w+")
 _ACTIVITIES = (EXCHANGE, COPY, WAIT, _OTHER_ACTIVITY)
-# Ranges that are Python's objects at a time.
-_CHUNK = 1 << 14
 _NO_RANK = -1
 
 
@@ -169,8 +167,8 @@ def _mark_inner_exchanges(
     """Turn exchanges inside another exchange of their row into activities."""
     reached: dict[int, int] = {}
     candidates = np.flatnonzero(role == RangeRole.EXCHANGE)
-    for begin in range(0, len(candidates), _CHUNK):
-        some = candidates[begin : begin + _CHUNK]
+    for chunk in chunks(len(candidates)):
+        some = candidates[chunk]
         inner = []
         columns = (row[some].tolist(), start_ns[some].tolist(), end_ns[some].tolist())
         for tensor, start, end in zip(*columns, strict=True):

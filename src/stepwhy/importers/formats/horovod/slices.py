@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import take
+from stepwhy.columns.chunks import chunks, take
 from stepwhy.importers.formats.horovod.exchanges import COPY, EXCHANGE, NEGOTIATION, WAIT, RangeRole
 from stepwhy.importers.formats.horovod.records import LARGEST_BYTES
 from stepwhy.importers.shared.chrome_json import first_seen
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.formats.horovod.exchanges import Ranges
     from stepwhy.trace import TraceBuilder
-
-# Ranges processed at a time.
-_CHUNK = 1 << 16
 
 
 class Rows:
@@ -109,12 +106,11 @@ def _first_labels(ranges: Ranges) -> tuple[NDArray[np.int32], NDArray[np.int32],
     shown = [f"rank {rank} is ready" if rank >= 0 else "" for rank in ranges.ranks.tolist()]
     texts = ranges.names + shown
     keys, firsts = [], []
-    for low in range(0, len(ranges.role), _CHUNK):
-        some = slice(low, low + _CHUNK)
+    for some in chunks(len(ranges.role)):
         place = ranges.row[some].astype(np.int64) * len(RangeRole) + ranges.role[some]
         key, first = np.unique(place * len(texts) + _labels(ranges, some), return_index=True)
         keys.append(key)
-        firsts.append(first + low)
+        firsts.append(first + some.start)
     key, first = np.unique(np.concatenate(keys), return_index=True)
     first = np.concatenate(firsts)[first]
     place = key // len(texts)

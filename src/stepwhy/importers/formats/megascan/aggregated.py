@@ -1,6 +1,6 @@
-"""MegaScan's ranks joined into one Chrome trace: each process is a rank, `args` hold the iteration.
+"""Reads Chrome traces of all ranks from MegaScan: each process is a rank.
 
-Old files pair begins and ends, newer ones have whole slices with `g_rk`, `dp_rk`, `pp_rk`, `tp_rk`.
+Old files have begins and ends, newer ones whole slices with `g_rk`, `dp_rk`, `pp_rk`, `tp_rk`.
 
 Source: MegatronApp, `scripts/aggregate.py` (`benchmark_to_chrome_trace`, `transform`).
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Health, Trace
 
-# The colours that the aggregator gives, before the iteration that it writes first of all.
+# The colours that the aggregator sets, followed by `args` that begin with the iteration.
 _RECORD = regex(
     rb'"cname"\s*:\s*"(?:thread_state_\w+|rail_\w+|light_memory_dump|detailed_memory_dump)"'
     rb'[^{}]*"args"\s*:\s*\{\s*"iteration"\s*:\s*\d'
@@ -52,16 +52,16 @@ _NO_ARGS = MegaArgs()
 
 
 def recognise(head: bytes) -> bool:
-    """Whether the beginning of a file is a list of the aggregator's records."""
+    """Whether a file begins with a list of the aggregator's records."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     return text[:1] == b"[" and _RECORD.search(text) is not None
 
 
 def read(source: Source) -> Trace | None:
-    """Read all ranks; None where no range is of a training step.
+    """Read all ranks; None if no range is of a training step.
 
     Raises:
-        CorruptInputError: The file holds not a single complete record.
+        CorruptInputError: The file contains no complete record.
     """
     builder = TraceBuilder()
     found, complete = _collect(source, builder.health)
@@ -84,21 +84,21 @@ def read(source: Source) -> Trace | None:
     add_gaps(builder, ranges, iterations, devices)
     meta = meta_of_ranks(
         ranges,
-        [] if found.tells_ends else iterations,
-        several_runs=found.holds_several_runs,
+        [] if found.has_ends else iterations,
+        several_runs=found.has_several_runs,
         complete=complete,
     )
-    del ranges  # The builder has columns of its own, and needs the memory.
+    del ranges  # the builder has its own columns, and needs the memory
     return builder.finish(meta)
 
 
 class _Found(msgspec.Struct):
-    """What a file holds.
+    """Contents of a file.
 
     Args:
         ranges: Records of ranges, with the columns 'iteration', 'stage' and 'chunk'.
-        times_ns: Begins and ends of iterations by their number, where they are written.
-        devices: Number of every rank's GPU, as its last record tells it.
+        times_ns: Recorded begins and ends of iterations by their number.
+        devices: Number of every rank's GPU, from its last record.
     """
 
     ranges: Collector = msgspec.field(default_factory=Collector)
@@ -108,7 +108,7 @@ class _Found(msgspec.Struct):
     _seen: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, batch: Batch[MegaArgs]) -> None:
-        """Take a batch."""
+        """Add a batch."""
         rows = of_phase(batch, ON_THREAD)
         self.ranges.add(batch, rows, **_labels([batch.events[i] for i in rows.tolist()]))
         is_range = np.zeros(len(batch.events), dtype=bool)
@@ -120,7 +120,7 @@ class _Found(msgspec.Struct):
         )
 
     def _mark(self, batch: Batch[MegaArgs], i: int) -> None:
-        """Take the mark of an iteration; any other record that is no range is counted."""
+        """Add the mark of an iteration; other records are counted."""
         event = batch.events[i]
         is_mark = event.name in {_BEGIN, _END} and bool(batch.timed[i])
         self._seen[event.name if is_mark else event.ph] += 1
@@ -130,17 +130,17 @@ class _Found(msgspec.Struct):
             self._begun[_rank(event), number] += event.name == _BEGIN
 
     @property
-    def tells_ends(self) -> bool:
-        """Whether the ends of iterations are written."""
+    def has_ends(self) -> bool:
+        """Whether the ends of iterations are recorded."""
         return self._seen[_END] > 0
 
     @property
-    def holds_several_runs(self) -> bool:
+    def has_several_runs(self) -> bool:
         """Whether a rank begins an iteration on two threads at once."""
         return max(self._begun.values(), default=0) > 1
 
     def count_others(self, health: Health) -> None:
-        """Count the records that are no ranges."""
+        """Count the records that are not ranges."""
         marks, names = self._seen[_BEGIN] + self._seen[_END], self._seen["M"]
         health.events_kept += marks
         health.count(
@@ -156,7 +156,7 @@ class _Found(msgspec.Struct):
 
 
 def _collect(source: Source, health: Health) -> tuple[_Found, bool]:
-    """What a file holds, and whether it is whole."""
+    """Contents of a file, and whether it is complete."""
     found, document = _Found(), Document(source, MegaArgs, health)
     for batch in document:
         found.add(batch)
@@ -164,7 +164,7 @@ def _collect(source: Source, health: Health) -> tuple[_Found, bool]:
 
 
 def _labels(events: list[Event[MegaArgs]]) -> dict[str, NDArray[np.int32]]:
-    """What the arguments of records tell; (records,) each."""
+    """Columns of the arguments of records; (records,) each."""
     args = [event.args or _NO_ARGS for event in events]
     stages = [a.pp_rk if a.pp_rk is not None else a.pp_rank for a in args]
     return {
@@ -179,7 +179,7 @@ def _numbers(values: list[Any]) -> NDArray[np.int32]:
 
 
 def _ranges(table: Table, spans: Spans) -> Ranges:
-    """Ranges with what their first records tell (the iteration) and their last (all else)."""
+    """The ranges: their iteration is in the first record, the other arguments in the last one."""
     first, last, more = spans.first, spans.last, table.more
     places = np.asarray(
         [(_number(pid, 0), _number(tid, 0)) for pid, tid in table.places], dtype=np.int32
@@ -211,14 +211,14 @@ def _number(value: Any, default: int = NULL) -> int:
 def _iterations(ranges: Ranges, found: _Found) -> list[Iteration]:
     """The iterations of every rank: from the first begin to the last end on any rank.
 
-    Where an iteration ended is not written in most files; what follows its last range is in none.
+    Most files do not record the end of an iteration; time after its last range is in no iteration.
     """
-    told = np.flatnonzero(ranges.iteration != NULL)
-    numbers, which = np.unique(ranges.iteration[told], return_inverse=True)
+    numbered = np.flatnonzero(ranges.iteration != NULL)
+    numbers, which = np.unique(ranges.iteration[numbered], return_inverse=True)
     firsts = np.full(len(numbers), np.iinfo(np.int64).max)
     lasts = np.full(len(numbers), np.iinfo(np.int64).min)
-    np.minimum.at(firsts, which, ranges.start_ns[told])
-    np.maximum.at(lasts, which, ranges.end_ns[told])
+    np.minimum.at(firsts, which, ranges.start_ns[numbered])
+    np.maximum.at(lasts, which, ranges.end_ns[numbered])
     ranks = np.unique(ranges.rank).tolist()
     iterations = []
     for number, first, last in zip(numbers.tolist(), firsts.tolist(), lasts.tolist(), strict=True):

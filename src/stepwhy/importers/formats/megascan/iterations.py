@@ -1,4 +1,4 @@
-"""The iterations of a Megatron-LM training: its steps, and the waits in those of a pipeline."""
+"""Adds the iterations of a Megatron-LM training as steps, and the waits of pipeline stages."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ NOT_RECORDED = "exchange with other stages (not recorded)"
 
 
 class Iteration(NamedTuple):
-    """An iteration of the training loop as one rank saw it, times in ns.
+    """An iteration of the training loop on one rank.
 
     Args:
         rank: The rank.
-        number: Which iteration.
+        number: Number of the iteration.
         start_ns: Start.
         end_ns: End.
-        gaps_end_ns: Until when a rank that has done its part waits for others, NULL where that
-            cannot be told from its update of the weights.
+        gaps_end_ns: Until when a rank that has finished its passes waits for others; NULL if the
+            wait cannot be distinguished from the update of the weights.
     """
 
     rank: int
@@ -61,12 +61,12 @@ def add_gaps(
 ) -> None:
     """Add the time between the passes of a pipeline stage as waits for other stages.
 
-    Between two passes of an iteration, a stage of Megatron-LM's schedules does nothing but exchange
-    activations and gradients with its neighbours, which wait for each other in it. Files that
-    record the exchanges themselves, and runs without a pipeline, need no such guess.
+    Between two passes of an iteration, a stage in Megatron-LM's schedules only exchanges
+    activations and gradients with its neighbours, and waits for them. Files that record the
+    exchanges, and runs without a pipeline, get no waits.
 
     Args:
-        builder: Takes tracks and slices.
+        builder: Receives tracks and slices.
         ranges: All ranges.
         iterations: All iterations.
         devices: Row of every rank's GPU.
@@ -76,9 +76,9 @@ def add_gaps(
     members = _members(ranges)
     starts, ends, rank = Growing(np.int64), Growing(np.int64), Growing(np.int32)
     for one in iterations:
-        mine = members.get((one.rank, one.number))
-        if mine is not None:
-            begin, end = _gaps(one, ranges, mine)
+        rows = members.get((one.rank, one.number))
+        if rows is not None:
+            begin, end = _gaps(one, ranges, rows)
             starts.append(begin)
             ends.append(end)
             rank.append(np.full(len(begin), one.rank))
@@ -93,7 +93,7 @@ def _add_waits(
     starts: Times,
     ends: Times,
 ) -> None:
-    """Append waits, on a track for each rank."""
+    """Add waits, on one track per rank."""
     ranks, first, which = np.unique(rank, return_index=True, return_inverse=True)
     tracks, name = np.zeros(len(ranks), dtype=np.int32), NULL
     for place in np.argsort(first).tolist():
@@ -123,7 +123,7 @@ def guesses_gaps(ranges: Ranges) -> bool:
 def _runs_ahead(ranges: Ranges) -> bool:
     """Whether a rank begins a forward pass before the backward pass of the last microbatch.
 
-    Without a pipeline each microbatch is taken forward and backward before the next one.
+    Without a pipeline, the passes of a microbatch end before those of the next one begin.
     """
     order = np.lexsort((ranges.start_ns, ranges.iteration, ranges.rank))
     phases = ranges.phases()[order]
@@ -137,23 +137,23 @@ def _runs_ahead(ranges: Ranges) -> bool:
 
 
 def _members(ranges: Ranges) -> dict[tuple[int, int], NDArray[np.int32]]:
-    """The ranges of every rank and iteration, by their starts."""
+    """The ranges of every rank and iteration, ordered by start."""
     order = np.lexsort((ranges.start_ns, ranges.iteration, ranges.rank)).astype(np.int32)
     rank, iteration = ranges.rank[order], ranges.iteration[order]
     cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (iteration[1:] != iteration[:-1])) + 1
-    groups = [mine for mine in np.split(order, cuts) if len(mine)]
-    return {(int(ranges.rank[m[0]]), int(ranges.iteration[m[0]])): m for m in groups}
+    groups = [rows for rows in np.split(order, cuts) if len(rows)]
+    return {(int(ranges.rank[g[0]]), int(ranges.iteration[g[0]])): g for g in groups}
 
 
-def _gaps(iteration: Iteration, ranges: Ranges, mine: NDArray[np.int32]) -> tuple[Times, Times]:
-    """The times of an iteration in which its rank is between two ranges: starts and ends.
+def _gaps(iteration: Iteration, ranges: Ranges, rows: NDArray[np.int32]) -> tuple[Times, Times]:
+    """Starts and ends of the times of an iteration between the ranges of its rank.
 
-    Before the first one, only a later stage waits: the first stage has its input at once.
+    Before its first range, only a later stage waits: the first stage has its input at once.
     """
-    starts = ranges.start_ns[mine]
-    waits_at_start = bool((ranges.stage[mine] > 0).any())
+    starts = ranges.start_ns[rows]
+    waits_at_start = bool((ranges.stage[rows] > 0).any())
     begin = iteration.start_ns if waits_at_start else int(starts[0])
-    cursor = np.maximum.accumulate(np.append(begin, ranges.end_ns[mine]))
+    cursor = np.maximum.accumulate(np.append(begin, ranges.end_ns[rows]))
     until = np.append(starts, iteration.gaps_end_ns)
     idle = until > cursor
     return cursor[idle], until[idle]

@@ -1,8 +1,8 @@
-"""Ranges of a Megatron-LM iteration as device time, without claiming what they do not tell.
+"""Adds the ranges of Megatron-LM iterations as device time.
 
-A range nests others (a layer in a pass, an all-reduce in a layer), and only the innermost says what
-the GPU does: an exchange inside of a pass is no computation. Ranges that hold others are therefore
-cut into the parts in which they are innermost.
+Ranges nest (a layer in a pass, an all-reduce in a layer), and only the innermost one shows what the
+GPU does: an exchange inside a pass is not computation. A range that contains others therefore
+counts as device time only in the gaps between them.
 
 Source: the names of the scopes in MegatronApp's `megatron/training/trace.py`.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from stepwhy.columns.chunks import take
 from stepwhy.columns.strings import texts_at
-from stepwhy.importers.formats.megascan.nesting import nest
+from stepwhy.importers.formats.megascan.innermost import nest_ranges
 from stepwhy.importers.shared.chrome_json import first_seen
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase, Role
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepwhy.importers.formats.megascan.nesting import Nested
+    from stepwhy.importers.formats.megascan.innermost import Nested
     from stepwhy.trace import TraceBuilder
 
     Ids = NDArray[np.int32]
@@ -38,14 +38,14 @@ class Ranges(msgspec.Struct, frozen=True):
 
     Args:
         names: All names.
-        name: Number of its name.
+        name: Index of its name.
         rank: Rank that it ran on.
         lane: Thread of the rank; ranges of one lane nest.
         start_ns: Start.
         end_ns: End.
-        iteration: Number of its iteration, NULL when not told.
-        stage: Pipeline stage of the rank, NULL when not told.
-        chunk: Model chunk of an interleaved schedule, NULL when not told.
+        iteration: Number of its iteration, NULL if not recorded.
+        stage: Pipeline stage of the rank, NULL if not recorded.
+        chunk: Model chunk of an interleaved schedule, NULL if not recorded.
     """
 
     names: Sequence[str]
@@ -63,7 +63,7 @@ class Ranges(msgspec.Struct, frozen=True):
         return len(self.name)
 
     def phases(self) -> NDArray[np.int8]:
-        """What `phase_of` says of the name of each; (ranges,)."""
+        """Phase by the name of each range; (ranges,)."""
         of_name = np.asarray([phase_of(name) for name in self.names], dtype=np.int8)
         phases: NDArray[np.int8] = of_name[self.name]
         return phases
@@ -90,14 +90,14 @@ def exchanges(name: str) -> bool:
 
 
 def phase_of(name: str) -> Phase:
-    """Phase that a range's name tells ('forward-warmup'), UNKNOWN for what lies inside of one."""
+    """Phase of a range by its name ('forward-warmup'); UNKNOWN for ranges inside of a pass."""
     if exchanges(name):
         return Phase.COMMUNICATION
     return next((phase for pattern, phase in _PHASES if pattern.match(name)), Phase.UNKNOWN)
 
 
 def gpu_name(number: int) -> str:
-    """Name of a GPU, with its number where the file tells it."""
+    """Name of a GPU, with its number if it is recorded."""
     return f"GPU:{number}" if number != NULL else "GPU"
 
 
@@ -105,7 +105,7 @@ def add_ranges(builder: TraceBuilder, ranges: Ranges, devices: dict[int, int]) -
     """Add ranges as slices of their ranks' GPUs.
 
     Args:
-        builder: Takes tracks and slices, counts what was guessed.
+        builder: Receives tracks and slices.
         ranges: The ranges.
         devices: Row of every rank's GPU.
     """
@@ -120,37 +120,37 @@ def add_ranges(builder: TraceBuilder, ranges: Ranges, devices: dict[int, int]) -
 
 
 def _lanes(ranges: Ranges) -> Iterator[tuple[int, int, Ids]]:
-    """Rank and lane, and its ranges, parents first."""
+    """Rank, lane and ranges of every lane, parents before their children."""
     keys = (-ranges.end_ns, ranges.start_ns, ranges.lane, ranges.rank)
     order: Ids = np.lexsort(keys).astype(np.int32)
     del keys
     rank, lane = take(ranges.rank, order), take(ranges.lane, order)
     cuts = np.flatnonzero((rank[1:] != rank[:-1]) | (lane[1:] != lane[:-1])) + 1
     del rank, lane
-    for mine in np.split(order, cuts):
-        if len(mine):
-            yield int(ranges.rank[mine[0]]), int(ranges.lane[mine[0]]), mine
+    for rows in np.split(order, cuts):
+        if len(rows):
+            yield int(ranges.rank[rows[0]]), int(ranges.lane[rows[0]]), rows
 
 
 def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> None:
-    """Add ranges that nest, parents first: whole, then the parts in which they are innermost."""
+    """Add the ranges of a lane, parents first: whole, then the gaps between their children."""
     start_ns, end_ns = take(ranges.start_ns, rows), take(ranges.end_ns, rows)
-    nested = nest(start_ns, end_ns, take(ranges.phases(), rows))
+    nested = nest_ranges(start_ns, end_ns, take(ranges.phases(), rows))
     name = _strings(builder, ranges.names, take(ranges.name, rows))
     kind = np.asarray([_kind(phase) for phase in Phase], dtype=np.int8)[nested.phase]
     end_ns -= start_ns
     builder.slices_from(
         {
             "track": np.broadcast_to(np.int32(track), len(rows)),
-            # What holds others is there whole only as their name.
-            "kind": np.where(nested.holds, np.int8(Kind.DEVICE_ANNOTATION), kind),
+            # As a whole, a range that contains others is only an annotation.
+            "kind": np.where(nested.is_parent, np.int8(Kind.DEVICE_ANNOTATION), kind),
             "name": name,
             "start_ns": start_ns,
             "dur_ns": end_ns,
-            "phase": np.where(nested.holds, np.int8(Phase.UNKNOWN), nested.phase),
+            "phase": np.where(nested.is_parent, np.int8(Phase.UNKNOWN), nested.phase),
         }
     )
-    owner, start_ns, dur_ns = _claimed(nested, kind)
+    owner, start_ns, dur_ns = _device_gaps(nested, kind)
     builder.slices_from(
         {
             "track": np.broadcast_to(np.int32(track), len(owner)),
@@ -163,11 +163,11 @@ def _add_lane(builder: TraceBuilder, track: int, ranges: Ranges, rows: Ids) -> N
     )
 
 
-def _claimed(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]:
-    """The parts of ranges that tell what the device does: whose, starts and durations."""
-    parts = nested.owner, nested.start_ns, nested.dur_ns
-    tells = take(kind, nested.owner) != Kind.DEVICE_ANNOTATION
-    return parts if tells.all() else (parts[0][tells], parts[1][tells], parts[2][tells])
+def _device_gaps(nested: Nested, kind: NDArray[np.int8]) -> tuple[Ids, Times, Times]:
+    """Owners, starts and durations of the gaps that are device time."""
+    gaps = nested.owner, nested.start_ns, nested.dur_ns
+    is_device = take(kind, nested.owner) != Kind.DEVICE_ANNOTATION
+    return gaps if is_device.all() else (gaps[0][is_device], gaps[1][is_device], gaps[2][is_device])
 
 
 def _strings(builder: TraceBuilder, names: Sequence[str], name: Ids) -> Ids:
@@ -180,7 +180,7 @@ def _strings(builder: TraceBuilder, names: Sequence[str], name: Ids) -> Ids:
 
 
 def _kind(phase: Phase) -> Kind:
-    """Exchange, computation where it is part of a pass or the optimizer, else nothing claimed."""
+    """Collective for an exchange, kernel inside a pass or the optimizer, else an annotation."""
     if phase is Phase.COMMUNICATION:
         return Kind.COLLECTIVE
     return Kind.DEVICE_ANNOTATION if phase is Phase.UNKNOWN else Kind.KERNEL

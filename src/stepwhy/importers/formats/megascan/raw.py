@@ -1,7 +1,7 @@
-"""MegaScan's own files: one rank, ranges as begin and end with times from the iteration's begin.
+"""Reads MegaScan's own files: one rank, with begins and ends relative to their iteration.
 
-Iterations follow each other on the clock of the rank: one lasts `duration_wall`, and `pad_before`
-lies between two.
+Iterations follow each other on the clock of the rank: each lasts `duration_wall`, and `pad_before`
+is the time before it.
 
 Source: MegatronApp, `megatron/training/trace.py`; the clock is that of `scripts/aggregate.py`.
 """
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 _FIRST = regex(rb'\{[^{}]*"name"\s*:\s*"iteration"[^{}]*"pad_before"[^{}]*\}')
-# Records hold no objects, so that those of a torn file can be told one by one.
+# Records contain no objects, so that those of a damaged file can be found one by one.
 _RECORD = regex(r"\{[^{}]*\}")
 _Time = Any
 
 
 class Event(msgspec.Struct, gc=False):
-    """One record; `pp_rank` stands in old files, `pp_rk` and `g_rk` in newer ones."""
+    """One record; old files have `pp_rank`, newer ones `pp_rk` and `g_rk`."""
 
     name: str = ""
     ph: str = ""
@@ -56,7 +56,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 def recognise(head: bytes) -> bool:
-    """Whether a file begins with an iteration as MegaScan writes it."""
+    """Whether a file begins with an iteration in the format of MegaScan."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     return text[:1] == b"[" and b'"rel_ts"' in text and _FIRST.search(text) is not None
 
@@ -65,7 +65,7 @@ def read(source: Source) -> Trace:
     """Read the file of one rank.
 
     Raises:
-        CorruptInputError: It holds not a single whole range.
+        CorruptInputError: It contains no complete range.
     """
     run = _read(source)
     if not len(run.ranges):
@@ -80,22 +80,22 @@ def _build(run: _Run) -> Trace:
     builder = TraceBuilder(run.health)
     rank = max(run.rank, 0)
     ranges = run.ranges.finish(rank, run.stage)
-    run.ranges = _Growing()
+    run.ranges = _RangeColumns()
     iterations = [i._replace(rank=rank) for i in run.iterations]
     devices = {rank: builder.device(gpu_name(run.device), DeviceKind.GPU)}
     add_ranges(builder, ranges, devices)
     add_iterations(builder, iterations)
     add_gaps(builder, ranges, iterations, devices)
     meta = meta_of_rank(run.rank, ranges, complete=run.complete)
-    del ranges  # The builder has columns of its own, and needs the memory.
+    del ranges  # the builder has its own columns, and needs the memory
     return builder.finish(meta)
 
 
 def _read(source: Source) -> _Run:
-    """What a file holds."""
+    """Read a file; record by record if it is damaged."""
     run = _Run(Health())
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        for events in _pieces(source):
+        for events in _chunks(source):
             run.add_all(events)
         run.finish()
         return run
@@ -105,11 +105,11 @@ def _read(source: Source) -> _Run:
     return run
 
 
-def _pieces(source: Source) -> Iterator[list[Event]]:
-    """The records of a whole file, some at a time.
+def _chunks(source: Source) -> Iterator[list[Event]]:
+    """The records of an undamaged file, in chunks.
 
     Raises:
-        msgspec.DecodeError, UnicodeDecodeError, RecursionError: It is damaged.
+        msgspec.DecodeError, UnicodeDecodeError, RecursionError: The file is damaged.
     """
     data = source.mapped
     decode = msgspec.json.Decoder(list[Event]).decode
@@ -152,8 +152,8 @@ def _read_damaged(text: str, run: _Run) -> None:
         )
 
 
-class _Growing:
-    """Ranges of one rank, as columns that grow."""
+class _RangeColumns:
+    """Collects the ranges of one rank."""
 
     def __init__(self) -> None:
         self._names = Codes()
@@ -164,7 +164,7 @@ class _Growing:
         return len(self._name)
 
     def add(self, name: str, start_ns: int, end_ns: int, iteration: int, chunk: int) -> None:
-        """Append one."""
+        """Append a range."""
         self._name.append(self._names[name])
         self._start_ns.append(start_ns)
         self._end_ns.append(end_ns)
@@ -173,15 +173,15 @@ class _Growing:
 
     @property
     def last_end_ns(self) -> int:
-        """Where the last one ends, 0 without any."""
+        """End of the latest range, 0 without any."""
         return self._end_ns[-1] if self._end_ns else 0
 
     def finish(self, rank: int, stage: int) -> Ranges:
-        """All of them.
+        """All ranges.
 
         Args:
             rank: Their rank.
-            stage: Its pipeline stage.
+            stage: Pipeline stage of the rank.
         """
         return Ranges(
             list(self._names),
@@ -197,12 +197,12 @@ class _Growing:
 
 
 class _Run:
-    """Pairs begins and ends, and lays the iterations one after the other; times in ns."""
+    """Pairs begins and ends, and puts the iterations on one clock, ns."""
 
     def __init__(self, health: Health) -> None:
         self.health = health
         self.complete = True
-        self.ranges = _Growing()
+        self.ranges = _RangeColumns()
         self.iterations: list[Iteration] = []
         self.rank = self.stage = self.device = NULL
         self._base: int | None = None
@@ -210,13 +210,13 @@ class _Run:
         self._open: dict[str, deque[int | None]] = defaultdict(deque)
 
     def add_all(self, events: list[Event]) -> None:
-        """Take records of the file, in its order."""
+        """Add records, in the order of the file."""
         self.health.events_read += len(events)
         for event in events:
             self.add(event)
 
     def add(self, event: Event) -> None:
-        """Take the next record of the file, or count why it is left out."""
+        """Add the next record; those that are left out are counted."""
         self._note_rank(event)
         if event.name == "iteration" and event.ph in {"B", "E"}:
             (self._begin if event.ph == "B" else self._end)(event)
@@ -230,7 +230,7 @@ class _Run:
             self._drop("instant-mark", "info", "Marks without a duration.")
 
     def finish(self) -> None:
-        """Count what never ended."""
+        """Count the begins without an end."""
         self._abandon()
         if self._base is not None:
             self._unended(1)
@@ -282,13 +282,13 @@ class _Run:
         self.health.count(counter, severity, text, count=count, dropped=True)
 
     def _note_rank(self, event: Event) -> None:
-        """The rank of the whole job, where it is told; else the pipeline stage."""
+        """Update the rank in the whole job, or else the pipeline stage, and the device."""
         stage = _number(event.pp_rk if event.pp_rk is not None else event.pp_rank)
         if stage != NULL:
             self.stage = stage
-        told = _number(event.g_rk)
-        if told != NULL:
-            self.rank = told
+        rank = _number(event.g_rk)
+        if rank != NULL:
+            self.rank = rank
         elif self.rank == NULL:
             self.rank = stage
         if _number(event.dev) != NULL:
@@ -299,7 +299,7 @@ _UNTIMED = "Ranges without a time, or with a negative or absurd one, were left o
 
 
 def _whole(value: _Time) -> int | None:
-    """A time in ns; None for anything but a whole number that is not negative or absurd."""
+    """A time in ns; None unless it is a number that is neither negative nor absurd."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value < LARGEST_NS else None

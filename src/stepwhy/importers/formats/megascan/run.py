@@ -1,4 +1,4 @@
-"""What MegaScan's ranges say about the run as a whole, and what they cannot say."""
+"""Facts about the run of a MegaScan file, and notes on its limits."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ if TYPE_CHECKING:
 FORMAT = "megascan"
 
 _WHOLE_PASSES = (
-    "MegaScan times whole passes on the GPU: which kernels run in them, and whether the GPU idles "
-    "inside of them, is not recorded."
+    "MegaScan times whole passes on the GPU: it does not record which kernels run in them, or "
+    "whether the GPU idles inside of them."
 )
 _GAPS = (
     "Exchanges between pipeline stages were not recorded: the time between the passes of a stage "
-    "is taken for them and for the wait for other stages. A host that launches too late would look "
-    "the same."
+    "counts as exchange and as wait for other stages. A host that launches too late would look the "
+    "same."
 )
 _SEVERAL_RUNS = (
-    "this file lays two runs of the same ranks over each other, to be compared by eye. Give the "
-    "file of one run"
+    "this file overlays two runs of the same ranks, for comparison by eye. Use the file of one run"
 )
-_CUT = "The trace file is cut off: what came later is unknown."
+_CUT = "The trace file is truncated: later events are missing."
 
 
 def meta_of_rank(rank: int, ranges: Ranges, *, complete: bool) -> Meta:
     """Facts about the one rank of a raw file.
 
     Args:
-        rank: Its rank, NULL when not told.
+        rank: Its rank, NULL if not recorded.
         ranges: Its ranges.
-        complete: Whether the file is whole.
+        complete: Whether the file is complete.
     """
     return _meta(ranges, [], rank=rank, signals=("passes",), complete=complete)
 
@@ -60,9 +59,9 @@ def meta_of_ranks(
 
     Args:
         ranges: Ranges of all ranks.
-        iterations: Iterations of all ranks whose ends had to be guessed.
-        several_runs: Whether the file lays one run over another.
-        complete: Whether the file is whole.
+        iterations: Iterations of all ranks, if their ends had to be guessed.
+        several_runs: Whether the file overlays two runs.
+        complete: Whether the file is complete.
     """
     notes = [_idle(ranges), _between(iterations)]
     meta = _meta(ranges, notes, rank=NULL, signals=("passes", "ranks"), complete=complete)
@@ -78,50 +77,50 @@ def _meta(
     complete: bool,
 ) -> Meta:
     gaps = _GAPS if guesses_gaps(ranges) else ""
-    said = (*notes, _WHOLE_PASSES, gaps, "" if complete else _CUT)
+    texts = (*notes, _WHOLE_PASSES, gaps, "" if complete else _CUT)
     return Meta(
         format=FORMAT,
         framework="pytorch",
         rank=rank,
         signals=frozenset(signals),
         device_expected=True,
-        notes=tuple(note for note in said if note),
+        notes=tuple(note for note in texts if note),
     )
 
 
 def _idle(ranges: Ranges) -> str:
-    """How much of the record each rank is outside of its ranges, one sentence."""
+    """One sentence on the idle time of the ranks, outside of all ranges."""
     span = int(ranges.end_ns.max() - ranges.start_ns.min())
     idle = {rank: 1 - busy / span for rank, busy in _busy(ranges).items()} if span else {}
     if len(idle) < 2:
         return ""
     least, most = min(idle, key=lambda r: idle[r]), max(idle, key=lambda r: idle[r])
     return (
-        f"Rank {least} has most to do: of the whole record it is idle for "
-        f"{format_fraction(idle[least])}, rank {most} for {format_fraction(idle[most])}."
+        f"Rank {least} has the most work: it is idle for {format_fraction(idle[least])} of the "
+        f"recorded time, rank {most} for {format_fraction(idle[most])}."
     )
 
 
 def _busy(ranges: Ranges) -> dict[int, int]:
-    """Time in which any range of a rank runs, ns, by rank in the order of their first ranges."""
+    """Time covered by the ranges of each rank, ns, in the order of their first ranges."""
     order = np.lexsort((ranges.start_ns, ranges.rank))
     cuts = np.flatnonzero(np.diff(ranges.rank[order])) + 1
     groups = sorted(
-        np.split(order, cuts), key=lambda mine: (int(ranges.start_ns[mine[0]]), int(mine[0]))
+        np.split(order, cuts), key=lambda rows: (int(ranges.start_ns[rows[0]]), int(rows[0]))
     )
-    return {int(ranges.rank[mine[0]]): _covered(ranges, mine) for mine in groups}
+    return {int(ranges.rank[rows[0]]): _covered(ranges, rows) for rows in groups}
 
 
-def _covered(ranges: Ranges, mine: NDArray[np.int64]) -> int:
-    """Time in which any of some ranges runs, ns; they are given by their starts."""
-    starts, ends = ranges.start_ns[mine], ranges.end_ns[mine]
+def _covered(ranges: Ranges, rows: NDArray[np.int64]) -> int:
+    """Time covered by any of the ranges, which are ordered by start, ns."""
+    starts, ends = ranges.start_ns[rows], ranges.end_ns[rows]
     reached = np.maximum.accumulate(ends)
     starts[1:] = np.maximum(starts[1:], reached[:-1])
     return int(np.maximum(ends - starts, 0).sum())
 
 
 def _between(iterations: Sequence[Iteration]) -> str:
-    """How much time lies between two iterations, where it is worth a sentence."""
+    """One sentence on the time between iterations; '' if there is none."""
     windows = sorted({(i.start_ns, i.end_ns) for i in iterations})
     if len(windows) < 2:
         return ""
@@ -130,7 +129,7 @@ def _between(iterations: Sequence[Iteration]) -> str:
     if middle <= 0:
         return ""
     return (
-        "The file does not say when an iteration ends: a step lasts from its first range to its "
+        "The file does not record the ends of iterations: a step lasts from its first range to its "
         f"last on any rank. The time until the next one begins, {format_ns(middle)} in the median, "
         "is in no step; gradients and weights are updated there."
     )
