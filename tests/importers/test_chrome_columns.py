@@ -196,7 +196,7 @@ def test_ticks_belong_to_the_negotiation_that_they_end(seed, chunk):
     row, name, start_ns, end_ns, role = columns
     nothing = np.full(len(row), NULL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stepwhy.importers.shared.chrome_pairs._CHUNK", chunk)
+        patch.setattr("stepwhy.columns.chunks.CHUNK", chunk)
         ranks = np.arange(3, dtype=np.int32)
         table = Ranges(
             ["a"] * 4, list("012"), ranks, row, name, role, start_ns, end_ns, nothing, nothing

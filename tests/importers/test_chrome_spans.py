@@ -192,7 +192,7 @@ def test_a_list_that_is_never_closed_is_whole_in_spite_of_damage():
 
 def one_by_one(key, begins, name):
     """Pairs, open begins and ends without one, as the documentation of `pair` says."""
-    stacks, pairs, homeless = {}, [], 0
+    stacks, pairs, unmatched = {}, [], 0
     for at, (one, is_begin, called) in enumerate(zip(key, begins, name, strict=True)):
         stack = stacks.setdefault(one, [])
         if is_begin:
@@ -201,8 +201,8 @@ def one_by_one(key, begins, name):
             same = [i for i, begin in enumerate(stack) if name[begin] == called]
             pairs.append((stack.pop(same[-1] if called and same else -1), at))
         else:
-            homeless += 1
-    return sorted(pairs), sum(map(len, stacks.values())), homeless
+            unmatched += 1
+    return sorted(pairs), sum(map(len, stacks.values())), unmatched
 
 
 moves = st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 2))
@@ -214,10 +214,10 @@ def test_many_records_pair_as_they_would_one_by_one(records, chunk):
     records.sort(key=lambda r: r[0])
     key, begins, name = (np.asarray([r[i] for r in records]) for i in range(3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chrome_pairs, "_CHUNK", chunk)
+        patch.setattr("stepwhy.columns.chunks.CHUNK", chunk)
         found = chrome_pairs.pair(key.astype(np.int32), begins.astype(bool), name.astype(np.int32))
     pairs = sorted(zip(found.first.tolist(), found.last.tolist(), strict=True))
-    assert (pairs, found.open, found.homeless) == one_by_one(key, begins, name)
+    assert (pairs, found.open, found.unmatched) == one_by_one(key, begins, name)
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)

@@ -282,11 +282,10 @@ def test_damage_never_surprises(flips, length):
 # --- memory ------------------------------------------------------------------------------------
 
 
-def test_a_timeline_is_the_same_however_many_ranges_are_looked_at_at_a_time(monkeypatch):
+def test_a_timeline_is_the_same_for_any_size_of_chunks(monkeypatch):
     whole = read(training())
     monkeypatch.setattr("stepwhy.importers.shared.chrome_spans._AT_ONCE", 7)
-    monkeypatch.setattr("stepwhy.importers.shared.chrome_pairs._CHUNK", 3)
-    monkeypatch.setattr("stepwhy.columns.chunks.CHUNK", 5)
+    monkeypatch.setattr("stepwhy.columns.chunks.CHUNK", 3)
     parts = read(training())
     assert parts.strings == whole.strings
     assert slices(parts) == slices(whole)

@@ -261,7 +261,7 @@ def outcome(data):
 
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(st.sampled_from([RAW, SUMS]), st.integers(1, 40), st.data())
-def test_pieces_tell_what_the_whole_list_tells(records, size, draw):
+def test_chunks_give_the_same_as_the_whole_list(records, size, draw):
     """And what is no JSON as a whole is refused."""
     data = bytearray(json.dumps(records).encode())
     for _ in range(draw.draw(st.integers(0, 2))):

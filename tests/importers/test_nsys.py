@@ -255,11 +255,11 @@ def test_operations_of_tensorflow_are_told_by_their_domain(read):
 
 
 @pytest.fixture
-def pieces_of_three(monkeypatch):
+def chunks_of_three(monkeypatch):
     monkeypatch.setattr(database, "_ROWS_AT_ONCE", 3)
 
 
-@pytest.mark.usefixtures("pieces_of_three")
+@pytest.mark.usefixtures("chunks_of_three")
 def test_a_domain_may_be_named_behind_its_ranges(read):
     sample = Nsys()
     for i in range(4):
@@ -290,8 +290,8 @@ def test_repeated_ranges_become_steps(read):
     ]
 
 
-@pytest.mark.usefixtures("pieces_of_three")
-def test_steps_are_found_across_pieces_and_lie_on_their_thread(read):
+@pytest.mark.usefixtures("chunks_of_three")
+def test_steps_are_found_across_chunks_and_are_on_their_thread(read):
     sample = Nsys()
     for i in range(5):
         sample.range("iteration", 100 * i, 100 * i + 90, kind=60)

@@ -50,7 +50,7 @@ def in_chunks_and_whole(data):
 
 
 @pytest.mark.parametrize("data", FILES)
-def test_pieces_tell_what_the_whole_document_tells(data):
+def test_chunks_give_the_same_as_the_whole_document(data):
     chunks, whole = in_chunks_and_whole(data)
     assert chunks == whole
 
@@ -66,7 +66,7 @@ def test_a_damaged_file_tells_the_same_in_chunks(data, draw):
     assert chunks == whole
 
 
-def test_a_list_is_read_in_several_pieces():
+def test_a_list_is_read_in_several_chunks():
     with patch.object(lists, "_CHUNK", 700):
         (first, _) = read_lists(Source(results(MANY, MANY), "sample")).processes
     sizes = [len(records) for records in first.buffers["kernel_dispatch"]]

@@ -453,7 +453,7 @@ def test_a_stored_profile_agrees_with_the_run_metadata_beside_it():
 
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.sampled_from([one_step(), on_gpu()]), st.data())
-def test_pieces_tell_what_one_piece_tells(message, draw):
+def test_chunks_give_the_same_as_the_whole_message(message, draw):
     """Whatever is damaged in them."""
     data = bytearray(message.SerializeToString())
     for _ in range(draw.draw(st.integers(0, 3))):

@@ -47,7 +47,7 @@ def in_chunks_and_whole(data):
 
 
 @pytest.mark.parametrize("data", [*FILES, STATS])
-def test_pieces_tell_what_the_whole_message_tells(data):
+def test_chunks_give_the_same_as_the_whole_message(data):
     chunks, whole = in_chunks_and_whole(data)
     assert chunks == whole
 
@@ -69,7 +69,7 @@ def test_a_damaged_file_tells_the_same_in_chunks(data, draw):
     assert chunks == whole
 
 
-def test_a_device_is_read_in_several_pieces():
+def test_a_device_is_read_in_several_chunks():
     with patch.object(reader, "_CHUNK", 64):
         (cpu, gpu) = Chunks("StepStats", STATS).devices()
         sizes = [len(chunk.node_stats) for chunk in cpu.chunks]

@@ -26,14 +26,14 @@ SAMPLE: Final = ord("C")
 
 
 class Samples:
-    """The samples of a file; a record of several series is several of them.
+    """Collects the samples of a file; a record has one sample for each of its series.
 
     Args:
-        read: The samples of a record by series, from its arguments; empty where there are none.
+        read: Returns the samples of a record by series, from its arguments.
 
     Attributes:
-        kept: Records that hold samples.
-        dropped: Records that hold none, or no time.
+        kept: Number of records with samples.
+        dropped: Number of records without samples, or without a time.
     """
 
     def __init__(self, read: Callable[[Args | None], dict[str, int]]) -> None:
@@ -42,8 +42,8 @@ class Samples:
         self._parts: list[dict[str, NDArray[Any]]] = []
         self.kept = self.dropped = 0
 
-    def take(self, batch: Batch[Args]) -> None:
-        """Take the samples of a batch."""
+    def add(self, batch: Batch[Args]) -> None:
+        """Add the samples of a batch."""
         found: list[tuple[int, int, int]] = []
         for row in np.flatnonzero(batch.phase == SAMPLE).tolist():
             event = batch.events[row]
@@ -52,16 +52,16 @@ class Samples:
             self.kept += bool(samples)
             self.dropped += not samples
         if found:
-            told = np.asarray(found, dtype=np.int64)
-            times, names = batch.start_ns[told[:, 0]], told[:, 1].astype(np.int32)
-            self._parts.append({"time_ns": times, "name": names, "value": told[:, 2].copy()})
+            row, name, value = np.asarray(found, dtype=np.int64).T
+            part = {"time_ns": batch.start_ns[row], "name": name.astype(np.int32)}
+            self._parts.append({**part, "value": value.copy()})
 
     def add_to(self, builder: TraceBuilder, name: Callable[[str, str], str]) -> None:
-        """Append what was taken.
+        """Add the samples to a trace.
 
         Args:
-            builder: The trace to append to.
-            name: What to call a series of a counter, from the counter's name and the series'.
+            builder: Receives the samples.
+            name: Returns the name of a series, from the names of the counter and the series.
         """
         strings = builder.intern_all([name(*names) for names in self._names])
         shown = np.asarray(strings, dtype=np.int32)

@@ -1,6 +1,4 @@
-"""Ranges of a Chrome trace that two records tell: a begin and an end, on a thread or by an id.
-
-Shared by the importers of formats that are built of such pairs.
+"""Ranges of a Chrome trace that consist of a begin and an end, on a thread or with an id.
 
 Source: the "Trace Event Format" document of the Chromium project: duration events ('B', 'E', 'X'),
 nestable async events ('b', 'e', 'n') and the older 'S', 'F'.
@@ -32,16 +30,15 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health
 
 ON_THREAD: Final = tuple(map(ord, "XBE"))
-"""Phases of the records that ranges on threads are made of."""
+"""Phases of the records of ranges on threads."""
 
 ASYNC: Final = tuple(map(ord, "beSF"))
-"""Phases of the records of ranges that an id holds together."""
+"""Phases of the records of ranges with an id."""
 
 _BEGINS = tuple(map(ord, "BbS"))
-# Records that are paired at a time, if there are not more of one key, and ranges that are sorted.
-_AT_ONCE = 1 << 21
+_AT_ONCE = 1 << 21  # records that are paired together, unless a key has more
 _NONE = np.empty(0, dtype=np.int32)
-# What ids are written like that are numbers: '12', '0xc'. Each is written in one way only.
+# Ids that are numbers in canonical form: '12', '0xc'.
 _NUMBERED = (
     (regex(r"0|[1-9]\d{0,17}"), 10),
     (regex(r"0x(?:0|[1-9a-f][0-9a-f]{0,14})"), 16),
@@ -86,7 +83,7 @@ class Spans(Times, frozen=True):
 
     @property
     def times(self) -> Times:
-        """Their times alone."""
+        """The times, without the records."""
         return Times(self.start_ns, self.dur_ns)
 
 
@@ -97,21 +94,21 @@ def outermost_first(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> N
 
 
 class Identified(Event[A], Generic[A], gc=False):
-    """A record with what may join it to others."""
+    """A record with an id that can join it to others."""
 
     id: Any = None
     id2: Any = None
 
 
 def spans_of(table: Table, health: Health) -> Spans:
-    """The ranges on threads, in the order in which they end; records are kept or counted.
+    """The ranges on threads: those of one record first, then pairs in the order of their ends.
 
     An end closes the innermost open range of its thread that has its name; without a name, or
     without such a range, the innermost one.
 
     Args:
         table: The file's records of the phases `ON_THREAD`.
-        health: Takes what is no range.
+        health: Counts the records that are part of a range, and those that are not.
     """
     complete = np.flatnonzero(table.phase == SLICE).astype(np.int32)
     is_timed = table.timed[complete]
@@ -130,18 +127,18 @@ def spans_of(table: Table, health: Health) -> Spans:
 
 
 def async_spans_of(table: Table, health: Health) -> Spans:
-    """The ranges that an id, not a thread, holds together; records are kept or counted.
+    """The ranges of records with the same id, in the order of their ends.
 
     Args:
         table: The file's records of the phases `ASYNC`, with the columns of `Identities`.
-        health: Takes what is no range.
+        health: Counts the records that are part of a range, and those that are not.
     """
     family, number = table.more["family"], table.more["number"]
     known = family != NULL
     health.count(
         "async-without-id",
         "warning",
-        "Beginnings and ends that no id joins were left out.",
+        "Begins and ends without an id were left out.",
         count=len(family) - int(known.sum()),
         dropped=True,
     )
@@ -152,13 +149,13 @@ def async_spans_of(table: Table, health: Health) -> Spans:
 
 
 class Identities:
-    """Numbers what joins async records: few files have few ids, so that no list is kept of them."""
+    """Numbers the ids of async records; numeric ids stay as they are, as there can be many."""
 
     def __init__(self) -> None:
         self._families, self._others = Codes(), Codes()
 
     def of(self, events: list[Identified[Any]]) -> dict[str, NDArray[Any]]:
-        """Columns by which records of one range are equal: family (NULL without an id), number."""
+        """Columns that are equal in records of one range: family (NULL without an id), number."""
         found = [self._of(event) for event in events]
         family = np.fromiter((f for f, _ in found), dtype=np.int32, count=len(found))
         number = np.fromiter((n for _, n in found), dtype=np.int64, count=len(found))
@@ -168,7 +165,7 @@ class Identities:
         one = _id_of(event)
         if one is None:
             return NULL, 0
-        # An id in a namespace of its own (a tuple) may be local to the process.
+        # An id in a namespace (a tuple) may be local to the process.
         process = event.pid if isinstance(one, tuple) else None
         for pattern, base in _NUMBERED:
             if isinstance(one, str) and pattern.fullmatch(one):
@@ -177,50 +174,50 @@ class Identities:
 
 
 def _id_of(event: Identified[Any]) -> Hashable:
-    """An id with its namespace: {'local': x} is one of its process."""
+    """The id of a record, with its namespace ({'local': x}) if there is one."""
     if isinstance(event.id2, dict) and event.id2:
         return tuple(sorted((str(k), str(v)) for k, v in event.id2.items()))
     return None if event.id is None else str(event.id)
 
 
 def _pair(
-    table: Table, wanted: NDArray[np.bool_], keys: NDArray[np.int32], health: Health
+    table: Table, chosen: NDArray[np.bool_], keys: NDArray[np.int32], health: Health
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Begins and ends of one key, in the order of the ends.
+    """Begins and ends of the same key, in the order of the ends.
 
     Args:
         table: The records.
-        wanted: Which of them; (records,).
-        keys: The key of every record; (records,).
-        health: Takes what is no range.
+        chosen: Records to pair; (records,).
+        keys: Key of every record; (records,).
+        health: Counts records with and without a partner.
     """
-    count_untimed(health, int((wanted & ~table.timed).sum()))
-    wanted = wanted & table.timed
+    count_untimed(health, int((chosen & ~table.timed).sum()))
+    chosen = chosen & table.timed
     of_use = table.name_of_use
     parts = [
         _pair_some(table, np.flatnonzero(rows).astype(np.int32), keys, of_use)
-        for rows in _by_key(wanted, keys)
+        for rows in _by_key(chosen, keys)
     ]
     first = np.concatenate([part.first for part in parts] or [_NONE])
     last = np.concatenate([part.last for part in parts] or [_NONE])
     health.events_kept += 2 * len(first)
-    _count_unmatched(health, sum(p.open for p in parts), sum(p.homeless for p in parts))
+    _count_unmatched(health, sum(p.open for p in parts), sum(p.unmatched for p in parts))
     del parts
     order = np.lexsort((last, take(table.start_ns, last)))
     return take(first, order), take(last, order)
 
 
-def _by_key(wanted: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDArray[np.bool_]]:
-    """Parts of what is wanted, few at a time, each with all records of its keys.
+def _by_key(chosen: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDArray[np.bool_]]:
+    """Split the chosen records into parts that contain all records of their keys.
 
     Args:
-        wanted: Which records; (records,).
-        keys: Their keys, not negative; (records,).
+        chosen: The chosen records; (records,).
+        keys: Keys, not negative; (records,).
     """
     highest = int(keys.max(initial=0))
-    step = max((highest + 1) * _AT_ONCE // max(int(wanted.sum()), 1), 1)
+    step = max((highest + 1) * _AT_ONCE // max(int(chosen.sum()), 1), 1)
     for low in range(0, highest + 1, step):
-        some = wanted & (keys >= low) if low else wanted.copy()
+        some = chosen & (keys >= low) if low else chosen.copy()
         if low + step <= highest:
             some &= keys < low + step
         yield some
@@ -229,15 +226,15 @@ def _by_key(wanted: NDArray[np.bool_], keys: NDArray[np.int32]) -> Iterator[NDAr
 def _pair_some(
     table: Table, rows: NDArray[np.int32], keys: NDArray[np.int32], of_use: NDArray[np.int32]
 ) -> Pairs:
-    """Pairs of records, as rows of the table.
+    """Pair records; the result has rows of the table.
 
     Args:
         table: The records.
-        rows: Which of them; ascending.
-        keys: The key of every record of the table.
-        of_use: Number of every use's name.
+        rows: Records to pair, ascending.
+        keys: Key of every record of the table.
+        of_use: Name of every use.
     """
-    # At one time the order of the file counts.
+    # Stable: records of the same time stay in the order of the file.
     rows = rows[np.lexsort((table.start_ns[rows], keys[rows]))]
     begins = among(table.phase[rows], _BEGINS)
     found = pair(keys[rows], begins, of_use[table.use[rows]])
@@ -248,16 +245,14 @@ def _count_unmatched(health: Health, begins: int, ends: int) -> None:
     health.count(
         "begin-without-end",
         "warning",
-        "Ranges that the file does not end were left out: it stops before they do, or the end is "
-        "missing.",
+        "Ranges without an end were left out: the file stops before it, or it is missing.",
         count=begins,
         dropped=True,
     )
     health.count(
         "end-without-begin",
         "warning",
-        "Ends of ranges that began before the record does, or whose begin is missing, were left "
-        "out.",
+        "Ends of ranges that began before the recording, or whose begin is missing, were left out.",
         count=ends,
         dropped=True,
     )

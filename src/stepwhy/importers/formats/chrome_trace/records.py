@@ -82,7 +82,7 @@ def collect(source: Source, health: Health) -> Found:
         rows = of_phase(batch, ASYNC)
         detached: list[Any] = [batch.events[i] for i in rows.tolist()]
         found.detached.add(batch, rows, **identities.of(detached))
-        found.samples.take(batch)
+        found.samples.add(batch)
     return found
 
 

@@ -1,4 +1,4 @@
-"""From the ranges of a Chrome trace to slices on tracks."""
+"""Adds the ranges of a Chrome trace as slices on tracks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from stepwhy.columns.chunks import take
+from stepwhy.columns.chunks import chunks, take
 from stepwhy.columns.growing import Growing
 from stepwhy.columns.strings import texts_at
 from stepwhy.importers.formats.chrome_trace.names import (
@@ -23,7 +23,7 @@ from stepwhy.importers.shared.nvtx import find_steps, may_be_step, without_homes
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
@@ -41,12 +41,10 @@ _OTHERS: Final = {
     "phase": np.int8,
     "kind": np.int8,
 }
-# Ranges that are Python's objects at a time.
-_CHUNK = 1 << 14
 
 
 class _Kinds(NamedTuple):
-    """What ranges are; (ranges,) each."""
+    """Whether ranges are on devices, and whether their rows repeat others; (ranges,) each."""
 
     on_device: NDArray[np.bool_]
     repeats: NDArray[np.bool_]
@@ -55,31 +53,31 @@ class _Kinds(NamedTuple):
 def add_slices(
     builder: TraceBuilder, tracks: Tracks, times: Times, uses: Uses, rows: Mapping[Place, Row]
 ) -> set[Kind]:
-    """Append the ranges on threads and streams.
+    """Add the ranges on threads and streams.
 
     Args:
-        builder: The trace to append to.
-        tracks: Its tracks.
+        builder: Receives the slices.
+        tracks: Tracks of the trace.
         times: The ranges.
         uses: Their names.
         rows: The row of every process and thread.
 
     Returns:
-        What the names on host threads stand for.
+        The kinds of ranges on host threads.
     """
-    # Devices in their own order, not in that of the file.
+    # Devices are numbered by their names, whatever their order in the file.
     for row in sorted(dict.fromkeys(rows.values()), key=lambda r: (len(r.device), r.device)):
         tracks.of(row)
     if not len(times):
         return set()
     steps = _steps(times, uses, rows)
-    looks = _looks(builder, tracks, uses, rows)
+    templates = _templates(builder, tracks, uses, rows)
     uses.forget_names()
-    columns = {"name": take(looks.name, uses.of)}
-    del looks.name
-    columns |= {name: looks.column(name, uses.of) for name in _OTHERS}
+    columns = {"name": take(templates.name, uses.of)}
+    del templates.name
+    columns |= {name: templates.column(name, uses.of) for name in _OTHERS}
     columns["kind"] = columns["kind"].copy()
-    del looks
+    del templates
     on_device, repeats = _kinds(uses, rows)
     on_hosts = np.unique(columns["kind"][~on_device])
     columns["kind"][steps] = Kind.STEP
@@ -90,36 +88,36 @@ def add_slices(
 
 
 def _kinds(uses: Uses, rows: Mapping[Place, Row]) -> _Kinds:
-    """Which ranges lie on rows of devices, and which on rows that repeat others."""
+    """Find the ranges on rows of devices, and on rows that repeat others."""
     of_known = [rows[use.place] for use in uses.known]
     on_device = np.asarray([bool(row.device) for row in of_known], dtype=bool)
     repeats = np.asarray([row.repeats for row in of_known], dtype=bool)
     return _Kinds(*(take(take(c, uses.like), uses.of) for c in (on_device, repeats)))
 
 
-class _Looks:
-    """What ranges of one name on one row have in common, by its number.
+class _Templates:
+    """The columns that ranges of the same name and row share.
 
     Args:
-        uses: The names on rows; those that stand for others have to be added first.
+        uses: Names on rows. Templates of `uses.known` have to be added first.
     """
 
     def __init__(self, uses: Uses) -> None:
         self.name = uses.label
-        """Its string, in the place of its number, which nobody needs afterwards."""
+        """String of each use; overwrites the index of its name, which is no longer needed."""
         self.other = uses.like
-        """Number of all but the name, which most have in common with others."""
+        """Template of each use, without the name; most uses share theirs."""
         self._others = {column: Growing(dtype) for column, dtype in _OTHERS.items()}
 
     def column(self, column: str, of: NDArray[np.int32]) -> NDArray[Any]:
-        """A column of slices other than the name, by their numbers; (slices,)."""
+        """A column other than the name, for the given uses; (slices,)."""
         values = self._others[column].values()
         if (values == values[0]).all():  # takes no memory
             return np.broadcast_to(values[0], len(of))
         return take(take(values, self.other), of)
 
     def add(self, track: int, source: int, meaning: Meaning) -> int:
-        """The number of all but a name."""
+        """Add a template; returns its number."""
         number = len(self._others["track"])
         values = (track, source, int(meaning.copy), int(meaning.phase), int(meaning.kind))
         for column, value in zip(self._others.values(), values, strict=True):
@@ -127,29 +125,31 @@ class _Looks:
         return number
 
 
-def _looks(builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]) -> _Looks:
-    looks, is_plain = _Looks(uses), np.zeros(len(uses.known), dtype=bool)
+def _templates(
+    builder: TraceBuilder, tracks: Tracks, uses: Uses, rows: Mapping[Place, Row]
+) -> _Templates:
+    templates, is_plain = _Templates(uses), np.zeros(len(uses.known), dtype=bool)
     for number, use in enumerate(uses.known):
-        said = _meaning(use.name, use, rows)
-        looks.add(tracks.of(rows[use.place]), NULL, said)
-        is_plain[number] = _is_plain(use.name, said)
+        meaning = _meaning(use.name, use, rows)
+        templates.add(tracks.of(rows[use.place]), NULL, meaning)
+        is_plain[number] = _is_plain(use.name, meaning)
     if not is_plain.all():
-        looks.other = uses.like.astype(np.int32)
+        templates.other = uses.like.astype(np.int32)
     for some, names in uses.chunks():
         likes = uses.like[some]
         if uses.unread:
             names = list(map(without_homes, names))  # noqa: PLW2901
         if is_plain[likes].all():
-            looks.name[some] = builder.intern_all(names)
+            templates.name[some] = builder.intern_all(names)
             continue
         for number, name, like in zip(some.tolist(), names, likes.tolist(), strict=True):
             if not is_plain[like]:
                 use = uses.known[like]
-                said, track = _meaning(name, use, rows), tracks.of(rows[use.place])
-                looks.other[number] = looks.add(track, _source(builder, said), said)
-                name = said.name  # noqa: PLW2901
-            looks.name[number] = builder.intern(name)
-    return looks
+                meaning, track = _meaning(name, use, rows), tracks.of(rows[use.place])
+                templates.other[number] = templates.add(track, _source(builder, meaning), meaning)
+                name = meaning.name  # noqa: PLW2901
+            templates.name[number] = builder.intern(name)
+    return templates
 
 
 def _source(builder: TraceBuilder, meaning: Meaning) -> int:
@@ -157,28 +157,29 @@ def _source(builder: TraceBuilder, meaning: Meaning) -> int:
 
 
 def _meaning(name: str, like: Use, rows: Mapping[Place, Row]) -> Meaning:
-    """What a name says where another one is used."""
+    """Meaning of a name that is used on the row of another one."""
     return on_device(name) if rows[like.place].device else on_host(name, like.category)
 
 
-def _is_plain(name: str, said: Meaning) -> bool:
-    """Whether a name says no more than others that differ in nothing but long numbers."""
-    is_whole = said.name == name and not said.source and len(name) <= LONGEST
+def _is_plain(name: str, meaning: Meaning) -> bool:
+    """Whether names that differ only in long numbers have the same meaning."""
+    is_whole = meaning.name == name and not meaning.source and len(name) <= LONGEST
     return is_whole and not is_api_call(name)
 
 
 def add_async(builder: TraceBuilder, tracks: Tracks, table: Table, spans: Spans) -> None:
-    """Append the ranges that lie on no thread: per process and category on as few lanes as fit.
+    """Add the ranges that are on no thread, to as few lanes per process and category as possible.
 
     Args:
-        builder: The trace to append to.
-        tracks: Its tracks.
+        builder: Receives the slices.
+        tracks: Tracks of the trace.
         table: The records of the ranges.
         spans: The ranges.
     """
     lanes = _Lanes(tracks, table)
     shown = np.full(len(table.names), NULL, dtype=np.int32)
-    for rows in _chunks(spans.outermost_first()):
+    order = spans.outermost_first()
+    for rows in (order[chunk] for chunk in chunks(len(order))):
         start_ns, dur_ns = spans.start_ns[rows], spans.dur_ns[rows]
         uses = table.use[spans.first[rows]]
         names, contexts = table.name_of_use[uses], table.context_of_use[uses].tolist()
@@ -202,11 +203,11 @@ def add_async(builder: TraceBuilder, tracks: Tracks, table: Table, spans: Spans)
 
 
 class _Lanes:
-    """Lanes of ranges that lie on no thread: they do not overlap on one.
+    """Lanes of ranges that are on no thread; the ranges of a lane do not overlap.
 
     Args:
-        tracks: Takes the lanes.
-        table: Knows the processes and categories of ranges.
+        tracks: Receives the lanes.
+        table: Has the processes and categories of the ranges.
     """
 
     def __init__(self, tracks: Tracks, table: Table) -> None:
@@ -215,31 +216,26 @@ class _Lanes:
             (table.places[place][0], table.categories[category])
             for place, category in table.contexts.tolist()
         ]
-        # Per process and category when each lane is free again.
+        # By process and category: when each lane is free again.
         self._free: dict[tuple[Hashable, str], list[tuple[int, int]]] = defaultdict(list)
         self._known: dict[tuple[Hashable, str, int], int] = {}
 
     def track(self, context: int, start_ns: int, end_ns: int) -> int:
-        """Track of a range, which begins behind all before it; in as few lanes as fit."""
-        of = self._contexts[context]
-        lanes = self._free[of]
+        """Track of a range; calls must be in the order of starts."""
+        owner = self._contexts[context]
+        lanes = self._free[owner]
         reused = bool(lanes) and lanes[0][0] <= start_ns
         lane = heapq.heappop(lanes)[1] if reused else len(lanes)
         heapq.heappush(lanes, (end_ns, lane))
-        if (*of, lane) not in self._known:
-            self._known[*of, lane] = self._tracks.lane(*of, lane)
-        return self._known[*of, lane]
-
-
-def _chunks(rows: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    for begin in range(0, len(rows), _CHUNK):
-        yield rows[begin : begin + _CHUNK]
+        if (*owner, lane) not in self._known:
+            self._known[*owner, lane] = self._tracks.lane(*owner, lane)
+        return self._known[*owner, lane]
 
 
 def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.int64]:
-    """Which ranges are steps, by their names."""
-    said = [not rows[u.place].device and may_be_step(loop_name(u.name)) for u in uses.known]
-    may_be = take(np.asarray(said, dtype=bool), uses.like)
+    """The ranges that are steps, by their names."""
+    candidates = [not rows[u.place].device and may_be_step(loop_name(u.name)) for u in uses.known]
+    may_be = take(np.asarray(candidates, dtype=bool), uses.like)
     chosen = np.flatnonzero(take(may_be, uses.of))
     numbers = uses.of[chosen]
     names = [loop_name(uses.name(n)) for n in numbers.tolist()]
@@ -251,9 +247,9 @@ def _steps(times: Times, uses: Uses, rows: Mapping[Place, Row]) -> NDArray[np.in
 
 
 def _around_others(times: Times, uses: Uses, on_device: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which ranges of device rows enclose others: what runs on a device does not nest; (ranges,).
+    """Mask of the ranges of device rows that enclose others; (ranges,).
 
-    The enclosing range is a name for the work inside, and that alone is device time.
+    Work on a device does not nest: only the inner ranges are device time, the outer one names them.
     """
     around = np.zeros(len(times), dtype=bool)
     rows = np.flatnonzero(on_device & (times.dur_ns > 0))

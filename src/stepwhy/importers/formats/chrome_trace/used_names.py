@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.strings import texts_at
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from stepwhy.importers.shared.chrome_json import Place
 
-# Names that are Python's objects at a time.
-_CHUNK = 1 << 14
 _NOTHING = np.empty(0, dtype=np.int32)
 
 
@@ -47,8 +46,8 @@ class Uses(msgspec.Struct):
         of: The use of each range; (ranges,).
         label: Index into `names` of each use; (uses,).
         names: All names.
-        shared: Places that stand for further ones, see `uses.uses_of`.
-        unread: Number of names that were not looked up, because there are too many.
+        shared: Places that represent several ones, see `uses.uses_of`.
+        unread: Number of names that were not classified, because there are too many.
     """
 
     known: list[Use]
@@ -76,8 +75,8 @@ class Uses(msgspec.Struct):
 
     def chunks(self) -> Iterator[tuple[NDArray[np.int32], list[str]]]:
         """The uses that ranges have, in chunks, and their names."""
-        for begin in range(0, len(self.shown), _CHUNK):
-            some = self.shown[begin : begin + _CHUNK]
+        for chunk in chunks(len(self.shown)):
+            some = self.shown[chunk]
             yield some, texts_at(self.names, self.label[some])
 
 

@@ -1,8 +1,7 @@
-"""What the ranges of a Chrome trace are called and where they lie: few things, of many ranges.
+"""Finds the distinct names on the rows of a Chrome trace.
 
-There may be as many names as ranges, if each holds a number of its own. What a name says does not
-depend on the digits of a long number, so that of those that differ in nothing else one is looked
-at for all.
+A file may have as many names as ranges, if each contains a different number. Long numbers do not
+change the meaning of a name, so names that differ only in them are classified once.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
     from stepwhy.importers.shared.chrome_spans import Spans
 
 LONGEST = 200
-"""Longer names may be cut, so that each of them is looked at."""
+"""Longer names may be truncated, so that each of them is classified."""
 
 # Places with a track of their own; the others share tracks.
 _SINGLE = MOST_TRACKS - 1
-# Names on rows whose meaning is looked up, those that differ only in long numbers counted once.
+# Most names that are classified; names that differ only in long numbers count once.
 # Recorded traces have up to some thousands.
 _MOST_NAMES = 1 << 17
 _OTHER_NAME = -1
@@ -43,12 +42,12 @@ _MOST_PROCESSES = 1 << 12
 
 
 def uses_of(table: Table, spans: Spans, titles: Titles) -> Uses:
-    """The names on rows that ranges have: those of the records that begin them.
+    """The names of ranges on rows; a range has the name of the record that begins it.
 
     Args:
         table: The records.
         spans: The ranges.
-        titles: What the file calls its rows.
+        titles: Titles of the rows.
     """
     label = table.name_of_use
     of = take(table.use, spans.first)
@@ -63,7 +62,7 @@ def uses_of(table: Table, spans: Spans, titles: Titles) -> Uses:
 
 
 def _find_alike(uses: Uses, table: Table, places: _Places) -> None:
-    """Set `known`, `like` and `unread`: which names are looked up, and for which others."""
+    """Set `known`, `like` and `unread`: the names to classify, and the uses of each."""
     shapes, firsts = _Shapes(), dict[tuple[int, int], int]()
     contexts = places.of_context * len(table.categories) + table.contexts[:, 1]
     for some, names in uses.chunks():
@@ -102,7 +101,7 @@ class _Shapes(Codes):
 
 
 def places_beyond(table: Table) -> int:
-    """How many processes and threads share tracks, as they are more than the most."""
+    """Number of processes and threads that share tracks because there are too many."""
     return max(len(table.places) - _SINGLE, 0)
 
 
@@ -111,7 +110,7 @@ class _Places(NamedTuple):
 
     Args:
         of_context: Number of every context's place; (contexts,).
-        firsts: For every number the row of `Table.places` that it stands for.
+        firsts: Row of `Table.places` of the first place with each number.
     """
 
     of_context: NDArray[np.int64]
@@ -119,9 +118,9 @@ class _Places(NamedTuple):
 
 
 def _numbered_places(table: Table, titles: Titles) -> _Places:
-    """Number places; those beyond the most share numbers with others on the same device.
+    """Number the places; beyond the limit, places of the same device share a number.
 
-    A file with as many threads may still be of few devices, whose totals have to stay right.
+    A file with many threads can have few devices, whose totals must stay right.
     """
     of_context = table.contexts[:, 0].astype(np.int64)
     if len(table.places) <= _SINGLE:
@@ -142,7 +141,7 @@ def _numbered_places(table: Table, titles: Titles) -> _Places:
 
 
 def _shapes(names: list[str]) -> list[str]:
-    """Names with all long numbers alike; (names,)."""
+    """The names with every long number replaced by the same one; (names,)."""
     shapes = LONG_NUMBER.sub(ANY_NUMBER, "\n".join(names)).split("\n")
     if len(shapes) != len(names):
         shapes = [LONG_NUMBER.sub(ANY_NUMBER, name) for name in names]

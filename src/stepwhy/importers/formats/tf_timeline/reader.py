@@ -125,7 +125,7 @@ class _Found:
                 self.entries.add(_activity(event, row, start_ns, dur_ns))
             else:
                 self.untimed += 1
-        self.samples.take(batch)
+        self.samples.add(batch)
 
     def _learn(self, event: Event[Args]) -> None:
         """Take the name of a row, if it is one of a device."""
