@@ -49,8 +49,8 @@ _LARGEST_NS = 1 << 60
 _LARGEST_ID = (1 << 31) - 1
 _MOST_THREADS = 1 << 12
 _NOTES = (
-    "The table holds only ranges that used a GPU: what the host did meanwhile is not recorded.",
-    "Ranges do not tell their GPU: each thread that runs the step counts as one.",
+    "The table contains only ranges that used a GPU: the work of the host is not recorded.",
+    "Ranges do not record their GPU: each thread that runs the step counts as one.",
 )
 
 
@@ -164,7 +164,7 @@ def _usable(table: ParquetTable, builder: TraceBuilder) -> _Ranges:
 def _step_program(ranges: _Ranges) -> int:
     """Code of the compiled program that is the training step; NULL without one.
 
-    It is the one that takes longest of those that a thread runs repeatedly.
+    It is the longest of those that a thread runs repeatedly.
     """
     is_program = np.asarray([name.startswith(_PROGRAM) for name in ranges.names], dtype=bool)
     rows = np.flatnonzero(is_program[ranges.code])
@@ -241,7 +241,7 @@ def _streams(builder: TraceBuilder, number: int, rank: int) -> tuple[int, int]:
 
 
 def _meaning(name: str) -> tuple[str, Kind, Phase]:
-    """What to call a range, and its kind and phase if it stands for an operation."""
+    """Name of a range, and its kind and phase if it is used as an operation."""
     found = _INSTRUCTION.match(name)
     shown = _NUMBER.sub("", found[1]) if found else name
     if _EXCHANGE.match(shown) or name.startswith(_NCCL):

@@ -20,7 +20,7 @@ _SIGNALS = {
     "input": frozenset({Kind.INPUT}),
 }
 _DEVICE_ONLY = (
-    "rocprofv3 recorded kernels only: why the GPU idles between them cannot be told, and copies "
+    "rocprofv3 recorded kernels only: why the GPU idles between them is unknown, and copies "
     "may be missing. Record with --sys-trace, or add --hip-trace, --memory-copy-trace and "
     "--marker-trace."
 )

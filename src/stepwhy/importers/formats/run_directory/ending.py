@@ -150,7 +150,7 @@ def untraced(
     Args:
         run: `run.json`.
         process: `process.json`.
-        messages: What the observer said.
+        messages: Messages of the observer.
         log: Its steps, as a trace.
         unfinished: Whether a window was begun and never finished.
     """
@@ -159,9 +159,9 @@ def untraced(
         went_on = _in_all(run, process, log)
         more = f"; the training went on{went_on}" if went_on else ""
         return Untraced(f"{stopped}{more}", _advice(stopped))
-    said = [m for m in messages if m.slug in _ADVICE]
-    if said:
-        return _from_message(said[-1])
+    reasons = [m for m in messages if m.slug in _ADVICE]
+    if reasons:
+        return _from_message(reasons[-1])
     if unfinished or log.marks.profiled.any():
         advice = _RUN_LONGER if len(log.marks) < ENOUGH_STEPS else _RUN_ON
         return Untraced("the run ended while the first of them were being traced", advice)
@@ -174,7 +174,7 @@ def untraced(
 
 
 def _from_message(message: Message) -> Untraced:
-    """What the observer said, and its advice or ours."""
+    """The reason in a message of the observer, with its advice or stepwhy's."""
     text = message.text.removeprefix("the steps were timed, but not profiled: ")
     reason, _, rest = text.partition(". ")
     advice = _ADVICE[message.slug]
@@ -182,7 +182,7 @@ def _from_message(message: Message) -> Untraced:
 
 
 def _advice(reason: str, otherwise: str = _CHECK) -> str:
-    """What to do about a failure to write, or otherwise."""
+    """Advice to free space if the reason is a full disk; otherwise the given one."""
     return _FREE_SPACE if any(words in reason for words in _NO_ROOM) else otherwise
 
 
@@ -204,7 +204,7 @@ def stopped_note(run: RunFile, process: ProcessFile, log: Trace) -> str:
 
 
 def _in_all(run: RunFile, process: ProcessFile, log: Trace) -> str:
-    """How many steps a training took whose log ends early, where that is known."""
+    """Number of all steps of a training whose log ends early, as text; '' if unknown."""
     steps = run.processes.get(str(process.pid), ProcessEnd()).optimizer_steps
     return f", for {format_count(steps)} steps in all" if steps > len(log.marks) + 1 else ""
 

@@ -41,7 +41,7 @@ def notes_of(  # noqa: PLR0917 - one process
         folder: The folder of the process.
         run: `run.json`.
         process: `process.json`.
-        messages: What the observer said.
+        messages: Messages of the observer.
         log: Its steps and samples, as a trace.
         untimed: Number of steps beyond those in the log.
     """

@@ -84,7 +84,7 @@ def read(source: Source) -> Trace | None:
     try:
         return _read(Chunks(name, source.mapped), source)
     except DamagedError:
-        pass  # what of the message is worth keeping, protobuf can tell
+        pass  # protobuf may still read parts of the message
     try:
         return _read(Whole(name, source.data), source)
     except DamagedError:
@@ -156,24 +156,24 @@ def _count_torn(health: Health, *, is_torn: bool) -> None:
 
 
 class _Statistics:
-    """Takes the entries of all devices, and what they tell of placement and memory.
+    """Collects the entries of all devices, with their placement and memory.
 
     Args:
-        builder: The trace to append to.
-        placed: What partition graphs tell.
+        builder: Receives allocations.
+        placed: Placement from partition graphs.
     """
 
     def __init__(self, builder: TraceBuilder, placed: Placed) -> None:
         self._builder = builder
         self.entries = Entries()
-        self.observed = Observed(wanted=frozenset((e.source, e.slot) for e in placed.edges))
+        self.observed = Observed(measured=frozenset((e.source, e.slot) for e in placed.edges))
         self.devices: set[Row] = set()
         self._allocations = Allocations(builder)
         self._operation = lru_cache(_KNOWN_LABELS)(_operation)
         self._untimed = self._unknown = self._replaced = 0
 
     def add(self, device: Device) -> None:
-        """Take the entries of one device."""
+        """Add the entries of a device."""
         row = parse_row(text(device.name))
         if row is not None:
             self.devices.add(row)
@@ -305,7 +305,7 @@ def _output_sizes(node: Any) -> dict[int, int]:
 
 
 def _note(observed: Observed, activity: Activity, node: Any, sizes: dict[int, int]) -> None:
-    """Remember what one entry tells about placement."""
+    """Note the placement and the output sizes of an entry."""
     if activity.row.kind is not RowKind.OPS or activity.is_transfer:
         moved = observed.moved.setdefault(activity.node, Moved())
         moved.add(activity.dur_ns, activity.bytes)
@@ -316,22 +316,22 @@ def _note(observed: Observed, activity: Activity, node: Any, sizes: dict[int, in
         return  # present on every device, part of no program
     observed.ran[activity.node] = (activity.row.device, normalise_op(activity.op))
     for slot, size in sizes.items():
-        if (activity.node, slot) in observed.wanted:
+        if (activity.node, slot) in observed.measured:
             observed.sizes[activity.node, slot] = size
 
 
 def _add_idle(builder: TraceBuilder, names: Sequence[str]) -> None:
-    """The devices of the session, of which some may have done nothing."""
+    """Add the devices of the session, including unused ones."""
     for row in map(parse_row, names):
         if row is not None:
             builder.device(row.device, row.device_kind)
 
 
 def _window(source: Source, health: Health, start_ns: NDArray[np.int64]) -> Window | None:
-    """The window of `Session.run`, None where none is recorded or it is of another run.
+    """The window of `Session.run`; None if none is recorded, or if it is of another run.
 
     Args:
-        source: The file that the window lies beside.
+        source: The file beside the window's file.
         health: The counters.
         start_ns: Starts of all entries; (entries,).
     """

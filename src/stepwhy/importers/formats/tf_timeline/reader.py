@@ -63,7 +63,7 @@ def read(source: Source) -> Trace | None:
     """
     found = _collect(source)
     if found.were_renamed:
-        # Of several names of a row the last one counts, also for what stands before it.
+        # The last name of a row counts, also for the ops before it.
         found = _collect(source, found.rows)
     if not found.rows:
         return None
@@ -82,18 +82,18 @@ def read(source: Source) -> Trace | None:
 
 
 class _Found:
-    """What a timeline holds.
+    """Contents of a timeline.
 
     Args:
-        rows: Device rows by process id where these are known, else they are learned.
+        rows: Device rows by process id; None to read them from the timeline.
 
     Attributes:
-        builder: The trace to be, with the health of reading.
-        phases: How many records there are of every phase.
+        builder: Builder of the trace, with the health counters.
+        phases: Number of records of every phase.
         entries: Ops of devices.
-        untimed: How many more have no time.
+        untimed: Number of ops without a time.
         samples: Samples of the allocators.
-        were_renamed: Whether a row got its name when some of its ops had been taken.
+        were_renamed: Whether a row was named after some of its ops.
     """
 
     def __init__(self, rows: dict[int | str | None, Row] | None) -> None:
@@ -155,10 +155,10 @@ def _collect(source: Source, rows: dict[int | str | None, Row] | None = None) ->
 
 
 def _count_others(found: _Found, health: Health) -> None:
-    """Count the records that are no ops."""
+    """Count the records that are not ops."""
     phases = found.phases
     tensors = sum(phases[phase] for phase in _TENSORS)
-    taken = len(found.entries) + found.untimed + found.samples.kept + found.samples.dropped
+    known = len(found.entries) + found.untimed + found.samples.kept + found.samples.dropped
     health.events_kept += phases[_METADATA] + found.samples.kept
     count_untimed(health, found.untimed)
     health.count(
@@ -172,7 +172,7 @@ def _count_others(found: _Found, health: Health) -> None:
         "event-without-device",
         "warning",
         "Events that are not ops of a device of this timeline were left out.",
-        count=phases.total() - phases[_METADATA] - tensors - taken,
+        count=phases.total() - phases[_METADATA] - tensors - known,
         dropped=True,
     )
     health.count(
@@ -208,7 +208,7 @@ def _inputs(args: Args | None) -> Iterator[str]:
 
 
 def _bytes_in_use(args: Args | None) -> dict[str, int]:
-    """What each allocator holds."""
+    """Bytes in use by series."""
     return {k: v for k, v in (args or {}).items() if type(v) is int and 0 <= v < 1 << 62}
 
 

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from stepwhy.trace import Health
 
 _NS_PER_US = 1000
-# Times beyond this would leave int64 as ns when added up; sizes beyond it are damaged.
+# The sum of larger times would overflow int64 as ns; larger sizes are damage.
 _LARGEST = 1 << 52
-# What the runtime puts at the ends of a graph has a name, but no type, in a profile.
+# Nodes that the runtime adds at the ends of a graph have a name but no type in a profile.
 _RUNTIME_OP = regex(r"(?P<op>_retval|_arg)_.*")
 _RUNTIME_OPS = {"_retval": "_Retval", "_arg": "_Arg"}
 
 
 class Run(NamedTuple):
-    """One run of one op: in which traced step, and what the record says of it."""
+    """One run of one op in a traced step."""
 
     step: int
     activity: Activity
@@ -50,7 +50,7 @@ class ProfileRuns:
         self._untimed = self._elsewhere = 0
 
     def of(self, node: Any) -> Iterator[Run]:
-        """Every run of a node whose time and device are known; the others are counted."""
+        """The runs of a node with a known time and device; the others are counted."""
         base = _Base(text(node.name), _op_type(node), self._inputs(node))
         for run in self._runs_of(node, base):
             if not base.op:
@@ -70,8 +70,8 @@ class ProfileRuns:
         self._health.count(
             "op-type-unknown",
             "info",
-            "Operations that the runtime put into the graph are recorded by name only: the name "
-            "stands for the type.",
+            "Operations that the runtime added to the graph are recorded by name only: the name is "
+            "used as the type.",
             count=len(self._unknown),
             dropped=False,
         )
@@ -102,7 +102,7 @@ class ProfileRuns:
                 yield Run(step, _activity(row, base, start_us, dur_us, memory))
 
     def _inputs(self, node: Any) -> tuple[str, ...]:
-        """Nodes that a node reads from; one that does nothing only waits for them."""
+        """Nodes that a node reads from; a NoOp only waits for its inputs."""
         if node.op == b"NoOp":
             return ()
         numbers = (entry.value for entry in sorted(node.inputs, key=lambda entry: entry.key))
@@ -110,7 +110,7 @@ class ProfileRuns:
 
 
 class _Base(NamedTuple):
-    """What all runs of a node have in common."""
+    """The properties that all runs of a node share."""
 
     name: str
     op: str
@@ -118,7 +118,7 @@ class _Base(NamedTuple):
 
 
 def _op_type(node: Any) -> str:
-    """The op's type; '' for a node that the runtime made, whose name stands in its place."""
+    """The op's type; '' for a node that the runtime added, which has its name as type."""
     op, name = text(node.op), text(node.name)
     if op != name:
         return op
@@ -127,13 +127,13 @@ def _op_type(node: Any) -> str:
 
 
 def _times(pair: Any) -> tuple[int, int]:
-    """Start and duration of one run, us; negative where they are not a pair."""
+    """Start and duration of a run, us; negative if the record has not two numbers."""
     values = tuple(pair.int64_values)
     return (values[0], values[1]) if len(values) == 2 else (-1, -1)
 
 
 def _by_end(memory: Sequence[Any]) -> dict[int, deque[Any]]:
-    """Memory records of the runs of one op, by the time at which they were taken, us."""
+    """Memory records of the runs of one op, by their time, us."""
     found: dict[int, deque[Any]] = defaultdict(deque)
     for record in memory:
         found[record.memory_micros].append(record)
@@ -146,30 +146,30 @@ def _activity(
     start_ns, dur_ns = start_us * _NS_PER_US, dur_us * _NS_PER_US
     if row.kind is not RowKind.OPS:
         return Activity(row, base.op, base.name, start_ns, dur_ns)
-    # Its record was taken before the time was rounded up to a microsecond.
-    taken = memory.get(start_us + dur_us) or (memory.get(start_us) if dur_us == 1 else None)
-    record = taken.popleft() if taken else None
+    # The memory record has the end of the run; durations below 1 us were rounded up later.
+    records = memory.get(start_us + dur_us) or (memory.get(start_us) if dur_us == 1 else None)
+    record = records.popleft() if records else None
     return Activity(
         row,
         base.op,
         base.name,
         start_ns,
         dur_ns,
-        bytes=_made(record),
+        bytes=_output_bytes(record),
         inputs=base.inputs,
         execution=Execution(dur_ns, *_sizes(record)),
     )
 
 
-def _made(record: Any) -> int:
-    """Bytes of its outputs; NULL where none is recorded."""
+def _output_bytes(record: Any) -> int:
+    """Bytes of the outputs; NULL if not recorded."""
     if record is None or not (record.output_memory or record.output_bytes):
         return NULL
     return _known(record.output_bytes)
 
 
 def _sizes(record: Any) -> tuple[int, int, int]:
-    """Bytes requested, at the peak, and left; NULL where nothing at all is recorded of memory."""
+    """Bytes requested, at the peak, and left at the end; NULL if no memory is recorded."""
     if record is None:
         return NULL, NULL, NULL
     sizes = (record.requested_bytes, record.peak_bytes, record.residual_bytes)
@@ -179,7 +179,7 @@ def _sizes(record: Any) -> tuple[int, int, int]:
 
 
 def _known(size: int) -> int:
-    """A size; NULL when a damaged record makes it absurd."""
+    """A size; NULL if it is absurd, which means damage."""
     return size if 0 <= size < _LARGEST else NULL
 
 

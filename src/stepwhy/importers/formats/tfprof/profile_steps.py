@@ -1,7 +1,7 @@
-"""The steps in a tfprof profile: when each traced run of the graph began and ended.
+"""Finds the start and end of each traced run of the graph in a tfprof profile.
 
-A profile groups what it was given under the numbers of steps. Several runs may share one: nobody
-who keeps the number as it is gets an error.
+A profile groups runs by the step number that the program passed to it. Several runs can have the
+same number, because TensorFlow accepts a number twice.
 
 Source: `Profiler.add_step` of `model_analyzer.py`; `ExecStep` of `tfprof_node.cc`.
 """
@@ -36,12 +36,12 @@ class Span(NamedTuple):
 def step_spans(
     entries: Entries, steps: NDArray[np.signedinteger[Any]], numbers: Collection[int]
 ) -> list[Span]:
-    """The traced runs of the graph in order of time; none where two of them overlap.
+    """The traced runs of the graph in order of time; none if two of them overlap.
 
     Args:
         entries: The runs of all ops.
-        steps: Which of the numbers is that of its step; (entries,).
-        numbers: The numbers of the steps.
+        steps: Index into `numbers` of each entry's step; (entries,).
+        numbers: The step numbers.
     """
     parts = rows_by_group(steps, len(numbers))[1]
     is_op = entries.is_kind(RowKind.OPS)
@@ -57,15 +57,15 @@ def step_spans(
 def _spans(
     step: int, entries: Entries, members: NDArray[np.int32], is_op: NDArray[np.bool_]
 ) -> Iterator[Span]:
-    """The runs under one number: as many as every op made at least.
+    """The runs with the same step number: as many as the op that ran least often.
 
-    Within one run only what is in a loop runs more than once, and what ends the run never is.
+    Only ops in a loop run more than once in a run of the graph, and the last op is not in a loop.
     """
     start_ns = take(entries["start_ns"], members)
     end_ns = start_ns + take(entries["dur_ns"], members)
     begins = _begins(take(entries["node"], members[is_op]), start_ns[is_op])
     part = np.maximum(np.searchsorted(begins, start_ns, side="right") - 1, 0)
-    # Damaged times may be equal, so that nothing is left for the first of two.
+    # Damaged times may be equal, so that the first of two runs is empty.
     order = np.argsort(part, kind="stable")
     runs, first = np.unique(part[order], return_index=True)
     starts = np.minimum.reduceat(start_ns[order], first).tolist()
@@ -78,11 +78,11 @@ def _spans(
 def _begins(
     nodes: NDArray[np.signedinteger[Any]], start_ns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """When each of the runs began; (runs,).
+    """Start of each run; (runs,).
 
     Args:
         nodes: Node of every op that ran; (ops,).
-        start_ns: When it did; (ops,).
+        start_ns: Start of every op; (ops,).
     """
     if not len(nodes):
         return np.zeros(1, dtype=np.int64)

@@ -137,10 +137,10 @@ def _count_damage(health: Health, damaged: int, *, torn: bool) -> None:
 
 
 class _Nodes:
-    """Takes what a profile tells of its nodes.
+    """Collects the nodes of a profile.
 
     Args:
-        builder: The trace to append to.
+        builder: Receives their runs, memory and placement.
         profile: The profile.
     """
 
@@ -148,7 +148,7 @@ class _Nodes:
         self._builder, self._code = builder, profile.code
         self._runs = ProfileRuns(profile.names, builder.health)
         self._allocations = Allocations(builder)
-        self._knows_memory = False
+        self._has_memory = False
         self._observed = Observed()
         self._lines: dict[str, str] = {}
         self._steps = NarrowColumn()
@@ -156,7 +156,7 @@ class _Nodes:
         self.entries = Entries()
 
     def add(self, node: Any) -> None:
-        """Take a node and its runs."""
+        """Add a node and its runs."""
         steps = array("q")
         for step, activity in self._runs.of(node):
             self.entries.add(activity)
@@ -169,7 +169,7 @@ class _Nodes:
         self._add_memory(node)
 
     def _add_memory(self, node: Any) -> None:
-        """Take the blocks of an accelerator's allocator, the only ones that a profile keeps."""
+        """Add the blocks of an accelerator's allocator; profiles have no others."""
         row = parse_row(text(node.canonical_device))
         if row is None or row.device_kind is DeviceKind.CPU:
             return
@@ -179,44 +179,44 @@ class _Nodes:
             for record in entry.value.memory_execs:
                 total, time_ns = record.allocator_bytes_in_use, record.memory_micros * _NS_PER_US
                 self._allocations.add_total(total, time_ns, row.device, owner)
-                self._knows_memory |= total > 0
+                self._has_memory |= total > 0
 
     def emit(self) -> Meta:
-        """Append all of them; returns what is known of the profile."""
+        """Add everything to the trace; returns the facts about the run."""
         self._runs.count()
         spans = self._spans()
         rows = set(self.entries.rows)
         signals = emit(self._builder, self.entries, rows, in_lanes=True)
         self._allocations.finish()
-        if self._knows_memory or self._allocations.blocks:
+        if self._has_memory or self._allocations.blocks:
             signals |= {"memory"}
         sources = {n: OpSource(source=s) for n, s in self._ran_at()}
         if add_placement(self._builder, Placed(), Requested({}, sources), self._observed):
             signals |= {"placement"}
         _add_steps(self._builder, spans)
-        return _meta(rows, signals, tells_steps=bool(spans))
+        return _meta(rows, signals, has_steps=bool(spans))
 
     def _spans(self) -> list[Span]:
-        """The traced runs of the graph; which of them each op is of is no longer held."""
+        """The traced runs of the graph; frees the step numbers of ops."""
         steps, self._steps = self._steps.values(), NarrowColumn()
         return step_spans(self.entries, steps, self._numbers)
 
     def _ran_at(self) -> Iterator[tuple[str, str]]:
-        """Nodes that ran, with their lines where these are known."""
+        """Nodes that ran and whose source line is known, with the line."""
         return ((n, self._lines[n]) for n in self._observed.ran if self._lines.get(n))
 
 
 def _add_steps(builder: TraceBuilder, spans: Sequence[Span]) -> None:
-    """Append each of several steps, from its first op to its last.
+    """Add the steps, each from its first op to its last.
 
-    A single step needs no mark: it is the whole record.
+    A single step is not added, because it is the whole trace.
     """
     if not spans:
         builder.health.count(
             "steps-overlap",
             "warning",
-            "Traced steps overlap in time, as those of parallel sessions do: where one step ends "
-            "cannot be told.",
+            "Traced steps overlap in time, as those of parallel sessions do: the end of a step is "
+            "unknown.",
             dropped=False,
         )
     elif len(spans) > 1:
@@ -225,7 +225,7 @@ def _add_steps(builder: TraceBuilder, spans: Sequence[Span]) -> None:
             builder.slice(track, Kind.STEP, name, start_ns, end_ns - start_ns)
 
 
-def _meta(rows: set[Row], signals: frozenset[str], *, tells_steps: bool) -> Meta:
+def _meta(rows: set[Row], signals: frozenset[str], *, has_steps: bool) -> Meta:
     meta = meta_of(FORMAT, rows, signals)
-    known = meta.signals if tells_steps else meta.signals - {"whole-step"}
+    known = meta.signals if has_steps else meta.signals - {"whole-step"}
     return replace(meta, signals=known, notes=(*meta.notes, _WHOLE_MICROSECONDS))

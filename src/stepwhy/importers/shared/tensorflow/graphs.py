@@ -33,7 +33,7 @@ class Node(NamedTuple):
     Args:
         name: Name with its name scope.
         op: Op type as written.
-        device: Canonical device, '' when none is given.
+        device: Canonical device; '' if it has none.
         inputs: Names of producing nodes, without output numbers; data inputs only.
         colocated: Node that it is bound to, '' when none.
     """
@@ -170,7 +170,7 @@ def _attr(node: Any, key: bytes, field: str) -> Any:
 
 
 def _colocated(node: Any) -> str:
-    """The node of a 'loc:@node' class; binding to itself says nothing."""
+    """The node of a 'loc:@node' class, '' if it is the node itself."""
     classes = _attr(node, b"_class", "list")
     names = (text(c) for c in classes.s) if classes is not None else ()
     bound = (n.removeprefix(_COLOCATION) for n in names if n.startswith(_COLOCATION))
@@ -178,16 +178,16 @@ def _colocated(node: Any) -> str:
 
 
 def _static_sizes(
-    graphs: Iterable[Any], wanted: Collection[tuple[str, int]]
+    graphs: Iterable[Any], outputs_of: Collection[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
-    """Elements of some outputs, by node and output number, where the graph knows them."""
+    """Number of elements of the given outputs, by node and output number, if it is static."""
     sizes = {}
-    names = {name for name, _ in wanted}
+    names = {name for name, _ in outputs_of}
     for node in (node for graph in graphs for node in graph.node) if names else ():
         name = text(node.name)
         outputs = _attr(node, b"_output_shapes", "list") if name in names else None
         for slot, shape in enumerate(outputs.shape if outputs is not None else ()):
-            if (name, slot) in wanted:
+            if (name, slot) in outputs_of:
                 sizes[name, slot] = _elements(shape)
     return sizes
 

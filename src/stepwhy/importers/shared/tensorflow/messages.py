@@ -128,7 +128,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("output_memory", 11, "*OutputMemoryEntry"),
     ),
     "OutputMemoryEntry": (("key", 1, "int32"),),
-    # Host names (field 4 of the space) are left out: they are nobody's business.
+    # Host names (field 4 of the space) are private, and not read.
     "XSpace": (("planes", 1, "*XPlane"), ("errors", 2, "*bytes")),
     "XPlane": (
         ("name", 2, "bytes"),

@@ -80,11 +80,11 @@ def normalise_op(op: str) -> str:
 
 @lru_cache(maxsize=65536)
 def executor_kind(op: str, node: str) -> Kind:
-    """What an op is on the executor of a CPU device: waiting is never computation.
+    """Kind of an op on the executor of a CPU device: waiting is never computation.
 
     Args:
         op: Normalised op type.
-        node: Node name, which tells the token queue of synchronous replicas from an input queue.
+        node: Node name; distinguishes the token queue of synchronous replicas from input queues.
     """
     for kind, pattern in _KINDS:
         if pattern.fullmatch(op):
@@ -95,10 +95,10 @@ def executor_kind(op: str, node: str) -> Kind:
 
 @lru_cache(maxsize=4096)
 def device_kind(op: str, node: str) -> Kind:
-    """What an activity on an accelerator's stream is.
+    """Kind of an activity on an accelerator's stream.
 
     Args:
-        op: Op type, or what the tracer wrote in its place ('MEMCPYHtoD').
+        op: Op type, or the tracer's text in its place ('MEMCPYHtoD').
         node: Node name or kernel name.
     """
     if _COPY.match(op):
@@ -122,12 +122,12 @@ def copy_name(copy: Copy) -> str:
 
 @lru_cache(maxsize=65536)
 def phase_of(op: str, node: str, kind: Kind) -> Phase:
-    """The phase of an op, as its type and its name scope tell.
+    """The phase of an op, by its type and its name scope.
 
     Args:
         op: Normalised op type.
         node: Node name with its name scope.
-        kind: What it is, see `executor_kind` and `device_kind`.
+        kind: Its kind, see `executor_kind` and `device_kind`.
     """
     if kind is Kind.INPUT:
         return Phase.INPUT

@@ -27,7 +27,7 @@ _LARGEST = (1 << 63) - 1
 
 
 class Moved(msgspec.Struct):
-    """What the transfers of one tensor came to during one run of the graph."""
+    """Total time and size of the transfers of one tensor in one run of the graph."""
 
     dur_ns: int = 0
     bytes: int = NULL
@@ -41,23 +41,23 @@ class Moved(msgspec.Struct):
 
 
 class Observed(msgspec.Struct):
-    """What step statistics tell about placement.
+    """Placement and tensor sizes from step statistics.
 
     Args:
         ran: Device and op type by node.
         sizes: Bytes by node and output number.
         moved: Transfers by the tensor's name in the rendezvous.
-        wanted: Node and output number of those whose size somebody asks for.
+        measured: Node and output number of the outputs whose sizes are needed.
     """
 
     ran: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     sizes: dict[tuple[str, int], int] = msgspec.field(default_factory=dict)
     moved: dict[str, Moved] = msgspec.field(default_factory=dict)
-    wanted: frozenset[tuple[str, int]] = frozenset()
+    measured: frozenset[tuple[str, int]] = frozenset()
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """What the program asked for.
+    """Placement that the program requested.
 
     Args:
         graph: The program's own graph by node name; empty when it was not recorded.
@@ -73,7 +73,7 @@ class Place(NamedTuple):
 
     Args:
         op: Op type as written.
-        device: Canonical device, '' when none is given.
+        device: Canonical device; '' if it has none.
     """
 
     op: str
@@ -81,12 +81,12 @@ class Place(NamedTuple):
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """What partition graphs tell.
+    """Placement by the runtime, from partition graphs.
 
     Args:
-        nodes: The nodes by their names; empty when no graph was recorded.
+        nodes: The nodes by their names; empty if no graph was recorded.
         edges: Tensors that cross devices.
-        consumers: The first node that reads what each of the receiving nodes received.
+        consumers: The first node that reads the tensor of each receiving node.
     """
 
     nodes: dict[str, Place] = msgspec.field(default_factory=dict)
@@ -125,14 +125,14 @@ def add_placement(
 ) -> bool:
     """Fill the tables `nodes` and `copies`.
 
-    Only exact names are joined: the graph optimizer renames what it rewrites, and a renamed node
-    is a node of its own that nobody asked for.
+    Nodes are joined by exact names: the graph optimizer renames nodes that it rewrites, and a
+    renamed node has no request of the program.
 
     Args:
-        builder: The trace to append to.
-        placed: What partition graphs tell.
-        requested: What the program asked for.
-        observed: What step statistics tell.
+        builder: Receives the rows.
+        placed: Placement from partition graphs.
+        requested: Placement that the program requested.
+        observed: Placement from step statistics.
 
     Returns:
         Whether any node's device is known.
@@ -194,7 +194,7 @@ class _Nodes:
         )
 
     def _requested_device(self, asked: Node | None, source: OpSource) -> int:
-        """'' when the program asked for no device, null when it is not known."""
+        """The requested device; '' if the program requested none, NULL if unknown."""
         if asked is not None:
             return self.builder.intern(asked.device)
         if source.requested is not None:
@@ -206,7 +206,7 @@ class _Nodes:
 
 
 def _edges_observed(observed: Observed) -> list[Edge]:
-    """Copies between processes as the transfers themselves tell, without partition graphs."""
+    """Copies between processes from their transfers, if there are no partition graphs."""
     return [
         Edge(
             tensor,
@@ -243,6 +243,6 @@ def _add_copies(
 
 
 def _target(table: _Nodes, edge: Edge, consumers: dict[str, str]) -> int:
-    """The program's own consumer where the sender knows it, else whatever reads the receive."""
+    """The consumer that the sender names, or else the first reader of the receiving node."""
     named = table.known(edge.consumer)
     return table.known(consumers.get(edge.receiver, "")) if named == NULL else named
