@@ -71,7 +71,7 @@ for inputs, labels in DataLoader(data, batch_size=4):
     optimizer.step()
     schedule.step()
     torch.save(model.state_dict(), sys.argv[0] + ".pt")
-    if "alike" in sys.argv:
+    if "equal" in sys.argv:
         time.sleep(0.1)  # equally long steps, so that the loop settles as early as possible
     if "profile" in sys.argv and not schedule.last_epoch % 6:
         with torch.autograd.profiler.profile() as own:
@@ -160,7 +160,7 @@ def test_a_torch_script_that_ends_inside_the_window(tmp_path: Path) -> None:
     # On a busy machine no two early steps may be similar; then the window opens after eight.
     for steps in ("9", "12"):
         (tmp_path / steps).mkdir()
-        ended = observe(tmp_path / steps, _TORCH, steps, "alike")
+        ended = observe(tmp_path / steps, _TORCH, steps, "equal")
         windows = list(ended.run_dir.glob("process-*/windows/*"))
         if windows:
             break

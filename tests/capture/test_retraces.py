@@ -14,7 +14,7 @@ def batch(shape: str, dtype: str = "float32", placement: str = "") -> Argument:
 
 
 def retraces() -> Retraces:
-    return Retraces("anew", "unchanged")
+    return Retraces("repeated", "unchanged")
 
 
 def test_the_first_trace_has_no_reason() -> None:
@@ -36,7 +36,7 @@ def test_the_same_arguments() -> None:
     arguments = {"batch": batch("(4,)")}
     seen.add("code", first, arguments)
     assert seen.add("code", first, arguments) == ("unchanged", 2)
-    assert seen.add("code", second, arguments) == ("anew", 3)
+    assert seen.add("code", second, arguments) == ("repeated", 3)
     assert seen.add("other code", second, arguments) == ("", 1)
 
 
@@ -49,7 +49,7 @@ def test_unknown_arguments_give_no_reason() -> None:
 
 def test_deleted_object_counts_as_another_one() -> None:
     seen = retraces()
-    for expected in ("", "anew", "anew"):
+    for expected in ("", "repeated", "repeated"):
         assert seen.add("code", Compiled(), {})[0] == expected
 
 

@@ -52,7 +52,7 @@ KINDS = {
     "tty": link_to("/dev/tty"),
     "passwd": link_to("/etc/passwd"),
 }
-"""What makes each kind of thing that is no file of the folder, in which it is made."""
+"""For each kind of entry that is not a regular file: a function that creates it in a folder."""
 
 
 def child(*arguments, **options):

@@ -82,7 +82,7 @@ def test_a_sparse_file_of_a_terabyte_is_refused_before_it_is_read(tmp_path, monk
     monkeypatch.setattr(memory, "available_bytes", lambda: 1 << 34)
     with pytest.raises(
         TooLargeError,
-        match=r"trace\.json \w+ 1024 GiB( or|, most)",
+        match=r"trace\.json \w+ 1024 GiB( or|, but most)",
     ):
         read_source(path)
 
@@ -223,11 +223,11 @@ def test_slow_writer_is_not_interrupted(pipe, monkeypatch):
     reading = threading.Event()
     read = pipes._read
 
-    def told(handle):
+    def reported(handle):
         reading.set()
         return read(handle)
 
-    monkeypatch.setattr(pipes, "_read", told)
+    monkeypatch.setattr(pipes, "_read", reported)
     handle = os.open(pipe, os.O_RDWR)  # the pipe has a writer from here on
 
     def write():

@@ -65,8 +65,8 @@ def copies(tmp_path, monkeypatch):
 
 @pytest.fixture
 def server():
-    with web_server() as told:
-        yield told
+    with web_server() as started:
+        yield started
 
 
 @pytest.fixture
@@ -169,17 +169,17 @@ def test_entries_of_a_listing_stay_in_its_folder(server):
 
 def test_progress_shows_bytes_and_the_copy_is_private(bucket, copies):
     bucket("runs/trace.json", TRACE)
-    told, modes = [], []
+    reports, modes = [], []
 
     def progress(text, done, total):
-        told.append((text, done, total))
+        reports.append((text, done, total))
         modes.extend(stat.S_IMODE(folder.stat().st_mode) for folder in copies.iterdir())
 
     explain(["memory://runs/trace.json"], progress)
-    assert told[0][1:] == (0, len(TRACE))
+    assert reports[0][1:] == (0, len(TRACE))
     size = format_bytes(len(TRACE))
-    assert told[1] == (f"fetching trace.json, {size} of {size}", len(TRACE), len(TRACE))
-    assert ("reading trace.json", 0, 1) in told
+    assert reports[1] == (f"fetching trace.json, {size} of {size}", len(TRACE), len(TRACE))
+    assert ("reading trace.json", 0, 1) in reports
     assert set(modes) == {0o700}
 
 

@@ -133,7 +133,7 @@ class CallLog:
         self.loop.pace(self._steps)
 
     def _advance_window(self, time_ns: int) -> None:
-        """Pass the step that has begun to the profiler window."""
+        """Tell the profiler window that a step has begun."""
         run_times = self._run_times[self._anchor]
         ready = run_times.count > EARLIEST_STEP and run_times.settled()
         self.loop.next_step(self._steps, time_ns, ready=ready)

@@ -17,5 +17,5 @@ def now_ns() -> int:
 
 
 def clock_set_ns() -> int:
-    """How far the machine's clock was set since the process started, in ns; negative if back."""
+    """By how much the machine's clock was set since the process started, ns; negative if back."""
     return time.time_ns() - now_ns()

@@ -211,7 +211,7 @@ class StepLog:
         self._start_ns = now_ns()
 
     def begin_work(self) -> None:
-        """The work of a step begins; the step itself may have begun earlier."""
+        """Mark the start of the work of a step; the step itself may have started earlier."""
         self._loop.window.begin_step()
 
     def end_step(self, wait_ns: int | None, batches: int = 1) -> None:

@@ -338,7 +338,7 @@ class Recorder:
 
 
 def _clock() -> dict[str, int]:
-    """How far the machine's clock was set, as profilers use it; empty if it was not."""
+    """By how much the clock that profilers use was set; empty if it was not."""
     set_ns = clock_set_ns()
     return {"clock_set_ns": set_ns} if abs(set_ns) > _CLOCK_SET_NS else {}
 

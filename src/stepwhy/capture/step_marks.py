@@ -10,11 +10,11 @@ _marker: object | None = None
 
 
 def marker() -> object | None:
-    """What logs the marked steps; None while the training marks none."""
+    """The object that logs the marked steps; None while the training marks none."""
     return _marker
 
 
 def set_marker(new: object | None) -> None:
-    """The training marks its steps from here on, or no longer does (None)."""
+    """Set the object that logs the marked steps; None if the training stops marking them."""
     global _marker  # noqa: PLW0603 - the process has one
     _marker = new

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class StepWindow(Protocol):
-    """What a loop does with its window."""
+    """Operations of a loop on its window."""
 
     @property
     def touched(self) -> bool:

@@ -112,7 +112,7 @@ def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
 
 
 def _growth(facts: Facts, what: str) -> list[Evidence]:
-    """Peak and growth of a counter over the steady steps, where it was sampled."""
+    """Peak and growth of a counter over the steady steps; none if it was not sampled."""
     trace, window = facts.trace, steady(facts)
     if not len(window.starts):  # a damaged record may have no steady step
         return []

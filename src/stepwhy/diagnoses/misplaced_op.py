@@ -97,7 +97,7 @@ def _alone_ns(facts: Facts, rows: Rows, wrong: list[Node]) -> int | None:
 
 
 def _cost_ns(facts: Facts, alone: int | None, copied: CopyTotals) -> int | None:
-    """That time plus the exposed time of the copies; None if neither is known."""
+    """Time on the wrong device plus exposed time of the copies; None if neither is known."""
     if alone is None and copied.dur_ns is None:
         return None
     exposed = facts.breakdown["transfer"] + facts.breakdown["communication"]

@@ -155,7 +155,7 @@ def _refuse_holes(file: BinaryIO, packed: int, name: str) -> None:
         return
     if os.fstat(file.fileno()).st_blocks * 512 < packed // 8:
         raise TooLargeError(
-            f"{name} claims {format_bytes(packed)}, most of which is a hole, as in no archive",
+            f"{name} claims {format_bytes(packed)}, but most of it is a hole; archives have none",
             f"Copy it again from its source, or set {ANY_SIZE}=1 to read it as it is",
         )
 

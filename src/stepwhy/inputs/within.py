@@ -72,7 +72,7 @@ def not_a_file(path: Path) -> NotAFileError:
 
 
 def _kind(path: Path) -> str:
-    """What is at a path, for messages."""
+    """Kind of the file at a path, for messages."""
     if is_folder(path):
         return "a folder"
     if path.is_fifo():

@@ -53,7 +53,7 @@ class Rule:
                 yield match.span("s")
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Where the expression matches."""
+        """Matches of the expression."""
         yield from self.pattern.finditer(text)
 
 
@@ -63,7 +63,7 @@ class HintedRule(Rule):
     __slots__ = ()
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Where the expression matches."""
+        """Matches of the expression."""
         lowered = text.lower()
         if len(lowered) != len(text):  # the lower case of a letter has several characters
             yield from self.pattern.finditer(text)
@@ -321,7 +321,7 @@ class _AddressRule(Rule):
     __slots__ = ()
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Where the expression matches."""
+        """Matches of the expression."""
         for dotted in _DOTTED.finditer(text):
             start = dotted.start()
             while start > 0 and dotted.start() - start < 3 and text[start - 1] in "0123456789":

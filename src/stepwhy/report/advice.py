@@ -31,7 +31,7 @@ _WATCH = "Watch the run with 'stepwhy run train.py': summaries do not show what 
 
 
 def next_steps(result: Result) -> list[str]:
-    """What the user can do to get a verdict, most direct first; one sentence each."""
+    """Ways to get a verdict, most direct first; one sentence each."""
     framework = result.run.framework.lower()
     advice = [
         entry.help for file in result.inputs for entry in file.health if entry.severity == "error"
@@ -54,7 +54,7 @@ def next_steps(result: Result) -> list[str]:
 
 
 def _untraced(result: Result, framework: str) -> str:
-    """What to change so that stepwhy can trace steps."""
+    """Sentence on what to change so that stepwhy can trace steps."""
     if not framework:
         return _NO_FRAMEWORK
     advice = result.run.untraced_advice

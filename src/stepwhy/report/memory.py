@@ -73,7 +73,7 @@ def peak_words(use: MemoryUse) -> str:
 
 
 def room_sentence(room: BatchRoom) -> str:
-    """How much larger the batch could be, and under which assumption."""
+    """Sentence on how much larger the batch could be, and under which assumption."""
     low, high = (_times(room.low), None if room.high is None else _times(room.high))
     times = low if high == low else f"{low} or more" if high is None else f"{low} to {high}"
     if room.low >= _MANY_TIMES:

@@ -103,7 +103,7 @@ def events_title(events: list[EventGroup]) -> str:
 
 
 def event_name(event: EventGroup) -> str:
-    """What happened: 'traced train_step', 'graph grown by 12 operations'."""
+    """Description of an event: 'traced train_step', 'graph grown by 12 operations'."""
     done = _DONE.get(event.kind, event.kind)
     if event.added is not None:
         return f"{done} {units.format_count(event.added)} operations"
@@ -111,7 +111,7 @@ def event_name(event: EventGroup) -> str:
 
 
 def event_steps(event: EventGroup) -> str:
-    """In which steps: '4', '4 to 90'; '' where that is not known."""
+    """Steps of an event: '4', '4 to 90'; '' if unknown."""
     first, last = event.first_step, event.last_step
     if first is None or last is None:
         return ""
@@ -120,7 +120,7 @@ def event_steps(event: EventGroup) -> str:
 
 
 def event_reason(event: EventGroup) -> str:
-    """The first reason, and how many others there were; '' without any."""
+    """The first reason, and the number of others; '' if there is none."""
     more = event.reasons - 1
     others = "" if more < 1 else " (and 1 other reason)" if more == 1 else f" (and {more} others)"
     return one_line(event.first_reason) + others
@@ -135,7 +135,7 @@ def pipeline_name(pipeline: Pipeline) -> str:
 
 
 def pipeline_state(pipeline: Pipeline) -> str:
-    """How full it was, and what that means for the training."""
+    """Fill level of a queue or buffer, and what it means for the training."""
     if not pipeline.samples:
         buffered = any(stage.buffer_size for stage in pipeline.stages[:1])
         return "fill level unknown" if buffered else ("no buffer: this runs inside the step")

@@ -104,12 +104,12 @@ def colour_of(bound_by: BoundBy) -> str:
 
 
 def whole(result: Result) -> str:
-    """What the breakdown divides: 'step', or 'trace' if no steps were found."""
+    """The unit that the breakdown divides: 'step', or 'trace' if no steps were found."""
     return "trace" if result.steps.source == "whole-trace" else "step"
 
 
 def per_whole(result: Result) -> str:
-    """What a time refers to: 'per step', or 'of the trace' if no steps were found."""
+    """The unit that a time refers to: 'per step', or 'of the trace' if no steps were found."""
     return "per step" if whole(result) == "step" else "of the trace"
 
 
@@ -243,7 +243,7 @@ def nothing_found(result: Result) -> str:
 
 
 def _where_to_start(result: Result) -> str:
-    """Where to start if no check found the cause."""
+    """Sentence on where to start if no check found the cause."""
     repeated = [e for e in result.events if e.kind in _REPEATED and e.source]
     if result.verdict.bound_by == "startup" and repeated:
         most = max(repeated, key=lambda e: e.total_ns)

@@ -155,7 +155,7 @@ def test_sitecustomize_that_ends_python_is_reported(machine, bare_python, monkey
 
 def test_old_python_is_reported(machine, tmp_path):
     """A program that prints the output of the probe in Python 3.9, without the bootstrap."""
-    told = {
+    answer = {
         "version": [3, 9, 18],
         "awaited": None,
         "isolated": False,
@@ -164,7 +164,7 @@ def test_old_python_is_reported(machine, tmp_path):
         "frameworks": NONE,
     }
     python = tmp_path / "python3.9"
-    python.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
     python.chmod(0o755)
     report = check([str(python)], machine=machine())
     assert named(report, "python").state == "missing"

@@ -130,10 +130,10 @@ def test_values_without_permission_are_absent(proc, folder):
     for name in ("pressure/io", "pressure/memory", "vmstat", "meminfo"):
         (proc / name).unlink()
     Sampler(folder.parent, 7, proc).sample()
-    told = lines(folder)[0].keys()
-    assert not told & {"disk_read_bytes", "disk_written_bytes"}
-    assert {key for key in told if key.startswith("machine_")} == {"machine_busy_ns"}
-    assert {"cpu_ns", "machine_busy_ns"} <= told
+    written = lines(folder)[0].keys()
+    assert not written & {"disk_read_bytes", "disk_written_bytes"}
+    assert {key for key in written if key.startswith("machine_")} == {"machine_busy_ns"}
+    assert {"cpu_ns", "machine_busy_ns"} <= written
 
 
 def test_a_process_that_is_gone_leaves_no_line(proc, tmp_path):

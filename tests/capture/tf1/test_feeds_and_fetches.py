@@ -37,10 +37,10 @@ def fed(value, key=None):
     ],
 )
 def test_fed_value_has_the_size_in_the_type_of_the_placeholder(value, given, shape, size):
-    told = fed(value)
-    assert told.get("shape") == shape
-    assert told.get("bytes") == size
-    assert {k: told[k] for k in ("name", "given", "wanted")} == {
+    described = fed(value)
+    assert described.get("shape") == shape
+    assert described.get("bytes") == size
+    assert {k: described[k] for k in ("name", "given", "wanted")} == {
         "name": "x:0",
         "given": given,
         "wanted": "float32",
@@ -66,9 +66,9 @@ def test_strings_have_no_size():
 
 
 def test_a_feed_by_name_has_the_size_of_its_array():
-    told = fed(np.zeros(4, np.int16), "x:0")
-    assert (told["name"], told["bytes"]) == ("x:0", 8)
-    assert "wanted" not in told
+    described = fed(np.zeros(4, np.int16), "x:0")
+    assert (described["name"], described["bytes"]) == ("x:0", 8)
+    assert "wanted" not in described
 
 
 def test_value_that_is_not_an_array_has_no_shape():
@@ -77,26 +77,26 @@ def test_value_that_is_not_an_array_has_no_shape():
         values: Any
         dense_shape: Any
 
-    told = fed(SparseTensorValue(np.zeros([5, 2]), np.zeros(5), np.zeros(2)))
-    assert told["given"] == "SparseTensorValue"
-    assert "shape" not in told
+    described = fed(SparseTensorValue(np.zeros([5, 2]), np.zeros(5), np.zeros(2)))
+    assert described["given"] == "SparseTensorValue"
+    assert "shape" not in described
 
 
 def test_fetches_are_described_largest_first_without_operations():
     fetches = {"train": placeholder("train"), "values": [placeholder("a:0"), placeholder("b:0")]}
     result = {"train": None, "values": [np.float32(1), np.zeros([8, 8], np.float32)]}
-    told = describe(fetches, None, result)
-    assert told["feeds"] == []
-    assert [(f["name"], f["bytes"]) for f in told["fetches"]] == [("b:0", 256), ("a:0", 4)]
+    described = describe(fetches, None, result)
+    assert described["feeds"] == []
+    assert [(f["name"], f["bytes"]) for f in described["fetches"]] == [("b:0", 256), ("a:0", 4)]
 
 
 def test_single_fetch_is_described():
-    told = describe("loss:0", None, np.zeros(2))["fetches"]
-    assert told == [{"name": "loss:0", "given": "float64", "shape": [2], "bytes": 16}]
+    described = describe("loss:0", None, np.zeros(2))["fetches"]
+    assert described == [{"name": "loss:0", "given": "float64", "shape": [2], "bytes": 16}]
 
 
 def test_many_fetches_are_bounded():
     names = [f"v{i}:0" for i in range(500)]
-    told = describe(names, None, [np.zeros(i) for i in range(500)])["fetches"]
-    assert [f["name"] for f in told[:2]] == ["v499:0", "v498:0"]
-    assert len(told) == 64
+    described = describe(names, None, [np.zeros(i) for i in range(500)])["fetches"]
+    assert [f["name"] for f in described[:2]] == ["v499:0", "v498:0"]
+    assert len(described) == 64

@@ -175,13 +175,13 @@ def test_all_runs_of_a_traced_step_are_traced(session: Session, tmp_path: Path) 
     assert pairs.count((0, 0)) == 25
 
 
-def alike() -> list[Any]:
+def similar_parts() -> list[Any]:
     """Three equally long fetches, so long that no interruption doubles one."""
     return [lambda: sum(range(60_000)) for _ in range(3)]
 
 
 def test_same_one_of_similar_runs_starts_each_traced_step(session: Session, tmp_path: Path) -> None:
-    fetches = alike()
+    fetches = similar_parts()
     for _ in range(30):
         for fetch in fetches:
             session.run(fetch)

@@ -82,10 +82,15 @@ def test_cache_by_objects_is_bounded() -> None:
 def test_runs_of_the_same_operations_are_of_one_kind() -> None:
     signatures = Signatures()
     train, other, loss = tensor("train"), tensor("other"), tensor("loss:0")
-    alike = [train, [train, loss], {"caller": train, "hook": [tensor("summary:0"), loss]}, "train"]
-    assert {kind(signatures, fetches) for fetches in alike} == {0}
+    same_kind = [
+        train,
+        [train, loss],
+        {"caller": train, "hook": [tensor("summary:0"), loss]},
+        "train",
+    ]
+    assert {kind(signatures, fetches) for fetches in same_kind} == {0}
     assert kind(signatures, train, {tensor("rate:0"): 1}) == 0
-    assert len({exact(signatures, fetches) for fetches in alike[:3]}) == 3
+    assert len({exact(signatures, fetches) for fetches in same_kind[:3]}) == 3
     assert kind(signatures, [train, other]) == kind(signatures, (other, train)) == 1
     assert kind(signatures, loss) == 2
     assert kind(signatures, loss, {tensor("x:0"): 1}) == 3

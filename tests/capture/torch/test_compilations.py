@@ -21,13 +21,13 @@ _CODE = {"co_name": "loss", "co_filename": "/home/someone/train.py", "co_firstli
 def test_a_compilation_is_an_event_with_its_reason(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
     compilations = Compilations(recorder)
-    told: list[tuple[Any, ...]] = []
-    module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(args))
+    reported: list[tuple[Any, ...]] = []
+    module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: reported.append(args))
     instrument(module, compilations, ObservationGuard(recorder, "torch.compile"))
     again = {"recompile_reason": f"0/0: {_MISMATCH}  # y = x @ w  # /home/someone/train.py:9\nmore"}
     for metrics in (_CODE, {**_CODE, **again}, {"is_forward": False}):
         module.record_compilation_metrics(1_000, 5_000, metrics, None, None)
-    assert len(told) == 3
+    assert len(reported) == 3
     assert (compilations.fresh, compilations.take(), compilations.fresh) == (
         True,
         ',"compile_ns":12000,"compiled":{"compile loss":8000,"compile backward":4000}',
@@ -47,12 +47,14 @@ def test_a_compilation_is_an_event_with_its_reason(tmp_path: Path) -> None:
 
 def test_failure_affects_neither_compiler_nor_steps(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
-    told: list[int] = []
-    module: Any = SimpleNamespace(record_compilation_metrics=lambda *args: told.append(len(args)))
+    reported: list[int] = []
+    module: Any = SimpleNamespace(
+        record_compilation_metrics=lambda *args: reported.append(len(args))
+    )
     instrument(module, Compilations(recorder), ObservationGuard(recorder, "torch.compile"))
     for _ in range(2):
         module.record_compilation_metrics(1, 2, None, None, None)
-    assert told == [5, 5]
+    assert reported == [5, 5]
     assert recorder.alive
     (message,) = (tmp_path / f"process-{os.getpid()}" / "messages.jsonl").read_text().splitlines()
     assert json.loads(message)["slug"] == "observation-incomplete"

@@ -29,7 +29,7 @@ class Window:
     touched = False
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, bool]] = []
+        self.announced: list[tuple[int, bool]] = []
         self.abandoned = 0
         self.more = 0
         self.busy = True
@@ -38,7 +38,7 @@ class Window:
         return self.busy
 
     def next_step(self, step: int, *, start: bool, **_: int) -> None:
-        self.told.append((step, start))
+        self.announced.append((step, start))
         self.busy = step < 12
 
     def reopen(self) -> None:
@@ -181,9 +181,9 @@ def test_the_window_may_open_only_after_the_warm_up(
     optimizer = Optimizer()
     for _ in range(20):
         observer.stepped(optimizer)
-    assert [step for step, _ in window.told] == list(range(13))
-    assert not any(start for step, start in window.told if step < observing._EARLIEST_STEP)
-    assert window.told[-1] == (12, True)
+    assert [step for step, _ in window.announced] == list(range(13))
+    assert not any(start for step, start in window.announced if step < observing._EARLIEST_STEP)
+    assert window.announced[-1] == (12, True)
 
 
 def test_the_window_waits_until_nothing_has_been_compiled_for_a_while(
@@ -192,9 +192,9 @@ def test_the_window_waits_until_nothing_has_been_compiled_for_a_while(
     optimizer = Optimizer()
     for _ in range(13):
         observer.stepped(optimizer)
-        if len(window.told) < 11:
+        if len(window.announced) < 11:
             compilations.add(1, {})
-    assert [start for _, start in window.told[-3:]] == [False, False, True]
+    assert [start for _, start in window.announced[-3:]] == [False, False, True]
 
 
 def test_only_the_time_of_light_steps_is_logged(

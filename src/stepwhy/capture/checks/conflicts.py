@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a group of environment variables does to the observation.
+    """Effect of a group of environment variables on the observation.
 
     Args:
         name: The item's name.

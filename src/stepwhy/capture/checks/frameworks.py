@@ -69,7 +69,7 @@ LOOPS = (
 
 
 def loop_items(frameworks: Frameworks, awaited: list[str] | None) -> Iterator[Item]:
-    """Which loops can be observed with the frameworks that are installed.
+    """Items for the loops that can be observed with the installed frameworks.
 
     Args:
         frameworks: Folder and version of each framework; None for one that is not installed.
@@ -117,7 +117,7 @@ def _absent(titles: list[str], *, everything: bool) -> Item:
 
 
 def profiler_items(frameworks: Frameworks, machine: Machine) -> Iterator[Item]:
-    """What the frameworks' profilers can trace.
+    """Items for what the frameworks' profilers can trace.
 
     Args:
         frameworks: See `loop_items`.
@@ -149,7 +149,7 @@ def _torch_profiler(folder: Path, machine: Machine) -> Item:
 
 
 def _torch_build(folder: Path) -> str:
-    """What torch computes on: 'CUDA 12.8', 'ROCm 6.2' or 'CPU'."""
+    """Platform of the torch build: 'CUDA 12.8', 'ROCm 6.2' or 'CPU'."""
     text = _text(folder / "version.py")
     for name, title in (("cuda", "CUDA"), ("hip", "ROCm")):
         found = re.search(rf"^{name}\b.*= '([\d.]+)", text, re.MULTILINE)
@@ -191,7 +191,7 @@ class Traced:
 
 
 def _profiler(traced: Traced, machine: Machine) -> Item:
-    """What a profiler traces on this machine."""
+    """Item for what a profiler can trace on this machine."""
     if not gpu.gpus(machine):
         return Item(traced.name, "ok", traced.found, "operators are traced on the CPU")
     if traced.build == "CPU":

@@ -33,7 +33,7 @@ def gpus(machine: Machine) -> int:
 
 
 def items(machine: Machine) -> Iterator[Item]:
-    """What can be observed of the accelerators."""
+    """Items for what can be observed of the accelerators."""
     count = nvidia_gpus(machine)
     if count:
         yield from _nvidia(machine, count)

@@ -31,7 +31,7 @@ _CAP_SYS_PTRACE = 19
 
 
 def load(machine: Machine) -> Item:
-    """How busy the machine is; a training cannot distinguish that from its own slowness."""
+    """Load of the machine: it slows the training down, which looks like a slow program."""
     text = machine.read("proc/loadavg")
     if text is None:
         return _unknown("load", "how busy the machine is")

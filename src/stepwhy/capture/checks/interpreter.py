@@ -31,7 +31,7 @@ _OLDEST = (3, 11)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the interpreter reported about itself.
+    """Report of the interpreter about itself.
 
     Args:
         about: Output of `probe`; empty if there was none.
@@ -140,7 +140,7 @@ def hidden_items(target: Target) -> Iterator[Item]:
 
 
 def items(target: Target, answer: Answer) -> Iterator[Item]:
-    """What the interpreter's answer means for the observation.
+    """Items for what the interpreter's answer means for the observation.
 
     Args:
         target: What was started.

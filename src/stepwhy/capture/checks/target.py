@@ -27,7 +27,7 @@ _EXEC_TRICK = re.compile(r"""^'''exec' (?P<quote>["']?)(?P<python>.+?)(?P=quote)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a command starts.
+    """The program that a command starts, and its Python.
 
     Args:
         command: Program and arguments.

@@ -60,7 +60,7 @@ def why_no_step(
 
 
 def _steps_of(process: Mapping[str, Any]) -> str:
-    """What a process had seen that could not log its steps, in words."""
+    """Steps that were seen in a process that could not log them, in words."""
     steps = max(int(process.get("optimizer_steps", 0)), int(process.get("steps", 0)))
     if not steps:
         return "a training loop was seen"

@@ -162,7 +162,7 @@ class Sampler:
         }
 
     def _stalled(self, resource: str, name: str) -> dict[str, int]:
-        """How long all tasks were stalled by a resource; empty if unknown."""
+        """Time for which all tasks were stalled by a resource, ns; empty if unknown."""
         stalled = _STALLED.search(self._processes.read(f"pressure/{resource}"))
         return {name: int(stalled[1]) * 1000} if stalled else {}
 

@@ -37,7 +37,7 @@ _SESSION = "tensorflow/python/client/session.py"
 
 
 class Place(NamedTuple):
-    """Where a thread was.
+    """Position of a thread in the code.
 
     Args:
         role: Role of the thread.
@@ -69,7 +69,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Thread:
-    """Where one thread was, and whether it runs code of the program."""
+    """Positions of one thread, and whether it runs code of the program."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     is_of_program: bool = False

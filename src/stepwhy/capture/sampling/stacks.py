@@ -1,7 +1,7 @@
 """Sample the Python stacks of the training and its workers from outside, with py-spy.
 
 A thread of the job that reads frames needs the interpreter's lock, so it sees the driving thread
-only where that releases the lock, never where it computes in Python. A watchdog without the lock
+only when that has released the lock, never while it computes in Python. A watchdog without the lock
 (`faulthandler`) can crash the job. py-spy reads the memory of the process from another process,
 which is neither biased by the lock nor harmful. It samples the process and its children every 7 ms
 without pausing them, for two seconds at a time: first right after the traced windows, then at

@@ -1,7 +1,7 @@
 """Number `Session.run` calls by what they fetch and feed, and group them into kinds.
 
-Runs that execute the same operations for their effect (`train_op`) are of one kind, whatever else
-they fetch: a step that also fetches a summary is a training step like the others.
+Runs that execute the same operations for their effect (`train_op`) are of one kind, regardless
+of what else they fetch: a step that also fetches a summary is a training step like the others.
 """
 
 from __future__ import annotations

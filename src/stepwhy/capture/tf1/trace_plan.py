@@ -33,7 +33,7 @@ _LONGEST_STEP = 1024
 
 
 class Budget:
-    """What a window has used of its limits."""
+    """Used part of the limits of a window."""
 
     __slots__ = ("bytes", "runs", "steps", "time_ns")
 

@@ -78,7 +78,7 @@ class Compilations:
 
 
 def _what(metrics: dict[str, Any]) -> str:
-    """What was compiled, for the log line of the step."""
+    """Kind of a compilation, for the log line of the step."""
     if metrics.get("is_runtime"):
         return "runtime tuning"
     if metrics.get("is_forward") is False:

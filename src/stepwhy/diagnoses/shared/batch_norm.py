@@ -248,7 +248,7 @@ def _normalising(texts: list[str], place: NDArray[np.int32]) -> list[tuple[int, 
 
 
 def _statistics_of(name: str) -> int:
-    """How many of mean and variance an operation computes."""
+    """Number of statistics that an operation computes: 2 for mean and variance, or 1, or 0."""
     return 0 if _STATISTIC.fullmatch(name) is None else 2 if "_mean" in name else 1
 
 

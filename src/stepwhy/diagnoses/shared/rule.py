@@ -139,7 +139,7 @@ def missing(signal: str) -> str:
 
 
 def _seen(facts: Facts) -> frozenset[str]:
-    """Signals that the facts show, whatever the profiler claims to record."""
+    """Signals that the facts show, regardless of what the profiler claims to record."""
     shown = {
         "device-time": bool(facts.leading),
         "kernels": "passes" not in facts.trace.meta.signals,

@@ -105,7 +105,7 @@ _XPROF = (
     ),
     Known(
         lambda source: b'"ph"' in source.head and _VIEWER.search(source.head) is not None,
-        "the trace viewer's copy of an XPlane profile, of which it leaves out a part",
+        "the trace viewer's copy of an XPlane profile, which is incomplete",
         _XPLANE,
     ),
     Known(signs.is_hlo, "a module of XLA: instructions, without their times", _XPLANE),

@@ -120,7 +120,7 @@ def is_perfetto(source: Source) -> bool:
 
 
 def is_pprof(source: Source) -> bool:
-    """A profile of pprof: strings of which the first is empty, with the unit of its samples."""
+    """A profile of pprof: strings, the first of them empty, with the unit of its samples."""
     first = next(fields(source.head), None)
     if first is None or not first.is_message:
         return False
