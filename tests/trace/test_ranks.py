@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.trace.traces import flows_of, slices_of, traces
 
-from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Role, TraceBuilder
+from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Role, TraceBuilder, ranks
 from stepwhy.trace.integrity import check
 from stepwhy.trace.merge import concatenate
 from stepwhy.trace.ranks import SIGNAL, split_ranks
@@ -38,6 +38,37 @@ def test_every_rank_has_its_own_tracks_devices_and_slices():
         assert trace.tracks.device.tolist() == [NULL, 0]
         assert (trace.flows.source.tolist(), trace.flows.target.tolist()) == ([0], [1])
         assert trace.counters.value.tolist() == [rank, 9]
+
+
+def test_shared_devices_are_in_each_of_their_ranks_and_flows_between_ranks_in_none():
+    builder = TraceBuilder()
+    shared, unused = (builder.device(name, DeviceKind.GPU) for name in ("GPU:0", "GPU:1"))
+    streams = [builder.track(Role.STREAM, "s", process=p, thread=1, device=shared) for p in (0, 1)]
+    source, target = (builder.slice(stream, Kind.KERNEL, "k", 0, 1) for stream in streams)
+    builder.add("flows", source=source, target=target, kind=0)
+    for device in (shared, unused):
+        builder.add("counters", time_ns=0, name=builder.intern("c"), device=device, value=device)
+    trace = builder.finish(Meta("test", signals=frozenset({SIGNAL})))
+    for rank in split_ranks(trace):
+        check(rank)
+        assert [rank.string(n) for n in rank.devices.name] == ["GPU:0"]
+        assert rank.counters.device.tolist() == [0]
+        assert (len(rank.slices), len(rank.flows)) == (1, 0)
+
+
+def test_rows_are_looked_at_for_their_own_rank_only(monkeypatch):
+    builder, count = TraceBuilder(), 50
+    for rank in range(count):
+        device = builder.device(f"GPU:{rank}", DeviceKind.GPU)
+        stream = builder.track(Role.STREAM, "s", process=rank, thread=1, device=device)
+        builder.slice(stream, Kind.KERNEL, "k", rank, 1)
+        builder.add("counters", time_ns=rank, name=builder.intern("c"), device=device, value=1)
+    chosen, looked_at = ranks._chosen, []
+    monkeypatch.setattr(
+        ranks, "_chosen", lambda table, rows: looked_at.append(len(rows)) or chosen(table, rows)
+    )
+    split_ranks(builder.finish(Meta("test", signals=frozenset({SIGNAL}))))
+    assert sum(looked_at) == 4 * count  # a device, a track, a slice and a counter of each rank
 
 
 def test_other_traces_stay_whole():

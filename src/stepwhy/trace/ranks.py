@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.groups import distinct, numbered, rows_by_group
 from stepwhy.columns.null import NULL
 from stepwhy.trace.model import Columns, Trace
 from stepwhy.trace.schema import TABLES, Table, columns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from stepwhy.trace.schema import Column
+    Rows = NDArray[np.signedinteger[Any]]
+    Owners = NDArray[np.int64]
 
 SIGNAL = "ranks"
 """Signal of `Meta`: every process of the file is a rank, and its id the rank's number."""
+
+# Owners besides the numbers of ranks. A row that refers to rows of two ranks is in no trace.
+_NO_RANK, _EVERY_RANK = -2, -1
 
 
 def split_ranks(trace: Trace) -> list[Trace]:
@@ -27,50 +34,95 @@ def split_ranks(trace: Trace) -> list[Trace]:
     """
     if SIGNAL not in trace.meta.signals:
         return [trace]
-    return [_of_rank(trace, int(rank)) for rank in np.unique(trace.tracks.process)]
-
-
-def _of_rank(trace: Trace, rank: int) -> Trace:
-    kept: dict[Table, NDArray[np.bool_]] = {"tracks": trace.tracks.process == rank}
-    own = trace.tracks.device[kept["tracks"]]
-    kept["devices"] = np.isin(np.arange(len(trace.devices)), own)
+    ranks, number = numbered(trace.tracks.process)
+    owners: dict[Table, Owners] = {"tracks": number.astype(np.int64)}
+    owners["devices"] = _owners_of_devices(trace, owners["tracks"])
     for table in TABLES:
-        if table not in kept:
-            kept[table] = _rows_of(trace, table, kept)
-    tables = {str(t): _moved(trace, t, kept) for t in TABLES}
+        if table not in owners and any(target in owners for target in _targets(table).values()):
+            owners[table] = _owners(trace, table, owners)
+    rows = {table: _by_rank(owner, len(ranks)) for table, owner in owners.items()}
+    return [
+        _of_rank(trace, rank, {table: of_ranks[place] for table, of_ranks in rows.items()})
+        for place, rank in enumerate(ranks.tolist())
+    ]
+
+
+def _targets(table: Table) -> dict[str, Table]:
+    """The tables whose rows are referred to, by column."""
+    prefix = "row of "
+    named = {c.name: c.unit for c in columns_of(table) if c.unit.startswith(prefix)}
+    return {name: unit.removeprefix(prefix) for name, unit in named.items()}  # type: ignore[misc]
+
+
+def _owners_of_devices(trace: Trace, owner: Owners) -> Owners:
+    """The rank with tracks on each device, `_EVERY_RANK` for several or none; (devices,)."""
+    device = trace.tracks.device
+    device, owner = device[device != NULL], owner[device != NULL]
+    lowest = np.full(len(trace.devices), np.iinfo(np.int64).max)
+    highest = np.full(len(trace.devices), _EVERY_RANK)
+    np.minimum.at(lowest, device, owner)
+    np.maximum.at(highest, device, owner)
+    return np.where(lowest == highest, lowest, _EVERY_RANK)
+
+
+def _owners(trace: Trace, table: Table, owners: Mapping[Table, Owners]) -> Owners:
+    """The rank of what each row refers to; (rows,)."""
+    owner = np.full(len(trace.table(table)), _EVERY_RANK)
+    for name, target in _targets(table).items():
+        if target in owners:
+            rows = getattr(trace.table(table), name)
+            other = np.append(owners[target], _EVERY_RANK)[rows]  # the last one is for NULL
+            differs = (owner != other) & (owner != _EVERY_RANK) & (other != _EVERY_RANK)
+            owner = np.where(differs, _NO_RANK, np.where(owner == _EVERY_RANK, other, owner))
+    return owner
+
+
+def _by_rank(owner: Owners, ranks: int) -> list[Rows]:
+    """The rows of each rank, ascending, those of every rank included."""
+    _, (_, shared, *own) = rows_by_group(owner - _NO_RANK, ranks - _NO_RANK)
+    return [np.sort(np.concatenate([shared, rows])) if len(shared) else rows for rows in own]
+
+
+def _of_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
+    """The trace of one rank.
+
+    Args:
+        trace: All ranks.
+        rank: The rank.
+        rows: Rows that may be the rank's, ascending; tables that are not there are whole.
+    """
+    devices = trace.tracks.device[rows["tracks"]]
+    kept: dict[Table, Rows] = {"devices": distinct(devices[devices != NULL])}
+    tables = {table: trace.table(table) for table in TABLES}
+    tables["devices"] = _chosen(trace.devices, kept["devices"])
+    for table in TABLES:
+        if table in rows and table not in kept:
+            kept[table], tables[table] = _moved(trace, table, rows[table], kept)
     meta = replace(trace.meta, rank=rank, signals=trace.meta.signals - {SIGNAL})
     return Trace(strings=trace.strings, meta=meta, health=trace.health, **tables)
 
 
-def _rows_of(trace: Trace, table: Table, kept: dict[Table, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Mask of the rows whose references all point to kept rows."""
-    rows = np.ones(len(trace.table(table)), dtype=bool)
-    for column in columns_of(table):
-        target = _target(column)
-        if target is not None:
-            values = getattr(trace.table(table), column.name)
-            rows &= (values == NULL) | np.append(kept[target], False)[values]
-    return rows
+def _moved(
+    trace: Trace, table: Table, rows: Rows, kept: Mapping[Table, Rows]
+) -> tuple[Rows, Columns]:
+    """Those of the rows that refer to kept rows only, and their columns.
+
+    References are changed to where the kept rows are in the tables of the rank.
+    """
+    columns, is_kept = _chosen(trace.table(table), rows), np.ones(len(rows), dtype=bool)
+    for name, target in _targets(table).items():
+        if target in kept:
+            values = getattr(columns, name)
+            place = np.searchsorted(kept[target], values)
+            is_there = (np.append(kept[target], NULL)[place] == values) & (values != NULL)
+            is_kept &= is_there | (values == NULL)
+            setattr(columns, name, np.where(is_there, place, NULL).astype(values.dtype))
+    return (rows, columns) if is_kept.all() else (rows[is_kept], _chosen(columns, is_kept))
 
 
-def _moved(trace: Trace, table: Table, kept: dict[Table, NDArray[np.bool_]]) -> Columns:
-    """The kept rows of a table, with updated references to rows."""
-    columns: dict[str, NDArray[Any]] = {}
-    for column in columns_of(table):
-        values = getattr(trace.table(table), column.name)[kept[table]]
-        target = _target(column)
-        if target is not None:
-            places = np.append(np.cumsum(kept[target]) - 1, NULL)
-            values = places[values].astype(column.dtype)
-        columns[column.name] = values
-    return Columns(**columns)
-
-
-def _target(column: Column) -> Table | None:
-    """The table that a column's values are rows of."""
-    if not column.unit.startswith("row of "):
-        return None
-    return column.unit.removeprefix("row of ")  # type: ignore[return-value]
+def _chosen(columns: Columns, rows: Rows | NDArray[np.bool_]) -> Columns:
+    """Some rows of a table."""
+    return Columns(**{name: values[rows] for name, values in vars(columns).items()})
 
 
 __all__ = ["SIGNAL", "split_ranks"]
