@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stepwhy.columns.groups import by_code, distinct, numbered
+from stepwhy.columns import chunks, groups
+from stepwhy.columns.groups import by_code, distinct, looked_up, numbered, rows_with
 
 
 @pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])
@@ -30,3 +31,19 @@ def test_codes_are_numbered_as_numpy_does(codes):
     keys, place = np.unique(array, return_inverse=True)
     assert [column.tolist() for column in numbered(array)] == [keys.tolist(), place.tolist()]
     assert distinct(array).tolist() == keys.tolist()
+
+
+def test_the_value_of_each_key_is_the_same_a_chunk_at_a_time(monkeypatch):
+    keys, wanted = np.asarray([3, 5, 9, 2**30], np.int32), np.asarray([-7, 3, 4, 5, 9, 2**40])
+    whole = looked_up(keys, keys * 2, wanted, -1)
+    monkeypatch.setattr(chunks, "CHUNK", 2)
+    monkeypatch.setattr(groups, "CHUNK", 2)
+    assert looked_up(keys, keys * 2, wanted, -1).tolist() == whole.tolist()
+    assert whole.tolist() == [-1, 6, -1, 10, 18, -1]
+
+
+def test_rows_whose_code_is_wanted(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK", 2)
+    chosen = np.asarray([True, True, False, True, True])
+    rows = rows_with(chosen, np.asarray([0, 1, 1, 2, 1]), np.asarray([False, True, True]))
+    assert rows.tolist() == [1, 3, 4]

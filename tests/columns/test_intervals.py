@@ -3,12 +3,21 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwhy.columns.intervals import Intervals, first_of
+from stepwhy.columns import chunks
+from stepwhy.columns import intervals as intervals_module
+from stepwhy.columns.intervals import Intervals, first_of, windows_at
+from stepwhy.columns.null import NULL
 
-FEW = settings(max_examples=150, deadline=None, derandomize=True)
+FEW = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # `chunk` is not changed
+)
 SPAN = 40
 spans = st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, SPAN)), max_size=8)
 
@@ -51,6 +60,48 @@ def test_set_operations(a, b):
         assert result.total_ns == expected.sum()
 
 
+@pytest.fixture(params=[2, chunks.CHUNK])
+def chunk(request, monkeypatch):
+    """Rows of a chunk."""
+    monkeypatch.setattr(chunks, "CHUNK", request.param)
+    monkeypatch.setattr(intervals_module, "CHUNK", request.param)
+
+
+@pytest.mark.usefixtures("chunk")
+@FEW
+@given(st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, 9)), max_size=12), st.booleans())
+def test_the_union_of_slices(slices, is_reversed):
+    slices = sorted(slices)
+    columns = np.asarray(slices, dtype=np.int64).reshape(-1, 2)
+    rows = np.arange(len(slices))[:: -1 if is_reversed else 1]
+    found = Intervals.of_slices(columns[:, 0], columns[:, 1], rows)
+    assert_canonical(found)
+    assert of(found).tolist() == cells((start, start + length) for start, length in slices).tolist()
+
+
+@pytest.mark.usefixtures("chunk")
+@FEW
+@given(spans, st.lists(st.integers(-1, SPAN + 1)))
+def test_the_window_of_each_time(windows, times):
+    one = intervals(windows)
+    bounds = list(zip(one.starts.tolist(), one.ends.tolist(), strict=True))
+    found = windows_at(np.asarray(times, dtype=np.int64), one.starts, one.ends)
+    assert found.tolist() == [
+        next((i for i, (start, end) in enumerate(bounds) if start <= time < end), NULL)
+        for time in times
+    ]
+
+
+@pytest.mark.usefixtures("chunk")
+@FEW
+@given(st.lists(spans, min_size=1, max_size=4))
+def test_the_union_of_sets(several):
+    found = Intervals.union([intervals(pairs) for pairs in several])
+    assert_canonical(found)
+    assert of(found).tolist() == np.any([cells(pairs) for pairs in several], axis=0).tolist()
+
+
+@pytest.mark.usefixtures("chunk")
 @FEW
 @given(st.lists(spans, min_size=1, max_size=4))
 def test_every_moment_belongs_to_the_first_set_that_holds_it(several):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from tests.passes.timeline import Timeline
 
-from stepwhy.columns.sums import sums_of, total_of
+from stepwhy.columns import chunks, sums
+from stepwhy.columns.sums import counts_of, sums_of, total_of
 from stepwhy.engine.assemble import assemble
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
@@ -39,6 +40,17 @@ def test_sums_of_groups_are_exact_as_long_as_they_fit(values, expected):
     group = np.asarray([0, 1, 0][: len(values)], dtype=np.int64)
     sums = sums_of(np.asarray(values, dtype=np.int64), group, 2)
     assert (sums.tolist(), sums.dtype) == (expected, np.int64)
+
+
+@pytest.mark.parametrize("large", [0, 2**53, 2**62])
+def test_sums_and_counts_are_the_same_a_chunk_at_a_time(monkeypatch, large):
+    monkeypatch.setattr(chunks, "CHUNK", 2)
+    monkeypatch.setattr(sums, "CHUNK", 2)
+    values, group = np.asarray([1, 2, 4, 8, large]), np.asarray([0, 1, 0, 1, 1])
+    where = np.asarray([True, True, True, False, True])
+    assert sums_of(values, group, 2).tolist() == [5, 10 + large]
+    assert sums_of(values, group, 2, where=where).tolist() == [5, 2 + large]
+    assert counts_of(group, 2).tolist() == [2, 3]
 
 
 def test_kernels_and_copies_that_no_device_runs_do_not_come_out_below_zero():

@@ -27,7 +27,9 @@ _HOT = 0.1
 
 def breakdown_of(facts: Facts) -> Breakdown:
     """The breakdown of the mean steady step."""
-    return Breakdown(facts.wall_ns, facts.breakdown, _phases(facts), _hottest_line(facts))
+    # Self times need most memory: they come before the sets of time of the breakdown.
+    phases, hottest_line = _phases(facts), _hottest_line(facts)
+    return Breakdown(facts.wall_ns, facts.breakdown, phases, hottest_line)
 
 
 def _phases(facts: Facts) -> dict[str, int]:
@@ -36,7 +38,7 @@ def _phases(facts: Facts) -> dict[str, int]:
     for activity in facts.leading:
         rows = _computing(facts, activity)
         phases, group = numbered(facts.phases[rows])
-        times = sums_of(facts.nesting.self_ns[rows], group, len(phases))
+        times = sums_of(facts.nesting.self_ns(rows), group, len(phases))
         sums.update(dict(zip(phases.tolist(), times.tolist(), strict=True)))
     return {
         Phase(phase).name.lower(): facts.mean_ns(min(sums[phase], LARGEST))
@@ -70,5 +72,5 @@ def _times_of_lines(facts: Facts) -> dict[int, int]:
     rows = rows_of(trace, (Kind.PYTHON, Kind.INPUT), of_threads(trace, facts.threads.all))
     rows = facts.in_steady(rows[trace.slices.source[rows] != NULL])
     lines, group = numbered(trace.slices.source[rows])
-    times = sums_of(facts.nesting.self_ns[rows], group, len(lines)) if len(rows) else rows
+    times = sums_of(facts.nesting.self_ns(rows), group, len(lines)) if len(rows) else rows
     return dict(zip(lines.tolist(), times.tolist(), strict=True))

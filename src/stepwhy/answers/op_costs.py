@@ -162,7 +162,7 @@ def _measures(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     extra = np.full((count, 4), NULL, dtype=np.int64)
     names = ("op_ns", "requested_bytes", "peak_bytes", "residual_bytes")
     extra[executions.slice] = np.stack([getattr(executions, n) for n in names], axis=1)
-    own_ns = facts.nesting.self_ns[rows]
+    own_ns = facts.nesting.self_ns(rows)
     own_ns = np.where(extra[rows, 0] == NULL, own_ns, extra[rows, 0])
     on_host = trace.tracks.role[trace.slices.track[rows]] == Role.HOST_THREAD
     # Of these it is bytes moved, not made.

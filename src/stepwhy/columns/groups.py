@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.chunks import chunks, take
+from stepwhy.columns.chunks import CHUNK, chunks, put, take
+from stepwhy.columns.memory import give_back_after
+from stepwhy.columns.narrow import narrowest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +65,7 @@ def numbered(codes: NDArray[Any]) -> tuple[Rows, NDArray[np.int32]]:
     Args:
         codes: Integers; (rows,).
     """
+    give_back_after(len(codes))
     if is_dense(codes):
         low, seen = _seen(codes)
         number = np.cumsum(seen, dtype=np.int32) - 1
@@ -118,15 +121,52 @@ def looked_up(
     """
     if not len(keys):
         return np.full(len(wanted), missing)
+    if len(wanted) > CHUNK and _ascend(keys) and _ascend(wanted):
+        return _looked_up_in_order(keys, values, wanted, missing)
     if is_dense(keys):
         low, high = int(keys.min()), int(keys.max())
         table = np.full(high - low + 1, missing, dtype=values.dtype)
-        table[keys[::-1] - low] = values[::-1]  # the last value written stays
-        is_known = (wanted >= low) & (wanted <= high)
-        return np.where(is_known, table[np.where(is_known, wanted - low, 0)], missing)
+        put(table, keys[::-1] - low, values[::-1])  # the last value written stays
+        found = np.full(len(wanted), missing, dtype=values.dtype)
+        for chunk in chunks(len(wanted)):
+            is_known = (wanted[chunk] >= low) & (wanted[chunk] <= high)
+            found[chunk][is_known] = table[wanted[chunk][is_known] - low]
+        return found
     order = np.argsort(keys, kind="stable")
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     return np.where(keys[place] == wanted, values[place], missing)
+
+
+def _ascend(codes: NDArray[Any]) -> bool:
+    """Whether each code is larger than the one before."""
+    return bool((codes[1:] > codes[:-1]).all())
+
+
+def _looked_up_in_order(
+    keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int
+) -> NDArray[Any]:
+    """Run `looked_up` with ascending keys, a chunk of them at a time."""
+    give_back_after(len(wanted))
+    found = np.empty(len(wanted), dtype=values.dtype)
+    for chunk in chunks(len(wanted)):
+        ends = np.clip(wanted[chunk][[0, -1]], keys[0], keys[-1]).astype(keys.dtype)
+        first, last = np.searchsorted(keys, ends[0]), np.searchsorted(keys, ends[1], side="right")
+        found[chunk] = looked_up(keys[first:last], values[first:last], wanted[chunk], missing)
+    return found
+
+
+def rows_with(chosen: NDArray[np.bool_], codes: Ints, is_wanted: NDArray[np.bool_]) -> Rows:
+    """Chosen rows whose code is wanted, ascending.
+
+    Args:
+        chosen: Whether each row is chosen; overwritten; (rows,).
+        codes: The code of each; (rows,).
+        is_wanted: Whether each code is wanted; (codes,).
+    """
+    for chunk in chunks(len(chosen)):
+        rows = np.flatnonzero(chosen[chunk])
+        chosen[chunk][rows] = is_wanted[codes[chunk][rows]]
+    return np.flatnonzero(chosen)
 
 
 def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
@@ -142,7 +182,7 @@ def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
     for column in columns[1:]:
         values, place = numbered(column)
         if len(values) > 1:
-            code = group.astype(np.int64)
+            code = group.astype(narrowest(0, (int(group.max(initial=0)) + 1) * len(values)))
             code *= len(values)
             code += place
             group = numbered(code)[1]
@@ -150,6 +190,7 @@ def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
     for chunk in reversed([*chunks(len(group))]):
         # The last value written stays.
         first[group[chunk][::-1]] = np.arange(chunk.start, chunk.stop)[::-1]
+    give_back_after(len(group))
     order = np.argsort(first)
     new_group = np.empty(len(first), dtype=np.int32)
     new_group[order] = np.arange(len(first))
@@ -191,4 +232,5 @@ __all__ = [
     "looked_up",
     "numbered",
     "rows_by_group",
+    "rows_with",
 ]

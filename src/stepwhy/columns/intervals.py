@@ -6,17 +6,23 @@ sorted edges in NumPy takes milliseconds for a million slices.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import CHUNK, chunks
+from stepwhy.columns.memory import give_back_after
+from stepwhy.columns.null import NULL
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Times = NDArray[np.int64]
+    Ints = NDArray[np.signedinteger[Any]]
 
 State = TypeVar("State", bound=np.generic)
 
@@ -56,17 +62,43 @@ class Intervals(msgspec.Struct, frozen=True):
         return cls(starts[np.append(True, last[:-1])], reach[last])
 
     @classmethod
+    def of_slices(cls, start_ns: Ints, dur_ns: Ints, rows: Ints) -> Intervals:
+        """The union of some slices.
+
+        Args:
+            start_ns: Starts, ascending; (slices,).
+            dur_ns: Durations; (slices,).
+            rows: The slices; (rows,).
+        """
+        give_back_after(len(rows))
+        if (rows[1:] < rows[:-1]).any():
+            rows = np.sort(rows)
+        parts, reach = [], int(_LIMITS.min)
+        for chunk in chunks(len(rows)):
+            starts = start_ns[rows[chunk]]
+            part = cls.of(starts, starts + dur_ns[rows[chunk]]).between(reach, int(_LIMITS.max))
+            reach = int(part.ends.max(initial=reach))
+            parts.append(part)
+        return _joined(parts)
+
+    @classmethod
     def covered(cls, begins: Times, ends: Times) -> Intervals:
-        """The time at which more has begun than has ended; edges in any order, as many of both."""
-        if not len(begins):
-            return cls.empty()
-        edges = np.concatenate([begins, ends])
-        order = np.argsort(edges, kind="stable")
-        edges = edges[order]
-        step = np.where(order < len(begins), np.int8(1), np.int8(-1))
-        is_inside = np.cumsum(step, dtype=np.int32) > 0
-        edges, is_inside = _changes(edges, is_inside)
-        return cls(edges[is_inside], edges[1:][is_inside[:-1]])
+        """The time at which more has begun than has ended.
+
+        Args:
+            begins: Where something begins, in any order; sorted in place; ns; (edges,).
+            ends: Where something ends, likewise; (edges,).
+        """
+        for edges in (begins, ends):
+            edges.sort(kind="stable")
+        parts = []
+        cuts = [int(_LIMITS.min), *begins[CHUNK::CHUNK].tolist(), int(_LIMITS.max)]
+        for window in pairwise(cuts):
+            (first, last), (since, until) = (np.searchsorted(x, window) for x in (begins, ends))
+            parts.append(
+                _covered(begins[first:last], ends[since:until], int(first - since), window)
+            )
+        return _joined(parts)
 
     @classmethod
     def union(cls, sets: Sequence[Intervals]) -> Intervals:
@@ -74,9 +106,15 @@ class Intervals(msgspec.Struct, frozen=True):
         filled = [one for one in sets if len(one)]
         if len(filled) < 2:
             return filled[0] if filled else cls.empty()
-        return cls.of(
-            np.concatenate([one.starts for one in filled]),
-            np.concatenate([one.ends for one in filled]),
+        give_back_after(sum(map(len, filled)))
+        return _joined(
+            [
+                cls.of(
+                    np.concatenate([one.starts for one in window]),
+                    np.concatenate([one.ends for one in window]),
+                )
+                for window in _windows(filled)
+            ]
         )
 
     @classmethod
@@ -125,6 +163,14 @@ class Intervals(msgspec.Struct, frozen=True):
         """How much of the set lies in each of the windows [start, end), ns."""
         return Measure(self).within(starts, ends)
 
+    def between(self, start: int, end: int) -> Intervals:
+        """What of the set lies in a window [start, end)."""
+        first = np.searchsorted(self.ends, start, side="right")
+        last = np.searchsorted(self.starts, end)
+        return Intervals(
+            np.maximum(self.starts[first:last], start), np.minimum(self.ends[first:last], end)
+        )
+
     def gaps_up_to(self, longest_ns: int) -> Intervals:
         """The gaps between consecutive intervals that are not longer than this."""
         starts, ends = self.ends[:-1], self.starts[1:]
@@ -171,11 +217,18 @@ class Measure:
 def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     """Of each set the time that lies in none before it: disjoint sets with the same union.
 
-    One sweep over the edges of all sets, many of which come together.
-
     Args:
         sets: 1 to 16 sets.
     """
+    parts = [_first_of(window) for window in _windows(sets)]
+    others = [_joined(part) for part in [*zip(*parts, strict=True)][1:]]
+    parts.clear()
+    give_back_after(sum(map(len, sets)))
+    return [sets[0], *others]  # nothing comes before the first
+
+
+def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
+    """Run `first_of` in one sweep over the edges of all sets, many of which come together."""
     edges = np.concatenate([np.stack([one.starts, one.ends], axis=1).ravel() for one in sets])
     if not len(edges):
         return list(sets)
@@ -209,4 +262,60 @@ def _changes(edges: Times, state: NDArray[State]) -> tuple[Times, NDArray[State]
     return edges[changed], state[changed]
 
 
-__all__ = ["Intervals", "Measure", "first_of"]
+def _covered(begins: Times, ends: Times, depth: int, window: tuple[int, int]) -> Intervals:
+    """Run `Intervals.covered` in a window, before which `depth` more has begun than has ended."""
+    edges = np.concatenate([begins, ends])
+    order = np.argsort(edges, kind="stable")
+    step = np.where(order < len(begins), np.int8(1), np.int8(-1))
+    is_inside = np.cumsum(step, dtype=np.int32) > -depth
+    edges, is_inside = _changes(
+        np.concatenate([window[:1], edges[order], window[1:]]),
+        np.concatenate([[depth > 0], is_inside, [False]]),
+    )
+    return Intervals(edges[is_inside], edges[1:][is_inside[:-1]])
+
+
+# More sets than this are not cut, which takes time for each window and set.
+_MOST_CUT = 16
+
+
+def _windows(sets: Sequence[Intervals]) -> Iterator[Sequence[Intervals]]:
+    """Cut sets at common times, so that each window holds about a chunk of intervals."""
+    largest, total = max(sets, key=len), sum(map(len, sets))
+    if total <= CHUNK or len(sets) > _MOST_CUT:
+        yield sets
+        return
+    step = max(len(largest) * CHUNK // total, 1)
+    cuts = largest.starts[step::step].tolist()
+    for window in pairwise([int(_LIMITS.min), *cuts, int(_LIMITS.max)]):
+        yield [one.between(*window) for one in sets]
+
+
+def _joined(parts: Sequence[Intervals]) -> Intervals:
+    """Sets behind one another as one; the last interval of one may touch the first of the next."""
+    filled = [part for part in parts if len(part)]
+    if not filled:
+        return Intervals.empty()
+    touches = [int(one.ends[-1] == other.starts[0]) for one, other in pairwise(filled)]
+    starts = [one.starts[touch:] for one, touch in zip(filled, [0, *touches], strict=True)]
+    ends = [one.ends[: len(one) - touch] for one, touch in zip(filled, [*touches, 0], strict=True)]
+    return Intervals(np.concatenate(starts), np.concatenate(ends))
+
+
+def windows_at(times: Times, starts: Times, ends: Times) -> NDArray[np.int32]:
+    """The window [start, end) in which each time lies, NULL outside of all; (times,).
+
+    Args:
+        times: In any order, ns; (times,).
+        starts: Starts of the windows, which are disjoint and ascending, ns; (windows,).
+        ends: Their ends, ns; (windows,).
+    """
+    found = np.full(len(times), NULL, dtype=np.int32)
+    for chunk in chunks(len(times) if len(starts) else 0):
+        place = np.searchsorted(starts, times[chunk], side="right") - 1
+        inside = (place >= 0) & (times[chunk] < ends[place])
+        found[chunk][inside] = place[inside]
+    return found
+
+
+__all__ = ["Intervals", "Measure", "first_of", "windows_at"]

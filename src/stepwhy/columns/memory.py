@@ -57,6 +57,20 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     return np.empty(count, dtype) if size < LARGE else np.frombuffer(room(size), dtype)
 
 
+# Rows of columns that leave enough free memory behind for it to be worth the while.
+_MANY_ROWS: Final = 1 << 19
+
+
+def give_back_after(rows: int) -> None:
+    """Return free memory inside the heap to the system, if columns had many rows.
+
+    Args:
+        rows: Number of rows.
+    """
+    if rows >= _MANY_ROWS:
+        give_back()
+
+
 def give_back() -> None:
     """Return free memory inside the heap to the system."""
     import ctypes  # noqa: PLC0415 - NumPy has imported it
@@ -65,4 +79,4 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-__all__ = ["LARGE", "empty", "give_back", "larger", "room"]
+__all__ = ["LARGE", "empty", "give_back", "give_back_after", "larger", "room"]

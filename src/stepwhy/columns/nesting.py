@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -16,7 +15,8 @@ from stepwhy.columns._tree import hang
 from stepwhy.columns.chunks import chunks, take
 from stepwhy.columns.groups import by_code
 from stepwhy.columns.intervals import Intervals
-from stepwhy.columns.narrow import constant
+from stepwhy.columns.memory import give_back_after
+from stepwhy.columns.narrow import constant, narrowest
 from stepwhy.columns.null import NULL
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Spans(Protocol):
     track: NDArray[Any]
 
 
-class Nesting(msgspec.Struct, frozen=True, dict=True):
+class Nesting(msgspec.Struct, frozen=True):
     """The call trees of the slices of several tracks.
 
     Args:
@@ -65,18 +65,31 @@ class Nesting(msgspec.Struct, frozen=True, dict=True):
     cut: Rows
     cut_end_ns: Times
 
-    @cached_property
-    def self_ns(self) -> Times:
-        """Duration not covered by children, ns; (slices,)."""
+    def self_ns(self, rows: AnyRows) -> Times:
+        """Durations of some slices not covered by children, ns; (rows,).
+
+        Computed again at each call, because a column of them takes as much memory as the trees.
+        """
         durations = self.slices.dur_ns
-        if len(self.cut):
-            durations = durations.copy()
-            durations[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
-        own: Times = durations.astype(np.int64)
+        give_back_after(len(durations))
+        own = durations.astype(narrowest(0, int(durations.max(initial=0))))
+        own[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
         for chunk in chunks(len(own)):
-            inner = self.parent[chunk] != NULL
-            np.subtract.at(own, self.parent[chunk][inner], durations[chunk][inner])
-        return own
+            parent = self.parent[chunk]
+            inner = parent != NULL
+            np.subtract.at(own, parent[inner], self._durations(chunk, own.dtype)[inner])
+        found = np.empty(len(rows), dtype=np.int64)
+        for chunk in chunks(len(rows)):
+            found[chunk] = own[rows[chunk]]
+        return found
+
+    def _durations(self, chunk: slice, dtype: np.dtype[Any]) -> AnyRows:
+        """Durations of a chunk of slices, those of cut slices as they were cut, ns; (chunk,)."""
+        durations: AnyRows = self.slices.dur_ns[chunk].astype(dtype)
+        first, last = np.searchsorted(self.cut, [chunk.start, chunk.stop])
+        cut = self.cut[first:last]
+        durations[cut - chunk.start] = self.cut_end_ns[first:last] - self.slices.start_ns[cut]
+        return durations
 
     def ends(self, rows: Rows) -> Times:
         """Ends of some slices, those of cut slices as they were cut, ns; (rows,)."""
@@ -193,14 +206,20 @@ def innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
     """
     if not chosen.any():
         return Intervals.empty()
-    # Something begins or ends only where a slice is chosen and its parent is not, or vice versa.
+    give_back_after(len(chosen))
+    return Intervals.covered(*_innermost_edges(nesting, chosen))
+
+
+def _innermost_edges(nesting: Nesting, chosen: NDArray[np.bool_]) -> tuple[Times, Times]:
+    """Where a chosen slice becomes the innermost one, and where it no longer is, ns.
+
+    Both happen only where a slice is chosen and its parent is not, or vice versa.
+    """
     around = take(chosen, nesting.parent) & (nesting.parent != NULL)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
     starts = nesting.slices.start_ns
     inside, outside = nesting.ends(entered), nesting.ends(left)
-    return Intervals.covered(
-        np.concatenate([starts[entered], outside]), np.concatenate([inside, starts[left]])
-    )
+    return np.concatenate([starts[entered], outside]), np.concatenate([inside, starts[left]])
 
 
 def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:

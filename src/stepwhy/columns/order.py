@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stepwhy.columns import compiled
+from stepwhy.columns.memory import give_back_after
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +38,7 @@ def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
         start_ns: Starts; (rows,).
         dur_ns: Durations; (rows,).
     """
+    give_back_after(len(start_ns))
     same = start_ns[1:] == start_ns[:-1]
     behind = start_ns[1:] < start_ns[:-1]
     behind |= same & (dur_ns[1:] > dur_ns[:-1])

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import CHUNK, chunks
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -34,7 +36,10 @@ _HALF_BITS = 31
 
 
 def sums_of(
-    values: NDArray[np.int64], group: NDArray[np.signedinteger[Any]], groups: int
+    values: NDArray[np.int64],
+    group: NDArray[np.signedinteger[Any]],
+    groups: int,
+    where: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
     """Sums of times or sizes per group, each at most what 64 bits hold; (groups,).
 
@@ -42,11 +47,14 @@ def sums_of(
         values: Times in ns, or bytes; (values,).
         group: The group of each; (values,).
         groups: How many groups there are.
+        where: Whether each value counts, all by default; (values,).
     """
-    sums = np.zeros(groups, dtype=np.int64)
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     if largest * len(values) < _EXACT:
-        return np.bincount(group, values, groups).astype(np.int64)
+        return _exact_sums(values, group, groups, where)
+    if where is not None:
+        values, group = values[where], group[where]
+    sums = np.zeros(groups, dtype=np.int64)
     if largest * len(values) < _SAFE:
         np.add.at(sums, group, values)
         return sums
@@ -60,4 +68,31 @@ def sums_of(
     return sums
 
 
-__all__ = ["LARGEST", "sums_of", "total_of"]
+def counts_of(group: NDArray[np.signedinteger[Any]], groups: int) -> NDArray[np.int64]:
+    """Number of rows per group; (groups,).
+
+    Args:
+        group: The group of each; (rows,).
+        groups: How many groups there are.
+    """
+    counts = np.zeros(groups, dtype=np.int64)
+    for chunk in chunks(len(group), max(CHUNK, groups)):
+        counts += np.bincount(group[chunk], minlength=groups)
+    return counts
+
+
+def _exact_sums(
+    values: NDArray[np.int64],
+    group: NDArray[np.signedinteger[Any]],
+    groups: int,
+    where: NDArray[np.bool_] | None,
+) -> NDArray[np.int64]:
+    """Run `sums_of` with doubles, which hold each of the sums."""
+    sums = np.zeros(groups)
+    for chunk in chunks(len(values), max(CHUNK, groups)):
+        kept = slice(None) if where is None else where[chunk]
+        sums += np.bincount(group[chunk][kept], values[chunk][kept], groups)
+    return sums.astype(np.int64)
+
+
+__all__ = ["LARGEST", "counts_of", "sums_of", "total_of"]

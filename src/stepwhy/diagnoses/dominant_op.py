@@ -118,19 +118,20 @@ def family_of(name: str) -> str:
     return next((family for family, pattern in _FAMILIES if pattern.search(lower)), name)
 
 
-def _own_ns(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _own_ns(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:
     """Duration of each slice; on a CPU, where operations call each other, the self time."""
-    times = facts.trace.slices.dur_ns if facts.has_accelerator else facts.nesting.self_ns
-    own: NDArray[np.int64] = times[rows]
-    return own
+    if not facts.has_accelerator:
+        return facts.nesting.self_ns(rows)
+    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[rows]
+    return durations
 
 
-def _named_by(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _named_by(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     """For each slice, the framework operation that launched it, or itself if unknown; (rows,)."""
     ops = nearest(facts, Kind.OP)
     call = facts.launches.calls_of(rows)
-    op = np.where(call == NULL, NULL, ops[call])
-    named: NDArray[np.int64] = np.where(op == NULL, rows, op)
+    op = np.where(call == NULL, np.int32(NULL), ops[call])
+    named: NDArray[np.int32] = np.where(op == NULL, rows, op)
     return named
 
 

@@ -128,7 +128,7 @@ def _hottest(facts: Facts, fetches: Rows) -> list[Group]:
     rows = _among(facts, inside, *_WORK, Kind.INPUT)
     lines, names = source_lines(facts, rows), facts.trace.slices.name[rows]
     keys = np.where(lines == NULL, names, lines)
-    return by_string(facts, keys, facts.nesting.self_ns[rows])
+    return by_string(facts, keys, facts.nesting.self_ns(rows))
 
 
 def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.int64]:

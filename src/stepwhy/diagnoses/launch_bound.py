@@ -89,10 +89,10 @@ def _host_gaps(facts: Facts) -> NDArray[np.int64]:
 
 
 def _evidence(
-    facts: Facts, rows: NDArray[np.int64], gaps: NDArray[np.int64], cost: int
+    facts: Facts, rows: NDArray[np.int32], gaps: NDArray[np.int64], cost: int
 ) -> tuple[Evidence, ...]:
     slices = facts.trace.slices
-    kernels = rows[slices.kind[rows] == Kind.KERNEL]
+    kernel_ns = slices.dur_ns[rows[slices.kind[rows] == Kind.KERNEL]]
     idle = facts.breakdown["dispatch"] + facts.breakdown["python"]
     found = [
         Evidence(
@@ -100,8 +100,8 @@ def _evidence(
         ),
         Evidence("launches per step", len(rows) / max(facts.steady_count, 1), "count"),
     ]
-    if len(kernels):
-        median = int(np.median(slices.dur_ns[kernels]))
+    if len(kernel_ns):
+        median = int(np.median(kernel_ns, overwrite_input=True))
         found.append(Evidence("median duration of a kernel", median, "ns"))
     if len(gaps):
         found.append(Evidence("median gap before a launch", int(np.median(gaps)), "ns"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
+T = TypeVar("T")
+
 # Operations that a note names.
 _NAMED = 3
 
@@ -50,17 +52,19 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     """
     give_back()  # what reading left behind
     _count_together(facts.trace)
-    findings = run_all(facts)
+    # What needs most memory comes first, while few facts are held.
+    ops = _then_free(operations_of(facts))
+    breakdown = _then_free(breakdown_of(facts))
+    findings = _then_free(run_all(facts))
     verdict = _verdict(facts, findings)
     load = host_load(facts.sampled)
-    ops = operations_of(facts)
     devices = devices_of(facts)
     return Result(
         verdict=verdict,
         inputs=(input_of(facts.trace, path, format_name),),
         run=run_of(facts.trace),
         steps=replace(summarise_steps(facts), note=steps_note(step_notes(facts))),
-        breakdown=breakdown_of(facts),
+        breakdown=breakdown,
         devices=devices,
         parallel=None if verdict.bound_by == "unknown" else parallel_use(devices, facts.wall_ns),
         trace=totals_of(facts),
@@ -74,6 +78,12 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
         placement=bounded(placement_of(facts)),
         memory=facts.derived(memory_uses),
     )
+
+
+def _then_free(result: T) -> T:
+    """Return a result, and the memory that it took to compute it to the system."""
+    give_back()
+    return result
 
 
 def _count_together(trace: Trace) -> None:

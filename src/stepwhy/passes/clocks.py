@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from stepwhy.columns.intervals import windows_at
 from stepwhy.columns.sums import total_of
+from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepwhy.passes.devices import Activity
     from stepwhy.passes.launches import Launches
     from stepwhy.passes.steps import StepTable
@@ -34,20 +32,12 @@ def clocks_disagree(
         steps: Its steps.
         activities: Its devices.
     """
-    starts, durations = trace.slices.start_ns, trace.slices.dur_ns
-    work, calls = launches.joined
+    starts, (work, calls) = trace.slices.start_ns, launches.joined
     if not len(work):
         return False
-    called_at = starts[calls]
-    if (starts[work] < called_at).sum() > _MOST_EARLY * len(work):
+    if (starts[work] < starts[calls]).sum() > _MOST_EARLY * len(work):
         return True
-    launched_ns = total_of(durations[work[_within(steps, called_at)]])
+    step = windows_at(starts[calls], steps.host_starts, steps.host_ends)
+    launched_ns = total_of(trace.slices.dur_ns[work[step != NULL]])
     seen_ns = sum(int(a.busy.within(steps.starts, steps.ends).sum()) for a in activities)
     return seen_ns < _LEAST_SEEN * launched_ns
-
-
-def _within(steps: StepTable, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each time lies in a step as the host saw it; (times,)."""
-    step = np.searchsorted(steps.host_starts, times_ns, side="right") - 1
-    inside: NDArray[np.bool_] = (step >= 0) & (times_ns < steps.host_ends[np.maximum(step, 0)])
-    return inside

@@ -64,7 +64,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 def intervals_of(trace: Trace, rows: AnyRows) -> Intervals:
     """The union of some slices."""
-    return Intervals.of(trace.slices.start_ns[rows], trace.ends(rows))
+    return Intervals.of_slices(trace.slices.start_ns, trace.slices.dur_ns, rows)
 
 
 def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:

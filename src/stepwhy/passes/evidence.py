@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepwhy.columns.nesting import Nesting
     from stepwhy.passes.launches import Launches
-    from stepwhy.passes.selection import Rows
+    from stepwhy.passes.selection import Rows, Tracks
     from stepwhy.passes.steps import StepTable
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
@@ -102,18 +102,18 @@ def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTa
     Device API calls, and the host side of graph operations whose work is on an accelerator: their
     part is to launch it.
     """
-    calls = _long(trace, _rows(trace, threads.all, Kind.RUNTIME, Kind.LAUNCH))
+    calls = _long(trace, of_threads(trace, threads.all), Kind.RUNTIME, Kind.LAUNCH)
     calls = np.setdiff1d(calls, launches.blocking_calls, assume_unique=True)
-    graph_ops = _long(trace, rows_of(trace, (Kind.OP,), of_role(trace, Role.HOST_THREAD)))
+    graph_ops = _long(trace, of_role(trace, Role.HOST_THREAD), Kind.OP)
     graph_ops = graph_ops[trace.slices.scope[graph_ops] != NULL]
     rows = np.concatenate([calls[~_copies(trace, calls)], graph_ops])
     return intervals_of(trace, rows[~_in_most_steps(trace, rows, steps)])
 
 
-def _long(trace: Trace, rows: Rows) -> Rows:
-    """Those of some slices that take as long as a first use."""
-    long: Rows = rows[trace.slices.dur_ns[rows] >= FIRST_USE_NS]
-    return long
+def _long(trace: Trace, tracks: Tracks, *kinds: Kind) -> Rows:
+    """Slices of some kinds on some tracks that take as long as a first use."""
+    is_long = trace.slices.dur_ns >= FIRST_USE_NS
+    return np.flatnonzero(is_long & mask(trace, kinds, tracks))
 
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -170,7 +170,8 @@ def _tells_code(trace: Trace, threads: Threads) -> bool:
 
     Without operations, what runs between two calls may as well be the framework.
     """
-    return bool(len(_rows(trace, threads.all, Kind.OP, Kind.FRAMEWORK, Kind.PYTHON)))
+    kinds = (Kind.OP, Kind.FRAMEWORK, Kind.PYTHON)
+    return bool(mask(trace, kinds, of_threads(trace, threads.all)).any())
 
 
 def _short_silence(trace: Trace, threads: Threads) -> Intervals:

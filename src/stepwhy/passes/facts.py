@@ -172,7 +172,10 @@ class Facts:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What the host was doing."""
+        """What the host was doing, kept for the breakdowns of several devices."""
+        return self._find_evidence()
+
+    def _find_evidence(self) -> Evidence:
         return find_evidence(
             self.trace,
             self.threads,
@@ -199,7 +202,8 @@ class Facts:
         """
         if not self._is_explained:
             return unexplained(*self.span)
-        return partition(self.leading, self.evidence, *self.span)
+        evidence = self._find_evidence() if self._is_of_one_device else self.evidence
+        return partition(self.leading, evidence, *self.span)
 
     @property
     def _is_of_one_device(self) -> bool:

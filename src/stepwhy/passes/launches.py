@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,7 +28,7 @@ FIRST_USE_NS = 10_000_000
 _MOST_REUSED = 0.1
 
 
-class Launches(msgspec.Struct, frozen=True, dict=True):
+class Launches(msgspec.Struct, frozen=True):
     """The join of host calls and device slices by correlation id.
 
     Args:
@@ -46,10 +45,12 @@ class Launches(msgspec.Struct, frozen=True, dict=True):
     blocking_calls: NDArray[np.int64]
     reused: bool = False
 
-    @cached_property
+    @property
     def joined(self) -> tuple[Rows, Rows]:
         """Device slices whose call is known, and their calls."""
         known = self.call_row != NULL
+        if known.all():
+            return self.device_rows, self.call_row
         return self.device_rows[known], self.call_row[known]
 
     def calls_of(self, rows: Rows) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepwhy.columns.groups import group_rows, rows_by_group
 from stepwhy.columns.strings import texts_at
-from stepwhy.columns.sums import sums_of
+from stepwhy.columns.sums import counts_of, sums_of
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.trace import NULL, Kind, Phase, Role
 
@@ -137,19 +137,27 @@ def op_table(
     slices, tracks = trace.slices, trace.tracks
     rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
     device_of = np.where(tracks.role == Role.HOST_THREAD, NULL, tracks.device)
-    keys = slices.name[rows], device_of[slices.track[rows]], phases[rows], slices.kind[rows]
-    first, op = group_rows(*keys)
+    first, op = group_rows(
+        slices.name[rows], device_of[slices.track[rows]], phases[rows], slices.kind[rows]
+    )
 
     def summed(values: Ints) -> Ints:
         return sums_of(values, op, len(first))
 
-    size = slices.bytes[rows]
-    sizes = summed(np.maximum(size, 0))
-    sizes[summed(size != NULL) == 0] = NULL
-    name, device, phase, kind = (key[first].astype(np.int64) for key in keys)
-    count = np.bincount(op, minlength=len(first))
-    total_ns, self_ns = summed(slices.dur_ns[rows]), summed(nesting.self_ns[rows])
+    like = rows[first]
+    keys = slices.name[like], device_of[slices.track[like]], phases[like], slices.kind[like]
+    name, device, phase, kind = (key.astype(np.int64) for key in keys)
+    count = counts_of(op, len(first))
+    total_ns, self_ns = summed(slices.dur_ns[rows]), summed(nesting.self_ns(rows))
+    sizes = _known_sums(slices.bytes[rows], op, len(first))
     return OpTable(trace, name, device, phase, kind, count, total_ns, self_ns, sizes)
+
+
+def _known_sums(sizes: Ints, op: NDArray[np.int32], count: int) -> Ints:
+    """Sums of the recorded sizes per operation, NULL where there are none; (count,)."""
+    sums = sums_of(sizes, op, count, where=sizes > 0)
+    sums[sums_of(sizes != NULL, op, count) == 0] = NULL
+    return sums
 
 
 def _listed(trace: Trace) -> tuple[Kind, ...]:

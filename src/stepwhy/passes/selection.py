@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from stepwhy.columns.groups import rows_with
 from stepwhy.trace import among
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None)
         kinds: The kinds.
         tracks: Mask of tracks, all by default; (tracks,).
     """
-    rows = np.flatnonzero(among(trace.slices.kind, kinds))
-    return rows if tracks is None else rows[tracks[trace.slices.track[rows]]]
+    chosen = among(trace.slices.kind, kinds)
+    if tracks is None:
+        return np.flatnonzero(chosen)
+    return rows_with(chosen, trace.slices.track, tracks)
 
 
 def of_role(trace: Trace, *roles: Role) -> Tracks:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import numpy as np
 
-from stepwhy.columns.intervals import Intervals
+from stepwhy.columns.intervals import Intervals, windows_at
 from stepwhy.findings.reasons import BetweenMarkers, Cut
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
@@ -85,11 +85,9 @@ class StepTable(msgspec.Struct, frozen=True):
 
     def in_steady(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each time lies in a steady step, not between two of them; (times,)."""
-        starts, ends = self.starts[self.steady], self.ends[self.steady]
-        if not len(starts):
-            return np.zeros(len(times_ns), dtype=bool)
-        step = np.searchsorted(starts, times_ns, side="right") - 1
-        inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
+        inside: NDArray[np.bool_] = (
+            windows_at(times_ns, self.starts[self.steady], self.ends[self.steady]) != NULL
+        )
         return inside
 
 
@@ -244,9 +242,9 @@ def _without_their_work(
     ran[launches.joined[1]] = True
     calls = rows_of(trace, (Kind.LAUNCH,), of_role(trace, Role.HOST_THREAD))
     calls = calls[trace.slices.correlation[calls] > 0]
-    step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
-    made = np.bincount(step[inside], minlength=len(starts))
-    kept = np.bincount(step[inside & ran[calls]], minlength=len(starts))
+    step = windows_at(trace.slices.start_ns[calls], starts, ends)
+    made = np.bincount(step[step != NULL], minlength=len(starts))
+    kept = np.bincount(step[(step != NULL) & ran[calls]], minlength=len(starts))
     share = kept / np.maximum(made, 1)
     is_lost = (made > 0) & (share < _LEAST_RAN * share.max(initial=0))
     return 0 if is_lost.all() else int(np.argmin(is_lost))
@@ -276,7 +274,8 @@ def _device_bounds(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Windows [B(i-1), B(i)) with B(i) = the later of host end and device end of step i."""
     work, calls = launches.joined
-    step, inside = _steps_at(trace.slices.start_ns[calls], starts, ends)
+    step = windows_at(trace.slices.start_ns[calls], starts, ends)
+    inside = step != NULL
     if not inside.any():
         return None
     work_end = np.full(len(starts), np.iinfo(np.int64).min)
@@ -287,15 +286,6 @@ def _device_bounds(
     )
     # A backlog on another stream may outlast the first step.
     return np.minimum(new_starts, new_ends), new_ends
-
-
-def _steps_at(
-    times_ns: NDArray[np.int64], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The last step that begins before each time, and whether the time lies in it; (times,)."""
-    step = np.searchsorted(starts, times_ns, side="right") - 1
-    inside: NDArray[np.bool_] = (step >= 0) & (times_ns < ends[np.maximum(step, 0)])
-    return step, inside
 
 
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from stepwhy.columns.sums import sums_of
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.selection import mask, of_role, rows_of
 from stepwhy.trace import Kind, Phase, Role
@@ -64,11 +65,10 @@ def find_threads(trace: Trace) -> Threads:
     return Threads(driving, _autograd(trace, driving, hosts))
 
 
-def _work_ns(trace: Trace) -> NDArray[np.float64]:
+def _work_ns(trace: Trace) -> NDArray[np.int64]:
     """Sum of the durations of framework calls and Python per track, ns; (tracks,)."""
-    slices, rows = trace.slices, rows_of(trace, _WORK)
-    sums: NDArray[Any] = np.bincount(slices.track[rows], slices.dur_ns[rows], len(trace.tracks))
-    return sums.astype(float)
+    slices = trace.slices
+    return sums_of(slices.dur_ns, slices.track, len(trace.tracks), where=mask(trace, _WORK))
 
 
 def _engine(trace: Trace) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import climb, inherit
-from stepwhy.columns.sums import sums_of
+from stepwhy.columns.sums import counts_of, sums_of
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
@@ -86,7 +86,7 @@ def by_string(facts: Facts, names: NDArray[Any], times_ns: Times) -> list[Group]
         times_ns: The times, ns; (times,).
     """
     keys, place = numbered(names)
-    sums, counts = sums_of(times_ns, place, len(keys)), np.bincount(place, minlength=len(keys))
+    sums, counts = sums_of(times_ns, place, len(keys)), counts_of(place, len(keys))
     each = zip(keys.tolist(), counts.tolist(), sums.tolist(), strict=True)
     return _longest_first([Group(facts.trace.string(key), *rest) for key, *rest in each])
 

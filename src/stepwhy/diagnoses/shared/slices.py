@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     """Rows of slices; (any,)."""
 
 
-def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int64]:
+def steady_work(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
     """Work of the leading devices in the steady steps, of some kinds or of all; ascending rows."""
     slices, busy = facts.trace.slices, np.zeros(len(facts.trace.slices), dtype=bool)
     for activity in facts.leading:
         busy[activity.rows] = True
-    rows = np.flatnonzero(busy & facts.is_steady)
+    rows = np.flatnonzero(busy & facts.is_steady).astype(np.int32)
     return rows[among(slices.kind[rows], kinds)] if kinds else rows
 
 
