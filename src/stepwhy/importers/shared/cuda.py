@@ -1,6 +1,6 @@
-"""What kernels, copies and calls of the CUDA and HIP APIs are, by their names and numbers.
+"""Kinds of kernels, copies and calls of the CUDA and HIP APIs, by their names and numbers.
 
-Names are matched because profilers say 'this is a call' but not 'this call waits for the device'.
+Names are matched because profilers do not record, for example, which calls wait for the device.
 
 Source: CUDA and HIP runtime API references for which calls block, and those of Level Zero, SYCL's
 Unified Runtime and Cambricon's CNRT; `CUpti_ActivityMemcpyKind` of CUPTI for the directions of
@@ -50,26 +50,26 @@ def blit_kind(kernel: str) -> Kind | None:
 def blit_copy(kernel: str) -> Copy:
     """Direction of a copy by a kernel of ROCm's runtime, NONE for any other kernel.
 
-    It runs on the device like any kernel, and most of them copy within its memory. Where the call
-    that started it says otherwise, that is the direction.
+    It runs on the device like any kernel, and usually copies within its memory. If the call that
+    started it has another direction, that one counts.
     """
     return Copy.D2D if blit_kind(kernel) is Kind.MEMCPY else Copy.NONE
 
 
 def kernel_kind(name: str) -> Kind:
-    """What a kernel is: computation, a collective, or a copy or fill that ROCm does by a kernel."""
+    """Kind of a kernel: computation, a collective, or a copy or fill of ROCm's runtime."""
     return blit_kind(name) or (Kind.COLLECTIVE if exchanges(name) else Kind.KERNEL)
 
 
-# How long the next part is; L marks what is local to a file.
+# Length of the next part; L marks names that are local to a file.
 _SIZE = regex(r"L?(\d{1,9})")
 
 
 def qualified_name(symbol: str) -> str:
     """A function's name with its namespaces, from its mangled symbol; other names as they are.
 
-    Template and function arguments stay out: without them 'at::native::softmax' is what is left of
-    a symbol of hundreds of letters.
+    Template and function arguments are left out: a symbol of hundreds of letters becomes
+    'at::native::softmax'.
 
     Source: the Itanium C++ ABI, <nested-name> and <source-name>.
     """
@@ -94,7 +94,7 @@ _FRAMEWORKS = (
 
 
 def framework_of(names: Iterable[str]) -> str:
-    """The framework that kernels and ranges are of, '' where none of their names tells."""
+    """The framework of kernels and ranges; '' if no name reveals it."""
     for name in names:
         for framework, pattern in _FRAMEWORKS:
             if pattern.search(name):
@@ -121,7 +121,7 @@ def without_version(call: str) -> str:
 
 
 def call_kind(name: str) -> Kind:
-    """What a call of the device API is."""
+    """Kind of a call of the device API."""
     if _SYNC.search(name):
         return Kind.SYNC
     if _LAUNCH.search(name):
@@ -133,7 +133,7 @@ def call_kind(name: str) -> Kind:
 
 # --- copies ------------------------------------------------------------------------------------
 
-# Arrays lie on the device; copies of unified memory are those that its driver makes.
+# Arrays are on the device; the driver makes the copies of unified memory.
 _COPIES = {
     "HTOD": Copy.H2D,
     "DTOH": Copy.D2H,

@@ -38,7 +38,7 @@ def meta_of(name: str, uses: Uses, rows: Mapping[Place, Row], kinds: set[Kind]) 
         name: Name of the format.
         uses: The names that ranges have.
         rows: The rows of these.
-        kinds: What names on host threads stand for.
+        kinds: Kinds of the ranges on host threads.
     """
     hosts = (use for use in uses.known if not rows[use.place].device)
     devices = {row.device for row in rows.values() if row.device}

@@ -19,11 +19,11 @@ from stepwhy.trace import Copy, Kind, Phase
 
 
 class Meaning(NamedTuple):
-    """What a name says.
+    """The meaning of a name.
 
     Args:
-        kind: What the range is.
-        name: The name to show: without home folders, of a function without its file.
+        kind: Kind of the range.
+        name: Name to show, without home folders; for a function without its file.
         source: The line of a Python function, 'file(line): function', or ''.
         copy: Direction of a copy.
         phase: Phase of the step where the name decides it.
@@ -104,8 +104,8 @@ def on_host(name: str, category: str) -> Meaning:
         return Meaning(Kind.PYTHON, without_homes(name))
     if _API.fullmatch(name):
         return Meaning(call_kind(name), name)
-    said = read_range(name)
-    return Meaning(said.kind, said.name, said.source, phase=said.phase)
+    one = read_range(name)
+    return Meaning(one.kind, one.name, one.source, phase=one.phase)
 
 
 def loop_name(name: str) -> str:

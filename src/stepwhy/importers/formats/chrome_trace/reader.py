@@ -1,12 +1,11 @@
-"""Chrome traces of anything: what no stricter importer knows.
+"""Chrome traces of any tool, for files that no stricter importer recognises.
 
 VizTracer, the tracers that people write themselves, `torch.autograd.profiler` until 1.8, the trace
-viewer files of JAX and XProf, IBM's AIU, Ascend. Most of them say which range lasted how long, and
-not what it stands for. What is a device is therefore only what the file calls one. Where it
-calls nothing so, the trace says what it cannot show (`Meta.limit`), and its ranges are listed
-in place of operations.
+viewer files of JAX and XProf, IBM's AIU, Ascend. Most of them record how long a
+range lasted, but not its kind. Only rows that the file calls a device are devices. Without any, the
+trace has a limit (`Meta.limit`), and its ranges are listed in place of operations.
 
-Times are microseconds, whatever `displayTimeUnit` says: that is for viewers.
+Times are microseconds, whatever `displayTimeUnit` is: that is for viewers.
 
 Source: the "Trace Event Format" document of the Chromium project.
 """

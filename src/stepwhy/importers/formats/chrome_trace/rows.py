@@ -131,7 +131,7 @@ def sharing_key(titles: Titles, place: Place, category: str) -> tuple[Hashable, 
 
 
 def _with_copies(rows: dict[Place, Row], copies: set[Any]) -> dict[Place, Row]:
-    """The rows of copies on the GPU; where there are several, rocprof does not say on which."""
+    """The rows of copies on the GPU; with several GPUs, rocprof does not record which one."""
     gpus = {row.device for row in rows.values() if row.device}
     device = gpus.pop() if len(gpus) == 1 else "GPU"
     return {
@@ -145,7 +145,7 @@ def _is_host(place: Place, own: Iterable[Use]) -> bool:
 
 
 def _placed(row: Row, names: Iterable[str], own: Iterable[Use]) -> Row:
-    """The row on its device, where a name or all of its ranges say that it is of one."""
+    """The row on its device, if its name or all of its ranges show that it is of one."""
     if row.process == _CUDA_FUNCTIONS:
         return row._replace(device=_numbered("GPU", row.thread), kind=DeviceKind.GPU)
     found = next((m for m in map(_DEVICE.fullmatch, names) if m), None)

@@ -1,8 +1,8 @@
 """NVTX ranges projected onto the GPU, as the Nsight Systems recipe `nvtx_gpu_proj_trace` writes.
 
 A range is projected from the start of the first operation on the GPU that it caused to the end of
-the last. The innermost ranges stand for operations; those around them repeat their time. JAX marks
-each program and each instruction of it, and runs each device by a thread of its own.
+the last. The innermost ranges are used as operations; those around them repeat their time. JAX
+marks each program and each of its instructions, and runs each device by a thread of its own.
 
 Source: "Nsight Systems User Guide", Available Recipes; the names of JAX's ranges: OpenXLA,
 `xla/backends/gpu/runtime/annotation.cc`.

@@ -194,7 +194,7 @@ def _rank_of(source: Source) -> int:
 
 
 def _ranks_of(source: Source) -> int:
-    """Number of pipeline ranks, as `config.json` beside the file says; NULL without it."""
+    """Number of pipeline ranks, from `config.json` beside the file; NULL without it."""
     try:
         config = msgspec.json.decode(source.beside("config.json") or b"{}", type=_Config)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InputError):

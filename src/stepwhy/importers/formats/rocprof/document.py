@@ -99,7 +99,7 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Metadata(msgspec.Struct, gc=False):
-    """Of all that it tells, the process id only: hosts, users and paths stay out."""
+    """The process id; hosts, users and paths are not read."""
 
     pid: int = NULL
 
@@ -184,11 +184,11 @@ def read_processes(source: Source, health: Health) -> Document:
 
 
 def decode_processes(data: bytes, lists: Mapping[str, Buffer] | None = None) -> list[Process]:
-    """The processes of a file that is JSON.
+    """Decode the processes of a file.
 
     Args:
         data: The file.
-        lists: Records that stand elsewhere, by the text that stands in their place.
+        lists: Records that were removed from the text, by their placeholder.
 
     Raises:
         DecodeError, UnicodeDecodeError, RecursionError: It is not JSON.

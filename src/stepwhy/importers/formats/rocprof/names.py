@@ -11,7 +11,7 @@ from stepwhy.trace import NULL, Copy, Kind
 if TYPE_CHECKING:
     from stepwhy.importers.formats.rocprof.document import Process, Record, Symbol
 
-# Calls of HSA lie inside those of HIP; of the ones that stand alone, these wait or hand work over.
+# Calls of HSA are usually inside those of HIP; of the others, these wait or submit work.
 _HSA_WAIT = regex(r"^hsa_signal_wait|^hsa_amd_signal_wait")
 _HSA_COPY = regex(r"^hsa_amd_memory_(async_copy|fill)")
 # RCCL's calls that put an exchange onto a stream; the others set up or ask.
@@ -55,12 +55,12 @@ class Names:
         return Meaning(kernel_kind(name), name)
 
     def call_copy(self, record: Record) -> Copy:
-        """Direction of a copy as the name of the HIP call tells it ('hipMemcpyHtoDAsync')."""
+        """Direction of a copy by the name of the HIP call ('hipMemcpyHtoDAsync')."""
         operation = self._operation(record)
         return next((copy for text, copy in _CALL_DIRECTIONS if text in operation), Copy.NONE)
 
     def copy(self, record: Record) -> Copy:
-        """Direction of a copy as its operation tells it."""
+        """Direction of a copy by its operation."""
         operation = self._operation(record)
         return next((copy for text, copy in _DIRECTIONS if text in operation), Copy.NONE)
 

@@ -1,4 +1,4 @@
-"""What the records of rocprofv3 say about the run as a whole."""
+"""Facts about the run of a rocprofv3 file."""
 
 from __future__ import annotations
 

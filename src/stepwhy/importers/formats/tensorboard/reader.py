@@ -62,7 +62,7 @@ _MOST_QUEUES = 4096  # an input has a few
 
 
 class _Queue(NamedTuple):
-    """What the tag of a fill level says."""
+    """A queue, from the tag of its fill level."""
 
     name: str
     capacity: int
@@ -158,7 +158,7 @@ def _drop(health: Health, text: str) -> None:
 
 
 def _queue(tag: str) -> _Queue | None:
-    """What a tag says about a queue; None when it is not of one."""
+    """Parse the tag of a fill level; None if it is another tag."""
     match = _LEVEL.fullmatch(tag)
     if match is None:
         return None
@@ -169,7 +169,7 @@ def _queue(tag: str) -> _Queue | None:
 
 
 def _scalars(data: Data, health: Health) -> Iterator[_Scalar]:
-    """The scalars that tell of queues or steps, as they come; others are not counted."""
+    """The scalars of queues and steps, in the order of the file; others are not counted."""
     for record in _records(data, health):
         event = parse_message("Event", record)
         if event is None:

@@ -117,7 +117,7 @@ def _node(node: Any, op: str) -> Node:
 
 
 class _Send(NamedTuple):
-    """What a send says: the edge as far as it knows, its rendezvous, and the type of the tensor."""
+    """A send node: its edge without the receiver, its rendezvous, and the type of the tensor."""
 
     edge: Edge
     key: tuple[str, str, str]

@@ -103,7 +103,7 @@ def requested_graph(source: Source, health: Health) -> dict[str, Node]:
 
 
 def program_sources(source: Source, health: Health) -> Sources:
-    """What 'sources.json' says; nothing when it is not there."""
+    """The content of 'sources.json'; empty if there is no such file."""
     return _decode(_beside(source, "sources.json", health), Sources, health) or Sources()
 
 
