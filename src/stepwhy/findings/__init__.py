@@ -1,4 +1,4 @@
-"""What stepwhy says about a run, as data."""
+"""Results as data: of explanations, measurements and audits."""
 
 from stepwhy.findings.machine import GpuLoad, HostLine
 from stepwhy.findings.measurement import (

@@ -1,4 +1,4 @@
-"""What was seen of the machine that a captured run was on."""
+"""Load of the machine during an observed run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import msgspec
 
 
 class GpuLoad(msgspec.Struct, frozen=True):
-    """A GPU that the process had open, as the driver tells; None where the driver does not.
+    """A GPU that the process used, as its driver reports it; None for what it does not report.
 
     Means and shares are of the time in which it was sampled.
 
     Args:
-        index: Its number, as the driver counts.
-        model: Its model, '' when unknown.
-        mean_utilisation: Share of the time in which any kernel ran, of any program.
-        peak_used_bytes: Most memory in use, by all programs.
-        total_bytes: Its memory.
-        peak_process_bytes: Most memory in use by the process.
-        mean_power_watts: Power drawn.
-        mean_sm_clock_hz: Clock of the streaming multiprocessors.
+        index: Index of the GPU in the driver.
+        model: Model name; '' if unknown.
+        mean_utilisation: Share of the time in which any kernel of any program ran.
+        peak_used_bytes: Peak of the memory used by all programs.
+        total_bytes: Memory of the GPU.
+        peak_process_bytes: Peak of the memory used by the process.
+        mean_power_watts: Mean power draw.
+        mean_sm_clock_hz: Mean clock of the streaming multiprocessors.
         throttled_share: Share of the time in which heat or a power brake slowed it down.
-        power_capped_share: Share of the time in which its power limit held the clocks down, which
-            is usual under full load.
+        power_capped_share: Share of the time in which its power limit lowered the clocks, which is
+            usual under full load.
     """
 
     index: int
@@ -39,11 +39,11 @@ class GpuLoad(msgspec.Struct, frozen=True):
 
 
 class HostLine(msgspec.Struct, frozen=True):
-    """A line of the program that often held a thread, by stack samples.
+    """A line of the program that often occurs in stack samples.
 
     Args:
         line: 'file(line): function'.
-        share: Of the samples of all threads of this role, computing and waiting alike.
+        share: Share of the samples of all threads of this role, computing or waiting.
         role: 'driver': the driving thread, outside the framework's own code; 'worker': processes
             that it started, such as DataLoader workers; 'thread': its other threads that run code
             of the program.

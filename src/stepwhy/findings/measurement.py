@@ -1,4 +1,4 @@
-"""The contracts of repeated measurements: of one program (`bench`), and of two (`compare`)."""
+"""Results of repeated measurements of one program (`bench`) and of two (`compare`, `lab`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class RunSummary(msgspec.Struct, frozen=True):
     """One run of a measured program.
 
     Args:
-        path: Where it was recorded.
-        steps: Steady steps that were timed without a profiler.
-        warm_up: Steps before them that were left out.
-        median_ns: Their median wall time.
-        mean_ns: Their mean wall time, which rare long steps raise.
-        background_cores: Cores that other programs kept busy meanwhile; null when unknown.
-        void: Why the run does not count, '' when it does.
+        path: Its run directory or trace.
+        steps: Number of steady steps that were timed without a profiler.
+        warm_up: Number of steps before them that were left out.
+        median_ns: Median wall time of the steady steps.
+        mean_ns: Mean wall time of the steady steps, which a few long steps can raise.
+        background_cores: Cores that other programs kept busy during the run; null if unknown.
+        void: Why the run is not valid; '' if it is.
     """
 
     path: str
@@ -36,19 +36,19 @@ class RunSummary(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """A program that was run several times, with nothing else changed.
+    """Several runs of one program under the same conditions.
 
     Args:
-        label: What the person called it.
-        command: The command, redacted; '' for foreign traces.
-        runs: Every run, also those that do not count, in the order they were made.
-        step_ns: Median over the runs that count of each one's median step.
-        low_ns: Lower end of its interval.
-        high_ns: Upper end.
-        level: Confidence of the interval.
-        mean_ns: Mean step over all steady steps of the runs that count.
-        batch_size: Examples per step; null when nobody said.
-        breakdown: Mean categories of the step over the runs that count, in ns.
+        label: Name that the user gave it.
+        command: The command, redacted; '' for traces of other profilers.
+        runs: All runs, valid or not, in chronological order.
+        step_ns: Median, over the valid runs, of the median step.
+        low_ns: Lower end of its confidence interval.
+        high_ns: Upper end of it.
+        level: Confidence level of the interval, 0..1.
+        mean_ns: Mean of all steady steps of the valid runs.
+        batch_size: Examples per step; null if the user did not give it.
+        breakdown: Mean time per step of each category over the valid runs, in ns.
     """
 
     label: str
@@ -64,13 +64,13 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class BenchResult(msgspec.Struct, frozen=True):
-    """What `stepwhy bench --json` prints.
+    """Output of `stepwhy bench --json`.
 
     Args:
-        measurement: The program's.
-        quiet: Whether enough runs were made while the machine did little else; null when unknown.
+        measurement: The runs of the program.
+        quiet: Whether enough runs were made while the machine did little else; null if unknown.
         sentence: The result in one sentence.
-        notes: What a reader should know.
+        notes: Remarks for the reader.
     """
 
     measurement: Measurement
@@ -82,16 +82,16 @@ class BenchResult(msgspec.Struct, frozen=True):
 
 
 class CategoryDifference(msgspec.Struct, frozen=True):
-    """How one category of the breakdown differs.
+    """Difference of one category of the breakdown.
 
     Args:
         category: The category.
         a_ns: Mean per step in A.
         b_ns: Mean per step in B.
         difference_ns: B minus A.
-        low_ns: Lower end of the difference's interval; null with a single run each.
-        high_ns: Upper end.
-        sure: Whether the interval leaves out zero.
+        low_ns: Lower end of its confidence interval; null with a single run each.
+        high_ns: Upper end of it.
+        sure: Whether the interval excludes zero.
     """
 
     category: str
@@ -104,14 +104,14 @@ class CategoryDifference(msgspec.Struct, frozen=True):
 
 
 class OpDifference(msgspec.Struct, frozen=True):
-    """An op that only one side has, or whose time differs.
+    """An op that only one of two programs has, or whose time differs.
 
     Args:
         name: The op.
         change: 'added' in B, 'removed' in B, or 'changed'.
-        a_ns: Self time per step in A; null where it does not run.
-        b_ns: In B.
-        difference_ns: B minus A; an op that does not run counts as 0 here.
+        a_ns: Self time per step in A; null if it does not run there.
+        b_ns: Self time per step in B; null if it does not run there.
+        difference_ns: B minus A, where null counts as 0.
     """
 
     name: str
@@ -122,24 +122,24 @@ class OpDifference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What `stepwhy compare --json` prints; all changes are of B against A.
+    """Output of `stepwhy compare --json`; all changes are of B relative to A.
 
     Args:
         a: The first program.
         b: The second one.
-        verdict: On B.
+        verdict: Whether B is faster or slower.
         sentence: The verdict in one sentence.
         change: Relative change of the step time; 0.1 is 10 % slower.
-        low: Lower end of its interval; null when there are too few runs for one.
-        high: Upper end.
-        level: Confidence of the interval.
-        margin: The largest change that is called the same.
-        detectable: Smallest change found in 80 of 100 such comparisons; null like `low`.
-        pairs: Pairs of runs that count.
-        quiet: Whether the machine did little else; null when unknown.
-        categories: Where the difference lies.
-        ops: Ops added, removed or changed, the largest difference first.
-        notes: What a reader should know.
+        low: Lower end of its confidence interval; null with too few runs.
+        high: Upper end of it.
+        level: Confidence level of the interval, 0..1.
+        margin: Largest change that counts as the same.
+        detectable: Smallest change that 80 of 100 such comparisons detect; null if `low` is.
+        pairs: Number of valid pairs of runs.
+        quiet: Whether the machine did little else; null if unknown.
+        categories: Difference of each category of the breakdown.
+        ops: Ops added, removed or changed, largest difference first.
+        notes: Remarks for the reader.
     """
 
     a: Measurement
@@ -162,29 +162,29 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class LabResult(msgspec.Struct, frozen=True):
-    """What one pair of the lab showed: a program with a planted fault, and its healthy twin.
+    """Result of one pair of the lab: a program with a planted fault and its fixed twin.
 
     Args:
-        name: Of the pair.
-        title: What it is about.
-        diagnosis: Id of the planted fault's diagnosis.
-        faulty_runs: Runs of the faulty program that count.
-        found_first: In how many of them the planted diagnosis was the first finding.
-        fixed_runs: Runs of the fixed program that count.
-        false_alarms: In how many of them it was found.
-        other_first: What was found first instead, in other faulty runs.
-        predicted_low_ns: Lower end of the saving per step that the findings predict (median over
-            the runs); null when none predicts one.
-        predicted_high_ns: Upper end.
-        edit: What the prediction is of.
-        measured_ns: Step time of the faulty program less that of the fixed one.
-        measured_low_ns: Lower end of its interval; null with a single pair.
-        measured_high_ns: Upper end.
-        passed: Found first in more than half of the faulty runs, in no fixed one, and the machine
-            was quiet; null when it was not.
-        comparison: The two programs' step times, the faulty one as A.
+        name: Name of the pair.
+        title: Title of the pair.
+        diagnosis: Id of the diagnosis that should find the fault.
+        faulty_runs: Number of valid runs of the faulty program.
+        found_first: Number of them in which this diagnosis was the first finding.
+        fixed_runs: Number of valid runs of the fixed program.
+        false_alarms: Number of them in which the diagnosis found the fault.
+        other_first: Ids of other diagnoses that were the first finding of faulty runs.
+        predicted_low_ns: Lower end of the predicted saving per step, median over the faulty runs;
+            null if none is predicted.
+        predicted_high_ns: Upper end of it.
+        edit: The edit that the prediction is for.
+        measured_ns: Step time of the faulty program minus that of the fixed one.
+        measured_low_ns: Lower end of its confidence interval; null with a single pair of runs.
+        measured_high_ns: Upper end of it.
+        passed: Whether the fault was found first in more than half of the faulty runs and in no
+            fixed one; null if the machine was not quiet.
+        comparison: Step times of the two programs, with the faulty one as A.
         date: Day of the measurement, ISO 8601.
-        versions: Of Python and of the framework.
+        versions: Versions of Python and of the framework.
     """
 
     name: str

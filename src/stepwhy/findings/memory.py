@@ -8,13 +8,13 @@ import msgspec
 
 
 class MemoryHolder(msgspec.Struct, frozen=True):
-    """What held memory at the peak.
+    """An operation that held memory at the peak.
 
     Args:
-        name: The operation or graph node that asked for it.
-        phase: Phase of the step in which it did, 'unknown' where it cannot be told.
-        blocks: How many blocks.
-        bytes: Together.
+        name: Operation or graph node that requested the memory.
+        phase: Phase of the step in which it did; 'unknown' if not recorded.
+        blocks: Number of blocks.
+        bytes: Total size of the blocks.
     """
 
     name: str
@@ -27,12 +27,12 @@ class BatchRoom(msgspec.Struct, frozen=True):
     """How many times larger the batch could be until the memory is full.
 
     Args:
-        low: If all that a step takes on top of what it begins with grows with the batch.
-        high: If gradients, which do not grow, are as large as all that a step begins with; None
-            where that leaves nothing that grows.
-        fixed_bytes: What a step begins with: parameters, optimizer state and what else stays.
-        growing_bytes: What it takes on top of that.
-        usable_bytes: What may be used, of the memory that there is.
+        low: Estimate if all memory that is allocated during a step grows with the batch.
+        high: Estimate if gradients, which do not grow, are as large as `fixed_bytes`; None if that
+            leaves nothing that grows.
+        fixed_bytes: Memory held when a step begins: parameters, optimizer state and so on.
+        growing_bytes: Memory allocated during the step, at its peak.
+        usable_bytes: Memory that may be used in all.
     """
 
     low: float
@@ -43,27 +43,27 @@ class BatchRoom(msgspec.Struct, frozen=True):
 
 
 class MemoryUse(msgspec.Struct, frozen=True):
-    """The memory of one allocator, device or process over time; None where it is not recorded.
+    """Memory of one allocator, device or process over time; None for what is not recorded.
 
     Args:
         name: The allocator or device; 'process' for the resident memory of the process.
-        kind: 'device' memory, or that of the 'host'.
-        over: Whether times and levels are those of one 'step', the one with the highest peak, or
-            of the whole 'run'.
-        span_ns: How long that is.
-        base_bytes: What was held when it began. Where it is not known, all levels count from it.
-        peak_bytes: The highest level.
-        peak_ns: When it was reached first, from the beginning.
-        peak_phase: Phase of the step at that time, 'unknown' where it cannot be told.
-        peak_name: Operation or graph node whose request reached it, '' where it cannot be told.
-        reserved_bytes: Most that the allocator had taken from the system.
-        capacity_bytes: Memory that there is.
-        swapped_bytes: Most of it that was swapped out.
-        growth_bytes: By how much a step begins with more than the one before it.
-        holders: What held the peak, of what was allocated since the beginning, largest first.
-        others: How many smaller holders are left out.
-        series: (time from the beginning, level), the highest of each stretch of time.
-        room: How much larger the batch could be; None where it cannot be told.
+        kind: Memory of a 'device' or of the 'host'.
+        over: Period of all times and levels: the 'step' with the highest peak, or the whole 'run'.
+        span_ns: Length of the period.
+        base_bytes: Level at its beginning; if None, all levels are relative to that level.
+        peak_bytes: Highest level.
+        peak_ns: Time of the first peak since the beginning of the period.
+        peak_phase: Phase of the step at that time; 'unknown' if not recorded.
+        peak_name: Operation or graph node whose request caused the peak; '' if not recorded.
+        reserved_bytes: Largest memory that the allocator had reserved from the system.
+        capacity_bytes: Total memory of the device or machine.
+        swapped_bytes: Largest memory that was swapped out.
+        growth_bytes: Growth of the level from the beginning of one step to that of the next.
+        holders: Operations that held memory at the peak, of what was allocated in the period,
+            largest first.
+        others: Number of smaller holders that are left out.
+        series: (time since the beginning, level): the highest level of each interval.
+        room: How much larger the batch could be; None if unknown.
     """
 
     name: str

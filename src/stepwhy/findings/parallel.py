@@ -1,4 +1,4 @@
-"""What is said of several devices together."""
+"""Efficiency of several devices together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class ParallelUse(msgspec.Struct, frozen=True):
     """How well several devices, or ranks, are used together over the mean steady step.
 
     Args:
-        devices: Those that compute; one that only serves the others (variables) is none.
-        efficiency: Parallel efficiency: share of the step in which they compute, on average, 0..1.
+        devices: Number of devices that compute; one that only serves variables does not count.
+        efficiency: Parallel efficiency: mean share of the step in which a device computes, 0..1.
             `load_balance` times `communication_efficiency`.
-        load_balance: Mean time in computation over that of the busiest one, 0..1.
-        communication_efficiency: Share of the step in which the busiest one computes, 0..1.
+        load_balance: Mean compute time relative to that of the busiest device, 0..1.
+        communication_efficiency: Share of the step in which the busiest device computes, 0..1.
     """
 
     devices: int

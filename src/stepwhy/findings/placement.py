@@ -1,4 +1,4 @@
-"""Where the operations of a graph were asked to run, and where they ran."""
+"""Requested and actual devices of the operations of a graph."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class PlacedOp(msgspec.Struct, frozen=True):
     """One operation of a graph.
 
     Args:
-        name: With its name scope.
+        name: Name with its name scope.
         op: Op type.
-        requested: Device that the program asked for; '' for none, None where it is not recorded.
-        actual: Device it ran on, '' where it never ran.
-        placed: 'as-asked'; 'unasked': the program asked for no device; 'moved': it ran on another
-            device than asked for; 'overruled': a device scope around the one that decided asked
-            for another device, and it computes; 'never-ran': built, but pruned, folded or fused.
-        outer: Device that the overruled scope asked for, or ''.
-        line: Source line of the device scope that decided, or ''.
-        source: Source line that created it, or ''.
-        copies: Copies of its outputs to other devices, per run of the graph.
-        copied_bytes: Their size; None where none is recorded.
+        requested: Device that the program requested; '' for none, None if not recorded.
+        actual: Device on which it ran; '' if it never ran.
+        placed: 'as-asked': it ran on the requested device; 'unasked': no device was requested;
+            'moved': it ran on another device; 'overruled': it computes, and an inner device scope
+            replaced the device of an outer one; 'never-ran': built, but pruned, folded or fused.
+        outer: Device of the overruled outer scope, or ''.
+        line: Source line of the device scope that applied, or ''.
+        source: Source line that created the operation, or ''.
+        copies: Number of copies of its outputs to other devices, per run of the graph.
+        copied_bytes: Size of these copies; None if not recorded.
     """
 
     name: str
@@ -43,15 +43,15 @@ class PlacedOp(msgspec.Struct, frozen=True):
 
 
 class PlacedScope(msgspec.Struct, frozen=True):
-    """The operations of one name scope, those of the scopes inside it included.
+    """The operations of one name scope and of all scopes inside it.
 
     Args:
-        scope: Its path; '' for the whole graph.
-        ops: Operations built.
-        elsewhere: Those that ran on another device than asked for ('moved' or 'overruled').
-        never_ran: Those that never ran.
-        devices: Operations by the device they ran on, most frequent first.
-        copies: Copies of their outputs to other devices, per run of the graph.
+        scope: Path of the scope; '' for the whole graph.
+        ops: Number of operations that were built.
+        elsewhere: Number of operations that were 'moved' or 'overruled'.
+        never_ran: Number of operations that never ran.
+        devices: Number of operations per device, most frequent device first.
+        copies: Number of copies of their outputs to other devices, per run of the graph.
     """
 
     scope: str
@@ -66,10 +66,10 @@ class Placement(msgspec.Struct, frozen=True):
     """The placement of a graph.
 
     Args:
-        scopes: The whole graph, then its name scopes by path, to a depth and number that are
-            bounded in a result.
-        ops: Its operations by name; in a result bounded, those that ran elsewhere first.
-        left_out: Operations that `ops` leaves out.
+        scopes: The whole graph, then its name scopes by path; in a result, to a limited depth and
+            number.
+        ops: Operations by name; in a result, a limited number, those that ran elsewhere first.
+        left_out: Number of operations that are not in `ops`.
     """
 
     scopes: tuple[PlacedScope, ...]
@@ -78,7 +78,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class PlacementChange(msgspec.Struct, frozen=True):
-    """One operation whose placement differs between two runs; None where a run lacks it."""
+    """An operation whose placement differs between two runs; None for a run without it."""
 
     name: str
     a: PlacedOp | None
@@ -86,12 +86,12 @@ class PlacementChange(msgspec.Struct, frozen=True):
 
 
 class PlacementDifference(msgspec.Struct, frozen=True):
-    """What changed between two runs: device, presence or copies of an operation.
+    """Changes of the placement between two runs: device, presence or copies of operations.
 
     Args:
-        a, b: What was compared, as the user named it.
-        same: Operations that do not differ.
-        changes: Those that do, by name.
+        a, b: Paths of the two runs, as given by the user.
+        same: Number of operations that do not differ.
+        changes: Operations that differ, by name.
     """
 
     a: str
@@ -101,12 +101,12 @@ class PlacementDifference(msgspec.Struct, frozen=True):
 
 
 class PlacementResult(msgspec.Struct, frozen=True):
-    """What `stepwhy placement` prints as JSON.
+    """Output of `stepwhy placement --json`.
 
     Args:
-        path: What the user named; of a comparison the second run.
-        placement: All operations that were asked for; None in a comparison.
-        difference: What changed; None without a comparison.
+        path: Path of the run, as given by the user; in a comparison, of the second run.
+        placement: The selected operations; None in a comparison.
+        difference: Changes between the runs; None without a comparison.
     """
 
     path: str

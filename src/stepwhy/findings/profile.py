@@ -1,4 +1,4 @@
-"""Where time and memory go, seen from one of four sides."""
+"""Time and memory of operations in one of four views: by scope, graph, op or code."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ View = Literal["scope", "graph", "op", "code"]
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What operations cost in the mean steady step.
+    """Cost of operations in the mean steady step.
 
     Args:
-        count: Runs.
-        host_ns: Time of threads of the host that schedule them for an accelerator, without that of
-            operations inside.
-        device_ns: Time on devices, executors of CPUs included.
-        output_bytes: Bytes produced; None where none is recorded, as of all that follow.
-        requested_bytes: Memory that they asked for.
-        peak_bytes: The most that each held at once, added up over the operations.
-        residual_bytes: What was held when they returned.
+        count: Number of runs.
+        host_ns: Time of the host threads that schedule them for an accelerator, without nested
+            operations.
+        device_ns: Time on devices, including the executors of CPUs.
+        output_bytes: Size of the outputs. This and the following are None if not recorded.
+        requested_bytes: Memory that they requested.
+        peak_bytes: Sum of the largest memory that each operation held at once.
+        residual_bytes: Memory that they still held when they returned.
     """
 
     count: float = 0.0
@@ -40,10 +40,10 @@ class ProfileNode(msgspec.Struct, frozen=True):
 
     Args:
         name: Name scope, node, op type, file or source line.
-        parent: Position of the node that holds it; None at the top.
-        depth: Number of nodes around it.
-        own: Cost of itself.
-        total: With all below it.
+        parent: Position of the parent node; None at the top.
+        depth: Number of ancestors.
+        own: Its own cost.
+        total: Cost of itself and all descendants.
     """
 
     name: str
@@ -54,17 +54,17 @@ class ProfileNode(msgspec.Struct, frozen=True):
 
 
 class ProfileResult(msgspec.Struct, frozen=True):
-    """What `stepwhy ops` prints.
+    """Output of `stepwhy ops --json`.
 
     Args:
-        path: What was read.
-        view: The side.
-        steps: Steady steps over which the mean is taken.
-        total: All operations together.
-        nodes: Parents before children; children by the order asked for. Empty where `reason` says
-            why there is no such view.
+        path: Path of the input.
+        view: The view.
+        steps: Number of steady steps that means are computed from.
+        total: Cost of all operations.
+        nodes: Parents before children, which are in the requested order; empty if the trace cannot
+            show this view.
         reason: Why the trace cannot show this view, or ''.
-        notes: What the reader should know.
+        notes: Remarks for the reader.
         schema: Version of this layout.
         stepwhy: Version that wrote it.
     """

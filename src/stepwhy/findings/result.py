@@ -1,4 +1,4 @@
-"""The result of explaining a run: what every report, and every outside check, reads.
+"""The result of `stepwhy explain`, from which all reports are made.
 
 `docs/reference/result-schema.json` is generated from these classes. Adding a field is free;
 renaming or removing one needs a new `SCHEMA`. Unless a field says otherwise, times are integer
@@ -56,7 +56,11 @@ CATEGORIES = (
 
 
 class HealthEntry(msgspec.Struct, frozen=True):
-    """How often one thing happened while an input was read; `dropped`: absent from the trace."""
+    """A kind of event while an input was read, and how often it happened.
+
+    Args:
+        dropped: Whether these records are missing from the trace.
+    """
 
     counter: str
     severity: Literal["info", "warning", "error"]
@@ -66,7 +70,7 @@ class HealthEntry(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One file that was read; `events_read` = `events_kept` + all dropped health counts."""
+    """One input file; `events_read` is `events_kept` plus the counts of all dropped records."""
 
     path: str
     format: str
@@ -76,13 +80,13 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What ran. Empty strings and None where the trace does not say.
+    """The observed run; empty strings and None for what the trace does not record.
 
     Args:
-        exit_code: Of a watched run, the command's own; 128 + n when signal n ended it.
+        exit_code: Exit code of an observed command; 128 + n if signal n ended it.
         exception: Type of the exception that ended it.
-        ending: How it ended, in sentences; '' when it ended well.
-        untraced_advice: What would have let its steps be traced, where none was.
+        ending: How it ended, in sentences; '' for a normal end.
+        untraced_advice: What to change so that steps can be traced, if none was.
     """
 
     framework: str
@@ -98,21 +102,21 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class HostLoad(msgspec.Struct, frozen=True):
-    """The machine while a captured run was observed; None where it was not recorded.
+    """The machine during an observed run; None for what was not recorded.
 
     Args:
-        run_delay_share: Of the time in which the process wanted to run, the share it waited for
-            a CPU core.
+        run_delay_share: Share of the process's runnable time in which it waited for a CPU core.
         background_cores: Cores that other programs kept busy on average.
         cores: Cores of the machine.
         peak_resident_bytes: Largest resident memory of the process.
         disk_wait_share: Share of the time in which the process's main thread was blocked on a
             disk.
-        disk_read_bytes, disk_written_bytes: What the process read from disks and wrote to them.
-        machine_disk_stall_share: Share of the time in which everything on the machine that had
-            something to do waited for a disk.
+        disk_read_bytes, disk_written_bytes: Bytes that the process read from and wrote to disks.
+        machine_disk_stall_share: Share of the time in which all tasks of the machine that were not
+            idle waited for a disk.
         gpus: The GPUs that the process had open.
-        lines: Lines of the program that held its threads, by role, largest share first.
+        lines: Lines of the program in which its threads were most often, by role, largest share
+            first.
     """
 
     run_delay_share: float | None
@@ -128,31 +132,31 @@ class HostLoad(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """The steps: how they were found and how long they take.
+    """The steps, how they were found, and how long they take.
 
     Args:
         count: All steps found, warm-up included.
         source: 'marker': the trace marks them; 'hook': stepwhy observed them unprofiled;
-            'periodicity': inferred from what repeats; 'whole-trace': none found, one span.
-        confidence: 0..1 that these are the training's steps.
-        median_ns, p10_ns, p90_ns: Of all steps found; where the step time changed for good, of
-            those of the described stretch.
-        steady: Steps that the means are taken over.
-        warm_up: Leading steps left out as warm-up, of the described stretch.
+            'periodicity': inferred from repeated operations; 'whole-trace': none found, one span.
+        confidence: Confidence that these are the steps of the training, 0..1.
+        median_ns, p10_ns, p90_ns: Percentiles of all steps; if the step time changed permanently,
+            of the steps of the described stretch.
+        steady: Number of steps that means are computed from.
+        warm_up: Number of leading steps of the described stretch that are left out as warm-up.
         device_side: Whether steps are cut where their device work ends, because launches run
             ahead of the device.
         note: One sentence about how they were cut, or ''.
-        durations_ns: Every step's wall time, in order.
-        profiler_cost: Relative cost of profiling a step (0.1 = 10 % longer), where unprofiled
-            steps were observed as well.
+        durations_ns: Wall time of every step, in order.
+        profiler_cost: Relative cost of profiling a step (0.1 = 10 % longer), if unprofiled steps
+            were observed as well.
         profiler_cost_interval: Its 95 % interval.
-        observer_cost_ns: What watching adds to a step: full against light steps of this run; None
-            where it cannot be told.
-        observer_cost_interval_ns: Its 95 % interval; None where too few steps were light.
-        observer_cost_missing_steps: About how many more steps would tell it; None where it is told,
-            or where nothing was watched.
-        stretches: The parts of an observed run between lasting changes of the step time, in order.
-        traced: Where the profiled steps lie among `durations_ns`, in order.
+        observer_cost_ns: Time that observation adds to a step, measured against the steps of this
+            run with little observation; None if unknown.
+        observer_cost_interval_ns: Its 95 % interval; None if too few steps had little observation.
+        observer_cost_missing_steps: About how many more steps it takes to measure that cost; None
+            if it was measured, or if nothing was observed.
+        stretches: Parts of an observed run between permanent changes of the step time, in order.
+        traced: Positions of the profiled steps among `durations_ns`, in order.
     """
 
     count: int
@@ -181,9 +185,10 @@ class Breakdown(msgspec.Struct, frozen=True):
     Args:
         wall_ns: Mean wall time of the steady steps.
         categories: ns per category, all of `CATEGORIES`.
-        phases: Compute ns per phase ('forward', 'backward', 'optimizer', ..., 'unknown'), added up
-            over what runs at once: their sum is `compute` only where nothing overlaps.
-        hottest_line: Source line that holds the driving thread most while the device is idle.
+        phases: Compute ns per phase ('forward', 'backward', 'optimizer', ..., 'unknown').
+            Overlapping work counts in each phase, so the sum may be larger than `compute`.
+        hottest_line: Source line in which the driving thread is most often while the device is
+            idle.
     """
 
     wall_ns: int
@@ -193,7 +198,7 @@ class Breakdown(msgspec.Struct, frozen=True):
 
 
 class Device(msgspec.Struct, frozen=True):
-    """One device over a mean steady step. Bytes are None where no copy of it is recorded."""
+    """One device in a mean steady step; bytes are None if no copy of it is recorded."""
 
     name: str
     kind: str
@@ -210,9 +215,10 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class DeviceTotal(msgspec.Struct, frozen=True):
-    """One device over the whole file, steps or not. Times are unions, `kernel_ns` is a sum.
+    """One device over the whole file, inside and outside of steps.
 
-    `kernel_ns` and `kernels` are null where only whole passes were timed.
+    Overlapping times count once, except in `kernel_ns`, which is a sum. `kernel_ns` and `kernels`
+    are null if only whole passes were timed.
     """
 
     name: str
@@ -235,7 +241,7 @@ class TraceTotals(msgspec.Struct, frozen=True):
 
 
 class Op(msgspec.Struct, frozen=True):
-    """One row of the op table, over a mean steady step; `count` is per step, too."""
+    """One row of the table of operations; all numbers are per mean steady step."""
 
     name: str
     device: str
@@ -247,13 +253,13 @@ class Op(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One fact behind a finding: what was measured, its value and unit, and where.
+    """One fact that supports a finding.
 
     Args:
         what: Noun phrase, e.g. 'time blocked in cudaMemcpyAsync'.
         value: The measurement, unformatted.
         unit: 'ns', 'bytes', 'fraction', 'count', or '' for text.
-        where: Op, source line, device or track; '' when it concerns the whole run.
+        where: Op, source line, device or track; '' for the whole run.
     """
 
     what: str
@@ -263,11 +269,11 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Saving(msgspec.Struct, frozen=True):
-    """Predicted reduction of the step time for one edit of the program, as an interval.
+    """Predicted reduction of the step time by one edit of the program, as an interval.
 
     Args:
-        low_ns, high_ns: The interval.
-        edit: The edit as data, e.g. 'remove input_wait'; the what-if engine prices it.
+        low_ns, high_ns: Ends of the interval.
+        edit: The edit as data, e.g. 'remove input_wait'.
     """
 
     low_ns: int
@@ -276,7 +282,7 @@ class Saving(msgspec.Struct, frozen=True):
 
 
 class Fix(msgspec.Struct, frozen=True):
-    """What to do about a finding. `code` is a few lines to adapt, '' where none would help."""
+    """How to fix a problem; `code` is a few lines to adapt, or ''."""
 
     text: str
     code: str
@@ -284,19 +290,19 @@ class Fix(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one diagnosis says.
+    """Result of one diagnosis.
 
     Args:
         id: Id of the diagnosis.
-        verdict: 'found': the pattern is there; 'clear': looked, and it is not;
-            'not_applicable': cannot occur in such a run; 'no_data': the signal is missing;
+        verdict: 'found': the problem occurs; 'clear': it was looked for and does not occur;
+            'not_applicable': it cannot occur in such a run; 'no_data': the signal is missing;
             'incomplete': part of the signal is missing; 'error': the diagnosis failed.
-        title: Descriptive when clear, imperative when a fix is offered; no numbers.
-        cost_ns_per_step: What the pattern costs a mean steady step; None where it costs no
-            time by itself (or none that can be told).
+        title: Instruction if found, else a description; without numbers.
+        cost_ns_per_step: Cost of the problem per mean steady step; None if it costs no time by
+            itself, or if the cost is unknown.
         saving: Predicted saving of the fix, or None.
-        evidence: The facts, most important first.
-        fix: What to do, or None.
+        evidence: Facts that support it, most important first.
+        fix: How to fix it, or None.
         reason: Why it abstained or failed; '' otherwise.
     """
 
@@ -311,7 +317,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What bounds the step; 'unknown' with the reason in `sentence` when it cannot be told."""
+    """What bounds the step, in one sentence; 'unknown' with the reason if nothing shows it."""
 
     bound_by: BoundBy
     confidence: float
@@ -319,7 +325,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """Everything that stepwhy says about a run; findings come sorted by cost, events by time."""
+    """The whole result for a run; findings are sorted by cost, events by time."""
 
     verdict: Verdict
     inputs: tuple[Input, ...]

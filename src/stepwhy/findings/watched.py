@@ -1,4 +1,4 @@
-"""Observations over the whole length of a run that stepwhy watched."""
+"""Observations over the whole length of a run under `stepwhy run` or `stepwhy.watch`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """A part of the run in which the step time did not change for good.
+    """A part of the run without a permanent change of the step time.
 
     Args:
-        first_step, last_step: Numbers of its steps in the run, from 1, profiled ones included.
+        first_step, last_step: First and last step of it, from 1, counting profiled ones.
         median_ns: Median time of its unprofiled steps; None if all were profiled.
         total_ns: Wall time of its steps.
-        traced_steps: Steps in it that a profiler recorded.
-        described: Whether steps, breakdown and findings of the result are of this one.
+        traced_steps: Number of its steps that a profiler recorded.
+        described: Whether the steps, breakdown and findings of the result describe this part.
     """
 
     first_step: int
@@ -25,7 +25,7 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """Consecutive steps that a profiler watched; they are not among `Steps.durations_ns`.
+    """Consecutive steps that a profiler recorded; they are not among `Steps.durations_ns`.
 
     Args:
         before: Number of unprofiled steps before them.
@@ -41,7 +41,7 @@ class EventGroup(msgspec.Struct, frozen=True):
 
     Args:
         kind: 'trace': a function was traced; 'compile': something was compiled; 'graph': a
-            session's graph has grown; 'change': the step time has changed for good; 'workers': a
+            session's graph has grown; 'change': the step time changed permanently; 'workers': a
             loader started its worker processes; 'epoch': a loader was restarted, until its first
             batch.
         name: What was traced or compiled, in the framework's words.
