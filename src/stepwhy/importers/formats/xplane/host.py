@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.chunks import take
+from stepwhy.columns.nesting import inherit
 from stepwhy.importers.formats.xplane.annotations import (
     Classification,
     HostEvent,
@@ -30,7 +31,7 @@ from stepwhy.importers.formats.xplane.names import (
     copy_details,
     eager_op,
 )
-from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
+from stepwhy.importers.formats.xplane.nesting import enclosing, is_inside, nearest
 from stepwhy.importers.formats.xplane.table import SliceTemplate
 from stepwhy.trace import NULL, DeviceKind, Kind, Role
 
@@ -55,6 +56,8 @@ _DERIVED = frozenset(n - wrap for n in range(0xDEADBEEF, 0xDEADBEEF + 290) for w
 # Statistics whose presence decides what an event is.
 _MARKING = ("step_num", CORRELATION)
 _COPYING = {Kind.LAUNCH, Kind.SYNC}
+# Values that events of the caller inherit from the nearest other event around them.
+_OWNER, _NO_OWNER = 1, 2
 
 
 class HostReader:
@@ -132,7 +135,7 @@ class HostReader:
     def _surroundings(self, outer: Ints) -> tuple[Bools, Ints]:
         """For every event, whether it runs below the input pipeline, and the enclosing eager op."""
         events, texts = self._events, self._texts
-        feeds = self._around(outer, self._runs_pipeline()) >= 0
+        feeds = is_inside(outer, self._runs_pipeline())
         ops = self._by_name(lambda name: texts.code(eager_op(name)))
         around = self._around(outer, take(ops > 0, events.label))
         is_kernel = self._named(EAGER_KERNEL.fullmatch)
@@ -287,7 +290,7 @@ def _owned(classes: list[Classification], label: Ints, outer: Ints) -> Bools:
         outer: Row of the enclosing event, -1 for none.
     """
     of_caller = take(np.array([c.of_caller for c in classes], dtype=np.bool_), label)
-    owners = take(np.array([c.kind in _OWNERS for c in classes], dtype=np.bool_), label)
-    around = nearest(outer, ~of_caller)
-    owned: Bools = of_caller & (around >= 0) & owners[around]
+    owner = [0 if c.of_caller else _OWNER if c.kind in _OWNERS else _NO_OWNER for c in classes]
+    nearest_owner = inherit(outer, take(np.array(owner, dtype=np.int8), label))
+    owned: Bools = of_caller & (nearest_owner == _OWNER)
     return owned

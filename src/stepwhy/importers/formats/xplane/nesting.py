@@ -46,8 +46,23 @@ def nearest(outer: NDArray[np.int32], holds: Bools) -> NDArray[np.int32]:
         holds: The mask; (events,).
     """
     rows = np.arange(len(outer), dtype=np.int32)
-    itself_or_around = inherit(outer, np.where(holds, rows, np.int32(NULL)), NULL)
-    return np.where(outer == NULL, np.int32(NULL), itself_or_around[outer])
+    found = inherit(outer, np.where(holds, rows, np.int32(NULL)), NULL)[outer]
+    found[outer == NULL] = NULL
+    return found
+
+
+def is_inside(outer: NDArray[np.int32], holds: Bools) -> Bools:
+    """Whether an event around each one is in a mask; (events,).
+
+    Args:
+        outer: What `enclosing` returned.
+        holds: The mask; (events,).
+    """
+    if not holds.any():
+        return np.zeros(len(outer), dtype=np.bool_)
+    found: Bools = inherit(outer, holds.astype(np.int8)).view(np.bool_)[outer]
+    found[outer == NULL] = False
+    return found
 
 
 def _first_of_line(line: Ints) -> Ints:

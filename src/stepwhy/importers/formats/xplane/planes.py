@@ -92,6 +92,7 @@ def read_space(source: Source, health: Health) -> Space:
         raise CorruptInputError(
             f"{source.origin} is a damaged XPlane profile", "Record the profile again"
         )
+    let_go(data, 0, len(data))
     programs = b"".join(plane.rest for plane in layout.planes if plane.name == PROGRAMS)
     return Space(_merged(whole), texts, Programs(programs))
 
