@@ -69,6 +69,9 @@ def test_numbers_of_a_note():
     assert steps_note([Unprofiled(5, 6 * MS)]).endswith(
         "so the mean is used as the step time: 6.00 ms."
     )
+    assert steps_note([Unprofiled(5, with_stalls_ns=7 * MS)]).endswith(
+        "so the step time is that of the others plus the mean of this: 7.00 ms."
+    )
 
 
 def test_several_notes_are_one_text():

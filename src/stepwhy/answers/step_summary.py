@@ -91,6 +91,8 @@ def step_notes(facts: Facts) -> tuple[StepNote, ...]:
         return facts.steps.notes
     if not len(facts.trace.slices):
         return (Cut.NOT_TRACED,)
+    if observed.stalls_ns:
+        return (Unprofiled(facts.steady_count, with_stalls_ns=observed.wall_ns),)
     return (Unprofiled(facts.steady_count, observed.wall_ns if observed.uneven else None),)
 
 

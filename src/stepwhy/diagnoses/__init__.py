@@ -26,6 +26,7 @@ TABLE: tuple[str, ...] = (
     "launch_bound",
     "host_sync",
     "graph_growth",
+    "recompilation",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

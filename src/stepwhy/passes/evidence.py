@@ -12,6 +12,7 @@ from stepwhy.columns.nesting import innermost_time
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
+from stepwhy.passes.stalls import time_of_kinds
 from stepwhy.trace import NULL, Kind, Role, among
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def find_evidence(
         host_is_device: Whether the op executors are the device (a CPU-only run).
     """
     storage = _of(trace, threads, Kind.STORAGE) | _executors(trace, Kind.STORAGE)
+    storage = storage | time_of_kinds(trace, "save")
     python = _innermost(trace, threads.all, nesting, Kind.PYTHON) | _executors(trace, Kind.PYTHON)
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
     dispatch = dispatch | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
@@ -70,7 +72,9 @@ def find_evidence(
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
         "input_wait": _of(trace, threads, Kind.INPUT) | _executors(trace, Kind.INPUT),
-        "compile": _of(trace, threads, Kind.COMPILE) | _first_use(trace, threads, launches, steps),
+        "compile": _of(trace, threads, Kind.COMPILE)
+        | _first_use(trace, threads, launches, steps)
+        | time_of_kinds(trace, "trace", "compile"),
         "sync": _of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches),
         "dispatch": dispatch - storage,
         "python": python - storage,

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from stepwhy.passes.overhead import observer_cost
+from stepwhy.passes.stalls import CATEGORIES, Stalls, find_stalls, time_of_kinds
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Kind
 from stepwhy.trace.kinds import HAND_OVER
@@ -58,6 +60,9 @@ class Observed(msgspec.Struct, frozen=True):
         steady_span_ns: Start of the first steady step and end of the last one; None without any.
         uneven: Whether the host waits for the device in some steps only, for all of them.
         wait_traced: Whether the profiled steps hold their share of such waits.
+        usual_ns: Wall time of the steady steps that did not stall; None: of all of them.
+        stalls_ns: What compilations and checkpoints in other steps add to the mean step, by
+            category; empty where they take little time, or are in almost every step.
     """
 
     durations_ns: NDArray[np.int64]
@@ -72,12 +77,19 @@ class Observed(msgspec.Struct, frozen=True):
     steady_span_ns: tuple[int, int] | None = None
     uneven: bool = False
     wait_traced: bool = True
+    usual_ns: NDArray[np.int64] | None = None
+    stalls_ns: dict[str, int] = msgspec.field(default_factory=dict)
+
+    @property
+    def without_stalls_ns(self) -> int:
+        """Median wall time of the usual steady steps; their mean where they are uneven."""
+        usual = self.durations_ns[self.warm_up :] if self.usual_ns is None else self.usual_ns
+        return round(float(usual.mean() if self.uneven else np.median(usual)))
 
     @property
     def wall_ns(self) -> int:
-        """Median wall time of the steady unprofiled steps; their mean where they are uneven."""
-        steady = self.durations_ns[self.warm_up :]
-        return round(float(steady.mean() if self.uneven else np.median(steady)))
+        """Wall time of a steady unprofiled step, with its mean share of what stalls some."""
+        return self.without_stalls_ns + sum(self.stalls_ns.values())
 
 
 def find_observed(
@@ -102,9 +114,11 @@ def find_observed(
         return None
     durations = marks.dur_ns[free]
     warm_up = count_warm_up(durations)
-    steady = free[warm_up:]
+    every = steady = free[warm_up:]
+    in_call = bool((marks.graph_ns[steady] != NULL).all())
+    stalls = Stalls(steady, {}) if in_call else find_stalls(trace, steady)
+    steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
-    in_call = bool((calls != NULL).all())
     runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
     uneven = runs_ahead and _waits_now_and_then(marks.dur_ns[steady])
     wait_traced = not uneven or _holds_waits(recorded, marks.dur_ns[steady])
@@ -130,12 +144,22 @@ def find_observed(
         _typical(trace, steady, marks.compile_ns, uneven=uneven),
         observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
         (
-            int(marks.start_ns[steady[0]]),
-            int(marks.start_ns[steady[-1]] + marks.dur_ns[steady[-1]]),
+            int(marks.start_ns[every[0]]),
+            int(marks.start_ns[every[-1]] + marks.dur_ns[every[-1]]),
         ),
         uneven,
         wait_traced,
+        marks.dur_ns[steady],
+        stalls.mean_ns,
     )
+
+
+def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
+    """The recorded steps in which nothing was compiled or saved."""
+    stalled = time_of_kinds(trace, *CATEGORIES).within(recorded.starts, recorded.ends) > 0
+    columns = ("starts", "ends", "host_starts", "host_ends")
+    kept = {name: getattr(recorded, name)[~stalled] for name in columns}
+    return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))
 
 
 def _waits_now_and_then(durations_ns: NDArray[np.int64]) -> bool:
@@ -253,12 +277,18 @@ def rescale(
     which it cannot have used its core (it slept, or waited) has no evidence. Nor has the time of
     waits for the device that no profiled step holds.
 
+    What compilations and checkpoints add to some of the steps was measured, too; the profiled steps
+    show how the rest of a step divides.
+
     Args:
         breakdown: ns per category of the mean profiled step.
         observed: The unprofiled steps.
         on_accelerator: Whether an accelerator decides the breakdown.
     """
-    return _with_compilation(_rescale(breakdown, observed, on_accelerator), observed)
+    stalls = observed.stalls_ns
+    usual = {c: 0 if c in stalls else ns for c, ns in breakdown.items()}
+    scaled = _with_compilation(_rescale(usual, observed, on_accelerator), observed)
+    return {c: ns + stalls.get(c, 0) for c, ns in scaled.items()}
 
 
 def _with_compilation(scaled: dict[str, int], observed: Observed) -> dict[str, int]:
@@ -274,11 +304,13 @@ def _with_compilation(scaled: dict[str, int], observed: Observed) -> dict[str, i
 
 def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool) -> dict[str, int]:
     if not observed.wait_traced:
-        missing = max(observed.wall_ns - sum(breakdown.values()), 0)
-        known = _shrink(breakdown, observed.wall_ns - missing, on_accelerator=on_accelerator)
+        missing = max(observed.without_stalls_ns - sum(breakdown.values()), 0)
+        known = _shrink(
+            breakdown, observed.without_stalls_ns - missing, on_accelerator=on_accelerator
+        )
         return {**known, "unexplained": known["unexplained"] + missing}
     outside = observed.outside_ns or 0
-    inside = max(observed.wall_ns - outside, 0)
+    inside = max(observed.without_stalls_ns - outside, 0)
     waited = None if on_accelerator else observed.input_wait_ns
     if waited is None:
         scaled = _shrink(breakdown, inside, on_accelerator=on_accelerator)
@@ -288,7 +320,7 @@ def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool
         scaled = _shrink(rest, inside - waited, on_accelerator=on_accelerator)
         scaled["input_wait"] += waited
     running = _running(breakdown, scaled["unexplained"], observed)
-    beyond = observed.wall_ns - inside
+    beyond = observed.without_stalls_ns - inside
     python = beyond if observed.cpu_ns is None else min(beyond, observed.cpu_ns)
     scaled["unexplained"] += beyond - python - running
     scaled["python"] += python + running
@@ -303,7 +335,7 @@ def _running(breakdown: dict[str, int], unexplained_ns: int, observed: Observed)
     nothing_known = sum(breakdown.values()) == breakdown["unexplained"]
     if observed.cpu_ns is None or nothing_known:
         return 0
-    blocked = max(observed.wall_ns - observed.cpu_ns, 0)
+    blocked = max(observed.without_stalls_ns - observed.cpu_ns, 0)
     return max(unexplained_ns - blocked, 0)
 
 

@@ -51,10 +51,15 @@ def _sentence(note: StepNote) -> str:
                 f"The step markers leave out {format_fraction(share)} of the time from the first "
                 "step to the last: what happens there is in no step."
             )
-        case Unprofiled(profiled, None):
+        case Unprofiled(profiled, None, None):
             return (
                 f"Step times come from unprofiled steps, the breakdown from {profiled} profiled "
                 "ones."
+            )
+        case Unprofiled(profiled, None, with_stalls_ns):
+            return (
+                f"{_sentence(Unprofiled(profiled))} Some steps compile or save, so the step time "
+                f"is that of the others plus the mean of this: {format_ns(with_stalls_ns or 0)}."
             )
         case Unprofiled(profiled, mean_ns):
             return (

@@ -45,6 +45,18 @@ def test_a_compilation_is_an_event_with_its_reason(tmp_path: Path) -> None:
     assert {e["end_ns"] - e["start_ns"] for e in events} == {4000}
 
 
+def test_the_limit_of_recompilations_is_an_event_of_its_own(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
+    compilations = Compilations(recorder)
+    module: Any = SimpleNamespace(record_compilation_metrics=lambda *_: None)
+    instrument(module, compilations, ObservationGuard(recorder, "torch.compile"))
+    given_up = {"co_name": None, "recompile_reason": f"0/7: {_MISMATCH}"}
+    module.record_compilation_metrics(1_000, 5_000, given_up, None, None)
+    recorder.steps(['{"kind":"step","start_ns":1,"end_ns":2}'])
+    event = json.loads((tmp_path / f"process-{os.getpid()}" / "events.jsonl").read_text())
+    assert (event["name"], event["reason"]) == ("recompile limit", _MISMATCH)
+
+
 def test_failure_affects_neither_compiler_nor_steps(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path), "pytorch", "2.0", "torch-optimizer")
     reported: list[int] = []

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from stepwhy.capture.recorder import Recorder
     from stepwhy.capture.torch.guard import ObservationGuard
 
+# Name of the event after which a function runs without compilation; `diagnoses.recompilation` reads
+# it.
+_LIMIT = "recompile limit"
 # '0/1: tensor 'x' size mismatch...': the number of the compilation that did not fit is no help.
 _COMPILATION_NUMBER = re.compile(r"^\d+/\d+(_\d+)?: ")
 
@@ -79,6 +82,8 @@ class Compilations:
 
 def _what(metrics: dict[str, Any]) -> str:
     """Kind of a compilation, for the log line of the step."""
+    if metrics.get("co_name") is None and metrics.get("recompile_reason"):
+        return _LIMIT  # nothing was compiled: from now on the function runs without it
     if metrics.get("is_runtime"):
         return "runtime tuning"
     if metrics.get("is_forward") is False:

@@ -1,0 +1,22 @@
+"""Trains a model that is compiled once, for batches of any length."""
+
+import argparse
+
+import reviews
+import torch
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--backend", default="aot_eager", help="inductor takes far longer")
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)
+    model = torch.compile(reviews.Classifier(), backend=options.backend, dynamic=True)
+    reviews.train(model, options.batch, options.steps)
+
+
+if __name__ == "__main__":
+    main()

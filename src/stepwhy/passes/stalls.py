@@ -1,0 +1,155 @@
+"""Logged events that make steps stall: compilations and checkpoints.
+
+Where they are in some of the steps only, the median step has none of them, although they may take
+most of the training's time. The time of a step is then that of the steps without them, plus their
+mean time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.columns.intervals import Intervals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+    Rows = NDArray[np.int64]
+    Times = NDArray[np.int64]
+
+CATEGORIES = {"trace": "compile", "compile": "compile", "save": "storage"}
+"""Category of the breakdown by kind of event."""
+
+# The observer logs no more events, so that nothing is known of later steps.
+_MOST_EVENTS = 2000
+# Steps; the median of fewer steps without an event is not reliable.
+_FEWEST_FREE = 8
+# Steps; fewer stalls do not recur: an evaluation that is compiled, a checkpoint at the end.
+_FEWEST_STALLS = 3
+# Of the time of the steps; below it the median step is what a step takes.
+_LEAST_SHARE = 0.05
+
+
+class StepEvents(msgspec.Struct, frozen=True):
+    """Events of an observed run in some of its steps.
+
+    Args:
+        rows: Rows of the trace's `events` that begin in one of the steps; (events,).
+        steps: Rows of `marks`; (steps,).
+        durations_ns: Wall time of each step; (steps,).
+        inside_ns: Time of the events in each step, overlapping ones once; (steps,).
+    """
+
+    rows: Rows
+    steps: Rows
+    durations_ns: Times
+    inside_ns: Times
+
+    @property
+    def mean_ns(self) -> int:
+        """Time of the events per step, over all steps."""
+        return round(float(self.inside_ns.mean())) if len(self.inside_ns) else 0
+
+    @property
+    def affected(self) -> NDArray[np.bool_]:
+        """Whether there is an event in each step; (steps,)."""
+        found: NDArray[np.bool_] = self.inside_ns > 0
+        return found
+
+    @property
+    def share(self) -> float:
+        """Share of the time of all steps, 0..1."""
+        total = int(self.durations_ns.sum())
+        return int(self.inside_ns.sum()) / total if total else 0.0
+
+    @property
+    def recur(self) -> bool:
+        """Whether they are in several steps and take a share of the time that matters."""
+        return bool(self.affected.sum() >= _FEWEST_STALLS and self.share >= _LEAST_SHARE)
+
+    @property
+    def per_affected_ns(self) -> int:
+        """Mean time of the events in a step that has any."""
+        return round(int(self.inside_ns.sum()) / max(int(self.affected.sum()), 1))
+
+    @property
+    def excess_ns(self) -> int:
+        """By how much steps with events are longer, per step; 0 with too few without any."""
+        free, longer = self.durations_ns[~self.affected], self.durations_ns[self.affected]
+        if len(free) < _FEWEST_FREE or not len(longer):
+            return 0
+        excess = max(float(np.median(longer)) - float(np.median(free)), 0.0)
+        return round(excess * len(longer) / len(self.durations_ns))
+
+
+class Stalls(msgspec.Struct, frozen=True):
+    """What rare events add to the mean step.
+
+    Args:
+        free: Rows of `marks` of the steps without such events; of all steps if too few have none.
+        mean_ns: Time per step by category of the breakdown, of what recurs.
+    """
+
+    free: Rows
+    mean_ns: dict[str, int]
+
+
+def rows_of_kinds(trace: Trace, *kinds: str) -> Rows:
+    """Rows of the events of some kinds, ascending."""
+    return np.flatnonzero(np.isin(trace.events.kind, trace.strings_where(kinds)))
+
+
+def time_of_kinds(trace: Trace, *kinds: str) -> Intervals:
+    """When there were events of some kinds."""
+    events, rows = trace.events, rows_of_kinds(trace, *kinds)
+    starts = events.start_ns[rows]
+    return Intervals.of(starts, starts + events.dur_ns[rows])
+
+
+def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
+    """Those of some events that begin in some steps.
+
+    Args:
+        trace: The trace of an observed run.
+        steps: Rows of its `marks`, ascending; (steps,).
+        rows: Rows of its `events`; (events,).
+    """
+    marks, events = trace.marks, trace.events
+    if len(events) >= _MOST_EVENTS:
+        steps = steps[marks.start_ns[steps] <= events.start_ns[-1]]
+    starts, ends = marks.start_ns[steps], marks.start_ns[steps] + marks.dur_ns[steps]
+    begins = events.start_ns[rows]
+    step = np.searchsorted(starts, begins, side="right") - 1
+    is_inside = (step >= 0) & (begins < np.append(ends, 0)[step])
+    begins, lasts = begins[is_inside], events.dur_ns[rows[is_inside]]
+    inside = Intervals.of(begins, begins + lasts).within(starts, ends)
+    return StepEvents(rows[is_inside], steps, marks.dur_ns[steps], inside)
+
+
+def find_stalls(trace: Trace, steps: Rows) -> Stalls:
+    """What compilations and checkpoints add to the mean of some steps.
+
+    Args:
+        trace: The trace of an observed run.
+        steps: Rows of its `marks`, ascending; (steps,).
+    """
+    every = events_in(trace, steps, rows_of_kinds(trace, *CATEGORIES))
+    free = every.steps[~every.affected]
+    if len(free) < _FEWEST_FREE:
+        return Stalls(steps, {})
+    compiled = events_in(trace, steps, rows_of_kinds(trace, "trace", "compile"))
+    saved = events_in(trace, steps, rows_of_kinds(trace, "save"))
+    # A new version of a function also takes longer when it first runs.
+    found = {
+        "compile": (compiled, max(compiled.mean_ns, compiled.excess_ns)),
+        "storage": (saved, saved.mean_ns),
+    }
+    return Stalls(free, {c: ns for c, (events, ns) in found.items() if events.recur})
+
+
+__all__ = ["Stalls", "StepEvents", "events_in", "find_stalls", "rows_of_kinds", "time_of_kinds"]

@@ -1,0 +1,74 @@
+"""The code of fixes runs in the framework that it is for."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+
+from stepwhy.diagnoses import load
+
+TF = """
+import tensorflow as tf
+rate, batch, dataset = 0.1, tf.ones([2, 3]), [tf.ones([2, 3])] * 2
+step_of = train_step = tf.function(lambda batch, rate=0.1: batch * rate)
+"""
+JAX = """
+import jax, jax.numpy as jnp, numpy as np
+rate, rates, texts = 0.1, [0.1, 0.2], [[1, 2, 3], [4]]
+params, batch, batches = jnp.ones(3), jnp.ones(3), [jnp.ones(3)] * 2
+step_of = lambda params, batch, rate: params - rate * batch
+"""
+TORCH = """
+import functools, torch
+torch.compile = functools.partial(torch.compile, backend="eager")
+model, words = torch.nn.Embedding(9, 2), torch.ones(4, 3, dtype=int)
+batch, rate = torch.ones(2, 3), 0.1
+train_step = lambda batch, rate: (rate * batch).sum()
+"""
+RUNS = [
+    (
+        "recompilation",
+        "_TF_SHAPE",
+        TF,
+        "train_step(tf.ones([2, 3], tf.int32), tf.ones(2, tf.int32))",
+    ),
+    ("recompilation", "_TF_VALUE", TF, ""),
+    ("recompilation", "_TF_FUNCTION", TF, ""),
+    ("recompilation", "_JAX_SHAPE", JAX, "assert words.shape == (2, 64) and words.sum() == 10"),
+    ("recompilation", "_JAX_VALUE", JAX, "assert params.shape == (3,)"),
+    ("recompilation", "_JAX_FUNCTION", JAX, "assert params.shape == (3,)"),
+    ("recompilation", "_TORCH_SHAPE", TORCH, "assert model(words).shape == (4, 3, 2)"),
+    ("recompilation", "_TORCH_VALUE", TORCH, ""),
+]
+FRAMEWORKS = {TF: "tensorflow", JAX: "jax", TORCH: "torch"}
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("framework", sorted(set(FRAMEWORKS.values())))
+def test_code_runs(framework, tmp_path):
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip("the framework is not installed")
+    code = [text for text in map(program, RUNS) if text[0] == framework]
+    lines = [f"exec({text!r}, {{}})" for _, text in code]
+    run = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert code
+    assert run.returncode == 0, run.stderr
+
+
+def program(case):
+    """The framework of a case, and the code of its fix with what stands around it."""
+    diagnosis, fix, before, after = case
+    framework = next(name for start, name in FRAMEWORKS.items() if before.startswith(start))
+    code = getattr(load(diagnosis), fix).code
+    assert code
+    return framework, f"{before}\n{code}\n{after}"

@@ -1,0 +1,79 @@
+"""Compilations and checkpoints that make some of the steps longer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.stalls import events_in, find_stalls, rows_of_kinds
+from stepwhy.trace.notation import parse
+
+MS = 1_000_000
+
+
+def run(durations_ms, events, framework="pytorch"):
+    """A run whose first step is profiled; events are (kind, step, duration in ms)."""
+    starts = np.cumsum([0, *durations_ms[:-1]]).tolist()
+    marks = "\n".join(
+        f"{start} ms | {duration} ms | {int(i == 0)}"
+        for i, (start, duration) in enumerate(zip(starts, durations_ms, strict=True))
+    )
+    rows = "\n".join(f"{kind} | {starts[i]} ms | {ms} ms | f" for kind, i, ms in events)
+    return parse(
+        f"framework: {framework}\nsignals: +step-log\n"
+        "main step |[--------]|\nCPU:0 kernel |mmmmmmmmmm|\n"
+        f"marks: start_ns | dur_ns | profiled\n{marks}\n\n"
+        f"events: kind | start_ns | dur_ns | name\n{rows}\n"
+    )
+
+
+def stalls_of(trace):
+    return find_stalls(trace, np.arange(1, len(trace.marks)))
+
+
+SAVES = [("save", step, 40) for step in (4, 8, 12)]
+USUAL = [50 if step in {4, 8, 12} else 10 for step in range(13)]
+
+
+def test_checkpoints_count_with_their_mean_time():
+    stalls = stalls_of(run(USUAL, SAVES))
+    assert stalls.mean_ns == {"storage": 10 * MS}
+    assert stalls.free.tolist() == [1, 2, 3, 5, 6, 7, 9, 10, 11]
+
+
+def test_the_step_is_the_usual_one_and_its_stalls():
+    facts = Facts(run(USUAL, SAVES))
+    assert facts.wall_ns == facts.observed.wall_ns == 20 * MS
+    assert (facts.breakdown["compute"], facts.breakdown["storage"]) == (10 * MS, 10 * MS)
+
+
+def test_compilation_counts_with_the_first_run_of_what_it_makes():
+    compiling = [("compile", step, 20) for step in (4, 8, 12)]
+    assert stalls_of(run(USUAL, compiling)).mean_ns == {"compile": 10 * MS}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(SAVES[:2], id="too few"),
+        pytest.param([(kind, step, 1) for kind, step, _ in SAVES], id="too short"),
+        pytest.param([], id="none"),
+    ],
+)
+def test_what_does_not_recur_adds_nothing(events):
+    assert stalls_of(run(USUAL, events)).mean_ns == {}
+
+
+def test_what_is_in_almost_every_step_is_left_to_the_profiled_steps():
+    every = [("save", step, 4) for step in range(1, 10)]
+    stalls = stalls_of(run([10] * 10, every))
+    assert stalls.mean_ns == {}
+    assert len(stalls.free) == 9
+
+
+def test_steps_after_the_last_logged_event_are_unknown():
+    events = [("save", 1, 0)] * 1999 + [("save", 3, 4)]
+    trace = run([10] * 10, events)
+    inside = events_in(trace, np.arange(1, 10), rows_of_kinds(trace, "save"))
+    assert inside.steps.tolist() == [1, 2, 3]
