@@ -28,7 +28,31 @@ model, words = torch.nn.Embedding(9, 2), torch.ones(4, 3, dtype=int)
 batch, rate = torch.ones(2, 3), 0.1
 train_step = lambda batch, rate: (rate * batch).sum()
 """
+STATE = """
+import copy, types
+step, path = 0, "saved"
+at_once = lambda target, args: types.SimpleNamespace(start=lambda: target(*args))
+threading = types.SimpleNamespace(Thread=at_once)
+"""
+KERAS = "import keras"
+TF1 = """
+import tensorflow.compat.v1 as tf
+folder, graph = "saved", tf.Graph().as_default()
+graph.__enter__()
+tf.train.create_global_step()
+"""
+SAVED = "import os; assert os.path.exists({!r})"
 RUNS = [
+    ("checkpoint_stall", "_TORCH", TORCH + STATE, SAVED.format("saved")),
+    ("checkpoint_stall", "_KERAS", KERAS, ""),
+    (
+        "checkpoint_stall",
+        "_TF",
+        TF + STATE + "checkpoint = tf.train.Checkpoint(step=tf.Variable(1))",
+        "",
+    ),
+    ("checkpoint_stall", "_TF1", TF1, "session.close(); graph.__exit__(None, None, None)"),
+    ("checkpoint_stall", "_JAX", JAX + STATE, SAVED.format("saved.npz")),
     (
         "recompilation",
         "_TF_SHAPE",
@@ -43,7 +67,7 @@ RUNS = [
     ("recompilation", "_TORCH_SHAPE", TORCH, "assert model(words).shape == (4, 3, 2)"),
     ("recompilation", "_TORCH_VALUE", TORCH, ""),
 ]
-FRAMEWORKS = {TF: "tensorflow", JAX: "jax", TORCH: "torch"}
+FRAMEWORKS = {TF: "tensorflow", TF1: "tensorflow", KERAS: "keras", JAX: "jax", TORCH: "torch"}
 
 
 @pytest.mark.framework

@@ -140,6 +140,11 @@ def test_an_event_in_words(event, words):
 
 def test_heading_names_only_the_kinds_present():
     events = [EventGroup(kind, "x", "", 1, 1, 1) for kind in ("trace", "epoch")]
+    saved = EventGroup("save", "torch.save", "", 1, 1, 1)
+    assert watched.events_title([*events, saved]) == (
+        "Compiled, traced, restarted or saved during training"
+    )
+    assert watched.events_title([saved]) == "Saved during training"
     assert watched.events_title(events[:1]) == "Compiled or traced during training"
     assert watched.events_title(events) == "Compiled, traced or restarted during training"
     assert watched.events_title(events[1:]) == "Restarted during training"

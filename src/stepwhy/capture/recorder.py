@@ -202,8 +202,8 @@ class Recorder:
         Args:
             kind: 'trace' (a function was traced), 'compile' (something was compiled), 'graph' (a
                 session's graph has grown), 'change' (the step time has changed for good),
-                'workers' (a loader started its worker processes) or 'epoch' (a loader was asked
-                for its first batch of an epoch).
+                'workers' (a loader started its worker processes), 'epoch' (a loader was asked
+                for its first batch of an epoch) or 'save' (a checkpoint was saved).
             name: The framework's name of what was traced or compiled; the loader's name.
             start_ns: When it began.
             end_ns: When it ended.
@@ -224,6 +224,11 @@ class Recorder:
         named = {"name": masked(name)[:_LONGEST_NAME], **about}
         event = {"kind": kind, "start_ns": start_ns, "end_ns": end_ns, **named}
         self._events.append(encode(event))
+
+    def write_events(self) -> None:
+        """Write the pending events, once the process directory is there; else they stay pending."""
+        if self._folder.opened:
+            self.guard(self._flush)
 
     def level(
         self, kind: str, name: str, value: int, capacity: int | None = None, reserve: int = 0

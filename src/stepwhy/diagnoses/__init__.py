@@ -27,6 +27,7 @@ TABLE: tuple[str, ...] = (
     "host_sync",
     "graph_growth",
     "recompilation",
+    "checkpoint_stall",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

@@ -25,8 +25,10 @@ _DONE = {
     "graph": "graph grown by",
     "workers": "started workers of",
     "epoch": "started epoch of",
+    "save": "saved with",
 }
 _OF_THE_GRAPH = frozenset({"trace", "compile", "graph"})
+_RESTARTS = frozenset({"workers", "epoch"})
 _KINDS = {
     "tf1-queue": "queue {}",
     "tf.data": "buffer {} of tf.data",
@@ -95,11 +97,11 @@ def listed_events(result: Result) -> list[EventGroup]:
 def events_title(events: list[EventGroup]) -> str:
     """A heading for some events."""
     kinds = {event.kind for event in events}
-    if kinds <= _OF_THE_GRAPH:
-        return "Compiled or traced during training"
-    if kinds & _OF_THE_GRAPH:
-        return "Compiled, traced or restarted during training"
-    return "Restarted during training"
+    done = ["compiled", "traced"] if kinds & _OF_THE_GRAPH else []
+    done += ["restarted"] if kinds & _RESTARTS else []
+    done += ["saved"] if "save" in kinds else []
+    named = " or ".join([", ".join(done[:-1]), done[-1]] if len(done) > 1 else done)
+    return f"{named.capitalize()} during training"
 
 
 def event_name(event: EventGroup) -> str:

@@ -212,7 +212,8 @@ COLUMNS: tuple[Column, ...] = (
         "kind",
         "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
         "graph has grown; 'change': the step time has changed for good; 'workers': a loader has "
-        "started its workers; 'epoch': a loader was restarted, until its first batch.",
+        "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
+        "checkpoint was saved.",
     ),
     Column("events", "start_ns", "int64", "ns", "", "When it began; rows are ordered by it."),
     Column("events", "dur_ns", "int64", "ns", "", "How long it took, never negative."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stepwhy.capture import registry
 from stepwhy.capture.process import lifetime
 from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.saving import observe_saving
 from stepwhy.capture.torch import compilations, loaders
 from stepwhy.capture.torch.compilations import Compilations
 from stepwhy.capture.torch.existing_optimizers import observe_existing
@@ -107,10 +108,11 @@ def observe_compiler(module: ModuleType, run_dir: str) -> None:
     compilations.instrument(module, seen.compilations, guard)
 
 
-def observe_checkpoints(module: ModuleType, _run_dir: str) -> None:
-    """Show the checkpoints that `torch.serialization` saves in traced windows."""
+def observe_checkpoints(module: ModuleType, run_dir: str) -> None:
+    """Log the checkpoints that `torch.serialization` saves, and show them in traced windows."""
     functions: Any = module
     functions.save = _recorded(functions.save, "torch.save")
+    observe_saving(module, run_dir)
 
 
 def _recorded(original: Call, name: str) -> Call:

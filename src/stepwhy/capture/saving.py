@@ -1,0 +1,162 @@
+"""Log calls that save checkpoints, of all frameworks: how long each blocks, and its line.
+
+Only the outermost call counts, as `Model.save` of Keras calls other functions that save, and only
+those of the main thread, as others block no step. What an asynchronous save does after its call has
+returned is not seen, and blocks nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwhy.capture.clock import now_ns
+from stepwhy.capture.recorder import Recorder
+from stepwhy.capture.user_code import user_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    Call = Callable[..., Any]
+
+# Shorter calls cost no step anything, and would fill the log.
+_SHORTEST_NS = 200_000
+
+
+class Saver(NamedTuple):
+    """A function or method that saves.
+
+    Args:
+        path: Its name in the module, with its class.
+        name: What reports call it.
+    """
+
+    path: str
+    name: str
+
+
+SAVERS: dict[str, tuple[Saver, ...]] = {
+    "torch.serialization": (Saver("save", "torch.save"),),
+    "torch.distributed.checkpoint.state_dict_saver": (
+        Saver("save", "torch.distributed.checkpoint.save"),
+        Saver("async_save", "torch.distributed.checkpoint.async_save"),
+    ),
+    "safetensors.torch": (
+        Saver("save_file", "safetensors.torch.save_file"),
+        Saver("save_model", "safetensors.torch.save_model"),
+    ),
+    "tensorflow.python.training.saver": (Saver("Saver.save", "Saver.save"),),
+    "tensorflow.python.saved_model.save": (Saver("save", "tf.saved_model.save"),),
+    "tensorflow.python.checkpoint.checkpoint": (
+        Saver("Checkpoint.save", "Checkpoint.save"),
+        Saver("Checkpoint.write", "Checkpoint.write"),
+    ),
+    "tensorflow.python.checkpoint.checkpoint_management": (
+        Saver("CheckpointManager.save", "CheckpointManager.save"),
+    ),
+    "keras.src.saving.saving_api": (
+        Saver("save_model", "Model.save"),
+        Saver("save_weights", "Model.save_weights"),
+    ),
+    "tf_keras.src.saving.saving_api": (
+        Saver("save_model", "Model.save"),
+        Saver("save_weights", "Model.save_weights"),
+    ),
+    "orbax.checkpoint.checkpoint_manager": (
+        Saver("CheckpointManager.save", "CheckpointManager.save"),
+        Saver("CheckpointManager.wait_until_finished", "CheckpointManager.wait_until_finished"),
+    ),
+    "orbax.checkpoint._src.checkpointers.checkpointer": (
+        Saver("Checkpointer.save", "Checkpointer.save"),
+    ),
+    "orbax.checkpoint._src.checkpointers.async_checkpointer": (
+        Saver("AsyncCheckpointer.save", "AsyncCheckpointer.save"),
+        Saver("AsyncCheckpointer.wait_until_finished", "AsyncCheckpointer.wait_until_finished"),
+    ),
+    "flax.training.checkpoints": (Saver("save_checkpoint", "save_checkpoint"),),
+}
+"""Module of a framework -> what saves in it."""
+
+_PLAIN = {
+    "pickle": (Saver("dump", "pickle.dump"),),
+    "numpy": (Saver("save", "numpy.save"), Saver("savez", "numpy.savez")),
+}
+
+
+@functools.cache
+def log_of(run_dir: str) -> SaveLog:
+    """The log of this process."""
+    return SaveLog(Recorder(run_dir, "", "", "saving"))
+
+
+class SaveLog:
+    """Log the outermost saving calls of the main thread.
+
+    Args:
+        recorder: Writes their events, into the directory that another recorder has opened.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._is_saving = False
+
+    def begin(self) -> bool:
+        """A saving call begins; whether it is logged."""
+        if self._is_saving or threading.current_thread() is not threading.main_thread():
+            return False
+        self._is_saving = self._recorder.alive
+        return self._is_saving
+
+    def end(self, name: str, start_ns: int) -> None:
+        """The call that `begin` let through has ended; never raises."""
+        self._is_saving = False
+        self._recorder.guard(lambda: self._log(name, start_ns, now_ns()))
+
+    def _log(self, name: str, start_ns: int, end_ns: int) -> None:
+        if end_ns - start_ns < _SHORTEST_NS:
+            return
+        self._recorder.event(
+            "save", name=name, start_ns=start_ns, end_ns=end_ns, source=user_line()
+        )
+        self._recorder.write_events()
+
+
+def observe_saving(module: ModuleType, run_dir: str) -> None:
+    """Log the calls of what saves in a module of `SAVERS`."""
+    _wrap(module, SAVERS[module.__name__], log_of(run_dir))
+
+
+def observe_plain_saving(_: ModuleType, run_dir: str) -> None:
+    """Log the calls of `pickle` and NumPy with which JAX programs save their parameters."""
+    import pickle
+
+    import numpy as np
+
+    for module in (pickle, np):
+        _wrap(module, _PLAIN[module.__name__], log_of(run_dir))
+
+
+def _wrap(module: ModuleType, savers: tuple[Saver, ...], log: SaveLog) -> None:
+    for saver in savers:
+        owner, _, attribute = saver.path.rpartition(".")
+        place: Any = getattr(module, owner, None) if owner else module
+        original = getattr(place, attribute, None)
+        if original is not None:  # else another version of the framework
+            setattr(place, attribute, _logged(original, saver.name, log))
+
+
+def _logged(original: Call, name: str, log: SaveLog) -> Call:
+    @functools.wraps(original)
+    def logged(*args: Any, **kwargs: Any) -> Any:
+        if not log.begin():
+            return original(*args, **kwargs)
+        start_ns = now_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            log.end(name, start_ns)
+
+    return logged

@@ -1,0 +1,215 @@
+"""Training stops while a checkpoint is saved.
+
+## What it means
+The loop saves the model, and often the state of the optimizer, so often that writing takes a large
+part of the time. Asynchronous saves block, too: while they copy the state, and while the one before
+is still being written.
+
+## Why it costs
+The state is copied to the memory of the host, serialised and written, usually on the thread that
+drives the loop. Meanwhile the device has nothing to do.
+
+## How it is measured
+stepwhy logs how long each saving call blocks the main thread, and the line that called it: calls of
+`torch.save`, `torch.distributed.checkpoint`, safetensors, Keras, `tf.train` (`Saver`, `Checkpoint`,
+`CheckpointManager`), SavedModel, Orbax and Flax, and in JAX programs also of pickle and NumPy. The
+cost is their time in steady steps, as a mean over all of these steps. In the trace of another
+profiler, the cost is the time of the mean step in which the host saves and the device is idle.
+
+## Fix
+Save every few hundred steps, or after a time, not in every step. Write in the background.
+
+## Fix risk
+None. After a crash, the steps since the last checkpoint are repeated.
+
+## When it abstains
+If the steps were not observed by `stepwhy run` and the trace records no framework code on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_string, source_lines
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind
+from stepwhy.units import quantise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding, Saving
+    from stepwhy.passes.facts import Facts
+    from stepwhy.passes.stalls import StepEvents
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="checkpoint-stall",
+    family="host",
+    name="Waiting for checkpoints",
+    found="Save checkpoints less often",
+    clear="Saving checkpoints takes little time",
+)
+
+SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
+AFTER = 0.01  # of the time, which the interval that is advised leaves to saving
+LEAST_SAVED = 0.9  # of the cost; checkpoints that remain still take time
+
+_SHOWN = 3
+_ASYNCHRONOUS = regex(r"[Aa]sync|wait_until_finished")
+_SUMMARY = regex(r"[Ss]ummar|tensorboard|[Ee]vent")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the loop saves."""
+    is_logged = "step-log" in facts.trace.meta.signals
+    inside = steady_events(facts, rows_of_kinds(facts.trace, "save"))
+    if is_logged and inside.recur:
+        return _from_log(facts, inside)
+    rows = _recorded(facts)
+    if facts.share("storage") >= SHARE and len(rows):
+        return _from_trace(facts, rows)
+    if not is_logged and "host-ops" not in facts.trace.meta.signals:
+        return RULE.no_data(missing("host-ops"))
+    return RULE.nothing(_summary(inside) if len(inside.rows) else ())
+
+
+def _from_log(facts: Facts, inside: StepEvents) -> Finding:
+    cost = cost_per_step(facts, inside)
+    usual = max(facts.wall_ns - cost, 1)
+    enough = quantise(math.ceil(inside.per_affected_ns / (AFTER * usual)))
+    evidence = (
+        *_summary(inside),
+        Evidence("steps between checkpoints that would cost 1 %", enough, "count"),
+        *_calls(facts, inside.rows),
+    )
+    name = facts.trace.string(int(facts.trace.events.name[inside.rows[-1]]))
+    return RULE.finding(cost, evidence, _fix(facts, name), _saving(cost))
+
+
+def _saving(cost: int) -> Saving:
+    return saving("save less often: remove storage", LEAST_SAVED * cost, cost)
+
+
+def _summary(inside: StepEvents) -> tuple[Evidence, ...]:
+    count = int(inside.affected.sum())
+    steps = f"of {len(inside.steps):,} steady steps"
+    return (
+        Evidence("steps that save", count, "count", steps),
+        Evidence("saving in such a step", inside.per_affected_ns, "ns"),
+        Evidence("share of the time of all steps", inside.share, "fraction"),
+    )
+
+
+def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """What saves, with its line, the longest first."""
+    events, text = facts.trace.events, facts.trace.string
+    pairs = list(zip(events.name[rows].tolist(), events.source[rows].tolist(), strict=True))
+    times = dict.fromkeys(pairs, 0)
+    for pair, duration in zip(pairs, events.dur_ns[rows].tolist(), strict=True):
+        times[pair] += duration
+    longest = sorted(times, key=lambda pair: -times[pair])[:_SHOWN]
+    return tuple(
+        Evidence(
+            f"mean time of {text(name)}",
+            round(times[name, source] / pairs.count((name, source))),
+            "ns",
+            text(source) if source != NULL else "",
+        )
+        for name, source in longest
+    )
+
+
+def _recorded(facts: Facts) -> Rows:
+    """Recorded calls in steady steps that save something else than summaries."""
+    rows = facts.slices(Kind.STORAGE, steady=True)
+    names = facts.trace.slices.name[rows]
+    unique, place = np.unique(names, return_inverse=True)
+    saves = [not _SUMMARY.search(facts.trace.string(int(name))) for name in unique]
+    chosen: Rows = rows[np.array(saves, dtype=bool)[place]]
+    return chosen
+
+
+def _from_trace(facts: Facts, rows: Rows) -> Finding:
+    cost = facts.breakdown["storage"]
+    lines = source_lines(facts, rows).tolist()
+    names = facts.trace.slices.name[rows]
+    line_of = dict(zip(map(facts.trace.string, names.tolist()), lines, strict=True))
+    groups = by_string(facts, names, facts.trace.slices.dur_ns[rows])[:_SHOWN]
+    evidence = (
+        Evidence("share of the step that saves", facts.share("storage"), "fraction"),
+        *(
+            Evidence(
+                f"time in {g.name}",
+                facts.mean_ns(g.total_ns),
+                "ns",
+                facts.trace.string(line_of[g.name]),
+            )
+            for g in groups
+        ),
+    )
+    return RULE.finding(cost, evidence, _fix(facts, groups[0].name), _saving(cost))
+
+
+def _fix(facts: Facts, name: str) -> Fix:
+    """What to do, by framework and by what saves."""
+    if _ASYNCHRONOUS.search(name):
+        return _ASYNC
+    if name.startswith("Model."):
+        return _KERAS
+    if (facts.trace.marks.graph_ns != NULL).any():
+        return _TF1
+    return _FIXES.get(facts.trace.meta.framework, _ANY)
+
+
+_ANY = Fix("Save every few hundred steps, or every few minutes.", "", "none")
+_ASYNC = Fix(
+    "Save less often: an asynchronous save still blocks while it copies the state, and waits for "
+    "the save before it, if that has not ended.",
+    "",
+    "none",
+)
+_TORCH = Fix(
+    "Save every few hundred steps, or write in a thread: only the copy of the state then blocks.",
+    "if step % 500 == 0:\n"
+    "    state = copy.deepcopy(model.state_dict())    # training goes on\n"
+    "    threading.Thread(target=torch.save, args=(state, path)).start()",
+    "none",
+)
+_KERAS = Fix(
+    "Save once per epoch, or every few hundred batches. Saving weights alone takes less time.",
+    "keras.callbacks.ModelCheckpoint(\n"
+    '    "model.weights.h5", save_weights_only=True,\n'
+    '    save_freq="epoch")            # or a number of batches, e.g. 500',
+    "none",
+)
+_TF = Fix(
+    "Save every few hundred steps, and let TensorFlow write in the background.",
+    "options = tf.train.CheckpointOptions(enable_async=True)\n"
+    "if step % 500 == 0:\n"
+    "    checkpoint.save(path, options=options)",
+    "none",
+)
+_TF1 = Fix(
+    "Save after some minutes, not after a few steps: a MonitoredTrainingSession does it by itself.",
+    "session = tf.train.MonitoredTrainingSession(\n"
+    "    checkpoint_dir=folder, save_checkpoint_secs=600)",
+    "none",
+)
+_JAX = Fix(
+    "Save every few hundred steps, or write in a thread: only the copy to the host then blocks.",
+    "if step % 500 == 0:\n"
+    "    state = jax.device_get(params)               # training goes on\n"
+    "    values = (path, *jax.tree.leaves(state))\n"
+    "    threading.Thread(target=np.savez, args=values).start()",
+    "none",
+)
+_FIXES = {"pytorch": _TORCH, "tensorflow": _TF, "jax": _JAX}
