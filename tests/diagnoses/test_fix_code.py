@@ -42,7 +42,12 @@ graph.__enter__()
 tf.train.create_global_step()
 """
 SAVED = "import os; assert os.path.exists({!r})"
+METRICS = """
+guesses = labels = torch.ones(4, 4, dtype=torch.long)
+classes, counts = 3, torch.zeros(9)
+"""
 RUNS = [
+    ("python_overhead", "_WHOLE_TENSORS", TORCH + METRICS, "assert counts[4] == 16"),
     ("checkpoint_stall", "_TORCH", TORCH + STATE, SAVED.format("saved")),
     ("checkpoint_stall", "_KERAS", KERAS, ""),
     (

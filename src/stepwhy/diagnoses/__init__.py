@@ -28,6 +28,7 @@ TABLE: tuple[str, ...] = (
     "graph_growth",
     "recompilation",
     "checkpoint_stall",
+    "python_overhead",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

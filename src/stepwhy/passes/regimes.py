@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.columns.intervals import Intervals
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Columns
 
@@ -32,6 +33,8 @@ _BLOCKS_SEARCHED = 16
 _SHORTEST = 8
 # Samples that were taken with less of their time inside are of both sides.
 _MOSTLY = 0.9
+# Samples with more of their time in profiled steps than this do not show the training as it is.
+_MOSTLY_PROFILED = 0.5
 # Medians that differ by less are the same usual step: something rare has changed.
 _SMALLEST_CHANGE = 0.1
 
@@ -108,16 +111,31 @@ def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
 
 
 def samples_within(trace: Trace, regimes: Regimes) -> Trace:
-    """The trace without the stack samples of the stretches that are not described."""
+    """The trace with the stack samples of the described stretch, as the training runs unprofiled.
+
+    Samples in profiled steps show the profiler, and how the observer writes what it recorded.
+    """
     samples, rows = trace.samples, regimes.current.rows
-    if len(regimes.all) == 1 or not len(samples):
+    if not len(samples) or not len(trace.marks):
         return trace
-    starts = trace.marks.start_ns[rows]
-    ends = starts + trace.marks.dur_ns[rows]
-    inside = np.minimum(samples.end_ns, ends.max()) - np.maximum(samples.start_ns, starts.min())
-    kept = (inside >= _MOSTLY * (samples.end_ns - samples.start_ns)) | (samples.end_ns == NULL)
+    kept = samples.end_ns == NULL
+    times = samples.end_ns - samples.start_ns
+    profiled = Intervals.of(*_times(trace, np.flatnonzero(trace.marks.profiled == 1)))
+    kept |= profiled.within(samples.start_ns, samples.end_ns) <= _MOSTLY_PROFILED * times
+    if len(regimes.all) > 1:
+        starts, ends = _times(trace, rows)
+        inside = np.minimum(samples.end_ns, ends.max()) - np.maximum(samples.start_ns, starts.min())
+        kept &= (inside >= _MOSTLY * times) | (samples.end_ns == NULL)
     columns = {name: values[kept] for name, values in vars(samples).items()}
     return replace(trace, samples=Columns(**columns))
+
+
+def _times(
+    trace: Trace, rows: slice | NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and ends of some observed steps."""
+    starts = trace.marks.start_ns[rows]
+    return starts, starts + trace.marks.dur_ns[rows]
 
 
 def _splits(trace: Trace) -> list[int]:

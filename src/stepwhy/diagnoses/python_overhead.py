@@ -1,0 +1,217 @@
+"""Python code of the program runs while the device, or the CPU's kernels, could compute.
+
+## What it means
+Between two calls of the framework, the loop runs Python of its own: loops over samples, lists that
+are built element by element, values that are read one by one (`.item()`), metrics, logs, strings.
+
+## Why it costs
+Python executes some ten million simple operations per second, on one core. A loop over 10,000
+elements takes milliseconds where an operation on the whole array takes microseconds, and the next
+step is launched only after it.
+
+## How it is measured
+The cost is the time of the mean step in which the driving thread is in Python outside the framework
+and nothing computes, at most the share of its stack samples in lines of the program. Where single
+elements of tensors are read, the operations that do so are part of the cost. The samples also name
+the lines and the function. In the trace of another profiler, its Python frames do, if one function
+takes most of this time by itself: what is spread over many functions launches work.
+
+## Fix
+Work on whole arrays instead of single elements. Do what does not depend on the step once, before
+the loop. Prepare batches ahead, in other processes.
+
+## Fix risk
+None, if the results are the same.
+
+## When it abstains
+If no stack was sampled and the trace has no Python frames. Does not apply to loops that feed
+placeholders: `python-preprocessing` judges their Python.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.own_python import own_share
+from stepwhy.passes.sampled_lines import FRAMEWORKS
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind, SampleRole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="python-overhead",
+    family="host",
+    name="Python between the framework's calls",
+    found="Run less Python in the loop",
+    clear="Python of the program takes little of the step",
+    needs=(("steps",),),
+    refines="wall-device-gap",
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metrics are a dozen
+LEAST_SAVED = 0.6  # of the cost; work on whole arrays takes time, too
+
+_ELEMENT = "aten::item"
+_ELEMENTS = (
+    _ELEMENT,
+    "aten::_local_scalar_dense",
+    "aten::is_nonzero",
+    "aten::unbind",
+    "aten::select",
+    "aten::as_strided",
+)
+_COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr)>")
+_SHOWN = 3
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the driving thread runs Python of the program."""
+    if _feeds(facts):
+        return RULE.not_applicable("The loop feeds placeholders: see python-preprocessing.")
+    lines = _sampled_lines(facts)
+    if lines is None:
+        return _from_trace(facts)
+    elements, reading_ns = _single_elements(facts)
+    if elements:
+        function, share = _function(lines)
+        # Python makes a tensor of each element, for which there is no operation.
+        around_ns = facts.breakdown["python"] + facts.breakdown["unexplained"]
+        cost = min(around_ns + reading_ns, round(share * facts.wall_ns))
+        reads = Evidence("single elements read per step", elements, "count", function)
+        return _judge(facts, cost, (reads, *_line_evidence(lines)), _WHOLE_TENSORS)
+    share = own_share(facts.sampled) or 0.0
+    cost = min(facts.breakdown["python"], round(share * facts.wall_ns))
+    function, of_function = _function(lines)
+    named = Evidence(
+        "samples of the driving thread in one function", of_function, "fraction", function
+    )
+    return _judge(facts, cost, (named, *_line_evidence(lines)), _ANY)
+
+
+def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) -> Finding:
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,))
+    gain = saving("remove python", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, (share, *evidence), fix, gain)
+
+
+def _feeds(facts: Facts) -> bool:
+    """Whether the loop feeds placeholders of a session."""
+    placeholders = facts.trace.strings_where(("Placeholder", "PlaceholderV2"))
+    return bool(np.isin(facts.trace.nodes.op, placeholders).any())
+
+
+def _sampled_lines(facts: Facts) -> Counter[tuple[str, bool]] | None:
+    """Samples of the driving thread by line and whether it was in the framework.
+
+    Lines that an input pipeline has called are left out; None with too few samples.
+    """
+    if own_share(facts.sampled) is None:
+        return None
+    samples, text = facts.sampled.samples, facts.trace.string
+    columns = (samples.line, samples.package, samples.entry, samples.role, samples.count)
+    lines: Counter[tuple[str, bool]] = Counter()
+    for line, package, entry, role, count in zip(*columns, strict=True):
+        if role == SampleRole.DRIVER:
+            name = text(int(line)) if entry == NULL else ""
+            lines[name, text(int(package)) in FRAMEWORKS] += int(count)
+    return lines
+
+
+def _function(lines: Counter[tuple[str, bool]]) -> tuple[str, float]:
+    """The function with most samples outside the framework, and its share of all samples."""
+    own: Counter[str] = Counter()
+    every: Counter[str] = Counter()
+    for (line, in_framework), count in lines.items():
+        function = _function_of(line)
+        every[function] += count
+        own[function] += 0 if in_framework or not line else count
+    function = max(own, key=lambda name: own[name])
+    return function, every[function] / every.total()
+
+
+def _function_of(line: str) -> str:
+    """'train.py(12): update' -> 'train.py: update'; a comprehension belongs to what contains it."""
+    file, _, rest = _COMPREHENSION.sub("", line).rpartition("(")
+    return f"{file}{rest.partition(')')[2]}" if file else line
+
+
+def _line_evidence(lines: Counter[tuple[str, bool]]) -> tuple[Evidence, ...]:
+    """The lines with most samples outside the framework."""
+    total = lines.total()
+    own = {line: n for (line, in_framework), n in lines.items() if line and not in_framework}
+    hottest = sorted(own, key=lambda line: -own[line])[:_SHOWN]
+    return tuple(
+        Evidence("samples of the driving thread at", own[line] / total, "fraction", line)
+        for line in hottest
+    )
+
+
+def _single_elements(facts: Facts) -> tuple[int, int]:
+    """How many single elements a step reads, and how long the operations for this take, ns.
+
+    (0, 0) where it is no loop over elements.
+    """
+    rows = _named(facts, _ELEMENT)
+    per_step = round(len(rows) / max(facts.steady_count, 1))
+    if per_step < MANY_ELEMENTS:
+        return 0, 0
+    reading = mean_within(facts, time_of(facts, _named(facts, *_ELEMENTS)))
+    return per_step, min(on_scale(facts, reading, "compute"), facts.breakdown["compute"])
+
+
+def _named(facts: Facts, *names: str) -> Rows:
+    """Slices with one of some names in steady steps, ascending."""
+    named = np.isin(facts.trace.slices.name, facts.trace.strings_where(names))
+    return np.flatnonzero(named & facts.is_steady)
+
+
+def _from_trace(facts: Facts) -> Finding:
+    """Judge the trace of another profiler by its Python frames."""
+    slices, rows = facts.trace.slices, facts.slices(Kind.PYTHON, steady=True)
+    rows = rows[slices.source[rows] != NULL]
+    if not len(rows):
+        return RULE.no_data(_NO_STACKS)
+    groups = by_string(facts, slices.source[rows], facts.nesting.self_ns(rows))[:_SHOWN]
+    evidence = tuple(
+        Evidence("time of the function itself", facts.mean_ns(g.total_ns), "ns", g.name)
+        for g in groups
+    )
+    if facts.mean_ns(groups[0].total_ns) < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:1])  # spread over many: what launches work, see launch-bound
+    return _judge(facts, facts.breakdown["python"], evidence, _ANY)
+
+
+_NO_STACKS = (
+    "No stack of the training was sampled, and the trace has no Python frames. 'stepwhy run' "
+    "samples stacks if the training lasts for some seconds."
+)
+_ANY = Fix(
+    "Start at the first line: do what does not depend on the step once, before the loop; work on "
+    "whole arrays, not on single elements; prepare batches ahead, in other processes.",
+    "",
+    "none",
+)
+_WHOLE_TENSORS = Fix(
+    "Compute on whole tensors, and read the result once. If Python has to see each element, "
+    "convert the tensor at once.",
+    "pairs = labels * classes + guesses           # no loop over elements\n"
+    "counts += torch.bincount(pairs.flatten(), minlength=classes**2)\n"
+    "values = guesses.flatten().tolist()          # once, not .item() for each",
+    "none",
+)
