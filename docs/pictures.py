@@ -10,6 +10,7 @@ so the figures on the pictures vary; compare them with the text around them.
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def observe(pair: str, run_dir: Path) -> str:
     script, *options = about.get("faulty", ["faulty.py"])
     arguments = [*options, *about["sizes"]["small"]]
     command = [sys.executable, "-m", "stepwhy", "run", "--out", str(run_dir), "--"]
-    program = [sys.executable, str(Path(pair, script)), *arguments]
+    program = [sys.executable, os.path.normpath(Path(pair, script)), *arguments]
     subprocess.run([*command, *program], cwd=_LAB, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
     return " ".join(["stepwhy run", Path(script).name, *options])
 
