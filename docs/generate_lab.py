@@ -21,6 +21,9 @@ was the first finding; *false alarm* counts the runs of the fixed one in which i
 breakdown; *measured* is the difference of the median steps of both programs, run alternately,
 with its 95 % interval. *Kept* is `yes` if the measured gain is within the predicted range, and
 `overlap` if only part of its interval is.
+
+Where only some steps compile or save (`recompilation`, `checkpoint-stall`), the prediction is for
+the mean step and the measurement compares median steps, so the two are not comparable.
 """
 
 
