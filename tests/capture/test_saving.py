@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import os
+import pickle
 import threading
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from stepwhy.capture import attach, saving
@@ -122,3 +125,23 @@ def test_installed_frameworks_have_what_is_wrapped(name: str) -> None:
         for part in saver.path.split("."):
             place = getattr(place, part)
         assert callable(place)
+
+
+def test_functions_in_c_stay_no_methods_and_pickle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pickle, "dump", pickle.dump)
+    for name in ("save", "savez"):
+        monkeypatch.setattr(np, name, getattr(np, name))
+    saving.observe_plain_saving(SimpleNamespace(), str(tmp_path))  # type: ignore[arg-type]
+
+    class Format:
+        write = pickle.dump
+
+    with (tmp_path / "state.pickle").open("wb") as file:
+        Format().write({"step": 3}, file)
+    with (tmp_path / "state.pickle").open("rb") as file:
+        assert pickle.load(file) == {"step": 3}  # noqa: S301 - written above
+    for function in (pickle.dump, np.save, np.savez):
+        assert pickle.loads(pickle.dumps(function)) is function  # noqa: S301 - as above
+        assert copy.deepcopy(function) is function

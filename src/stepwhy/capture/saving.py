@@ -145,7 +145,33 @@ def _wrap(module: ModuleType, savers: tuple[Saver, ...], log: SaveLog) -> None:
         place: Any = getattr(module, owner, None) if owner else module
         original = getattr(place, attribute, None)
         if original is not None:  # else another version of the framework
-            setattr(place, attribute, _logged(original, saver.name, log))
+            logged = _logged(original, saver.name, log)
+            is_bound = hasattr(original, "__get__")
+            found = logged if is_bound else _Builtin(logged, module.__name__, attribute)
+            setattr(place, attribute, found)
+
+
+class _Builtin:
+    """A logged function in C: unlike one in Python, it does not become a method in a class.
+
+    It pickles by the name under which programs find it.
+
+    Args:
+        logged: The function.
+        module: The module that has it.
+        name: Its name there.
+    """
+
+    def __init__(self, logged: Call, module: str, name: str) -> None:
+        functools.update_wrapper(self, logged)
+        self.__module__ = module
+        self._logged, self._name = logged, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._logged(*args, **kwargs)
+
+    def __reduce__(self) -> str:
+        return self._name
 
 
 def _logged(original: Call, name: str, log: SaveLog) -> Call:
