@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 from msgspec import structs
-from tests.report.conftest import some_steps
+from tests.report.conftest import a_breakdown, some_steps
 
 from stepwhy.findings import CATEGORIES, EventGroup, Evidence, ParallelUse, Stretch, Verdict
 from stepwhy.report import words
@@ -187,3 +187,13 @@ def test_sentence_says_that_the_report_covers_part_of_the_run():
     assert words.steps_sentence(steps).startswith(
         "10 marked in the trace; this report covers 6 of them · median"
     )
+
+
+def test_phases_name_the_compute_time_of_an_unknown_phase():
+    breakdown = a_breakdown({"unknown": 5 * MS, "forward": 35 * MS, "backward": 60 * MS})
+    sentence = "Compute is forward 35 %, backward 60 %; the phase of 5.0 % is unknown."
+    assert words.phase_sentence(breakdown) == sentence
+
+
+def test_unknown_phases_alone_say_nothing():
+    assert words.phase_sentence(a_breakdown({"unknown": 5 * MS})) == ""

@@ -14,6 +14,7 @@ from stepwhy.text import one_line
 if TYPE_CHECKING:
     from stepwhy.findings import (
         BoundBy,
+        Breakdown,
         Evidence,
         FindingVerdict,
         GpuLoad,
@@ -214,6 +215,17 @@ def _profiler_cost(cost: float, interval: tuple[float, float] | None) -> str:
         return f"the profiled ones were {shorter} shorter than the others, so not typical"
     low, high = (units.format_fraction(x) for x in interval)
     return f"profiling adds {units.format_fraction(cost)} ({low} to {high})"
+
+
+def phase_sentence(breakdown: Breakdown) -> str:
+    """How compute time divides into phases; '' if no phase is known."""
+    known = {name: ns for name, ns in breakdown.phases.items() if name != "unknown" and ns > 0}
+    total, unknown = sum(breakdown.phases.values()), breakdown.phases.get("unknown", 0)
+    if not known:
+        return ""
+    parts = ", ".join(f"{one_line(name)} {share(ns, total)}" for name, ns in known.items())
+    rest = f"; the phase of {share(unknown, total)} is unknown" if unknown > 0 else ""
+    return f"Compute is {parts}{rest}."
 
 
 def parallel_sentence(result: Result) -> str:

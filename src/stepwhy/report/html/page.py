@@ -50,6 +50,7 @@ def page(result: Result) -> str:
             nothing_found=words.nothing_found(result),
             gpus=words.gpu_sentences(result),
             sampled_lines=words.sampled_lines(result),
+            phases=words.phase_sentence(result.breakdown),
             together=words.parallel_sentence(result),
             is_hottest_listed=words.is_hottest_listed(result),
             style=_asset("style.css"),

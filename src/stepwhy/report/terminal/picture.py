@@ -39,7 +39,9 @@ def picture(result: Result, width: int, *, has_colour: bool) -> Iterator[Rendera
     yield Padding(_legend(breakdown, width, has_colour=has_colour), (1, 0, 0, 2))
     hottest = "" if words.is_hottest_listed(result) else _hottest(breakdown)
     together = words.parallel_sentence(result)
-    remarks = " ".join(filter(None, (_phases(breakdown), together, hottest, *_sampled(result))))
+    remarks = " ".join(
+        filter(None, (words.phase_sentence(breakdown), together, hottest, *_sampled(result)))
+    )
     if remarks:
         yield Padding(Text(remarks, "dim"), (1, 0, 0, 2))
 
@@ -76,15 +78,6 @@ def tiny_bar(fraction: float, cells: int) -> str:
     """A horizontal bar for a fraction, padded to `cells` columns, in steps of half a column."""
     full, half = divmod(max(1, round(fraction * cells * 2)), 2)
     return ("━" * full + "╸" * half).ljust(cells)
-
-
-def _phases(breakdown: Breakdown) -> str:
-    known = {name: ns for name, ns in breakdown.phases.items() if name != "unknown" and ns > 0}
-    total = sum(breakdown.phases.values())
-    if not known:
-        return ""
-    parts = (f"{one_line(name)} {words.share(ns, total)}" for name, ns in known.items())
-    return f"Compute is {', '.join(parts)}."
 
 
 def _sampled(result: Result) -> Iterator[str]:
