@@ -18,12 +18,9 @@ The latest result of each pair of the [lab](../how-to/use-the-lab.md), measured 
 run NAME --record`. *Found* counts the runs of the faulty program in which the expected diagnosis
 was the first finding; *false alarm* counts the runs of the fixed one in which it was found.
 *Predicted* is the saving per step that the finding predicts, currently a bound from the
-breakdown; *measured* is the difference of the median steps of both programs, run alternately,
-with its 95 % interval. *Kept* is `yes` if the measured gain is within the predicted range, and
-`overlap` if only part of its interval is.
-
-Where only some steps compile or save (`recompilation`, `checkpoint-stall`), the prediction is for
-the mean step and the measurement compares median steps, so the two are not comparable.
+breakdown; *measured* is the difference of the step times in the reports of both programs, run
+alternately, with its 95 % interval. *Kept* is `yes` if the measured gain is within the predicted
+range, and `overlap` if only part of its interval is.
 """
 
 

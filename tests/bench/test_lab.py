@@ -48,6 +48,16 @@ def test_found_first_and_fixed():
     assert outcome.date == "2026-01-02"
 
 
+def test_gain_is_of_the_step_times_in_the_reports():
+    """Where some steps save, the report's step is the mean one, not the median."""
+    found = (finding("checkpoint-stall", SAVING),)
+    faulty = [
+        replace(s, breakdown={"compute": 15 * MS, "storage": 5 * MS}) for s in runs([15, 15], found)
+    ]
+    outcome = judged(faulty, runs([15, 15]))
+    assert outcome.measured_ns == 5 * MS
+
+
 def test_found_but_not_first():
     findings = (finding("input-bound"), finding("graph-growth"))
     outcome = judged(runs([20, 20], findings), runs([15, 15]))

@@ -177,7 +177,8 @@ class LabResult(msgspec.Struct, frozen=True):
             null if none is predicted.
         predicted_high_ns: Upper end of it.
         edit: The edit that the prediction is for.
-        measured_ns: Step time of the faulty program minus that of the fixed one.
+        measured_ns: Step time of the faulty program minus that of the fixed one, both as in their
+            reports.
         measured_low_ns: Lower end of its confidence interval; null with a single pair of runs.
         measured_high_ns: Upper end of it.
         passed: Whether the fault was found first in more than half of the faulty runs and in no
