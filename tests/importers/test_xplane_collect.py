@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwhy.importers.formats.xplane import events as events_module
+from stepwhy.columns import chunks
 from stepwhy.importers.formats.xplane.collect import Collector
 from stepwhy.importers.formats.xplane.events import Events, Labels, joined
 from stepwhy.importers.formats.xplane.groups import MISSING
@@ -126,7 +126,7 @@ def test_labels_are_numbered_by_their_first_events(rows, chance, piece):
     events.reorder(np.array(order, dtype=np.int64))
     before = said(events)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events_module, "_CHUNK", piece)
+        patch.setattr(chunks, "CHUNK", piece)
         events.number_labels()
     assert said(events) == before
     assert list(dict.fromkeys(events.label.tolist())) == list(range(len(events.labels)))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.importers.xplane_samples import block, number, varint
 
-from stepwhy.columns import compiled
+from stepwhy.columns import chunks, compiled
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.xplane import layout, planes, sweep
 from stepwhy.importers.formats.xplane.events import missing_id
@@ -142,7 +142,7 @@ def test_kernels_agree_on_damaged_bytes(data, chance):
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_pieces_give_what_all_at_once_gives(data, events, size):
     whole = read(data, with_kernels=False)
-    with patch.object(planes, "_CHUNK", events), patch.object(layout, "_CHUNK", size):
+    with patch.object(chunks, "CHUNK", events), patch.object(layout, "_CHUNK", size):
         assert read(data, with_kernels=False) == whole
 
 
@@ -152,7 +152,7 @@ def test_pages_of_a_mapped_file_come_back(tmp_path):
     file.write_bytes(data)
     found = []
     for source in (Source(data, "x"), Source(file.read_bytes, "x", file)):
-        with patch.multiple(planes, _CHUNK=100), patch.multiple(layout, _CHUNK=9000):
+        with patch.multiple(chunks, CHUNK=100), patch.multiple(layout, _CHUNK=9000):
             space_of = read_space(source, Health())
         found.append(statistics(space_of.planes[0].events, space_of.texts))
     assert isinstance(source.mapped, mmap.mmap)

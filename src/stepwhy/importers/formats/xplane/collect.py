@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.columns.narrow import is_constant
 from stepwhy.importers.formats.xplane.events import (
     CORRELATION,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 _MARKS = IDS | {"step_num"}
 _LARGEST_ID = 1 << 62
 _LARGEST_NARROW = np.iinfo(np.int32).max
-# Events that are looked at at a time.
-_PIECE = 1 << 16
 
 
 class Collector:
@@ -96,7 +95,6 @@ class Collector:
         first, group = alike(*labels.columns)
         if len(first) < len(labels):
             labels = labels.take(first)
-            for since in range(0, len(label), _PIECE):
-                piece = label[since : since + _PIECE]
-                piece[:] = group[piece]
+            for chunk in chunks(len(label)):
+                label[chunk] = group[label[chunk]]
         return Events(labels, label, self._start_ns[came], self._dur_ns[came], ids)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from stepwhy.columns.chunks import take
+from stepwhy.columns.chunks import chunks, take
 from stepwhy.importers.formats.xplane.groups import alike
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 CORRELATION = "correlation_id"
 IDS = frozenset({CORRELATION, "id", "_c", "_p"})
 """Statistics that are unique to an event."""
-
-# Events processed at a time.
-_CHUNK = 1 << 16
 
 
 def missing_id(stat: str) -> np.signedinteger[Any]:
@@ -159,8 +156,8 @@ class Events(msgspec.Struct, eq=False):
     def counts(self) -> Ints:
         """Number of events per label; (labels,)."""
         found = np.zeros(len(self.labels), dtype=np.int64)
-        for first in range(0, len(self), _CHUNK):
-            found += np.bincount(self.label[first : first + _CHUNK], minlength=len(found))
+        for chunk in chunks(len(self)):
+            found += np.bincount(self.label[chunk], minlength=len(found))
         return found
 
     def labelled(self, chosen: Bools) -> Events:
@@ -187,10 +184,9 @@ class Events(msgspec.Struct, eq=False):
     def number_labels(self) -> None:
         """Order labels by their first event."""
         first = np.zeros(len(self.labels), dtype=np.int64)
-        for since in reversed(range(0, len(self), _CHUNK)):
-            chunk = self.label[since : since + _CHUNK]
+        for chunk in reversed(list(chunks(len(self)))):
             # Reversed, so that the first event of a label is written last.
-            first[chunk[::-1]] = np.arange(since + len(chunk) - 1, since - 1, -1)
+            first[self.label[chunk][::-1]] = np.arange(chunk.stop - 1, chunk.start - 1, -1)
         if (first[1:] > first[:-1]).all():
             return
         order = np.argsort(first)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from stepwhy.columns.chunks import chunks
 from stepwhy.errors import CorruptInputError
 from stepwhy.importers.formats.xplane.collect import Collector
 from stepwhy.importers.formats.xplane.events import Events, Labels, Line, Texts, joined
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Rows = NDArray[np.int32]
 
-# As many events are held as they stand in the file, with their statistics.
-_CHUNK = 1 << 17
 # Planes that kernels read at a time: what uses the columns is not faster than two.
 _AT_ONCE = 2
 _MANY = 1 << 17  # events of a plane that is worth a thread
@@ -243,8 +242,7 @@ class _Reader:
         base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)
         collected = Collector(len(heads))
         kept = [np.empty(0, dtype=np.bool_)]
-        for first in range(0, len(heads), _CHUNK):
-            some = slice(first, first + _CHUNK)
+        for some in chunks(len(heads)):
             kept.append(self._collect(collected, base_ns, heads[some], line[some], metadata))
             let_go(self._data, int(heads[some][0]), int(heads[some][-1]))
         return collected.finish(), np.concatenate(kept)

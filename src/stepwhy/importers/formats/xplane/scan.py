@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
@@ -42,8 +41,6 @@ _VALUES = np.full(256, _IS_STRANGE, dtype=np.int8)
 _VALUES[[UINT, INT, REFERENCE]] = _IS_NUMBER
 _VALUES[TEXT] = _IS_TEXT
 _VALUES[[0x11, 0x32, 0x42]] = _IS_UNSEEN
-# As many events as have their columns in a processor's cache.
-_CHUNK = 1 << 16
 
 
 class Stats(NamedTuple):
@@ -66,7 +63,7 @@ class Stats(NamedTuple):
     size: NDArray[Any]
 
 
-class Scanned(msgspec.Struct):
+class Scanned(NamedTuple):
     """Events as they stand in the file; times in picoseconds from the start of their line.
 
     Args:
@@ -81,29 +78,22 @@ class Scanned(msgspec.Struct):
 
 
 def scan_events(wire: Wire, heads: Ints, wanted: Ints) -> Scanned:
-    """Decode events.
+    """Decode a chunk of events.
 
     Args:
         wire: The bytes.
         heads: Where the field of every event begins; all of it lies in the data.
         wanted: Ids of the statistics to decode, ascending.
     """
-    scanned = Scanned(
-        np.zeros((4, len(heads)), dtype=np.int64), np.zeros(len(heads), dtype=np.bool_), _NONE
-    )
-    found = []
-    for first in range(0, len(heads), _CHUNK):
-        some = slice(first, first + _CHUNK)
-        columns = scanned.columns[:, some]
-        stats, odd = _Rounds(wire, columns, heads[some], wanted).run()
-        for row in odd.tolist():
-            slow = _slowly(wire.data, int(heads[first + row]), columns[:, row], wanted)
-            scanned.damaged[first + row] = slow is None
-            if slow is not None:
-                stats.append(slow._replace(row=slow.row + np.int32(row)))
-        found += [part._replace(row=part.row + np.int32(first)) for part in stats]
-    scanned.stats = _joined(found)
-    return scanned
+    columns = np.zeros((4, len(heads)), dtype=np.int64)
+    damaged = np.zeros(len(heads), dtype=np.bool_)
+    stats, odd = _Rounds(wire, columns, heads, wanted).run()
+    for row in odd.tolist():
+        slow = _slowly(wire.data, int(heads[row]), columns[:, row], wanted)
+        damaged[row] = slow is None
+        if slow is not None:
+            stats.append(slow._replace(row=slow.row + np.int32(row)))
+    return Scanned(columns, damaged, _joined(stats))
 
 
 class _Open(NamedTuple):
