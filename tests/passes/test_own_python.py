@@ -6,6 +6,7 @@ import pytest
 
 from stepwhy.passes.facts import Facts
 from stepwhy.passes.own_python import own_share
+from stepwhy.passes.sampled_lines import driver_lines
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -33,7 +34,7 @@ def test_samples_in_the_programs_own_lines_are_python():
     facts = Facts(
         run("driver | a.py(1): f |  | - | 40 | - | -\n driver | a.py(2): f | jax | - | 60 | - | -")
     )
-    assert own_share(facts.sampled) == pytest.approx(0.4)
+    assert own_share(driver_lines(facts.sampled)) == pytest.approx(0.4)
     assert (facts.breakdown["python"], facts.breakdown["unexplained"]) == (8 * MS, 2 * MS)
 
 

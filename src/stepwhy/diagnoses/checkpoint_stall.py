@@ -33,9 +33,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_string, source_lines
+from stepwhy.diagnoses.shared.measure import by_name
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
-from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
+from stepwhy.diagnoses.shared.steady_events import (
+    SHOWN,
+    cost_per_step,
+    recorded_calls,
+    steady_events,
+    summary,
+)
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.patterns import regex
@@ -62,8 +68,6 @@ RULE = Rule(
 SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
 AFTER = 0.01  # of the time, which the interval that is advised leaves to saving
 LEAST_SAVED = 0.9  # of the cost; checkpoints that remain still take time
-
-_SHOWN = 3
 _ASYNCHRONOUS = regex(r"[Aa]sync|wait_until_finished")
 _SUMMARY = regex(r"[Ss]ummar|tensorboard|[Ee]vent")
 
@@ -79,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
         return _from_trace(facts, rows)
     if not is_logged and "host-ops" not in facts.trace.meta.signals:
         return RULE.no_data(missing("host-ops"))
-    return RULE.nothing(_summary(inside) if len(inside.rows) else ())
+    return RULE.nothing(summary(inside, "save", "saving") if len(inside.rows) else ())
 
 
 def _from_log(facts: Facts, inside: StepEvents) -> Finding:
@@ -87,7 +91,7 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     usual = max(facts.wall_ns - cost, 1)
     enough = quantise(math.ceil(inside.per_affected_ns / (AFTER * usual)))
     evidence = (
-        *_summary(inside),
+        *summary(inside, "save", "saving"),
         Evidence("steps between checkpoints that would cost 1 %", enough, "count"),
         *_calls(facts, inside.rows),
     )
@@ -99,16 +103,6 @@ def _saving(cost: int) -> Saving:
     return saving("save less often: remove storage", LEAST_SAVED * cost, cost)
 
 
-def _summary(inside: StepEvents) -> tuple[Evidence, ...]:
-    count = int(inside.affected.sum())
-    steps = f"of {len(inside.steps):,} steady steps"
-    return (
-        Evidence("steps that save", count, "count", steps),
-        Evidence("saving in such a step", inside.per_affected_ns, "ns"),
-        Evidence("share of the time of all steps", inside.share, "fraction"),
-    )
-
-
 def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     """What saves, with its line, the longest first."""
     events, text = facts.trace.events, facts.trace.string
@@ -116,7 +110,7 @@ def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     times = dict.fromkeys(pairs, 0)
     for pair, duration in zip(pairs, events.dur_ns[rows].tolist(), strict=True):
         times[pair] += duration
-    longest = sorted(times, key=lambda pair: -times[pair])[:_SHOWN]
+    longest = sorted(times, key=lambda pair: -times[pair])[:SHOWN]
     return tuple(
         Evidence(
             f"mean time of {text(name)}",
@@ -140,23 +134,10 @@ def _recorded(facts: Facts) -> Rows:
 
 def _from_trace(facts: Facts, rows: Rows) -> Finding:
     cost = facts.breakdown["storage"]
-    lines = source_lines(facts, rows).tolist()
-    names = facts.trace.slices.name[rows]
-    line_of = dict(zip(map(facts.trace.string, names.tolist()), lines, strict=True))
-    groups = by_string(facts, names, facts.trace.slices.dur_ns[rows])[:_SHOWN]
-    evidence = (
-        Evidence("share of the step that saves", facts.share("storage"), "fraction"),
-        *(
-            Evidence(
-                f"time in {g.name}",
-                facts.mean_ns(g.total_ns),
-                "ns",
-                facts.trace.string(line_of[g.name]),
-            )
-            for g in groups
-        ),
-    )
-    return RULE.finding(cost, evidence, _fix(facts, groups[0].name), _saving(cost))
+    share = Evidence("share of the step that saves", facts.share("storage"), "fraction")
+    evidence = (share, *recorded_calls(facts, rows))
+    longest = by_name(facts, rows)[0].name
+    return RULE.finding(cost, evidence, _fix(facts, longest), _saving(cost))
 
 
 def _fix(facts: Facts, name: str) -> Fix:

@@ -39,9 +39,9 @@ from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, t
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.own_python import own_share
-from stepwhy.passes.sampled_lines import FRAMEWORKS
+from stepwhy.passes.sampled_lines import driver_lines
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind, SampleRole
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the driving thread runs Python of the program."""
     if _feeds(facts):
         return RULE.not_applicable("The loop feeds placeholders: see python-preprocessing.")
-    lines = _sampled_lines(facts)
+    lines = driver_lines(facts.sampled)
     if lines is None:
         return _from_trace(facts)
     elements, reading_ns = _single_elements(facts)
@@ -93,8 +93,7 @@ def diagnose(facts: Facts) -> Finding:
         cost = min(around_ns + reading_ns, round(share * facts.wall_ns))
         reads = Evidence("single elements read per step", elements, "count", function)
         return _judge(facts, cost, (reads, *_line_evidence(lines)), _WHOLE_TENSORS)
-    share = own_share(facts.sampled) or 0.0
-    cost = min(facts.breakdown["python"], round(share * facts.wall_ns))
+    cost = min(facts.breakdown["python"], round(own_share(lines) * facts.wall_ns))
     function, of_function = _function(lines)
     named = Evidence(
         "samples of the driving thread in one function", of_function, "fraction", function
@@ -114,23 +113,6 @@ def _feeds(facts: Facts) -> bool:
     """Whether the loop feeds placeholders of a session."""
     placeholders = facts.trace.strings_where(("Placeholder", "PlaceholderV2"))
     return bool(np.isin(facts.trace.nodes.op, placeholders).any())
-
-
-def _sampled_lines(facts: Facts) -> Counter[tuple[str, bool]] | None:
-    """Samples of the driving thread by line and whether it was in the framework.
-
-    Lines that an input pipeline has called are left out; None with too few samples.
-    """
-    if own_share(facts.sampled) is None:
-        return None
-    samples, text = facts.sampled.samples, facts.trace.string
-    columns = (samples.line, samples.package, samples.entry, samples.role, samples.count)
-    lines: Counter[tuple[str, bool]] = Counter()
-    for line, package, entry, role, count in zip(*columns, strict=True):
-        if role == SampleRole.DRIVER:
-            name = text(int(line)) if entry == NULL else ""
-            lines[name, text(int(package)) in FRAMEWORKS] += int(count)
-    return lines
 
 
 def _function(lines: Counter[tuple[str, bool]]) -> tuple[str, float]:

@@ -38,9 +38,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_name, name_of, outermost, source_lines
+from stepwhy.diagnoses.shared.measure import outermost
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
-from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
+from stepwhy.diagnoses.shared.steady_events import (
+    SHOWN,
+    cost_per_step,
+    recorded_calls,
+    steady_events,
+    summary,
+)
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.patterns import regex
@@ -69,8 +75,6 @@ MOST_STEPS = 0.5  # of the recorded steps; what most of them compile is not comp
 LIMIT = "recompile limit"
 """Name of the event at which `torch.compile` gives up a function, see `capture.torch`."""
 
-_SHOWN = 3
-
 
 def diagnose(facts: Facts) -> Finding:
     """Judge what compiling again costs."""
@@ -85,7 +89,7 @@ def diagnose(facts: Facts) -> Finding:
     given_up = _events(facts)[_named(facts, _events(facts), LIMIT)]
     if len(given_up):
         return _from_limit(facts, given_up, repeated)
-    return RULE.nothing(_summary(inside) if len(inside.rows) else ())
+    return RULE.nothing(summary(inside, "compile again", "compiling") if len(inside.rows) else ())
 
 
 def _from_limit(facts: Facts, given_up: Rows, repeated: Rows) -> Finding:
@@ -100,7 +104,7 @@ def _from_log(facts: Facts, inside: StepEvents) -> Finding:
     cost = min(max(logged, inside.excess_ns, facts.breakdown["compile"]), facts.wall_ns)
     changes = _changes(facts, inside.rows)
     gain = saving("remove recompilation", logged, cost)
-    evidence = (*_summary(inside), *changes)
+    evidence = (*summary(inside, "compile again", "compiling"), *changes)
     return RULE.finding(cost, evidence, _fix(facts, _first_reason(changes)), gain)
 
 
@@ -127,19 +131,6 @@ def _repeated(facts: Facts) -> Rows:
     return repeated
 
 
-def _summary(inside: StepEvents) -> tuple[Evidence, ...]:
-    return (
-        Evidence(
-            "steps that compile again",
-            int(inside.affected.sum()),
-            "count",
-            f"of {len(inside.steps):,} steady steps",
-        ),
-        Evidence("compiling in such a step", inside.per_affected_ns, "ns"),
-        Evidence("share of the time of all steps", inside.share, "fraction"),
-    )
-
-
 def _changes(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
     """What has changed, per function and line: the latest reason, the longest compilation first."""
     events, text = facts.trace.events, facts.trace.string
@@ -154,7 +145,7 @@ def _changes(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
         Evidence(f"{text(name)} is compiled again for", reasons[name, source], "", text(source))
         for (name, source), _ in times.most_common()
         if (name, source) in reasons
-    )[:_SHOWN]
+    )[:SHOWN]
 
 
 def _fix(facts: Facts, reason: str) -> Fix:
@@ -184,25 +175,9 @@ def _from_trace(facts: Facts) -> Finding:
     cost = facts.breakdown["compile"]
     evidence = (
         Evidence("recorded steps that compile", compiling, "count", f"of {len(starts):,}"),
-        *_traced_names(facts, rows),
+        *recorded_calls(facts, rows[outermost(facts, Kind.COMPILE)[rows] == rows]),
     )
     return RULE.finding(cost, evidence, _fix(facts, ""), saving("remove compile", 0, cost))
-
-
-def _traced_names(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
-    """What compiles in the recorded steps, with its line, the longest first."""
-    outer = rows[outermost(facts, Kind.COMPILE)[rows] == rows]
-    lines = source_lines(facts, outer).tolist()
-    line_of = dict(zip((name_of(facts, row) for row in outer.tolist()), lines, strict=True))
-    return tuple(
-        Evidence(
-            f"time in {group.name}",
-            facts.mean_ns(group.total_ns),
-            "ns",
-            facts.trace.string(line_of[group.name]),
-        )
-        for group in by_name(facts, outer)[:_SHOWN]
-    )
 
 
 _SHAPE = regex(r"shape |(?:size|rank|stride) mismatch")

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.passes.cores import CONTENDED, run_delay_share
-from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS
-from stepwhy.trace import NULL, SampleRole
+from stepwhy.passes.sampled_lines import driver_lines
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from stepwhy.trace import Trace
 
 # Where other programs want the cores, a thread waits for one wherever it is: only if it is in lines
@@ -23,23 +24,17 @@ _LEAST_IF_CONTENDED = 0.5
 _LEAST_ON_CORE = 0.1
 
 
-def own_share(trace: Trace) -> float | None:
-    """Share of the driving thread's samples in lines of the program outside the framework.
+def own_share(lines: Counter[tuple[str, bool]]) -> float:
+    """Share of the driving thread's samples in lines of the program outside the framework, 0..1.
 
     Lines that an input pipeline has called do not count. Operations that a line calls directly do,
     as they have no Python frame of their own: the share is an upper bound.
 
-    Returns:
-        0..1; None with too few samples.
+    Args:
+        lines: Samples from `driver_lines`.
     """
-    own = total = 0
-    columns = (trace.samples.line, trace.samples.package, trace.samples.entry, trace.samples.count)
-    for line, package, entry, count, role in zip(*columns, trace.samples.role, strict=True):
-        if role == SampleRole.DRIVER:
-            total += int(count)
-            is_own = trace.string(int(line)) and trace.string(int(package)) not in FRAMEWORKS
-            own += int(count) if is_own and entry == NULL else 0
-    return own / total if total >= FEWEST_SAMPLES else None
+    own = sum(n for (line, in_framework), n in lines.items() if line and not in_framework)
+    return own / lines.total()
 
 
 def as_python(breakdown: dict[str, int], trace: Trace, cpu_ns: int | None) -> dict[str, int]:
@@ -53,9 +48,10 @@ def as_python(breakdown: dict[str, int], trace: Trace, cpu_ns: int | None) -> di
         trace: The trace, with the samples of the stretch that is described.
         cpu_ns: CPU time of the driving thread in the step; None if unknown.
     """
-    share = own_share(trace)
-    if not share or not cpu_ns or not breakdown["unexplained"]:
+    lines = driver_lines(trace)
+    if lines is None or not cpu_ns or not breakdown["unexplained"]:
         return breakdown
+    share = own_share(lines)
     delayed = run_delay_share(trace) or 0.0
     if delayed >= CONTENDED and share < _LEAST_IF_CONTENDED:
         return breakdown

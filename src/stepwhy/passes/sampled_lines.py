@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from stepwhy.trace import SampleRole
+from stepwhy.trace import NULL, SampleRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,21 +46,31 @@ def role_lines(
         (line, share of the role's samples), largest first; [] where too few samples were taken.
     """
     samples = list(_samples(trace, role))
-    total = sum(count for _, _, count in samples)
+    total = sum(count for *_, count in samples)
     if total < FEWEST_SAMPLES:
         return []
     counts: Counter[str] = Counter()
-    for line, package, count in samples:
+    for line, package, _, count in samples:
         if line and package not in left_out:
             counts[line] += count
     return [(line, count / total) for line, count in counts.most_common()]
 
 
-def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, int]]:
-    """Line, package and count of each row of a role."""
-    samples = trace.samples
-    for line, package, count, of in zip(
-        samples.line, samples.package, samples.count, samples.role, strict=True
-    ):
+def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
+    """Samples of the driving thread by line, and whether the thread was in the framework.
+
+    Samples below an input pipeline are under the line ''. None with too few samples.
+    """
+    lines: Counter[tuple[str, bool]] = Counter()
+    for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
+        lines["" if is_input else line, package in FRAMEWORKS] += count
+    return lines if lines.total() >= FEWEST_SAMPLES else None
+
+
+def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, bool, int]]:
+    """Line, package, whether an input pipeline called the line, and count of each row of a role."""
+    samples, text = trace.samples, trace.string
+    columns = (samples.line, samples.package, samples.entry, samples.count, samples.role)
+    for line, package, entry, count, of in zip(*columns, strict=True):
         if of == role:
-            yield trace.string(int(line)), trace.string(int(package)), int(count)
+            yield text(int(line)), text(int(package)), bool(entry != NULL), int(count)

@@ -1,11 +1,13 @@
-"""Logged events in the steady steps of an observed run."""
+"""Logged events and recorded calls in the steady steps, and the evidence made from them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from stepwhy.diagnoses.shared.measure import by_name, name_of, source_lines
+from stepwhy.findings import Evidence
 from stepwhy.passes.stalls import events_in
 
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.stalls import StepEvents
+
+
+SHOWN: Final = 3
+"""Functions that a finding names."""
 
 
 def steady_events(facts: Facts, rows: NDArray[np.int64]) -> StepEvents:
@@ -40,4 +46,40 @@ def cost_per_step(facts: Facts, inside: StepEvents) -> int:
     return round(inside.share * facts.wall_ns)
 
 
-__all__ = ["cost_per_step", "steady_events"]
+def summary(inside: StepEvents, does: str, doing: str) -> tuple[Evidence, ...]:
+    """How many steps are affected, for how long, and their share of the time.
+
+    Args:
+        inside: The events.
+        does: What such a step does, such as 'save'.
+        doing: The same as a gerund.
+    """
+    affected, steps = int(inside.affected.sum()), f"of {len(inside.steps):,} steady steps"
+    return (
+        Evidence(f"steps that {does}", affected, "count", steps),
+        Evidence(f"{doing} in such a step", inside.per_affected_ns, "ns"),
+        Evidence("share of the time of all steps", inside.share, "fraction"),
+    )
+
+
+def recorded_calls(facts: Facts, rows: NDArray[np.signedinteger[Any]]) -> tuple[Evidence, ...]:
+    """Time per step of some recorded calls by name, with a line, the longest first.
+
+    Args:
+        facts: Facts of the run.
+        rows: Their slices; (rows,).
+    """
+    lines = source_lines(facts, rows).tolist()
+    line_of = dict(zip((name_of(facts, row) for row in rows.tolist()), lines, strict=True))
+    return tuple(
+        Evidence(
+            f"time in {group.name}",
+            facts.mean_ns(group.total_ns),
+            "ns",
+            facts.trace.string(line_of[group.name]),
+        )
+        for group in by_name(facts, rows)[:SHOWN]
+    )
+
+
+__all__ = ["SHOWN", "cost_per_step", "recorded_calls", "steady_events", "summary"]
