@@ -125,14 +125,11 @@ def find_observed(
     if has_accelerator and not wait_traced:
         # The device keeps up with the short steps: what makes others long is not waiting for it.
         uneven, wait_traced = False, True
-    profiled = recorded.durations_ns + handed_over(trace, recorded)
-    cost, interval = (
-        (None, None)
-        if uneven  # a step that waits is no profiled one of those that do not
-        else _profiler_cost(
-            recorded, profiled[recorded.steady], calls if in_call else marks.dur_ns[steady]
-        )
-    )
+    cost, interval = None, None
+    if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
+        profiled = (recorded.durations_ns + handed_over(trace, recorded))[recorded.steady]
+        unprofiled = calls if in_call else marks.dur_ns[steady]
+        cost, interval = _profiler_cost(recorded, profiled, unprofiled)
     return Observed(
         durations,
         warm_up,
@@ -143,10 +140,7 @@ def find_observed(
         _typical(trace, steady, marks.cpu_ns, uneven=uneven),
         _typical(trace, steady, marks.compile_ns, uneven=uneven),
         observer_cost(marks.dur_ns[steady], marks.light[steady], steady),
-        (
-            int(marks.start_ns[every[0]]),
-            int(marks.start_ns[every[-1]] + marks.dur_ns[every[-1]]),
-        ),
+        (int(marks.start_ns[every[0]]), int((marks.start_ns + marks.dur_ns)[every[-1]])),
         uneven,
         wait_traced,
         marks.dur_ns[steady],
