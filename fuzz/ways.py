@@ -42,7 +42,12 @@ class Way:
     values: dict[str, Any] = field(hash=False)
 
 
-_IN_CHUNKS = {"shared.chrome_json.cuts:CHUNK": 2048}
+# A record that is longer than the farthest cut is read as a damaged one. With chunks of a megabyte
+# no record is that long, so these small chunks look as far ahead as the largest input.
+_IN_CHUNKS = {
+    "shared.chrome_json.cuts:CHUNK": 2048,
+    "shared.chrome_json.cuts:_FARTHER": (4, 16, 64, 512),
+}
 WAYS = (
     Way("kineto", "as a large file", {
         "formats.kineto.reader:LARGE": 0, "formats.kineto.lanes:STRETCH": 4096, **_IN_CHUNKS,
