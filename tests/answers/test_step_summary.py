@@ -11,7 +11,7 @@ from tests.passes.timeline import Timeline
 
 from stepwhy.answers.step_summary import _deciles, step_notes, stretches
 from stepwhy.engine import explain
-from stepwhy.findings.reasons import Cut, Unprofiled
+from stepwhy.findings.reasons import Cut, LongSteps, Unprofiled
 from stepwhy.passes.facts import Facts
 from stepwhy.report.json import render
 from stepwhy.trace import Meta, TraceBuilder
@@ -26,6 +26,20 @@ def test_notes_of_watched_steps():
     assert step_notes(Facts(line.trace())) == (Cut.NOT_TRACED,)
     line.steps(0, 10)
     assert step_notes(Facts(line.trace())) == (Unprofiled(1),)
+
+
+@pytest.mark.parametrize(
+    ("long", "notes"),
+    [(15, (Unprofiled(1),)), (110, (Unprofiled(1), LongSteps(20 * MS, 0.5)))],
+    ids=["few", "many"],
+)
+def test_long_steps_that_the_median_hides_are_noted(long, notes):
+    line, at = Timeline().steps(0, 10), 10
+    for i in range(30):
+        length = long if i % 10 == 9 else 10
+        line.mark(at, at + length)
+        at += length
+    assert step_notes(Facts(line.trace())) == notes
 
 
 def test_the_stretch_that_is_described():

@@ -3,7 +3,7 @@
 import pytest
 
 from stepwhy.findings import Stretch
-from stepwhy.findings.reasons import BetweenMarkers, Cut, Repeats, Unprofiled
+from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, Repeats, Unprofiled
 from stepwhy.wording.steps import change_note, steps_note
 
 MS = 1_000_000
@@ -77,4 +77,11 @@ def test_numbers_of_a_note():
 def test_several_notes_are_one_text():
     assert steps_note([Cut.BY_OPTIMIZER, Cut.NOTHING_RECORDED]) == (
         "Steps are inferred from the calls of the optimizer. Nothing was recorded."
+    )
+
+
+def test_long_steps_show_the_mean():
+    assert steps_note([LongSteps(50 * MS, 0.54)]) == (
+        "Some steps take much longer: the mean is 50.0 ms, so 54 % of the time of all steps is not "
+        "in this report."
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.findings import Steps, Stretch, Traced
-from stepwhy.findings.reasons import Cut, Unprofiled
+from stepwhy.findings.reasons import Cut, LongSteps, Unprofiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
+
+# Share of the time of the steady steps; below it, the described step stands for them.
+_MUCH_HIDDEN = 0.2
 
 
 def summarise_steps(facts: Facts) -> Steps:
@@ -92,8 +95,19 @@ def step_notes(facts: Facts) -> tuple[StepNote, ...]:
     if not len(facts.trace.slices):
         return (Cut.NOT_TRACED,)
     if observed.stalls_ns:
-        return (Unprofiled(facts.steady_count, with_stalls_ns=observed.wall_ns),)
-    return (Unprofiled(facts.steady_count, observed.wall_ns if observed.uneven else None),)
+        return (
+            Unprofiled(facts.steady_count, with_stalls_ns=observed.wall_ns),
+            *_long_steps(observed),
+        )
+    uneven_ns = observed.wall_ns if observed.uneven else None
+    return (Unprofiled(facts.steady_count, uneven_ns), *_long_steps(observed))
+
+
+def _long_steps(observed: Observed) -> tuple[LongSteps, ...]:
+    """The time of long steps that the described step does not show, if that is much."""
+    mean_ns = float(observed.durations_ns[observed.warm_up :].mean())
+    share = 1 - observed.wall_ns / mean_ns if mean_ns else 0.0
+    return (LongSteps(round(mean_ns), share),) if share >= _MUCH_HIDDEN else ()
 
 
 def stretches(facts: Facts) -> tuple[Stretch, ...]:

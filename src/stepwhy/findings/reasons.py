@@ -173,7 +173,19 @@ class Unprofiled(msgspec.Struct, frozen=True):
     with_stalls_ns: int | None = None
 
 
-StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled
+class LongSteps(msgspec.Struct, frozen=True):
+    """Some steady steps take much longer than the step that the result describes.
+
+    Args:
+        mean_ns: Mean time of all steady steps.
+        share: Share of their time beyond that of the described step, 0..1.
+    """
+
+    mean_ns: int
+    share: float
+
+
+StepNote: TypeAlias = Cut | Repeats | BetweenMarkers | Unprofiled | LongSteps
 
 # --- the machine ---------------------------------------------------------------------------------
 

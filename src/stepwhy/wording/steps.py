@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.findings.reasons import BetweenMarkers, Cut, Repeats, Unprofiled
+from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, Repeats, Unprofiled
 from stepwhy.units import format_count, format_fraction, format_ns
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def _sentence(note: StepNote) -> str:
             return (
                 f"The step markers leave out {format_fraction(share)} of the time from the first "
                 "step to the last: what happens there is in no step."
+            )
+        case LongSteps(mean_ns, share):
+            return (
+                f"Some steps take much longer: the mean is {format_ns(mean_ns)}, so "
+                f"{format_fraction(share)} of the time of all steps is not in this report."
             )
         case Unprofiled(profiled, None, None):
             return (
