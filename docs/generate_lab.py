@@ -42,7 +42,7 @@ def row(result: dict[str, Any]) -> tuple[str, ...]:
         _interval(result["predicted_low_ns"], result["predicted_high_ns"]),
         f"{_time(result['measured_ns'])} ({within})",
         kept(result),
-        _time(result["comparison"]["a"]["step_ns"]),
+        _time(sum(result["comparison"]["a"]["breakdown"].values())),
         result["date"],
     )
 
