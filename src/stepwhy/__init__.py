@@ -16,7 +16,7 @@ _HOMES = {"step": "stepwhy.capture.explicit_steps", "watch": "stepwhy.api"}
 
 
 def __getattr__(name: str) -> object:
-    """The public names, imported at first use and then at hand."""
+    """Import a public name at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""Watching a stretch of one's own program: `with stepwhy.watch() as run: ...`.
+"""Watch a block of a program: `with stepwhy.watch() as run: ...`.
 
-The observation itself is in `stepwhy.capture.launcher.watch`. The explanation is made by a process
-of its own, so that neither its libraries nor its memory stay with the training.
+The observation itself is in `stepwhy.capture.launcher.watch`. A separate process computes the
+explanation, so that its libraries and memory do not stay in the training process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAGE = "report.html"
 _MOST_PAGE = 64 << 20  # bytes; a page has a few megabytes at most
-_BY_KEYBOARD = 130  # what a shell shows for a program that Ctrl-C has ended
+_BY_KEYBOARD = 130  # exit code of a program that Ctrl-C ended, in a shell
 _FRAME = '<iframe srcdoc="{}" style="width:100%;height:40em;border:0"></iframe>'
 
 
@@ -61,19 +61,19 @@ class Watch:
 
     @property
     def run_dir(self) -> Path | None:
-        """The run directory, absolute; None when nothing is observed."""
+        """The run directory, absolute; None if nothing is observed."""
         return self._block.run_dir
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What the person should know about the observation, one sentence or more each."""
+        """Messages about the observation for the user, each of one or more sentences."""
         return tuple(self._block.messages)
 
     @property
     def result(self) -> Result | None:
-        """What was found; None before the end of the block, and when nothing can be explained."""
+        """The result; None before the end of the block, and if the run cannot be explained."""
         if self._result is None and self._explained:
-            import msgspec  # noqa: PLC0415 - the training does without
+            import msgspec  # noqa: PLC0415 - the training does not need it
 
             from stepwhy.findings import Result  # noqa: PLC0415
 
@@ -81,7 +81,7 @@ class Watch:
         return self._result
 
     def _explain(self) -> str:
-        """Have the run explained; the report as text, unless it went to the terminal itself."""
+        """Explain the run in a child process; return the report unless the child printed it."""
         on_terminal = not self._quiet and _is_terminal()
         try:
             done = children.run(
@@ -102,23 +102,23 @@ class Watch:
         return (done.stderr or b"").decode(_encoding(), errors="replace")
 
     def _not_explained(self, reason: str) -> None:
-        """Say that there is no result, and how to get one."""
-        why = reason or f"for the reason that 'stepwhy explain {self.run_dir}' will tell"
+        """Add a message that there is no result, with the reason or how to find it."""
+        why = reason or f"'stepwhy explain {self.run_dir}' shows the reason"
         self._block.messages.append(f"the run was not explained: {why}")
 
     def _print_messages(self) -> None:
-        """Print the messages that came since the last time; not that somebody else observes."""
+        """Print messages added since the last call; none if another observation is active."""
         new, self._printed = self.messages[self._printed :], len(self.messages)
         if not self._block.is_idle:
             self._print("".join(f"stepwhy: {_shown(message)}\n" for message in new))
 
     def _print(self, text: str) -> None:
-        """Print to standard error; a program that has none goes on without."""
+        """Print to standard error, if there is one."""
         if text and not self._quiet:
             output.rendered(text)
 
     def _repr_html_(self) -> str:
-        """The report in a notebook; before there is one, what is known."""
+        """The report for a notebook; if there is none yet, the state and the messages."""
         try:
             page = (self.run_dir or Path()) / PAGE
             text = read_regular(page, _MOST_PAGE).decode()
@@ -137,9 +137,9 @@ def _shown(message: str) -> str:
 def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> Watch:
     """Watch the training inside a `with` block, and explain it at the end.
 
-    The training is observed as by `stepwhy run`, and not changed; nothing outside of the block is.
-    Where it cannot be observed, the block runs all the same and `messages` says why. Under
-    `stepwhy run`, and inside another watched block, the block does nothing.
+    The training is observed as by `stepwhy run`, but not changed; code outside of the block is not
+    observed. If observation is not possible, the block runs normally and `messages` says why. Under
+    `stepwhy run`, and inside another watched block, this has no effect.
 
     Args:
         out: The run directory to write; default `stepwhy-runs/<time>-<name>`.
@@ -153,7 +153,7 @@ def watch(out: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> 
 
 
 def _exit_code(error: BaseException | None) -> int:
-    """The exit code that a program would have that ended like this."""
+    """Exit code of a program that ends with this exception."""
     if isinstance(error, KeyboardInterrupt):
         return _BY_KEYBOARD
     if isinstance(error, SystemExit):
@@ -162,7 +162,7 @@ def _exit_code(error: BaseException | None) -> int:
 
 
 def _is_terminal() -> bool:
-    """Whether what a child process prints is seen where this program's errors are."""
+    """Whether standard error is a terminal that child processes inherit."""
     try:
         return os.isatty(2) and sys.stderr.fileno() == 2
     except (OSError, ValueError, AttributeError):

@@ -1,9 +1,9 @@
 """Processes that stepwhy starts for its own purposes, kept apart from the current folder.
 
-The current folder may hold a trace from a stranger, and with it a `numba.py`, a `sitecustomize.py`
-or a program named `cc`. No process that is started here imports, loads or runs any of them: Python
-gets `-P`, and all processes get an environment of known variables in which search paths have
-absolute entries only. The user's own training command is not started here.
+The current folder may contain files of other people: a trace, and with it a `numba.py`, a
+`sitecustomize.py` or a program named `cc`. No process that is started here imports, loads or runs
+any of them: Python gets `-P`, and all processes get an environment of known variables in which
+search paths have absolute entries only. The user's own training command is not started here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = str(Path(__file__).resolve().parents[1])
 
-# The person, the language, the terminal, and what limits the threads of numerical libraries.
+# User, language, terminal, and thread limits of numerical libraries.
 _PLAIN = frozenset(
     (
         *("USER", "LOGNAME", "LANG", "LANGUAGE", "TZ"),
@@ -32,7 +32,7 @@ _PLAIN = frozenset(
     )
 )
 _PREFIXES = ("LC_", "STEPWHY_")
-# These would make a child of ours part of the observed training.
+# With these, a child process would count as part of the observed training.
 _OF_TRAINING = frozenset(("STEPWHY_RUN_DIR", "STEPWHY_SAMPLER"))
 _FOLDERS = frozenset(
     (
@@ -41,7 +41,7 @@ _FOLDERS = frozenset(
         *("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
     )
 )
-# A relative entry is the current folder or lies in it; so is an empty one for most readers.
+# A relative entry depends on the current folder; most programs read an empty one as that folder.
 _SEARCH_PATHS = frozenset(
     (
         *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH"),
@@ -52,7 +52,7 @@ _PRELOADED = "LD_PRELOAD"  # ld.so(8): separated by colons or spaces; names with
 
 
 def environment() -> dict[str, str]:
-    """The environment of a child process: known variables, and absolute paths alone."""
+    """Environment of a child process: known variables, with absolute paths only."""
     found = ((name, _safe_value(name, value)) for name, value in os.environ.items())
     kept = {name: value for name, value in found if value}
     path = [*([] if _is_installed() else [_PACKAGES]), *filter(None, [kept.get("PYTHONPATH")])]
@@ -60,7 +60,7 @@ def environment() -> dict[str, str]:
 
 
 def _safe_value(name: str, value: str) -> str:
-    """What a child gets as this variable; empty for nothing."""
+    """Value of a variable for child processes; '' to leave it out."""
     if name in _SEARCH_PATHS:
         return os.pathsep.join(filter(os.path.isabs, value.split(os.pathsep)))
     if name in _FOLDERS:
@@ -73,7 +73,7 @@ def _safe_value(name: str, value: str) -> str:
 
 
 def _is_installed() -> bool:
-    """Whether every start of this interpreter finds stepwhy where it was found now.
+    """Whether this interpreter always imports stepwhy from its current location.
 
     Entries of `PYTHONPATH` come before the standard library, so packages go there only if needed.
     """
@@ -91,7 +91,7 @@ def module_command(module: str, *arguments: str) -> list[str]:
         arguments: Its command line.
 
     Raises:
-        OSError: The program that stepwhy runs in does not know its interpreter.
+        OSError: The path of the interpreter is unknown.
     """
     if not sys.executable:
         raise OSError("the path of the Python interpreter is unknown")
@@ -104,15 +104,15 @@ def start(
     """Start a process for stepwhy itself.
 
     Args:
-        command: Of `module_command`; or the absolute path of a program, and its arguments.
-        variables: Environment variables beyond those of every child.
+        command: From `module_command`, or the absolute path of a program and its arguments.
+        variables: Additional environment variables.
         options: Standard streams, session and working directory, as for `subprocess.Popen`.
 
     Raises:
         OSError: It cannot be started.
-        ValueError: An argument holds a null character.
+        ValueError: An argument contains a null character.
     """
-    import subprocess  # noqa: PLC0415 - a training imports this module, and may start nothing
+    import subprocess  # noqa: PLC0415 - imported in training jobs, which may start nothing
 
     env = {**environment(), **(variables or {})}
     return subprocess.Popen(command, env=env, **options)  # noqa: S603 - see the module's docstring
@@ -121,7 +121,7 @@ def start(
 def run(
     command: Sequence[str], *, variables: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a process for stepwhy itself to its end.
+    """Run a process for stepwhy itself and wait for it to end.
 
     Args:
         command: As for `start`.
@@ -130,10 +130,10 @@ def run(
 
     Raises:
         OSError: It cannot be started.
-        ValueError: An argument holds a null character.
-        subprocess.SubprocessError: It fails where that is checked, or takes too long.
+        ValueError: An argument contains a null character.
+        subprocess.SubprocessError: It fails and `check` is set, or it exceeds the timeout.
     """
-    import subprocess  # noqa: PLC0415 - a training imports this module, and may start nothing
+    import subprocess  # noqa: PLC0415 - imported in training jobs, which may start nothing
 
     env = {**environment(), **(variables or {})}
     return subprocess.run(command, env=env, **options)  # noqa: PLW1510, S603 - as the caller says
@@ -154,10 +154,10 @@ def find_program(name: str) -> str | None:
 def ignore_relative_path() -> None:
     """Stop importing from relative entries of `PYTHONPATH`; for the `stepwhy` command itself.
 
-    Python has made them absolute; the current folder is the usual one.
+    Most often such an entry is the current folder. Python has already made them absolute.
     """
-    given = os.environ.get("PYTHONPATH", "")
-    entries = given.split(os.pathsep) if given else []
+    search_path = os.environ.get("PYTHONPATH", "")
+    entries = search_path.split(os.pathsep) if search_path else []
     absolute = {os.path.normpath(entry) for entry in entries if Path(entry).is_absolute()}
     relative = {os.path.normpath(Path.cwd() / entry) for entry in entries} - absolute
     sys.path[:] = [entry for entry in sys.path if entry not in relative]

@@ -1,4 +1,4 @@
-"""What can go wrong for a reason a person can act on.
+"""Errors that the user can act on.
 
 The tree::
 
@@ -32,18 +32,18 @@ from typing import ClassVar
 
 from stepwhy.text import visible
 
-# Characters of each sentence: a path or an address of thousands must not bury what went wrong.
+# Longest sentence, in characters: a very long path or address must not hide the problem.
 _LONGEST = 480
 
 
 class StepwhyError(Exception):
-    """Anything that stepwhy refuses to do, with the next action for the person.
+    """Base class of all errors, with the next action for the user.
 
-    Its text is safe to print: control characters in it are escaped, and a very long sentence loses
-    its middle.
+    Its text is safe to print: control characters are escaped, and the middle of a very long
+    sentence is left out.
 
     Args:
-        what: What was wrong and where, one sentence without a final full stop.
+        what: The problem and where it is, one sentence without a final full stop.
         todo: What to do next, one imperative sentence without a final full stop.
     """
 
@@ -68,13 +68,13 @@ class NotFoundError(InputError):
 
 
 class NotAFileError(InputError):
-    """A device, a socket, or a pipe or link in a place where only files are read."""
+    """A device, a socket, or a pipe or link where only regular files are read."""
 
     slug = "not-a-file"
 
 
 class EmptyInputError(InputError):
-    """A file without a single byte, or whose first record already failed."""
+    """An empty file, or one whose first record cannot be read."""
 
     slug = "input-empty"
 
@@ -92,7 +92,7 @@ class UnsupportedFormatError(InputError):
 
 
 class CorruptInputError(InputError):
-    """A recognised file of which nothing usable could be read."""
+    """A recognised file from which nothing usable can be read."""
 
     slug = "corrupt-input"
 
@@ -104,7 +104,7 @@ class NoTracesError(InputError):
 
 
 class NoPlacementError(InputError):
-    """A record that does not tell on which device operations ran."""
+    """A trace that does not record on which device operations ran."""
 
     slug = "no-placement"
 
@@ -116,13 +116,13 @@ class SeveralRunsError(InputError):
 
 
 class NewerFormatError(InputError):
-    """A file of stepwhy's own that a later version wrote."""
+    """A file in stepwhy's own format that a later version wrote."""
 
     slug = "newer-format"
 
 
 class UnreachableError(InputError):
-    """An address that does not answer, breaks off, or may not be read."""
+    """An address that does not answer, closes the connection early, or denies access."""
 
     slug = "unreachable"
 
@@ -160,7 +160,7 @@ class CaptureError(StepwhyError):
 
 
 class MeasurementError(StepwhyError):
-    """A program that fails, or makes no step that could be measured."""
+    """A program that fails, or runs no step that can be measured."""
 
     slug = "cannot-measure"
     exit_code = 6

@@ -1,6 +1,6 @@
-"""The only way to the standard streams, so that no name can steer a terminal.
+"""All output to the standard streams, with control characters escaped.
 
-Lines for people go through `stepwhy.text`; what has colours goes through `stepwhy.report.console`.
+Plain lines are escaped by `stepwhy.text`; coloured output is printed by `stepwhy.report.console`.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _STDERR = 2
-_PATIENCE_MS = 1000
+_WRITE_TIMEOUT_MS = 1000
 _is_redacted = True
 
 
 def redact(*, on: bool) -> None:
-    """Choose whether lines and failures are printed without secrets and private facts."""
+    """Set whether secrets and private facts are redacted in lines and tracebacks."""
     global _is_redacted  # noqa: PLW0603 - a fact about the streams, of which there is one each
     _is_redacted = on
 
 
 def public(text: str) -> str:
-    """A text as a line of it is printed: without secrets and private facts, unless chosen so."""
+    """Redact the secrets and private facts in a text, unless that is switched off."""
     if not _is_redacted:
         return text
-    from stepwhy.redaction import Redactor  # noqa: PLC0415 - few programs print any
+    from stepwhy.redaction import Redactor  # noqa: PLC0415 - rarely needed
 
     return Redactor.of_process().text(text)
 
 
 def line(text: str) -> None:
-    """Print one line to standard error; a program without one goes on."""
+    """Print one line to standard error, if there is one."""
     _to_stderr(f"{visible(public(text))}\n")
 
 
 def line_without_waiting(text: str) -> None:
-    """Print one line to standard error, unless that is closed, full, or a pipe nobody reads.
+    """Print one line to standard error, unless that is closed or would block.
 
-    Nothing is kept for later: what Python cannot write at the end of a program would change its
+    Nothing is buffered, because a program whose output cannot be flushed at its end has another
     exit code.
     """
     data = f"{visible(public(text))}\n".encode(errors="backslashreplace")
     try:
         ready = select.poll()
         ready.register(_STDERR, select.POLLOUT)
-        while data and ready.poll(_PATIENCE_MS):
-            # So much never blocks where a pipe can be written to at all.
+        while data and ready.poll(_WRITE_TIMEOUT_MS):
+            # A pipe that is ready accepts this many bytes without blocking.
             data = data[os.write(_STDERR, data[: select.PIPE_BUF]) :]
     except (OSError, ValueError):
         return
 
 
 def rendered(text: str) -> None:
-    """Print to standard error what another process of stepwhy has rendered, colours included."""
+    """Print text that another stepwhy process has rendered, with colours, to standard error."""
     _to_stderr(text)
 
 
 def document(text: str) -> None:
-    """Print a document, such as JSON, to standard output: UTF-8, whatever the terminal expects.
+    """Print a document, such as JSON, to standard output, always as UTF-8.
 
     Raises:
-        OSError: Standard output cannot be written, for example because its reader has ended.
+        OSError: Standard output cannot be written, for example because its reader has exited.
     """
     if sys.stdout is None:
         return
     binary = getattr(sys.stdout, "buffer", None)
-    if binary is None:  # a notebook's, or one that holds text
+    if binary is None:  # in a notebook, or an `io.StringIO`
         sys.stdout.write(text)
     else:
         sys.stdout.flush()
@@ -88,12 +88,12 @@ def is_watched() -> bool:
 
 
 def stop() -> None:
-    """Print nothing more, because nobody reads it."""
+    """Print nothing more, because the reader has exited."""
     sys.stderr.close()
 
 
 def guard() -> None:
-    """Escape what Python itself prints of this process: warnings, and the traceback of a bug."""
+    """Escape and redact the warnings and tracebacks that Python prints."""
     sys.excepthook = _show_error
     sys.unraisablehook = lambda found: _show_error(
         found.exc_type, found.exc_value, found.exc_traceback
@@ -107,16 +107,16 @@ def guard() -> None:
 def _show_error(
     kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
 ) -> None:
-    if kind is SystemExit:  # ends a thread, and is no error
+    if kind is SystemExit:  # ends a thread, not an error
         return
-    import traceback  # noqa: PLC0415 - for bugs alone
+    import traceback  # noqa: PLC0415 - only for errors
 
     chunks = traceback.format_exception(kind, error, trace)
     _to_stderr(block(public("".join(map(_indented, chunks)))))
 
 
 def _indented(chunk: str) -> str:
-    """A chunk of a traceback, in which a message of several lines begins none at the margin."""
+    """A chunk of a traceback; the further lines of an error message are indented."""
     if chunk.startswith((" ", "\n", "Traceback")):
         return chunk
     return chunk.rstrip("\n").replace("\n", "\n  ") + "\n"

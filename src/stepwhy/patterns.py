@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at first use.
 
-stepwhy knows the names and notations of many programs, and a run shows few of them: to compile all
-of its expressions would take longer than to read a small trace.
+stepwhy recognises the names and notations of many programs, but a run contains few of them.
+Compiling all expressions would take longer than reading a small trace.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, AnyStr, cast
 
 
 def regex(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """As `re.compile`, which is called with the first use of what this returns.
+    """Like `re.compile`, but compiles when the result is first used.
 
-    Functions of `re` do not take it for an expression: use its methods.
+    The functions of `re` do not accept the result: use its methods.
     """
     return cast("re.Pattern[AnyStr]", _Regex(text, flags))
 
 
 class _Regex:
-    """Stands for an expression, and holds those of its methods that were used."""
+    """Proxy of a compiled expression, which caches the attributes that were used."""
 
     def __init__(self, text: str | bytes, flags: int) -> None:
         self.pattern = text
@@ -31,7 +31,7 @@ class _Regex:
         return re.compile(self.pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute of the expression, from then on one of this object."""
+        """Get an attribute of the expression, and cache it in this object."""
         value = getattr(self._compiled, name)
         setattr(self, name, value)
         return value

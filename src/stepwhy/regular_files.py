@@ -1,7 +1,7 @@
 """Open files in folders that others can write to.
 
 Opening a pipe waits for a writer, reading a device may never end, and opening some devices starts
-them. `open_regular` opens nothing but regular files, and never waits.
+them. `open_regular` opens only regular files, and never waits.
 
 Source: open(2), fifo(7).
 """
@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-# A pipe or device that takes the place of the file in the meantime is opened without waiting, and
-# a terminal does not become the controlling one.
+# If a pipe or device replaces the file after the check, opening it does not wait; a terminal does
+# not become the controlling terminal.
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -27,8 +27,8 @@ def open_regular(
     """Open a regular file.
 
     Args:
-        path: Where it is.
-        flags: As of `os.open`.
+        path: The file.
+        flags: As for `os.open`.
         mode: Permissions of a file that is created.
         dir_fd: Descriptor of the folder that a relative path starts from.
 
@@ -57,11 +57,11 @@ def read_regular(path: str | Path, most: int) -> bytes:
     """The first bytes of a regular file.
 
     Args:
-        path: Where it is.
-        most: Number of bytes to read at most.
+        path: The file.
+        most: Maximum number of bytes to read.
 
     Raises:
-        OSError: As `open_regular`.
+        OSError: As for `open_regular`.
     """
     with open(open_regular(path), "rb") as file:
         return file.read(min(os.fstat(file.fileno()).st_size, most))

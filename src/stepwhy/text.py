@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONGEST_LINE = 2_000
-"""Characters of a line that are shown, 20 lines of a usual terminal; its middle is left out."""
-_SHOWN_FIRST, _SHOWN_LAST = 0.65, 0.3  # of what is shown; the rest says how much is left out
+"""Most characters of a line that are shown, about 20 lines of a terminal."""
+_SHOWN_FIRST, _SHOWN_LAST = 0.65, 0.3  # shares; the rest is for the note between them
 _LONGEST_ESCAPE = 10
 
-# C0 and C1 controls but for line feed and tab; what has no width or no ink; bidirectional controls;
+# C0 and C1 controls except line feed and tab; invisible characters; bidirectional controls;
 # line and paragraph separators; surrogates, which no encoding holds; noncharacters; tags.
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
@@ -44,44 +44,44 @@ _BREAKS = regex("[\n\t]")
 _SURROGATES = regex("[\ud800-\udfff]")
 
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-# How Python spells bytes of a file name that are not UTF-8.
+# Surrogates by which Python represents bytes of a file name that are not UTF-8.
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
 
 
 def plain(text: str) -> str:
-    """Text of several lines, in which only line breaks and tabs are controls."""
+    """Escape all harmful characters; line breaks and tabs stay."""
     return _HARMFUL.sub(_escape, text)
 
 
 def visible(text: str, longest: int = LONGEST_LINE) -> str:
-    r"""Text on one line, exactly: breaks and tabs are escaped, too, and the spaces stay.
+    r"""Escape all harmful characters, line breaks and tabs included, for one line of text.
 
     Args:
         text: A name, path or message.
-        longest: How many characters are shown; a longer text loses its middle.
+        longest: Most characters to show; the middle of a longer text is left out.
     """
     return _shortened(text, lambda part: _BREAKS.sub(_escape, plain(part)), longest)
 
 
 def one_line(text: str) -> str:
-    """`visible` prose: without spaces around it, and with single spaces between its words."""
+    """Like `visible`, with spaces stripped and repeated spaces collapsed."""
     return " ".join(visible(text.strip()).split())
 
 
 def block(text: str) -> str:
-    """`plain` text of which very long lines lose their middle."""
+    """Like `plain`, but the middle of very long lines is left out."""
     if len(text) * _LONGEST_ESCAPE <= LONGEST_LINE:
         return plain(text)
     return "\n".join(_shortened(line, plain) for line in text.split("\n"))
 
 
 def escape_json(document: str) -> str:
-    r"""A JSON document with harmful characters as ``\uXXXX``, which any parser reads as the same.
+    r"""Write harmful characters in a JSON document as ``\uXXXX``, without changing its value.
 
-    Lone surrogates become U+FFFD: many parsers refuse them, however they are written.
+    Lone surrogates become U+FFFD, because many parsers reject them even if escaped.
 
     Args:
-        document: Valid JSON, in which such characters are in strings alone.
+        document: Valid JSON, so such characters are only in strings.
     """
     if document.isascii() and "\x7f" not in document:
         return document
@@ -89,14 +89,14 @@ def escape_json(document: str) -> str:
 
 
 def escape_json_bytes(document: bytes) -> bytes:
-    """`escape_json` of a document, or a part of one, in UTF-8."""
+    """Like `escape_json`, for a UTF-8 document or a part of one."""
     if document.isascii() and b"\x7f" not in document:
         return document
     return escape_json(document.decode()).encode()
 
 
 def utf8(text: str) -> bytes:
-    """Text as UTF-8 for a file; U+FFFD where a byte of a file name was not."""
+    """Encode text as UTF-8; surrogates, as in undecodable file names, become U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -118,7 +118,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _joins(text: str, place: int) -> bool:
-    """Whether the joiner at a place belongs to an emoji or to the spelling of a word."""
+    """Whether the joiner at a position belongs to an emoji or to the spelling of a word."""
     if not place:
         return False
     pattern = _JOINED_EMOJI.match(text, place - 1) or _JOINED_LETTERS.match(text, place - 1)
@@ -136,7 +136,7 @@ def _escape_in_json(found: re.Match[str]) -> str:
 
 
 def _shortened(line: str, escape: Callable[[str], str], longest: int = LONGEST_LINE) -> str:
-    """An escaped line, of which the beginning and the end are left where it is very long."""
+    """Escape a line, and leave out its middle if it is very long."""
     begin, end = int(_SHOWN_FIRST * longest), int(_SHOWN_LAST * longest)
     if len(line) > longest:  # what is left out is not escaped: it may be long
         first, last = escape(line[:begin]), escape(line[-end:])

@@ -15,7 +15,7 @@ _BYTE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 def _three_digits(value: float) -> str:
     """Three significant digits without an exponent: 1234.5 -> '1234', 3.14159 -> '3.14'."""
     magnitude = abs(value)
-    # What rounding lifts to the next power of ten loses a decimal: 9.996 -> '10.0'.
+    # A value that rounds up to the next power of ten has one decimal less: 9.996 -> '10.0'.
     decimals = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2
     return f"{value:.{decimals}f}"
 
@@ -37,7 +37,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_fraction(fraction: float) -> str:
-    """A share as a percentage: '24 %', '0.4 %' below ten, '<0.1 %' for traces of something."""
+    """A share as a percentage: '24 %', '0.4 %' below ten, '<0.1 %' for tiny shares."""
     percent = 100 * fraction
     if 0 < abs(percent) < 0.1:
         return "<0.1 %"
@@ -45,7 +45,7 @@ def format_fraction(fraction: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """An integer with thin groups: '12,840'."""
+    """An integer with thousands separators: '12,840'."""
     return f"{count:,.0f}"
 
 
@@ -53,7 +53,7 @@ _SIGNAL_BASE = 128
 
 
 def format_exit(code: int) -> str:
-    """How a command ended, as a shell's exit code tells it: 'exit code 3', 'SIGSEGV'."""
+    """How a command ended, by its exit code in a shell: 'exit code 3', 'SIGSEGV'."""
     if code <= _SIGNAL_BASE:
         return f"exit code {code}"
     try:

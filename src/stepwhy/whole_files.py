@@ -101,7 +101,7 @@ def output_folder(path: Path) -> Iterator[Callable[[str], BinaryIO]]:
 
 @contextmanager
 def _creator(folder: Path) -> Iterator[Callable[[str], BinaryIO]]:
-    """Create files in a folder, and not elsewhere if somebody puts a link in its place."""
+    """Create files in this folder, even if its path is replaced by a link meanwhile."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         yield lambda name: _new_file(name, dir_fd=handle)
@@ -111,7 +111,7 @@ def _creator(folder: Path) -> Iterator[Callable[[str], BinaryIO]]:
 
 @contextmanager
 def _draft(path: Path) -> Iterator[BinaryIO]:
-    """A draft that replaces the file at the end, or is removed."""
+    """Write a draft that replaces the file at the end, or is removed after an error."""
     draft, mode = _draft_name(path), _mode(path)
     try:
         with _new_file(draft, 0o666 if mode is None else mode) as file:
@@ -127,11 +127,11 @@ def _draft(path: Path) -> Iterator[BinaryIO]:
 
 
 def _new_file(path: str | Path, mode: int = 0o666, *, dir_fd: int | None = None) -> BinaryIO:
-    """Create a file where there is none; a link counts as one.
+    """Create a file; fail if a file or a link exists there.
 
     Args:
         path: The file.
-        mode: Its permissions, of which the umask takes some away.
+        mode: Its permissions, before the umask is applied.
         dir_fd: Descriptor of the folder that a relative path starts from.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -139,12 +139,12 @@ def _new_file(path: str | Path, mode: int = 0o666, *, dir_fd: int | None = None)
 
 
 def _draft_name(path: Path) -> Path:
-    """A short name, because that of the file may be as long as names can be."""
+    """A short name, because the name of the file may have the maximum length."""
     return path.parent / f".stepwhy-{os.urandom(8).hex()}.part"
 
 
 def _mode(path: Path) -> int | None:
-    """Permissions of a regular file of this user; None for anything else, or nothing."""
+    """Permissions of a regular file of this user; None for anything else."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -154,10 +154,10 @@ def _mode(path: Path) -> int | None:
 
 
 def _open_stream(path: Path) -> int | None:
-    """Open what is written to rather than replaced.
+    """Open a path that is written to, not replaced.
 
     Returns:
-        Its descriptor; None where the file is to be replaced.
+        Its descriptor; None if the file is to be replaced.
 
     Raises:
         OSError: It cannot be opened, or is a disk.
@@ -185,7 +185,7 @@ def _is_stream(found: os.stat_result) -> bool:
 
 
 def _open_for_appending(path: Path, flags: int = 0) -> int:
-    """Open what exists, without waiting for a reader.
+    """Open an existing file or stream, without waiting for a reader.
 
     Raises:
         OSError: It cannot be opened.

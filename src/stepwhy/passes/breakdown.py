@@ -1,6 +1,6 @@
 """The closed breakdown: every nanosecond of a step in exactly one category.
 
-The device decides first; what the host did explains only the time in which the device is idle.
+The device decides first; host activity explains only the time in which the device is idle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AFTER_COMMUNICATION = ("compile", "sync", "dispatch", "python", "storage")
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """A partition of the whole trace into categories: disjoint, together the span.
+    """A partition of the time span of a trace: each category has its own disjoint set of time.
 
     Args:
         sets: One set of time per category of `findings.CATEGORIES`.
@@ -45,8 +45,8 @@ def partition(
 
     Args:
         activities: The devices; time in which any of them computes is compute.
-        evidence: What the host was doing.
-        start_ns: Start of the span, which holds all of these.
+        evidence: Host activity by category.
+        start_ns: Start of the span, which contains all activity.
         end_ns: Its end.
     """
     claims = [
@@ -66,15 +66,16 @@ def partition(
 
 
 def unexplained(start_ns: int, end_ns: int) -> Partition:
-    """The partition of [start, end) of which nothing is known."""
+    """The partition in which all of [start, end) is unexplained."""
     sets = dict.fromkeys(CATEGORIES, Intervals.empty())
     return Partition(sets | {"unexplained": Intervals.single(start_ns, end_ns)})
 
 
 class IdleTime:
-    """What the host did in the steady steps, for the breakdown of any number of devices.
+    """Host activity in the steady steps, shared by the breakdowns of any number of devices.
 
-    The breakdown of a device takes time of the size of the device's own work, not of the trace.
+    The cost to compute the breakdown of a device depends on the size of its own work, not on that
+    of the trace.
 
     Args:
         host: The partition of the trace without any device.

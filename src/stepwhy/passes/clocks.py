@@ -1,4 +1,4 @@
-"""Whether host and device rows lie on one clock: nothing can run before it was launched."""
+"""Detect host and device rows on different clocks: no work can start before its launch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
-# Clocks that agree put no device work before its launch; a few strays are not the clock.
+# If clocks agree, no device work starts before its launch; a few exceptions are allowed.
 _MOST_EARLY = 0.1
-# Work trails its launches by a queue's length at most, so most of what the steps launch runs in
-# them; less than this share, and it lies on another clock.
+# Device work trails its launch by at most one queue, so most of it runs inside the steps. If less
+# than this share does, the clocks differ.
 _LEAST_SEEN = 0.1
 
 
@@ -28,7 +28,7 @@ def clocks_disagree(
 
     Args:
         trace: The trace.
-        launches: Its launch join; without one nothing is known, and the answer is no.
+        launches: Its launch join; the result is False if it is empty.
         steps: Its steps.
         activities: Its devices.
     """

@@ -1,4 +1,4 @@
-"""How long a process waited for a CPU core, and how many cores other programs used."""
+"""Time that a process waited for a CPU core, and the number of cores that other programs used."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 CONTENDED = 0.15
-"""Waiting for a core for more than this share of the time moves a median step by as much."""
+"""Cores are contended from this share of waiting on: it lengthens the median step by as much."""
 
 
 def run_delay_share(trace: Trace) -> float | None:
-    """Share of the time in which the process wanted to run that it waited for a core, 0..1.
-
-    None where it was not sampled.
-    """
+    """Share of its runnable time that the process waited for a core, 0..1; None if not sampled."""
     running, waiting = series(trace, "cpu_ns").growth, series(trace, "run_delay_ns").growth
     if running is None or waiting is None or running + waiting <= 0:
         return None
@@ -25,7 +22,7 @@ def run_delay_share(trace: Trace) -> float | None:
 
 
 def background_cores(trace: Trace) -> float | None:
-    """Cores that other programs kept busy on average; None where they were not sampled."""
+    """Cores that other programs kept busy on average; None if not sampled."""
     machine, job = series(trace, "machine_busy_ns"), series(trace, "job_cpu_ns").growth
     if machine.growth is None or job is None or machine.times_ns[-1] <= machine.times_ns[0]:
         return None

@@ -19,8 +19,8 @@ class Series(msgspec.Struct, frozen=True):
     """Samples of one counter, in order of time.
 
     Args:
-        times_ns: When; (samples,).
-        values: What; (samples,).
+        times_ns: Time of each sample; (samples,).
+        values: Value of each sample; (samples,).
     """
 
     times_ns: NDArray[np.int64]
@@ -28,22 +28,22 @@ class Series(msgspec.Struct, frozen=True):
 
     @property
     def last(self) -> int | None:
-        """The last sample; None without any."""
+        """The last sample; None if there is none."""
         return int(self.values[-1]) if len(self.values) else None
 
     @property
     def largest(self) -> int | None:
-        """The largest sample; None without any."""
+        """The largest sample; None if there is none."""
         return int(self.values.max()) if len(self.values) else None
 
     @property
     def growth(self) -> int | None:
-        """How much a running total grew between its first and last sample; None without two."""
+        """Growth of a running total from its first to its last sample; None with fewer than two."""
         return int(self.values[-1] - self.values[0]) if len(self.values) > 1 else None
 
     @property
     def share_of_time(self) -> float | None:
-        """Growth of a total of nanoseconds, by the time in which it grew, 0..1."""
+        """Growth of a total of nanoseconds as a share of the time that passed, 0..1."""
         growth = self.growth
         if growth is None or self.times_ns[-1] <= self.times_ns[0]:
             return None
@@ -64,7 +64,7 @@ class Series(msgspec.Struct, frozen=True):
 
     @property
     def mean(self) -> float | None:
-        """Mean over time: a sample stands for the time around it, as intervals grow with a run."""
+        """Mean weighted by time, because sampling intervals grow in a long run; None if empty."""
         if not len(self.values):
             return None
         if len(self.values) == 1 or self.times_ns[-1] <= self.times_ns[0]:
@@ -74,12 +74,12 @@ class Series(msgspec.Struct, frozen=True):
         return float((levels * np.diff(self.times_ns)).sum()) / span_ns
 
     def where(self, mask: int) -> Series:
-        """1 where a sample has any of some bits, else 0."""
+        """A series that is 1 if a sample has any of these bits, else 0."""
         return Series(self.times_ns, ((self.values & mask) != 0).astype(np.int64))
 
 
 def series(trace: Trace, name: str, device: int = NULL) -> Series:
-    """The samples of a counter.
+    """The samples of a counter, in order of time.
 
     Args:
         trace: The trace.

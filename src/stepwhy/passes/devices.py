@@ -1,4 +1,4 @@
-"""What each device did when: disjoint sets of time, and totals over the whole file."""
+"""Activity of each device: sets of time, and totals over the whole file."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     AnyRows = NDArray[np.signedinteger[Any]]
 
 HOST_DEVICE = -1
-"""Index of the device that stands for the host where a CPU-only trace names none."""
+"""Index of the host as a device, if a CPU-only trace names no device."""
 OTHER_DEVICES = -2
-"""Index of the device that stands for all beyond `MOST_DEVICES`."""
+"""Index of the device that combines all devices beyond `MOST_DEVICES`."""
 MOST_DEVICES = 4096
-"""Devices that are shown one by one, more than jobs have whose files hold all ranks.
+"""Most devices that are listed separately. Jobs with all ranks in one file have fewer.
 
-Each takes about a millisecond. The others count together as one, so that the breakdown of the step
-and all totals are those of all devices.
+Each takes about a millisecond to analyse. The others are combined into one, so that the breakdown
+of the step and all totals still cover all devices.
 """
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """When one device did what. The sets of one device may overlap; categories decide later.
+    """Sets of time in which one device was active; they may overlap until the breakdown.
 
     Args:
         index: Row of `devices`, HOST_DEVICE or OTHER_DEVICES.
@@ -58,7 +58,7 @@ class Activity(msgspec.Struct, frozen=True):
 
     @property
     def busy(self) -> Intervals:
-        """Whenever it did anything."""
+        """All time in which it was active."""
         return self.compute | self.communication | self.transfer
 
 
@@ -87,12 +87,12 @@ def find_activities(trace: Trace, nesting: Nesting) -> list[Activity]:
     return [host] if len(host.rows) else []
 
 
-# What a device does, as the sets of an `Activity`; a copy within the device counts as a fill.
+# Kinds of work in each set of an `Activity`; a copy within the device counts as a fill.
 _WORK = ((Kind.KERNEL, Kind.MEMSET), (Kind.COLLECTIVE,), (Kind.MEMCPY,))
 
 
 def _work_of_devices(trace: Trace) -> dict[int, AnyRows]:
-    """The slices that are work of each device that has any, ascending; by row of `devices`."""
+    """Rows of the work of each device that has any, ascending; by row of `devices`."""
     of_devices = of_role(trace, Role.STREAM, Role.EXECUTOR) & (trace.tracks.device != NULL)
     rows = rows_of(trace, sum(_WORK, ()), of_devices).astype(np.int32)
     devices, device = numbered(trace.tracks.device[trace.slices.track[rows]])
@@ -104,7 +104,7 @@ def _work_of_devices(trace: Trace) -> dict[int, AnyRows]:
 
 
 def _shown(trace: Trace, indexes: list[int], work: dict[int, AnyRows], most: int) -> list[Activity]:
-    """Activity of each of some devices; of more than so many, the last ones are shown as one."""
+    """Activity of each device; if there are more than `most`, the last ones are combined."""
     if len(indexes) <= max(most, 1):
         return [_activity(trace, index, work[index]) for index in indexes]
     alone, others = indexes[: max(most - 1, 0)], indexes[max(most - 1, 0) :]
@@ -124,11 +124,11 @@ def _activity(trace: Trace, index: int, rows: AnyRows) -> Activity:
 
 
 def _sets(trace: Trace, work: AnyRows) -> tuple[Intervals, Intervals, Intervals]:
-    """When some work computes, communicates and copies."""
+    """Sets of time in which some work computes, communicates and copies."""
     kinds, copy = trace.slices.kind[work], trace.slices.copy[work]
     kinds = np.where((kinds == Kind.MEMCPY) & (copy == Copy.D2D), Kind.MEMSET, kinds)
     compute, communication, transfer = (
-        intervals_of(trace, work[among(kinds, wanted)]) for wanted in _WORK
+        intervals_of(trace, work[among(kinds, members)]) for members in _WORK
     )
     return compute, communication, transfer
 
@@ -136,7 +136,7 @@ def _sets(trace: Trace, work: AnyRows) -> tuple[Intervals, Intervals, Intervals]
 def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
     """The host as its own device: operations compute, unless they prepare the next batch.
 
-    Operations inside compilation only propagate shapes, those inside a checkpoint copy for it.
+    Operations inside compilation only propagate shapes, and those in a checkpoint only copy.
 
     An operation computes while it is innermost: the kernel of `aten::mm` runs in `aten::mm`
     itself, beside small operations that it calls.
@@ -153,9 +153,9 @@ def _host_activity(trace: Trace, nesting: Nesting) -> Activity:
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """One device over the whole file; times in ns, `kernel_ns` is a sum, the others unions.
+    """Totals of one device over the whole file. Times are unions, except for `kernel_ns`, a sum.
 
-    Where whole passes were timed, nothing is known of the kernels in them.
+    If only whole passes were timed, the figures of kernels are None.
     """
 
     name: str
@@ -191,16 +191,16 @@ def total(trace: Trace, activity: Activity) -> Totals:
 
 
 def copies_of(trace: Trace, rows: AnyRows, direction: Copy) -> AnyRows:
-    """Those of the rows that are copies in one direction."""
+    """The rows that are copies in one direction."""
     copies = rows[trace.slices.kind[rows] == Kind.MEMCPY]
     found: AnyRows = copies[trace.slices.copy[copies] == direction]
     return found
 
 
 def known_bytes(trace: Trace, rows: AnyRows) -> int | None:
-    """Sum of the bytes of some copies; None when none of them records its size.
+    """Sum of the bytes of some copies; None if no size is recorded.
 
-    Where whole passes were timed, copies in them are not recorded, and none is not zero.
+    Also None if only whole passes were timed, because the copies in them are not recorded.
     """
     if "passes" in trace.meta.signals:
         return None

@@ -1,4 +1,4 @@
-"""What the host was doing, as sets of time: the evidence that explains device idle time."""
+"""Host activity as sets of time: the evidence that explains device idle time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from stepwhy.passes.threads import Threads
     from stepwhy.trace import Trace
 
-# Between two framework calls a thread runs Python; it may as well be blocked when the silence
-# lasts longer than this (ns), and then nothing is claimed.
+# Between two framework calls a thread runs Python. In a gap longer than this (ns) it may be
+# blocked, so the gap stays unexplained.
 LONGEST_PYTHON_GAP_NS = 1_000_000
 
 Evidence = dict[str, Intervals]
@@ -46,7 +46,7 @@ def find_evidence(
     *,
     host_is_device: bool,
 ) -> Evidence:
-    """Sets of time per category of host activity; they may overlap, the breakdown's order decides.
+    """Set of time per category of host activity; if sets overlap, the breakdown decides.
 
     Args:
         trace: The trace.
@@ -60,14 +60,14 @@ def find_evidence(
     storage = storage | time_of_kinds(trace, "save")
     python = _innermost(trace, threads.all, nesting, Kind.PYTHON) | _executors(trace, Kind.PYTHON)
     dispatch = _innermost(trace, threads.all, nesting, *_CALLS)
-    dispatch = dispatch | _autograd_silence(trace, threads, nesting) | _graph_runs(trace)
+    dispatch = dispatch | _autograd_gaps(trace, threads, nesting) | _graph_runs(trace)
     if not host_is_device:
         dispatch = dispatch | _executors(trace, Kind.KERNEL, Kind.OP)
-    silence = _short_silence(trace, threads)
-    if _tells_code(trace, threads):
-        python = python | silence
+    gaps = _short_gaps(trace, threads)
+    if _records_code(trace, threads):
+        python = python | gaps
     else:
-        dispatch = dispatch | silence
+        dispatch = dispatch | gaps
     collectives = rows_of(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
@@ -95,16 +95,15 @@ def _executors(trace: Trace, *kinds: Kind) -> Intervals:
 
 
 def _blocked(trace: Trace, threads: Threads, launches: Launches) -> Intervals:
-    """Copy calls that wait; on a thread that stages batches ahead they hold nobody up."""
+    """Copy calls that block a driving thread; other threads stage batches ahead."""
     calls = launches.blocking_calls
     return intervals_of(trace, calls[among(trace.slices.track[calls], threads.all)])
 
 
 def _first_use(trace: Trace, threads: Threads, launches: Launches, steps: StepTable) -> Intervals:
-    """Calls so long that they initialise something.
+    """Calls that are so long that they must initialise something.
 
-    Device API calls, and the host side of graph operations whose work is on an accelerator: their
-    part is to launch it.
+    They are device API calls, or graph operations on the host, which only launch device work.
     """
     calls = _long(trace, of_threads(trace, threads.all), Kind.RUNTIME, Kind.LAUNCH)
     calls = np.setdiff1d(calls, launches.blocking_calls, assume_unique=True)
@@ -121,7 +120,7 @@ def _long(trace: Trace, tracks: Tracks, *kinds: Kind) -> Rows:
 
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Copy calls: a long one waits for the device or stages pageable memory, at any use."""
+    """Mask of copy calls, which are long at any use if they wait or stage memory; (calls,)."""
     names, group = numbered(trace.slices.name[calls])
     copies = np.asarray(["memcpy" in trace.string(int(n)).lower() for n in names], dtype=bool)
     result: NDArray[np.bool_] = copies[group]
@@ -129,7 +128,7 @@ def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> NDArray[np.bool_]:
-    """Whether calls of the same name take as long in most steps: then none is a first use."""
+    """Mask of calls whose name is slow in most steps, so not because of first use; (rows,)."""
     if not len(rows) or len(steps.host_starts) < _FEWEST_STEPS:
         return np.zeros(len(rows), dtype=bool)
     names = trace.slices.name[rows]
@@ -140,14 +139,14 @@ def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> N
 
 
 def _innermost(trace: Trace, tracks: tuple[int, ...], nesting: Nesting, *kinds: Kind) -> Intervals:
-    """When the innermost slice on some threads is of some kinds."""
+    """Time in which the innermost slice on some threads is of some kinds."""
     return innermost_time(nesting, mask(trace, kinds, of_threads(trace, tracks)))
 
 
-def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
-    """Between two backward operations the engine itself runs: framework code.
+def _autograd_gaps(trace: Trace, threads: Threads, nesting: Nesting) -> Intervals:
+    """Gaps between backward operations, in which the autograd engine itself runs.
 
-    Not between two backward passes: then the driving thread is at work, not blocked in one.
+    Gaps between two backward passes are excluded: then the driving thread is working.
     """
     if not threads.autograd:
         return Intervals.empty()
@@ -159,7 +158,7 @@ def _autograd_silence(trace: Trace, threads: Threads, nesting: Nesting) -> Inter
 
 
 def _graph_runs(trace: Trace) -> Intervals:
-    """When a run of a graph was under way: between its operations, the framework schedules."""
+    """Time of the runs of a graph: between their operations, the framework schedules."""
     ops = np.flatnonzero(trace.slices.scope != NULL)
     if not len(ops):
         return Intervals.empty()
@@ -169,16 +168,16 @@ def _graph_runs(trace: Trace) -> Intervals:
     return Intervals.single(int(trace.slices.start_ns[ops[0]]), int(trace.ends(ops).max()))
 
 
-def _tells_code(trace: Trace, threads: Threads) -> bool:
-    """Whether more than calls of the device API was recorded of the driving threads.
+def _records_code(trace: Trace, threads: Threads) -> bool:
+    """Whether more than device API calls was recorded of the driving threads.
 
-    Without operations, what runs between two calls may as well be the framework.
+    Otherwise, code between two calls may be the framework instead of Python.
     """
     kinds = (Kind.OP, Kind.FRAMEWORK, Kind.PYTHON)
     return bool(mask(trace, kinds, of_threads(trace, threads.all)).any())
 
 
-def _short_silence(trace: Trace, threads: Threads) -> Intervals:
-    """Short gaps between framework calls, on all driving threads taken together."""
+def _short_gaps(trace: Trace, threads: Threads) -> Intervals:
+    """Short gaps in which no driving thread is inside a framework call."""
     kinds = (*_CALLS, Kind.SYNC, Kind.INPUT, Kind.COMPILE)
     return _of(trace, threads, *kinds).gaps_up_to(LONGEST_PYTHON_GAP_NS)

@@ -1,4 +1,4 @@
-"""Everything that diagnoses may look at, computed once and on demand."""
+"""All facts that diagnoses may use, each computed once and on demand."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Facts:
 
     @cached_property
     def launches(self) -> Launches:
-        """Which host call caused which device slice."""
+        """The host call that caused each device slice."""
         return join_launches(self.trace)
 
     @cached_property
@@ -82,17 +82,17 @@ class Facts:
 
     @cached_property
     def regimes(self) -> Regimes:
-        """The stretches between lasting changes of the step time, and which one is described."""
+        """The stretches between lasting changes of the step time, and the described one."""
         return find_regimes(self.trace, self.recorded_steps)
 
     @cached_property
     def steps(self) -> StepTable:
-        """The recorded steps of the stretch that is described."""
+        """The recorded steps of the described stretch."""
         return within(self.trace, self.recorded_steps, self.regimes)
 
     @cached_property
     def sampled(self) -> Trace:
-        """The trace with those stack samples only that are of the stretch that is described."""
+        """The trace with only the stack samples of the described stretch."""
         return samples_within(self.trace, self.regimes)
 
     @cached_property
@@ -102,13 +102,13 @@ class Facts:
 
     @cached_property
     def in_input(self) -> NDArray[np.bool_]:
-        """Whether each slice lies in the input region; (slices,)."""
+        """Mask of the slices in the input region; (slices,)."""
         return nesting.inside(self.nesting, mask(self.trace, (Kind.INPUT,)))
 
     def nearest(self, kinds: tuple[Kind, ...]) -> NDArray[np.int32]:
-        """Every slice's row, or that of the nearest slice around it of some kinds; (slices,).
+        """Row of the nearest slice of some kinds around each slice, or of itself; (slices,).
 
-        NULL where there is none.
+        NULL if there is none.
         """
         if kinds not in self._nearest:
             self._nearest[kinds] = nesting.nearest(self.nesting, mask(self.trace, kinds))
@@ -121,9 +121,9 @@ class Facts:
 
     @cached_property
     def leading(self) -> list[Activity]:
-        """The devices that decide the breakdown: the accelerators, or the CPUs where none ran.
+        """The devices that decide the breakdown: the accelerators, or the CPUs if none ran.
 
-        In a file that several ranks were merged into, those of the driving process only.
+        If a file merges several ranks, only the devices of the driving process count.
         """
         accelerators = [a for a in self.activities if a.kind is not DeviceKind.CPU]
         if accelerators and self.launches.reused:
@@ -135,14 +135,14 @@ class Facts:
 
     @cached_property
     def merged_processes(self) -> int:
-        """Number of processes with step markers of their own: over one, ranks were merged."""
+        """Number of processes with their own step markers; above one, the file merges ranks."""
         rows = rows_of(self.trace, (Kind.STEP,), of_role(self.trace, Role.HOST_THREAD))
         return len(distinct(self.trace.tracks.process[self.trace.slices.track[rows]]))
 
     def _owned_devices(self) -> NDArray[np.bool_]:
-        """Whether all that is known to be launched on a device was by the driving process.
+        """Mask of devices on which only the driving process is known to launch work.
 
-        Shape (devices + 2,): at their ends are the host, and devices that are shown as one.
+        Shape (devices + 2,): the last two entries are `OTHER_DEVICES` and `HOST_DEVICE`.
         """
         tracks, track = self.trace.tracks, self.trace.slices.track
         own = np.zeros(len(self.trace.devices) + 2, dtype=bool)
@@ -167,13 +167,13 @@ class Facts:
 
     @cached_property
     def names_nodes(self) -> bool:
-        """Whether any slice is known to be of a node of a graph."""
+        """Whether any slice belongs to a known node of a graph."""
         scope = self.trace.slices.scope
         return bool((scope >= 0).any())
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What the host was doing, kept for the breakdowns of several devices."""
+        """Host activity by category, kept for the breakdowns of several devices."""
         return self._find_evidence()
 
     def _find_evidence(self) -> Evidence:
@@ -198,8 +198,8 @@ class Facts:
     def partition(self) -> Partition:
         """The breakdown of the leading devices together, over the whole trace.
 
-        Without a record of the device that was used, nothing is known to be idle time, so what
-        the host did explains none of it.
+        If the device that was used was not recorded, its idle time is unknown, so all time stays
+        unexplained.
         """
         if not self._is_explained:
             return unexplained(*self.span)
@@ -208,7 +208,7 @@ class Facts:
 
     @property
     def _is_of_one_device(self) -> bool:
-        """Whether the breakdown is that of the only device."""
+        """Whether the breakdown covers the only device."""
         return len(self.leading) == len(self.activities) == 1
 
     @property
@@ -221,7 +221,7 @@ class Facts:
     def device_partitions(self) -> list[Partition]:
         """The breakdown of each device of `activities`, over the whole trace.
 
-        Of many devices, `breakdown_of` gives the means in less time.
+        For many devices, `breakdown_of` computes the means in less time.
         """
         if self._is_of_one_device and self._is_explained:
             return [self.partition]
@@ -235,7 +235,7 @@ class Facts:
 
     @cached_property
     def idle_time(self) -> IdleTime:
-        """What the host did in the steady steps."""
+        """Host activity in the steady steps."""
         return IdleTime(partition([], self.evidence, *self.span), self.steps)
 
     def breakdown_of(self, activity: Activity) -> dict[str, int]:
@@ -251,7 +251,7 @@ class Facts:
 
     @cached_property
     def observed(self) -> Observed | None:
-        """The steps that ran without a profiler, where stepwhy captured the run."""
+        """The steps that ran without a profiler; None if stepwhy did not observe any."""
         rows = self.regimes.current.rows
         return find_observed(self.trace, self.steps, rows, has_accelerator=self.has_accelerator)
 
@@ -262,7 +262,7 @@ class Facts:
 
     @cached_property
     def breakdown(self) -> dict[str, int]:
-        """Mean steady step, unprofiled where that was observed: ns per category."""
+        """Mean steady step, on the time scale of unprofiled steps if observed: ns per category."""
         explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
         if self.observed is None or self.observed.outside_ns is not None:
             return explained  # in a session, all that is outside its runs is known to be Python
@@ -270,7 +270,7 @@ class Facts:
 
     @cached_property
     def lock_wait_ns(self) -> int:
-        """The part of its wait for input that is one for the interpreter's lock, or a core."""
+        """The part of the input wait that is a wait for the interpreter's lock or a core, ns."""
         return lock_wait(self.sampled, self.observed, self.unprofiled(self.recorded))
 
     @cached_property
@@ -324,13 +324,13 @@ class Facts:
         return np.flatnonzero(found & self.is_steady if steady else found)
 
     def in_steady(self, rows: NDArray[np.signedinteger[Any]]) -> NDArray[np.signedinteger[Any]]:
-        """Those of the rows whose slice starts inside a steady step."""
+        """The rows whose slice starts inside a steady step."""
         steady: NDArray[np.signedinteger[Any]] = rows[self.is_steady[rows]]
         return steady
 
     @cached_property
     def is_steady(self) -> NDArray[np.bool_]:
-        """Whether each slice starts inside a steady step; (slices,)."""
+        """Mask of the slices that start inside a steady step; (slices,)."""
         return steady_mask(self.steps, self.trace.slices.start_ns)
 
 

@@ -1,4 +1,4 @@
-"""Which host call caused which device slice."""
+"""The host call that caused each device slice."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # A call to the device API that neither waits nor copies returns in microseconds; one that takes
 # this long (ns) creates a context or loads a library.
 FIRST_USE_NS = 10_000_000
-# A process numbers its calls once. More than this share of them with a number that another, later
-# call has, too, and the calls are of several processes with one id.
+# A process uses each correlation id once. If more than this share of the calls reuses an id, they
+# are of several processes with one process id.
 _MOST_REUSED = 0.1
 
 
@@ -33,11 +33,11 @@ class Launches(msgspec.Struct, frozen=True):
 
     Args:
         device_rows: Slices on device streams, ascending; (device slices,).
-        call_row: The host call that caused each of them, NULL where none was recorded.
+        call_row: The host call that caused each of them, NULL if none was recorded.
         blocking_calls: Copy calls that returned only after their copy had ended: the host waited
             for the device, whatever the call's name says; rows of slices, ascending.
-        reused: Whether calls under one process id share their correlation ids: ranks of a job were
-            merged into one file with nothing that tells them apart.
+        reused: Whether calls under one process id share correlation ids: the file merges ranks of a
+            job that cannot be distinguished.
     """
 
     device_rows: Rows
@@ -54,7 +54,7 @@ class Launches(msgspec.Struct, frozen=True):
         return self.device_rows[known], self.call_row[known]
 
     def calls_of(self, rows: Rows) -> Rows:
-        """The host call that caused each of some slices, NULL where none is known; (rows,)."""
+        """The host call that caused each slice, NULL if none is known; (rows,)."""
         return looked_up(self.device_rows, self.call_row, rows, NULL)
 
 
@@ -65,7 +65,7 @@ def join_launches(trace: Trace) -> Launches:
     calls = rows_of(trace, _CALLS, of_role(trace, Role.HOST_THREAD)).astype(np.int32)
     calls = calls[ids[calls] > 0]
     shared = _shared(ids[calls])
-    again, ambiguous = _doubts(trace, calls[shared])
+    again, ambiguous = _ambiguous(trace, calls[shared])
     reused = int(again.sum()) > _MOST_REUSED * len(calls)
     calls = np.delete(calls, shared[again | ambiguous])
     call_row = looked_up(ids[calls], calls, ids[device_rows], NULL)
@@ -78,30 +78,30 @@ _CALLS = (Kind.LAUNCH, Kind.SYNC, Kind.RUNTIME)
 
 
 def _shared(ids: Ids) -> NDArray[np.int64]:
-    """Places of the ids that occur several times, ascending."""
+    """Positions of the ids that occur several times, ascending."""
     if (ids[1:] > ids[:-1]).all():
         return np.empty(0, dtype=np.int64)
     _, place = numbered(ids)
     return np.flatnonzero(np.bincount(place)[place] > 1)
 
 
-def _doubts(trace: Trace, calls: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of calls that share their correlation ids with others, which ones cannot be told apart.
+def _ambiguous(trace: Trace, calls: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Find the calls that their correlation ids do not identify.
 
     Args:
         trace: The trace.
-        calls: The calls, ascending; (calls,).
+        calls: The calls that share their ids with others, ascending; (calls,).
 
     Returns:
-        Whether a call at another time of the same process has the id, too: calls that overlap are
-        one, a runtime call and the driver call inside it, or a repeated record; (calls,). And
-        whether another process uses it: files of several ranks in one; (calls,).
+        Mask of the calls whose id another call of the same process has at another time; calls that
+        overlap are one, such as a runtime call and the driver call inside it; (calls,). And mask of
+        those whose id another process has, as in merged files of several ranks; (calls,).
     """
     again, ambiguous = np.zeros((2, len(calls)), dtype=bool)
     if not len(calls):
         return again, ambiguous
     ids, process = trace.slices.correlation[calls], trace.tracks.process[trace.slices.track[calls]]
-    order = np.lexsort((process, ids))  # and then by their starts, as the calls are
+    order = np.lexsort((process, ids))  # stable, so calls stay in order of their starts
     ids, process, rows = ids[order], process[order], calls[order]
     apart = trace.slices.start_ns[rows[1:]] > trace.ends(rows[:-1])
     same = ids[1:] == ids[:-1]

@@ -1,8 +1,9 @@
 """Waiting for the interpreter's lock while other threads of the program prepare batches.
 
-One thread of a process runs Python at a time. Threads that prepare batches in Python, for a queue
-or a `tf.data` pipeline, so hold up the driving thread wherever it is in Python itself, on its way
-into the framework and out of it. The breakdown calls that launching; its CPU time is none.
+Only one thread of a process runs Python at a time. Threads that prepare batches in Python, for a
+queue or a `tf.data` pipeline, therefore block the driving thread whenever it runs Python, also on
+entry to and exit from the framework. The breakdown counts such waits as dispatch, although they use
+no CPU time.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ if TYPE_CHECKING:
     from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
 
-# Categories in which the driving thread would use a core if it were not held up.
+# Categories in which the driving thread would use a core if it were not blocked.
 _ON_A_CORE = ("dispatch", "python", "unexplained")
 _SHORTEST = 0.1  # of the step
 
 
 def lock_wait(trace: Trace, observed: Observed | None, breakdown: dict[str, int]) -> int:
-    """How long the driving thread waits for the lock, or a core, in the mean steady step; ns.
+    """Time that the driving thread waits for the lock or a core in the mean steady step, ns.
 
-    Its time in Python and in the framework, and the time without evidence, less what it spent on a
-    core: at most as long as the other threads ran Python.
+    It is the time in Python, in the framework and without evidence, minus the CPU time of the
+    thread; at most the time in which other threads ran Python.
 
     Args:
-        trace: The trace, with the stack samples of the stretch that is described.
+        trace: The trace, with the stack samples of the described stretch.
         observed: Its unprofiled steps.
         breakdown: ns per category of the mean step.
 
     Returns:
-        0 where no other thread prepares batches in Python, its CPU time is not known, or the wait
-        is too short to be told from what such times vary by.
+        0 if no other thread prepares batches in Python, the CPU time is unknown, or the wait is too
+        short to be distinguished from noise.
     """
     cpu_ns = observed.cpu_ns if observed else None
     work = find_preparation(trace)
@@ -47,11 +48,11 @@ def lock_wait(trace: Trace, observed: Observed | None, breakdown: dict[str, int]
 
 
 def as_input_wait(breakdown: dict[str, int], waited_ns: int) -> dict[str, int]:
-    """The breakdown with such waits where they belong: what prepares batches holds the thread up.
+    """Count waits for the lock as `input_wait`, because preparing batches causes them.
 
     Args:
         breakdown: ns per category of the mean step.
-        waited_ns: What `lock_wait` says of it.
+        waited_ns: Result of `lock_wait` for it.
     """
     moved, left = dict(breakdown), waited_ns
     for category in reversed(_ON_A_CORE):

@@ -1,7 +1,7 @@
 """Steps that were observed without a profiler, and the breakdown on their time scale.
 
-A profiler lengthens what it watches. Where stepwhy captured the run, most steps ran without one:
-their wall time is the step's, and the profiled steps only say how it divides.
+A profiler slows down the steps that it records. If stepwhy observed the run, most steps ran without
+a profiler: they determine the step time, and the profiled steps only show how it divides.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 # Host-side categories: a tracer costs time on the host, where it records every call.
 _WATCHED = ("dispatch", "python", "unexplained")
-# With fewer profiled steps the cost of profiling is one sample of noise.
+# With fewer profiled steps the cost of profiling is lost in noise.
 _FEWEST_PROFILED = 3
-# Where the host runs ahead, what its short steps launch is waited for in its long ones. Those are
-# part of every stretch of so many steps; the shortest stretches that show it decide.
+# If the host runs ahead, long steps wait for the work that short steps launched. Then every stretch
+# of one of these lengths contains such long steps.
 _STRETCHES = (32, 128, 512)  # steps
 _FEWEST_STEPS = 16
-# Profiled steps that are shorter than the others by more are no sample of them: what the others do
-# beyond this is not known.
+# The parts of shorter profiled steps are stretched by this factor at most; the rest of the
+# unprofiled step is unexplained.
 _MOST_STRETCHED = 1.25
-# Noise of a shared machine lifts the mean of steps less than this above their median.
+# Noise of a shared machine raises the mean of the steps by less than this over the median.
 _UNEVEN = 1.3
 _RESAMPLES = 400
 _MOST_RESAMPLED = 1000  # steps; more do not narrow the interval visibly
@@ -47,22 +47,22 @@ class Observed(msgspec.Struct, frozen=True):
 
     Args:
         durations_ns: Wall time of the unprofiled steps in order, ns; (steps,).
-        warm_up: Leading ones that are not steady.
+        warm_up: Number of leading steps that are not steady.
         outside_ns: Median time of a steady step outside the framework's run call (TF1: the Python
-            between runs), None where steps have no such call.
-        profiler_cost: Relative cost of profiling a step, None where it cannot be told.
+            between runs), None if steps have no such call.
+        profiler_cost: Relative cost of profiling a step, None if unknown.
         profiler_cost_interval: Its 95 % bootstrap interval.
-        input_wait_ns: Time that the driving thread of a typical step waited for batches, None
-            where no loader was watched.
-        cpu_ns: CPU time of the driving thread in a typical step, None where it was not measured.
-        compile_ns: Time of a typical step in tracing or compiling, None where it was not measured.
-        observer_cost: What watching adds to a step, None where no step went unwatched.
+        input_wait_ns: Time that the driving thread of a typical step waited for batches, None if no
+            loader was observed.
+        cpu_ns: CPU time of the driving thread in a typical step, None if not measured.
+        compile_ns: Time of a typical step in tracing or compiling, None if not measured.
+        observer_cost: Time that observation adds to a step, None if every step was fully observed.
         steady_span_ns: Start of the first steady step and end of the last one; None without any.
-        uneven: Whether the host waits for the device in some steps only, for all of them.
-        wait_traced: Whether the profiled steps hold their share of such waits.
-        usual_ns: Wall time of the steady steps that did not stall; None: of all of them.
-        stalls_ns: What compilations and checkpoints in other steps add to the mean step, by
-            category; empty where they take little time, or are in almost every step.
+        uneven: Whether the host waits for the device only in some steps, for the work of all.
+        wait_traced: Whether the profiled steps include their share of such waits.
+        usual_ns: Wall time of the steady steps that did not stall; None for all steady steps.
+        stalls_ns: Time that compilations and checkpoints in some steps add to the mean step, by
+            category; empty if they take little time or are in almost every step.
     """
 
     durations_ns: NDArray[np.int64]
@@ -82,13 +82,13 @@ class Observed(msgspec.Struct, frozen=True):
 
     @property
     def without_stalls_ns(self) -> int:
-        """Median wall time of the usual steady steps; their mean where they are uneven."""
+        """Median wall time of the usual steady steps; their mean if they are uneven."""
         usual = self.durations_ns[self.warm_up :] if self.usual_ns is None else self.usual_ns
         return round(float(usual.mean() if self.uneven else np.median(usual)))
 
     @property
     def wall_ns(self) -> int:
-        """Wall time of a steady unprofiled step, with its mean share of what stalls some."""
+        """Wall time of a steady unprofiled step, including the mean time of stalls."""
         return self.without_stalls_ns + sum(self.stalls_ns.values())
 
 
@@ -99,12 +99,12 @@ def find_observed(
     *,
     has_accelerator: bool = False,
 ) -> Observed | None:
-    """The steps of the log, None when no step was observed without a profiler.
+    """The observed steps, None if no step was observed without a profiler.
 
     Args:
         trace: The trace, with `marks`.
         recorded: The steps that were profiled.
-        rows: The rows of `marks` to look at; all where None.
+        rows: The rows of `marks` to use; None for all.
         has_accelerator: Whether work of an accelerator was recorded.
     """
     marks = trace.marks
@@ -120,10 +120,10 @@ def find_observed(
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
     runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
-    uneven = runs_ahead and _waits_now_and_then(marks.dur_ns[steady])
+    uneven = runs_ahead and _waits_in_some_steps(marks.dur_ns[steady])
     wait_traced = not uneven or _holds_waits(recorded, marks.dur_ns[steady])
     if has_accelerator and not wait_traced:
-        # The device keeps up with the short steps: what makes others long is not waiting for it.
+        # The device keeps up with the short steps, so the long ones do not wait for it.
         uneven, wait_traced = False, True
     cost, interval = None, None
     if not uneven:  # else unprofiled steps that wait are not comparable with profiled ones
@@ -156,15 +156,15 @@ def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
     return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))
 
 
-def _waits_now_and_then(durations_ns: NDArray[np.int64]) -> bool:
-    """Whether long steps recur so regularly that the median is not what a step takes."""
+def _waits_in_some_steps(durations_ns: NDArray[np.int64]) -> bool:
+    """Whether long steps recur so regularly that the median is not the time of a step."""
     if len(durations_ns) < _FEWEST_STEPS:
         return False
     median = float(np.median(durations_ns))
 
     def everywhere(size: int) -> bool:
         stretches = np.array_split(durations_ns, max(len(durations_ns) // size, 1))
-        # The longest step of each is left out: a single one may be a pause.
+        # The longest step of each is excluded, because a single one may be a pause.
         return all((d.sum() - d.max()) / (len(d) - 1) > _UNEVEN * median for d in stretches)
 
     sizes = [_STRETCHES[0], *(size for size in _STRETCHES[1:] if size <= len(durations_ns))]
@@ -179,7 +179,7 @@ def _holds_waits(recorded: StepTable, durations_ns: NDArray[np.int64]) -> bool:
 
 
 def handed_over(trace: Trace, recorded: StepTable) -> NDArray[np.int64]:
-    """How long the profiler took behind each traced step to hand over its trace, ns; (steps,).
+    """Time that the profiler took to write its records after each traced step, ns; (steps,).
 
     Args:
         trace: The trace.
@@ -200,9 +200,9 @@ def _profiler_cost(
 
     Args:
         recorded: The steps that were profiled.
-        profiled_ns: How long each steady one took, with what the profiler added.
-        free_ns: Of the steady unprofiled steps, the time of what would be profiled: in TF1 the run
-            call, not the Python between two of them.
+        profiled_ns: Time of each steady profiled step, including what the profiler added.
+        free_ns: Time of the same part of each steady unprofiled step: in TF1 the run call, without
+            the Python between two calls.
     """
     enough = recorded.source == "marker" and len(recorded.starts) >= _FEWEST_PROFILED
     if not enough or free_ns.min() <= 0:
@@ -213,18 +213,18 @@ def _profiler_cost(
 def _typical(
     trace: Trace, rows: NDArray[np.int64], values_ns: NDArray[np.int64], *, uneven: bool = False
 ) -> int | None:
-    """Mean of a value over the middle half of the steps by length; None where one is unknown.
+    """Mean of a value over the middle half of the steps by length; None if any is unknown.
 
-    The wall time is that of the median step, so what other steps wait must not count; where the
-    steps are uneven it is that of the mean step, and all of them count. Light steps
-    were only timed: they have no say here, nor has one before them, as what a step waited may be
-    noted with the next one.
+    The wall time is that of the median step, so waits in longer steps must not count. If the steps
+    are uneven, it is that of the mean step, and all steps count. Light steps are excluded because
+    they were only timed, and so is the step before each, because its wait may be recorded with the
+    next step.
     """
     light = np.append(trace.marks.light, 0)
-    looked_at = rows[(light[rows] == 0) & (light[rows + 1] == 0)]
-    if not len(looked_at):
+    full = rows[(light[rows] == 0) & (light[rows + 1] == 0)]
+    if not len(full):
         return None
-    durations_ns, values_ns = trace.marks.dur_ns[looked_at], values_ns[looked_at]
+    durations_ns, values_ns = trace.marks.dur_ns[full], values_ns[full]
     low, high = np.percentile(durations_ns, [0, 100] if uneven else [25, 75])
     values = values_ns[(durations_ns >= low) & (durations_ns <= high)]
     if not len(values) or (values == NULL).any():
@@ -239,7 +239,7 @@ def ratio_of_medians(
 
     Args:
         profiled: Wall times of profiled steps, ns; (steps,).
-        free: Wall times of others, ns; (steps,).
+        free: Wall times of unprofiled steps, ns; (steps,).
     """
     # Resampled here in two lines: SciPy would cost every start a third of a second.
     random = np.random.default_rng(0)
@@ -260,19 +260,20 @@ def rescale(
 ) -> dict[str, int]:
     """The breakdown of profiled steps on the time scale of unprofiled ones; sums to their wall.
 
-    What profiling added is taken from where it falls: on an accelerator from the host's
-    categories as far as they reach, else from all in proportion. Profiled steps that were shorter
-    than the others are stretched by a quarter at most; the rest has no evidence.
+    The time that profiling added is subtracted: on an accelerator from the host categories if they
+    are large enough, otherwise from all categories in proportion. Profiled steps that are shorter
+    than the others are stretched by a quarter at most; the rest is unexplained.
 
-    Four times were measured, not profiled: that outside the framework's run call is Python; on a
-    CPU, where no device computes meanwhile, that in a loader is waiting for input; of the time
-    without evidence, that in which the framework compiled is that, and that in which the driving
-    thread cannot have been blocked, for it used its core, is Python. Time outside the run call in
-    which it cannot have used its core (it slept, or waited) has no evidence. Nor has the time of
-    waits for the device that no profiled step holds.
+    Some times were measured without a profiler:
 
-    What compilations and checkpoints add to some of the steps was measured, too; the profiled steps
-    show how the rest of a step divides.
+    - Time outside the framework's run call is Python, up to the CPU time of the driving thread; the
+      rest of it is unexplained.
+    - On a CPU, where no device computes meanwhile, time in a loader is waiting for input.
+    - Unexplained time counts as compiling, up to the measured time of compilation, and as Python
+      if the driving thread must have used a core in it.
+    - Waits for the device that no profiled step includes are unexplained.
+    - The time that compilations and checkpoints add to some steps is added at the end; the profiled
+      steps show how the rest of a step divides.
 
     Args:
         breakdown: ns per category of the mean profiled step.
@@ -286,7 +287,7 @@ def rescale(
 
 
 def _with_compilation(scaled: dict[str, int], observed: Observed) -> dict[str, int]:
-    """Without evidence of anything else, what was compiled is compiling, traced or not."""
+    """Count unexplained time as compiling, up to the measured time of compilation."""
     missing = max((observed.compile_ns or 0) - scaled["compile"], 0)
     moved = min(missing, scaled["unexplained"])
     return {
@@ -324,7 +325,7 @@ def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool
 def _running(breakdown: dict[str, int], unexplained_ns: int, observed: Observed) -> int:
     """The part of the unexplained time in which the driving thread must have been running.
 
-    All the time in which it was not is taken to be unexplained: the least that can be claimed.
+    This is a lower bound: all time in which it was blocked is assumed to be unexplained.
     """
     nothing_known = sum(breakdown.values()) == breakdown["unexplained"]
     if observed.cpu_ns is None or nothing_known:

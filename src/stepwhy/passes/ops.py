@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _LISTED = (Kind.OP, Kind.KERNEL, Kind.COLLECTIVE, Kind.MEMCPY, Kind.MEMSET, Kind.INPUT, Kind.SYNC)
-# Where the breakdown explains nothing, the table shows what was waited for and how long.
+# If the breakdown explains nothing, the table shows the waits and their times.
 _LISTED_OF_LIMITED = (Kind.WAIT, Kind.OTHER)
 _RANGES = (Kind.ANNOTATION, Kind.PYTHON)
 
@@ -38,7 +38,7 @@ class OpRow(msgspec.Struct, frozen=True):
         count: Number of slices.
         total_ns: Sum of durations.
         self_ns: Sum of durations not spent in children.
-        bytes: Bytes moved or produced, None when not recorded.
+        bytes: Bytes moved or produced, None if not recorded.
     """
 
     name: str
@@ -54,7 +54,7 @@ class OpRow(msgspec.Struct, frozen=True):
 class OpTable(msgspec.Struct, frozen=True):
     """All operations over the steady steps: slices of the same name, device, phase and kind.
 
-    There may be as many as there are names, so that rows are made only for the largest.
+    There may be as many as there are names, so rows are created only for the largest.
 
     Args:
         trace: The trace.
@@ -132,7 +132,7 @@ def op_table(
         trace: The trace.
         nesting: Its call trees.
         phases: Phase of every slice; (slices,).
-        is_steady: Whether each slice starts in a steady step; (slices,).
+        is_steady: Mask of the slices that start in a steady step; (slices,).
     """
     slices, tracks = trace.slices, trace.tracks
     rows = np.flatnonzero(trace.is_kind(*_listed(trace)) & is_steady)
@@ -154,7 +154,7 @@ def op_table(
 
 
 def _known_sums(sizes: Ints, op: NDArray[np.int32], count: int) -> Ints:
-    """Sums of the recorded sizes per operation, NULL where there are none; (count,)."""
+    """Sums of the recorded sizes per operation, NULL if there are none; (count,)."""
     sums = sums_of(sizes, op, count, where=sizes > 0)
     sums[sums_of(sizes != NULL, op, count) == 0] = NULL
     return sums

@@ -1,8 +1,8 @@
-"""What watching costs a step, measured in the run itself.
+"""Cost of observation per step, measured in the run itself.
 
-The observer leaves out its work in a few steps of every period: these *light* steps are only timed.
+In a few steps of every period the observer does nothing but time them: these are *light* steps.
 Each block of them is compared with as many full steps right before and right after it, so that
-what drifts over the run falls on both sides alike.
+drift over the run affects both sides equally.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 # The range of six differences covers their median with 97 %, that of five only with 94 %.
 _FEWEST_BLOCKS = 6
-# Steps from one light block to the next where the log has too few to show it.
+# Steps from one light block to the next, if the log has too few blocks to measure it.
 _USUAL_PERIOD = 32
 # The last ones of a long run; more do not narrow the interval visibly.
 _MOST_BLOCKS = 1000
-# An interval around zero that reaches further than this from its middle does not tell whether
-# watching is harmless: 1 % of a step, or what no step notices.
+# If an interval around zero reaches further than this from its middle, the cost is unknown: 1 % of
+# a step, or a time that is negligible for any step.
 _WIDEST_SHARE = 0.01
 _WIDEST_NS = 5_000
 _LIGHT, _FULL = 1, 0
 
 
 class ObserverCost(msgspec.Struct, frozen=True):
-    """What watching adds to a step.
+    """Time that observation adds to a step.
 
     Args:
-        cost_ns: Median over the blocks; None where it cannot be told.
+        cost_ns: Median over the blocks; None if the interval is too wide or there are too few
+            blocks.
         interval_ns: Its 95 % interval over the blocks; None with too few of them.
-        missing_steps: About how many more steps would tell; None where it can be told.
+        missing_steps: Estimated number of further steps needed; None if the cost is known.
     """
 
     cost_ns: int | None
@@ -48,12 +49,12 @@ class ObserverCost(msgspec.Struct, frozen=True):
 def observer_cost(
     durations_ns: NDArray[np.int64], light: NDArray[np.int8], rows: NDArray[np.int64]
 ) -> ObserverCost | None:
-    """The cost of watching, None for a long run without light steps.
+    """The cost of observation, None for a long run without light steps.
 
     Args:
         durations_ns: Wall time of the steady unprofiled steps, ns; (steps,).
-        light: `marks.light` of them; (steps,).
-        rows: Their rows in `marks`: what is not consecutive is no neighbour; (steps,).
+        light: `marks.light` of these steps; (steps,).
+        rows: Their rows in `marks`; only steps in consecutive rows are compared; (steps,).
     """
     needed = (_FEWEST_BLOCKS + 1) * _USUAL_PERIOD
     if not (light == _LIGHT).any():
@@ -75,10 +76,9 @@ def observer_cost(
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Two of the values, between which the true median lies with at least 95 %.
+    """Two of the values that enclose the true median with a probability of at least 95 %.
 
-    Holds for any distribution and any number of values from 6 on; resampling so few of them would
-    promise too much.
+    Valid for any distribution and at least 6 values; a bootstrap over so few would be too narrow.
 
     Args:
         values: Independent measurements.
@@ -86,7 +86,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     Source: David and Nagaraja, "Order Statistics" (2003), section 7.1.
     """
     ordered, count = sorted(values), len(values)
-    # Of `count` tosses of a coin, fewer than `outer` are heads with at most 2.5 %.
+    # Fewer than `outer` of `count` coin tosses are heads with a probability of at most 2.5 %.
     outer, below = 0, 1
     while 40 * below <= 2**count:
         outer += 1
@@ -96,7 +96,7 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _light_blocks(light: NDArray[np.int8], rows: NDArray[np.int64]) -> list[slice]:
-    """Places of consecutive light steps."""
+    """Positions of each block of consecutive light steps."""
     places = np.flatnonzero(light == _LIGHT)
     # Consecutive in the log: nothing profiled lies between.
     new = np.flatnonzero(np.diff(rows[places]) != 1) + 1
@@ -109,7 +109,7 @@ def _difference(
     rows: NDArray[np.int64],
     block: slice,
 ) -> float | None:
-    """Usual full step around a block less its usual light step, ns; None without neighbours.
+    """Median full step around a block minus its median light step, ns; None without neighbours.
 
     All three groups are equally large: the median of a few skewed values depends on their number.
     """

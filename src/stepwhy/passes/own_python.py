@@ -1,8 +1,8 @@
 """Time that the driving thread spends in lines of the program, by its stack samples.
 
-A thread that computes in Python leaves no record between two calls of a framework, and the clock of
-its CPU time cannot tell Python from kernels. Stack samples can: they show how often it was in a
-line of the program, outside the framework.
+A thread that computes in Python leaves no record between two framework calls, and its CPU time does
+not distinguish Python from kernels. Stack samples do: they show how often the thread was in a line
+of the program, outside the framework.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Trace
 
-# Where other programs want the cores, a thread waits for one wherever it is: only if it is in lines
-# of the program most of the time, time without evidence is theirs.
+# If other programs compete for the cores, a thread may wait for one on any line. Unexplained time
+# then counts as Python only if at least this share of the samples is in the program.
 _LEAST_IF_CONTENDED = 0.5
-# Share of the time on a core, of the time that a thread wants one; less was measured too roughly.
+# Least share of its runnable time that a thread is on a core; lower figures are too imprecise.
 _LEAST_ON_CORE = 0.1
 
 
 def own_share(lines: Counter[tuple[str, bool]]) -> float:
     """Share of the driving thread's samples in lines of the program outside the framework, 0..1.
 
-    Lines that an input pipeline has called do not count. Operations that a line calls directly do,
+    Lines called by an input pipeline do not count. Operations that a line calls directly do,
     as they have no Python frame of their own: the share is an upper bound.
 
     Args:
@@ -38,14 +38,14 @@ def own_share(lines: Counter[tuple[str, bool]]) -> float:
 
 
 def as_python(breakdown: dict[str, int], trace: Trace, cpu_ns: int | None) -> dict[str, int]:
-    """The breakdown with time without evidence counted as Python, as far as the samples show it.
+    """Count unexplained time as Python, up to the share that the samples show.
 
-    A thread that sleeps or waits is in a line of the program, too: it is no longer in Python than
-    it used a core, or wanted one.
+    A thread that sleeps or waits is in a line of the program, too, so Python is also limited to the
+    time in which the thread used a core or waited for one.
 
     Args:
         breakdown: ns per category of the mean step.
-        trace: The trace, with the samples of the stretch that is described.
+        trace: The trace, with the samples of the described stretch.
         cpu_ns: CPU time of the driving thread in the step; None if unknown.
     """
     lines = driver_lines(trace)

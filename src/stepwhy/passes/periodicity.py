@@ -1,9 +1,9 @@
-"""The training loop without a marker: what repeats on the driving thread, or on the device.
+"""Find a training loop without step markers, by what repeats on a thread or a device.
 
-First what only a training loop does once per iteration (the optimizer's step, the fetch of a
-batch), then any call whose count is that of most others: in a loop of n iterations, most names
-occur n times. Where the host was not recorded, or only its calls of the device API, the same is
-asked of the kernels.
+The search starts with what only a training loop does once per iteration (the optimizer's step, the
+fetch of a batch). Next is the most common number of calls per name: in a loop of n iterations, most
+names occur n times. If the host was not recorded, or only its device API calls, kernels are counted
+instead.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     Rows = NDArray[np.signedinteger[Any]]
 
 # What a host thread does besides calling the device API.
-_TELLING = (Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION, Kind.PYTHON, Kind.INPUT)
-# Two of anything do not make a rhythm.
+_LOOP_KINDS = (Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION, Kind.PYTHON, Kind.INPUT)
+# Two occurrences do not show a period.
 _FEWEST_REPEATS = 3
-# Share of the distinct outermost names that must agree on the count before it is believed.
+# Share of the distinct outermost names that must have the same count.
 _AGREEMENT = 0.3
-# Periods of a loop vary by warm-up and jitter; wilder than this (median absolute deviation over
-# median), the anchor is no loop.
-_WILDEST = 0.5
-# One kernel in a loop is no training step; at least so many names must agree.
+# Periods of a loop vary by warm-up and jitter. If they vary by more than this (median absolute
+# deviation over median), the calls are not a loop.
+_LARGEST_SPREAD = 0.5
+# A single repeated kernel is not a training step; this many names must have the same count.
 _FEWEST_KERNELS = 3
-# In a step of many equal layers most calls and kernels run once per layer, but many others, of the
-# loss and the optimizer, once or a few times; in a loop of steps hardly any run in fewer than all.
+# If the layers of one step repeat, many other names (of the loss and the optimizer) occur less
+# often than the layers. In a loop of steps hardly any name occurs in fewer than all steps.
 _MOST_RARER = 0.1
 # The host also does what comes before and after a loop.
 _MOST_RARER_CALLS = 0.3
@@ -66,8 +66,8 @@ class Period(msgspec.Struct, frozen=True):
 
 
 def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | None:
-    """The training loop on the driving thread or the device, or None when nothing repeats."""
-    if not mask(trace, _TELLING, of_role(trace, Role.HOST_THREAD)).any():
+    """The training loop on the driving thread or the device, or None if nothing repeats."""
+    if not mask(trace, _LOOP_KINDS, of_role(trace, Role.HOST_THREAD)).any():
         return _by_kernels(trace)
     if threads.driving < 0:
         return None
@@ -80,7 +80,7 @@ def find_period(trace: Trace, threads: Threads, nesting: Nesting) -> Period | No
 
 
 def _of_kinds(trace: Trace, rows: Rows, *kinds: Kind) -> Rows:
-    """Those of some slices that are of some kinds."""
+    """The slices that are of some kinds."""
     found: Rows = rows[among(trace.slices.kind[rows], kinds)]
     return found
 
@@ -105,9 +105,10 @@ def _optimizer_steps(trace: Trace, rows: Rows, nesting: Nesting) -> Rows:
 
 
 def _several_per_batch(trace: Trace, rows: Rows, nesting: Nesting, steps: int) -> bool:
-    """Whether every batch is stepped on several times: by the optimizers of a GAN, say.
+    """Whether there are several optimizer steps per batch, as in a GAN.
 
-    Fewer optimizer steps than batches are accumulated gradients, and one of them is a step.
+    With fewer optimizer steps than batches, gradients are accumulated: then each optimizer step
+    ends a training step.
     """
     batches = len(outermost(nesting, _of_kinds(trace, rows, Kind.INPUT)))
     return batches >= _FEWEST_REPEATS and steps >= 2 * batches - 1
@@ -124,7 +125,7 @@ def _by_input(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
 
 
 def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
-    """The count that most distinct outermost names share; its first name in time is the anchor."""
+    """Iterations begin with the first of the outermost names that share the most common count."""
     calls = _of_kinds(trace, rows, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION)
     top = outermost(nesting, calls)
     period = _agreed(trace, rows, top)
@@ -134,7 +135,7 @@ def _by_agreement(trace: Trace, rows: Rows, nesting: Nesting) -> Period | None:
 
 
 def _by_kernels(trace: Trace) -> Period | None:
-    """The same of the kernels of the device that ran most of them."""
+    """The loop in the kernels of the device that ran most kernels."""
     rows = _of_busiest_device(trace)
     if not len(rows):
         return None
@@ -160,25 +161,25 @@ def _is_whole_loop(trace: Trace, rows: Rows, period: Period) -> bool:
 
 
 def _share_of_rarer(trace: Trace, rows: Rows, period: Period) -> float:
-    """Share of the names that occur in fewer than all iterations, as many of one step do."""
+    """Share of the names that occur less often than there are iterations."""
     return float((_counts(trace, rows, period) < len(period.starts)).mean())
 
 
 def _counts(trace: Trace, rows: Rows, period: Period) -> NDArray[np.int64]:
-    """How often each name occurs from the first iteration on; what ran before set it up."""
+    """Occurrences of each name from the first iteration on, without the set-up before it."""
     since = np.searchsorted(trace.slices.start_ns, period.starts[0])
     return _names(trace, rows[np.searchsorted(rows, since) :])[2]
 
 
 def _names(trace: Trace, rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """Names of some slices, ascending, the place of the first with each, and how many have it.
+    """Names of some slices, ascending, with the position of the first slice and the count of each.
 
     Args:
         trace: The trace.
         rows: The slices; (rows,).
 
     Returns:
-        The names; (names,) each.
+        Names, positions and counts; (names,) each.
     """
     name = trace.slices.name[rows]
     names, place = numbered(name)
@@ -186,12 +187,12 @@ def _names(trace: Trace, rows: Rows) -> tuple[Rows, Rows, Rows]:
 
 
 def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
-    """The loop whose iterations most names of some slices occur once in.
+    """The loop in which most names of some slices occur once per iteration.
 
     Args:
         trace: The trace.
         rows: All slices of the loop; the last iteration ends with the last of them.
-        top: Those that are counted.
+        top: The slices whose names are counted.
     """
     slices = trace.slices
     names, first, counts = _names(trace, top)
@@ -209,7 +210,8 @@ def _agreed(trace: Trace, rows: Rows, top: Rows) -> Period | None:
     note = Repeats(agreed, trace.string(int(anchor_name)))
     period = _from_starts(trace, rows, anchor, round(0.4 + 0.3 * share, 2), note)
     spread = np.abs(np.diff(period.starts) - np.median(np.diff(period.starts)))
-    return period if np.median(spread) < _WILDEST * np.median(np.diff(period.starts)) else None
+    is_loop = np.median(spread) < _LARGEST_SPREAD * np.median(np.diff(period.starts))
+    return period if is_loop else None
 
 
 def _from_starts(

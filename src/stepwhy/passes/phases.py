@@ -1,7 +1,7 @@
 """Forward, backward, optimizer: the phase of every slice.
 
-The importer marks what names say by themselves. Here the marks spread: down the call tree, from a
-host call to the device work that it launched, and to everything on the autograd threads.
+The importer sets phases that are clear from a name. Here they are passed on: down the call tree,
+from a host call to the device work that it launched, and to everything on the autograd threads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def find_phases(
 
 
 def _marked(trace: Trace, threads: Threads) -> NDArray[np.int8]:
-    """The phases that names tell, and backward on the autograd threads; (slices,)."""
+    """The phases known from names, and backward on the autograd threads; (slices,)."""
     slices, autograd = trace.slices, of_threads(trace, threads.autograd)
     phase: NDArray[np.int8] = slices.phase.copy()
     if autograd.any():
@@ -46,10 +46,10 @@ def _marked(trace: Trace, threads: Threads) -> NDArray[np.int8]:
 
 
 def _rest_of_host(trace: Trace, phase: NDArray[np.int8]) -> None:
-    """Operations without a mark are forward, provided that the trace tells phases apart at all.
+    """Set operations of unknown phase to forward, if the trace distinguishes phases.
 
-    Where no backward operation is recorded (inference, or a trace without autograd marks), calling
-    everything forward would claim more than is known, so it stays unknown.
+    If no backward operation is recorded (inference, or a trace without autograd), they stay
+    unknown.
     """
     host = of_role(trace, Role.HOST_THREAD)
     if host[trace.slices.track[phase == Phase.BACKWARD]].any():

@@ -1,7 +1,7 @@
 """The program's own Python that prepares batches, by stack samples.
 
-Samples are taken of all threads at the same moments, so that their number, by that of the driving
-thread's, is how many threads were there at once on average.
+All threads are sampled at the same moments. The number of samples divided by that of the driving
+thread is therefore the average number of threads at once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Preparation(msgspec.Struct, frozen=True):
         entry: What called it: 'py_func', 'DataLoader', 'PyDataset', 'feed'; '' in the loop itself.
         function: The function in which most of it is spent, 'data.py: decode'.
         line: Its line with most samples, 'data.py(31): decode'.
-        function_share: Of all this Python, what is spent in that function, 0..1.
-        at_once: How many threads were in it at once, on average.
-        producers: Processes that do such work, where each has a main thread of its own; None for
-            threads of the training's process.
+        function_share: Share of this Python that is spent in the function, 0..1.
+        at_once: Number of threads in it at once, on average.
+        producers: Number of processes that do such work, on average; None for threads of the
+            training process.
     """
 
     role: SampleRole
@@ -57,26 +57,26 @@ class _Sample(msgspec.Struct, frozen=True):
 
 
 def find_preparation(trace: Trace, *, fed: bool = False) -> Preparation | None:
-    """The Python of the role that spends most time in it; None where none is known.
+    """Preparation by the role that spends most time in it; None if there is none.
 
     Args:
         trace: The trace, with `samples`.
-        fed: Whether the loop itself prepares what it feeds: then the Python of the driving thread
-            outside the framework counts, whatever called it.
+        fed: Whether the loop itself prepares the values that it feeds. Then all Python of the
+            driving thread outside the framework counts.
     """
     samples = list(_samples(trace))
-    looks = sum(s.count for s in samples if s.role is SampleRole.DRIVER)
-    if looks < FEWEST_SAMPLES:
+    moments = sum(s.count for s in samples if s.role is SampleRole.DRIVER)
+    if moments < FEWEST_SAMPLES:
         return None
     found = [
         prepared
         for role in SampleRole
-        if (prepared := _of_role([s for s in samples if s.role is role], looks, fed=fed))
+        if (prepared := _of_role([s for s in samples if s.role is role], moments, fed=fed))
     ]
     return max(found, key=lambda p: p.at_once, default=None)
 
 
-def _of_role(samples: Sequence[_Sample], looks: int, *, fed: bool) -> Preparation | None:
+def _of_role(samples: Sequence[_Sample], moments: int, *, fed: bool) -> Preparation | None:
     inside = [s for s in samples if s.line and _prepares(s, fed=fed)]
     total = sum(s.count for s in inside)
     if not total:
@@ -96,16 +96,16 @@ def _of_role(samples: Sequence[_Sample], looks: int, *, fed: bool) -> Preparatio
         function=function,
         line=lines.most_common(1)[0][0],
         function_share=most / total,
-        at_once=total / looks,
-        producers=sum(s.count for s in samples) / looks if role is SampleRole.WORKER else None,
+        at_once=total / moments,
+        producers=sum(s.count for s in samples) / moments if role is SampleRole.WORKER else None,
     )
 
 
 def _prepares(sample: _Sample, *, fed: bool) -> bool:
-    """Whether a line of the program prepares batches there.
+    """Whether a sample shows the preparation of batches.
 
-    A child process that runs the program is there for nothing else; of the threads of the training,
-    only those that an input pipeline calls, or that feed one.
+    This holds for all samples of worker processes. In the training process it holds for code that
+    an input pipeline calls or that fills a queue, and for the driving thread if `fed`.
     """
     if sample.entry or sample.role is SampleRole.WORKER:
         return True

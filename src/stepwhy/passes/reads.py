@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reads_of(facts: Facts) -> dict[str, list[str]]:
-    """Nodes that each node read from, in the order of its inputs; empty where that is not recorded.
+    """Nodes that each node read from, in the order of its inputs; empty if not recorded.
 
     Args:
         facts: Facts of the run.

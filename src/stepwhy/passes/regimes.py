@@ -1,8 +1,8 @@
 """The stretches of a run between lasting changes of its step time.
 
-A mean over both sides of a lasting change is the time of no step. The log says that there was one;
-where it lies, the steps show. One stretch is described: of those in which steps were traced, the
-one that took most time.
+A mean over both sides of a lasting change is not the time of any step. The log records when a
+change was noticed; the step times show where it is. The result describes one stretch: the one that
+took most time, of those in which steps were traced.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from stepwhy.passes.steps import StepTable
     from stepwhy.trace import Trace
 
-# The observer compares blocks of steps, and notices a change when eight have shown it in a row; a
-# few before them show what it was a change from.
+# The observer compares blocks of steps, and notices a change after eight blocks in a row. The
+# search includes some blocks before them.
 _BLOCK_STEPS = 8
 _BLOCK_NS = 200_000_000
 _BLOCKS_SEARCHED = 16
-# A side with fewer steps shows no usual step.
+# With fewer steps on one side, its median is not reliable.
 _SHORTEST = 8
-# Samples that were taken with less of their time inside are of both sides.
+# Samples with less of their time inside the stretch belong to both sides.
 _MOSTLY = 0.9
 # Samples with more of their time in profiled steps than this do not show the training as it is.
 _MOSTLY_PROFILED = 0.5
-# Medians that differ by less are the same usual step: something rare has changed.
+# If medians differ by less, the usual step is the same: only rare steps have changed.
 _SMALLEST_CHANGE = 0.1
 
 
@@ -45,9 +45,9 @@ class Regime(msgspec.Struct, frozen=True):
     Args:
         first: Its first row of `marks`.
         end: The row after its last one.
-        median_ns: Median of its unprofiled steps; None where all were profiled.
+        median_ns: Median of its unprofiled steps; None if all were profiled.
         total_ns: Wall time of its steps.
-        traced: Recorded steps in it.
+        traced: Number of recorded steps in it.
     """
 
     first: int
@@ -93,7 +93,7 @@ def find_regimes(trace: Trace, recorded: StepTable) -> Regimes:
 
 
 def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
-    """The recorded steps of the described stretch; all where there is but one, or none in it."""
+    """The recorded steps of the described stretch; all if it is the only one or has none."""
     if len(regimes.all) == 1:
         return recorded
     inside = _inside(trace, recorded, regimes.current.first, regimes.current.end)
@@ -111,9 +111,9 @@ def within(trace: Trace, recorded: StepTable, regimes: Regimes) -> StepTable:
 
 
 def samples_within(trace: Trace, regimes: Regimes) -> Trace:
-    """The trace with the stack samples of the described stretch, as the training runs unprofiled.
+    """The trace with only the stack samples of unprofiled steps in the described stretch.
 
-    Samples in profiled steps show the profiler, and how the observer writes what it recorded.
+    Samples in profiled steps show the profiler, and the observer writing its records.
     """
     samples, rows = trace.samples, regimes.current.rows
     if not len(samples) or not len(trace.marks):
@@ -139,7 +139,7 @@ def _times(
 
 
 def _splits(trace: Trace) -> list[int]:
-    """The rows of `marks` with which a new stretch begins, ascending."""
+    """The rows of `marks` at which a new stretch begins, ascending."""
     events, marks = trace.events, trace.marks
     changes = np.isin(events.kind, trace.strings_where(["change"]))
     noticed = np.sort(events.start_ns[changes] + events.dur_ns[changes])
@@ -152,10 +152,10 @@ def _splits(trace: Trace) -> list[int]:
 
 
 def _split(trace: Trace, first: int, end: int) -> int | None:
-    """The row in [first, end) from which on the steps take another time; None where none does.
+    """The row in [first, end) at which the step time changes; None if it does not change.
 
-    The one that leaves the least squared deviation of the logarithms from the means of both sides;
-    the longest and shortest steps are cut off first, for a single one would decide.
+    The row minimises the squared deviations of the logarithms from the means of both sides. The
+    longest and shortest steps are clipped first, so that a single step does not decide.
     """
     rows = np.arange(first, end)
     rows = rows[trace.marks.profiled[first:end] == 0]
@@ -173,7 +173,7 @@ def _split(trace: Trace, first: int, end: int) -> int | None:
 
 
 def _searched(durations_ns: NDArray[np.int64]) -> int:
-    """How many of the last steps before a change was noticed hold it."""
+    """Number of steps, before the one at which a change was noticed, to search for the change."""
     if not len(durations_ns):
         return 1
     usual = float(np.median(durations_ns[-_SHORTEST:]))
@@ -193,7 +193,7 @@ def _regime(trace: Trace, recorded: StepTable, first: int, end: int) -> Regime:
 
 
 def _inside(trace: Trace, recorded: StepTable, first: int, end: int) -> NDArray[np.bool_]:
-    """Which recorded steps lie in rows [first, end) of `marks`, by the middle of them."""
+    """Mask of the recorded steps whose middle is in rows [first, end) of `marks`; (steps,)."""
     if recorded.source == "whole-trace" or first == end:
         return np.zeros(len(recorded.starts), dtype=bool)
     starts = trace.marks.start_ns

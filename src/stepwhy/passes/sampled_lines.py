@@ -1,4 +1,4 @@
-"""Where the driving thread, its workers and its other threads run the program, by stack samples."""
+"""Lines of the program in the driving thread, its workers and other threads, by stack samples."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Trace
 
-# In these packages a thread executes the framework: calls that the breakdown has other names for.
+# Packages of the frameworks; the breakdown has other categories than Python for time in them.
 FRAMEWORKS = frozenset(
     {"tensorflow", "torch", "keras", "tf_keras", "jax", "jaxlib", "flax", "optax"}
 )
-# Fewer samples than this put no line before another.
+# With fewer samples than this, lines are not ranked.
 FEWEST_SAMPLES = 20
 
 
 def python_lines(trace: Trace) -> list[tuple[str, float]]:
-    """Lines of the program that hold the driving thread, outside the framework only.
+    """Lines of the program in which the driving thread spends its time outside the framework.
 
     A sample in NumPy or the standard library counts for the line of the program that called it.
 
     Returns:
-        (line, share of the driving thread's samples), largest first; [] where too few samples were
-        taken.
+        (line, share of the driving thread's samples), largest first; [] if there are too few
+        samples.
     """
     return role_lines(trace, SampleRole.DRIVER, FRAMEWORKS)
 
@@ -35,15 +35,15 @@ def python_lines(trace: Trace) -> list[tuple[str, float]]:
 def role_lines(
     trace: Trace, role: SampleRole, left_out: frozenset[str] = frozenset()
 ) -> list[tuple[str, float]]:
-    """Lines of the program that hold the threads of one role.
+    """Lines of the program in which the threads of one role spend their time.
 
     Args:
         trace: The trace, with `samples`.
         role: The role.
-        left_out: Packages of the framework; samples inside them count for no line.
+        left_out: Packages of the framework; samples inside them are left out.
 
     Returns:
-        (line, share of the role's samples), largest first; [] where too few samples were taken.
+        (line, share of the role's samples), largest first; [] if there are too few samples.
     """
     samples = list(_samples(trace, role))
     total = sum(count for *_, count in samples)
@@ -59,7 +59,7 @@ def role_lines(
 def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     """Samples of the driving thread by line, and whether the thread was in the framework.
 
-    Samples below an input pipeline are under the line ''. None with too few samples.
+    Samples of code that an input pipeline called have the line ''. None with too few samples.
     """
     lines: Counter[tuple[str, bool]] = Counter()
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
@@ -71,6 +71,6 @@ def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, bool, i
     """Line, package, whether an input pipeline called the line, and count of each row of a role."""
     samples, text = trace.samples, trace.string
     columns = (samples.line, samples.package, samples.entry, samples.count, samples.role)
-    for line, package, entry, count, of in zip(*columns, strict=True):
-        if of == role:
+    for line, package, entry, count, sampled in zip(*columns, strict=True):
+        if sampled == role:
             yield text(int(line)), text(int(package)), bool(entry != NULL), int(count)

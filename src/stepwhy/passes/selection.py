@@ -21,7 +21,7 @@ Tracks: TypeAlias = "NDArray[np.bool_]"
 
 
 def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) -> NDArray[np.bool_]:
-    """Whether each slice is of some kinds and on some tracks; (slices,).
+    """Mask of the slices of some kinds on some tracks; (slices,).
 
     Args:
         trace: The trace.

@@ -1,8 +1,8 @@
-"""What a step of `Session.run`s consists of, from the clock on the wall to the single burst.
+"""Parts of a step of `Session.run` calls, from its wall time to single bursts of operations.
 
-A timeline shows the operations; the clock also shows what lies before the first of them, between
-them, after the last one, and between two runs. Traced runs say how a run divides, untraced ones how
-long it takes.
+A timeline shows only the operations. The wall time also includes the time before the first
+operation, between operations, after the last one, and between two runs. Traced runs show how a run
+divides, untraced ones how long it takes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ RUN = "session.run"
 # waits for something that was not recorded.
 LONGEST_SCHEDULING_NS = 1_000_000
 
-# What reads, writes and holds variables. Source: TensorFlow's op registry; a variable 'v' is read
-# by the Identity 'v/read'.
+# Operations that read, write and hold variables. A variable 'v' is read by the Identity 'v/read'.
+# Source: TensorFlow's op registry.
 _VARIABLES = regex(r"Var(?:iable|Handle)\w*|(?:Destroy|Read)Variable\w*|Assign\w*")
 _READ = regex(r".*/read(?:/_\d+)?")
 _BY_KIND = {
@@ -53,8 +53,8 @@ _BY_PHASE = {
 }
 _VARIABLE_TRAFFIC = "variables"
 _OTHER = "other operations"
-# Where several run at once, the time belongs to the first of these, as in the breakdown:
-# computation before copies before waiting.
+# If several run at once, the time belongs to the first of these, as in the breakdown: computation
+# before copies before waiting.
 _ORDER = (
     "backward",
     "forward",
@@ -76,7 +76,7 @@ class Burst(msgspec.Struct, frozen=True):
     Args:
         device: Name of the device.
         name: What they do: 'forward', 'backward', 'optimizer', 'variables', 'input', ...
-        busy_ns: How long any of them ran.
+        busy_ns: Time in which any of them ran.
         start_ns, end_ns: Of the first and the last of them, from the start of the step.
     """
 
@@ -88,21 +88,21 @@ class Burst(msgspec.Struct, frozen=True):
 
 
 class SessionParts(msgspec.Struct, frozen=True):
-    """The parts of the mean steady step; all but the last three sum to `wall_ns`.
+    """The parts of the mean steady step; those before `bursts` sum to `wall_ns`.
 
     Args:
-        wall_ns: Wall time of the step, untraced where that was observed.
+        wall_ns: Wall time of the step, untraced if that was observed.
         outside_ns: Python between two runs.
         preparing_ns: Preparation of new fetches or a grown graph.
-        before_ns: Rest of the time before the first operation: Python, conversion of what is fed.
-        bursts_ns: Time by what runs, longest first; where several things run, it counts once.
-        scheduling_ns: Nothing runs, until the executor starts the next operation.
-        after_ns: After the last operation: copies of what is fetched, Python.
-        unexplained_ns: Nothing runs for longer than that, or untraced runs are longer than traced
-            ones by more than chance.
-        bursts: What runs on each device, in the order of their start.
-        handing_over_ns: What a traced run takes on top, after its last operation, for its trace.
-        slower: By which share the rest of a traced run is slower; None where that is not known.
+        before_ns: Rest of the time before the first operation: Python, conversion of fed values.
+        bursts_ns: Time by kind of operation, longest first; overlapping time counts once.
+        scheduling_ns: Short gaps, until the executor starts the next operation.
+        after_ns: After the last operation: copies of fetched values, Python.
+        unexplained_ns: Longer gaps, and the time by which untraced runs are longer than traced
+            ones, beyond chance.
+        bursts: The bursts on each device, in the order of their start.
+        handing_over_ns: Time of a traced run, after its last operation, to write its trace.
+        slower: Relative slowdown of the rest of a traced run; None if unknown.
     """
 
     wall_ns: int
@@ -119,12 +119,12 @@ class SessionParts(msgspec.Struct, frozen=True):
 
     @property
     def gap_ns(self) -> int:
-        """In which no operation runs, though the run is neither over nor being prepared."""
+        """Time inside a run in which no operation runs, without its preparation."""
         return self.before_ns + self.scheduling_ns + self.after_ns + self.unexplained_ns
 
 
 def find_session_parts(facts: Facts) -> SessionParts | None:
-    """The parts of the steps; None when they are no traced `Session.run`s.
+    """The parts of the steps; None if they are not traced `Session.run` calls.
 
     Args:
         facts: Facts of the run.
@@ -155,7 +155,7 @@ def find_session_parts(facts: Facts) -> SessionParts | None:
         **_exclusive(trace, rows, kinds, spans),
     }
     means = {name: facts.mean_ns(ns) for name, ns in times.items()}
-    return _on_the_clock(facts, means, _bursts(facts, rows, kinds))
+    return _scaled_to_wall_time(facts, means, _bursts(facts, rows, kinds))
 
 
 class _Runs(msgspec.Struct, frozen=True):
@@ -177,7 +177,7 @@ def _runs(trace: Trace, steps: StepTable, rows: NDArray[np.int64]) -> _Runs:
     Args:
         trace: The trace.
         steps: Its steps.
-        rows: What ran.
+        rows: The slices that ran.
     """
     marks = trace.rows(Kind.STEP, Kind.ANNOTATION, role=Role.HOST_THREAD)
     marks = marks[np.isin(trace.slices.name[marks], trace.strings_where({RUN}))]
@@ -190,7 +190,7 @@ def _runs(trace: Trace, steps: StepTable, rows: NDArray[np.int64]) -> _Runs:
     last = np.full(len(runs), np.iinfo(np.int64).min)
     np.minimum.at(first, run, starts)
     np.maximum.at(last, run, ends)
-    # What outlasts its run must not reach into the next one.
+    # An operation that outlasts its run must not extend into the next one.
     following = np.append(runs[1:], np.iinfo(np.int64).max)
     step_ends = steps.ends[np.searchsorted(steps.starts, runs, side="right") - 1]
     last = np.minimum(last, np.minimum(following, step_ends))
@@ -199,7 +199,7 @@ def _runs(trace: Trace, steps: StepTable, rows: NDArray[np.int64]) -> _Runs:
 
 
 def _working(trace: Trace, steps: StepTable) -> NDArray[np.int64]:
-    """All that executors and streams did in the steady steps."""
+    """The slices of executors and streams in the steady steps."""
     slices = trace.slices
     role = trace.tracks.role[slices.track]
     works = among(role, (Role.EXECUTOR, Role.STREAM))
@@ -209,16 +209,16 @@ def _working(trace: Trace, steps: StepTable) -> NDArray[np.int64]:
 
 
 def _kinds(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-    """What each operation does, as its place in `_ORDER`; (rows,)."""
+    """Kind of each operation, as its index in `_ORDER`; (rows,)."""
     slices, phases = facts.trace.slices, facts.phases[rows]
     columns = slices.name[rows], slices.scope[rows], slices.kind[rows], phases
     keys, key = distinct_rows(*columns)
-    places = [_ORDER.index(_does(facts.trace, *values)) for values in keys]
+    places = [_ORDER.index(_kind_name(facts.trace, *values)) for values in keys]
     return np.asarray(places, dtype=np.int8)[key]
 
 
-def _does(trace: Trace, name: int, scope: int, kind: int, phase: int) -> str:
-    """What an operation does."""
+def _kind_name(trace: Trace, name: int, scope: int, kind: int, phase: int) -> str:
+    """Kind of an operation, as named in `_ORDER`."""
     op, node = trace.string(name), "" if scope == NULL else trace.string(scope)
     is_read = op in {"Identity", "Snapshot"} or kind == Kind.MEMCPY
     if is_read and _READ.fullmatch(node):
@@ -231,17 +231,17 @@ def _does(trace: Trace, name: int, scope: int, kind: int, phase: int) -> str:
 def _exclusive(
     trace: Trace, rows: NDArray[np.int64], kinds: NDArray[np.int8], spans: Intervals
 ) -> dict[str, int]:
-    """How long each kind of work goes on, each moment counted once; ns."""
-    times, taken = {}, Intervals.empty()
+    """Time of each kind of work, overlapping time counted once, ns."""
+    times, counted = {}, Intervals.empty()
     for place in np.unique(kinds):
-        time = (intervals_of(trace, rows[kinds == place]) & spans) - taken
-        taken = taken | time
+        time = (intervals_of(trace, rows[kinds == place]) & spans) - counted
+        counted = counted | time
         times[_ORDER[place]] = time.total_ns
     return times
 
 
 def _bursts(facts: Facts, rows: NDArray[np.int64], kinds: NDArray[np.int8]) -> tuple[Burst, ...]:
-    """What runs on each device."""
+    """The bursts on each device."""
     trace, found = facts.trace, []
     devices = trace.tracks.device[trace.slices.track[rows]]
     for device in np.unique(devices):
@@ -264,11 +264,13 @@ def _extent(facts: Facts, rows: NDArray[np.int64]) -> tuple[int, int]:
     return round(float(np.mean(first))), round(float(np.mean(last)))
 
 
-def _on_the_clock(facts: Facts, means: dict[str, int], bursts: tuple[Burst, ...]) -> SessionParts:
+def _scaled_to_wall_time(
+    facts: Facts, means: dict[str, int], bursts: tuple[Burst, ...]
+) -> SessionParts:
     """Parts of traced runs on the scale of untraced ones.
 
-    What traced runs take longer is what tracing costs, so their parts shrink. What they take less,
-    by more than chance, is time that nothing explains.
+    If traced runs take longer, the difference is the cost of tracing, so their parts shrink. If
+    they are shorter by more than chance, the difference is unexplained.
     """
     observed = facts.observed
     wall_ns = facts.wall_ns if observed is None else observed.wall_ns
@@ -297,7 +299,7 @@ def _on_the_clock(facts: Facts, means: dict[str, int], bursts: tuple[Burst, ...]
 
 
 def _against_untraced(facts: Facts, outside_ns: int) -> tuple[float | None, int]:
-    """By which share traced runs are slower, and by how many ns surely faster, than untraced."""
+    """Relative slowdown of traced runs, and the ns by which they are faster beyond chance."""
     observed = facts.observed
     if observed is None:
         return None, 0

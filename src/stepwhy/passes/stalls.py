@@ -1,8 +1,8 @@
 """Logged events that make steps stall: compilations and checkpoints.
 
-Where they are in some of the steps only, the median step has none of them, although they may take
-most of the training's time. The time of a step is then that of the steps without them, plus their
-mean time.
+If only some of the steps have such events, the median step has none, although they may take most of
+the training time. The step time is then that of the steps without events, plus the mean time of the
+events.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 CATEGORIES = {"trace": "compile", "compile": "compile", "save": "storage"}
 """Category of the breakdown by kind of event."""
 
-# The observer logs no more events, so that nothing is known of later steps.
+# The observer logs no more events, so later steps are unknown.
 _MOST_EVENTS = 2000
 # Steps; the median of fewer steps without an event is not reliable.
 _FEWEST_FREE = 8
 # Steps; fewer stalls do not recur: an evaluation that is compiled, a checkpoint at the end.
 _FEWEST_STALLS = 3
-# Of the time of the steps; below it the median step is what a step takes.
+# Share of the time of the steps; below it, the median step is the step time.
 _LEAST_SHARE = 0.05
 
 
@@ -57,7 +57,7 @@ class StepEvents(msgspec.Struct, frozen=True):
 
     @property
     def affected(self) -> NDArray[np.bool_]:
-        """Whether there is an event in each step; (steps,)."""
+        """Mask of the steps that have an event; (steps,)."""
         found: NDArray[np.bool_] = self.inside_ns > 0
         return found
 
@@ -69,7 +69,7 @@ class StepEvents(msgspec.Struct, frozen=True):
 
     @property
     def recur(self) -> bool:
-        """Whether they are in several steps and take a share of the time that matters."""
+        """Whether they are in several steps and take a relevant share of the time."""
         return bool(self.affected.sum() >= _FEWEST_STALLS and self.share >= _LEAST_SHARE)
 
     @property
@@ -88,11 +88,11 @@ class StepEvents(msgspec.Struct, frozen=True):
 
 
 class Stalls(msgspec.Struct, frozen=True):
-    """What rare events add to the mean step.
+    """Time that rare events add to the mean step.
 
     Args:
         free: Rows of `marks` of the steps without such events; of all steps if too few have none.
-        mean_ns: Time per step by category of the breakdown, of what recurs.
+        mean_ns: Time per step of the events that recur, by category of the breakdown.
     """
 
     free: Rows
@@ -105,14 +105,14 @@ def rows_of_kinds(trace: Trace, *kinds: str) -> Rows:
 
 
 def time_of_kinds(trace: Trace, *kinds: str) -> Intervals:
-    """When there were events of some kinds."""
+    """Time of the events of some kinds."""
     events, rows = trace.events, rows_of_kinds(trace, *kinds)
     starts = events.start_ns[rows]
     return Intervals.of(starts, starts + events.dur_ns[rows])
 
 
 def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
-    """Those of some events that begin in some steps.
+    """The events that begin in some steps.
 
     Args:
         trace: The trace of an observed run.
@@ -132,7 +132,7 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
 
 
 def find_stalls(trace: Trace, steps: Rows) -> Stalls:
-    """What compilations and checkpoints add to the mean of some steps.
+    """Time that compilations and checkpoints add to the mean of some steps.
 
     Args:
         trace: The trace of an observed run.

@@ -1,8 +1,8 @@
-"""Where the steps are: markers, observed steps, what repeats, or the whole trace.
+"""Find the steps: by markers, observed steps, repetition, or as the whole trace.
 
-On an accelerator the launches run ahead of the device, so a marker on the host says when a step
-was *launched*. Steps are therefore cut where the device work that a step launched has ended, or
-where the host's own step ends if that is later (a loop that synchronises).
+On an accelerator the launches run ahead of the device, so a marker on the host shows when a step
+was *launched*. A step therefore ends when the device work that it launched has ended, or when the
+host's own step ends if that is later (a loop that synchronises).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ WARM_UP_FACTOR = 1.8
 _FEWEST_STEPS = 3
 # At most this share of the steps may be warm-up, else nothing steady was recorded.
 _LARGEST_WARM_UP = 0.5
-# Host and device steps that differ by more than this share mean that the host runs away from the
-# device: its step marks then say how fast it launches, not how fast it trains.
+# If host and device steps differ by more than this share, the host runs ahead of the device: its
+# step marks then show how fast it launches, not how fast it trains.
 MISLEADING_LAG = 0.05
-# In a step whose device work was recorded, at least this share of the launches has some, of the
-# share in the best step.
+# Steps keep their device work if the share of launches with recorded work is at least this fraction
+# of the largest share in any step.
 _LEAST_RAN = 0.5
 # Markers that leave out more than this share of the loop's time do not cover the loop.
 _MOST_BETWEEN = 0.1
@@ -54,11 +54,11 @@ class StepTable(msgspec.Struct, frozen=True):
 
     Args:
         starts, ends: Windows, disjoint and ascending, ns; (steps,).
-        host_starts, host_ends: The same steps as the driving thread saw them, ns; (steps,).
+        host_starts, host_ends: The same steps on the driving thread, ns; (steps,).
         source: How they were found.
         confidence: 0..1 that they are the training's steps.
-        warm_up: Leading steps that are not steady.
-        device_side: Whether they are cut at the end of their device work.
+        warm_up: Number of leading steps that are not steady.
+        device_side: Whether they end with their device work.
         notes: What the reader should know about how they were found and cut.
     """
 
@@ -80,11 +80,11 @@ class StepTable(msgspec.Struct, frozen=True):
 
     @property
     def steady(self) -> slice:
-        """The steps that means are taken over."""
+        """The steps that means are computed over."""
         return slice(self.warm_up, len(self.starts))
 
     def in_steady(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each time lies in a steady step, not between two of them; (times,)."""
+        """Mask of the times in a steady step, not between two of them; (times,)."""
         inside: NDArray[np.bool_] = (
             windows_at(times_ns, self.starts[self.steady], self.ends[self.steady]) != NULL
         )
@@ -92,7 +92,7 @@ class StepTable(msgspec.Struct, frozen=True):
 
 
 def steady_mask(steps: StepTable, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each time lies in a steady step; (times,).
+    """Mask of the times in a steady step; (times,).
 
     Args:
         steps: The steps.
@@ -107,9 +107,9 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
     """Find the steps by the best evidence that the trace has."""
     markers = _marked(trace, threads)
     if markers is not None:
-        # Where the steps were logged, too, traced ones are samples of them and leave gaps.
-        sure, notes = (1.0, ()) if len(trace.marks) else _covering(trace, *markers)
-        return _cut(trace, launches, *markers, source="marker", confidence=sure, notes=notes)
+        # If the steps were also logged, the traced ones are a sample of them and leave gaps.
+        confidence, notes = (1.0, ()) if len(trace.marks) else _covering(trace, *markers)
+        return _cut(trace, launches, *markers, source="marker", confidence=confidence, notes=notes)
     period = find_period(trace, threads, nesting)
     if period is not None and not _of_layers(trace, len(period.starts)):
         return _cut(
@@ -125,7 +125,7 @@ def find_steps(trace: Trace, threads: Threads, nesting: Nesting, launches: Launc
 
 
 def _of_layers(trace: Trace, repeats: int) -> bool:
-    """Whether what repeats are layers of one run of a graph, and not runs in one file.
+    """Whether layers of one run of a graph repeat, and not runs in one file.
 
     Files of several runs are merged by hand; each run begins with the same operation.
     """
@@ -139,7 +139,7 @@ def _of_layers(trace: Trace, repeats: int) -> bool:
 def _covering(
     trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[float, tuple[StepNote, ...]]:
-    """How sure markers are, and what to know where they leave out a part of the loop."""
+    """Confidence in markers, and a note if they leave out a part of the loop."""
     left_out = 1 - int((ends - starts).sum()) / int(ends[-1] - starts[0])
     if left_out <= _MOST_BETWEEN:
         return 1.0, ()
@@ -163,11 +163,11 @@ def _marked(trace: Trace, threads: Threads) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _whole(trace: Trace, threads: Threads) -> StepTable:
-    """The whole trace as one step, less a lead-in that belongs to work outside the record.
+    """The whole trace as one step, without a lead-in that belongs to work outside the record.
 
-    A slice cut out of a longer run begins with the host waiting for, or launching behind, device
-    work that is not in it. Such idle time before the first recorded device work is nobody's; it
-    counts only where the host visibly initialises something or prepares a batch in it.
+    A trace cut out of a longer run begins with the host waiting for, or launching behind, device
+    work that is not in it. Idle time before the first recorded device work therefore counts only if
+    the host initialises something or prepares a batch meanwhile.
     """
     slices = trace.slices
     if not len(slices):
@@ -208,9 +208,9 @@ def _cut(
     confidence: float,
     notes: Sequence[StepNote] = (),
 ) -> StepTable:
-    """Move the cuts to where the device work of each step ends, if the host's cuts mislead.
+    """Move the bounds of steps to the end of their device work, if the host's bounds mislead.
 
-    Without launches the cuts are the device's own.
+    Without launches the bounds are the device's own.
     """
     bounds = None if launches is None else _device_bounds(trace, launches, starts, ends)
     device_side = bounds is not None and _lags(starts, ends, *bounds)
@@ -233,7 +233,7 @@ def _without_their_work(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
 ) -> int:
-    """Leading steps of whose launches far less ran than in others: the profiler lost the work.
+    """Number of leading steps whose device work the profiler lost, as few launches have any.
 
     CUPTI delivers no kernels from before its first synchronised time stamp; nothing in the trace
     says so.
@@ -258,8 +258,8 @@ def _lags(
 ) -> bool:
     """Whether the device falls behind, so that the host's steps are not the training's.
 
-    A constant lag shifts the steps but leaves their lengths alone; then the host's cuts stay.
-    The first step is left out of the comparison: what the device still had to do is not its own.
+    A constant lag shifts the steps but does not change their lengths; then the host's bounds stay.
+    The first step is not compared, because the device may still run earlier work in it.
     """
     if len(starts) < _FEWEST_STEPS:
         window = int(ends[-1] - starts[0])
@@ -289,7 +289,7 @@ def _device_bounds(
 
 
 def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
-    """When the device has done what was launched before the first step, or that step's start."""
+    """End of the device work launched before the first step, at least the start of that step."""
     starts, rows, calls = trace.slices.start_ns, launches.device_rows, launches.call_row
     own = np.flatnonzero((calls != NULL) & (starts[calls] >= start))
     if len(own):
@@ -298,7 +298,7 @@ def _backlog_end(trace: Trace, launches: Launches, start: int) -> int:
 
 
 def count_warm_up(durations_ns: NDArray[np.int64]) -> int:
-    """Leading steps that take over `WARM_UP_FACTOR` times the median of all later ones."""
+    """Number of leading steps over `WARM_UP_FACTOR` times the median of all later ones."""
     count = len(durations_ns)
     if count < _FEWEST_STEPS:
         return 0

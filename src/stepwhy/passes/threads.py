@@ -1,4 +1,4 @@
-"""Which threads drive the training loop."""
+"""Find the threads that drive the training loop."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from stepwhy.passes.selection import Rows
     from stepwhy.trace import Trace
 
-# How much a slice of a kind says 'this thread runs the loop': a step marker settles it, then what
-# only the loop does, then the time spent in framework calls.
+# Weight of a slice as evidence that its thread runs the loop: step markers decide, then what only
+# the loop does, then the time spent in framework calls.
 _MARKS = {Kind.STEP: 10**18, Kind.INPUT: 10**15, Kind.FRAMEWORK: 10**3}
 _WORK = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC, Kind.FRAMEWORK, Kind.PYTHON)
-# Where operations were not recorded, the calls of the device API stand for them.
+# If operations were not recorded, device API calls are used instead.
 _BACKWARD = (Kind.OP, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC)
-# A thread whose work is backward operations to at least this share is the engine's: the loop's
-# own thread runs forward and optimizer, too.
+# A thread whose share of backward operations is at least this belongs to the autograd engine: the
+# thread of the loop also runs forward and optimizer.
 _ENGINE = 0.8
 
 
@@ -33,7 +33,7 @@ class Threads(msgspec.Struct, frozen=True):
     """The threads that explain device idle time.
 
     Args:
-        driving: Track of the thread that runs the loop; -1 when no host thread was recorded.
+        driving: Track of the thread that runs the loop; -1 if no host thread was recorded.
         autograd: Tracks of the threads that run backward operations on its behalf.
     """
 
@@ -42,7 +42,7 @@ class Threads(msgspec.Struct, frozen=True):
 
     @property
     def all(self) -> tuple[int, ...]:
-        """The driving thread first."""
+        """All tracks, the driving thread first."""
         return (self.driving, *self.autograd) if self.driving >= 0 else self.autograd
 
 
@@ -72,7 +72,7 @@ def _work_ns(trace: Trace) -> NDArray[np.int64]:
 
 
 def _engine(trace: Trace) -> list[int]:
-    """Threads that do nothing but run backward operations, unless every thread does."""
+    """Threads that run only backward operations, unless every thread does."""
     backward = _backward(trace)
     if not len(backward):
         return []
@@ -86,12 +86,12 @@ def _engine(trace: Trace) -> list[int]:
 
 
 def _busy_ns(trace: Trace, rows: Rows, track: int) -> int:
-    """How long any of some slices runs on a track, ns."""
+    """Time in which any of some slices runs on a track, ns."""
     return intervals_of(trace, rows[trace.slices.track[rows] == track]).total_ns
 
 
 def _backward(trace: Trace) -> Rows:
-    """Backward operations, and the calls by the thread that runs them."""
+    """Rows of backward operations, and of device API calls in the backward pass."""
     is_backward = trace.slices.phase == Phase.BACKWARD
     return np.flatnonzero(is_backward & mask(trace, _BACKWARD))
 
@@ -112,7 +112,7 @@ def _count_by_track(trace: Trace, kind: Kind) -> dict[int, int]:
 
 
 def _tracks_of(trace: Trace, rows: Rows) -> list[int]:
-    """The tracks on which some slices lie, ascending."""
+    """The tracks of some slices, ascending."""
     tracks: list[int] = np.flatnonzero(np.bincount(trace.slices.track[rows])).tolist()
     return tracks
 

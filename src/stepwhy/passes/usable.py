@@ -1,4 +1,4 @@
-"""Whether a record can show where the time of a step goes at all."""
+"""Decide whether a record can show where the time of a step goes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from stepwhy.findings.reasons import Unknown
     from stepwhy.passes.facts import Facts
 
-# Start-up that takes more than this share of what was recorded is what the record is about.
+# If start-up takes more than this share of the record, the record shows start-up.
 MOSTLY_START_UP = 0.5
-# So many steady steps are what the record is about, even if the first ones took longer than all.
+# With this many steady steps, the record shows training, even if start-up took longer.
 ENOUGH_STEADY = 20
 
 
@@ -42,7 +42,7 @@ def _reasons(facts: Facts) -> Iterator[Unknown]:
 
 
 def _empty(facts: Facts) -> Unknown | None:
-    """What is missing if nothing was recorded that takes time, else None."""
+    """The gap to report if nothing was recorded that takes time, else None."""
     trace = facts.trace
     if len(trace.slices):
         return None if facts.wall_ns else Gap(Lack.EVENTS)
@@ -54,7 +54,7 @@ def _empty(facts: Facts) -> Unknown | None:
 
 
 def _untraced(facts: Facts) -> Unknown | None:
-    """What is missing if steps were timed, but none was traced; None if the log explains them."""
+    """The gap to report if steps were timed, but not traced; None if the log explains them."""
     meta = facts.trace.meta
     if "summaries" in meta.signals:
         return Gap(Lack.STEP_CONTENT)
