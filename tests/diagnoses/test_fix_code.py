@@ -46,7 +46,11 @@ METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
 classes, counts = 3, torch.zeros(9)
 """
+TOKENS = """
+tokens, table = jnp.array([1, 2]), jnp.arange(12.0).reshape(4, 3)
+"""
 RUNS = [
+    ("dominant_op", "_ONE_HOT", JAX + TOKENS, "assert (hidden == table[tokens]).all()"),
     ("python_overhead", "_WHOLE_TENSORS", TORCH + METRICS, "assert counts[4] == 16"),
     ("checkpoint_stall", "_TORCH", TORCH + STATE, SAVED.format("saved")),
     ("checkpoint_stall", "_KERAS", KERAS, ""),

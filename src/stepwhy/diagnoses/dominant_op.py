@@ -1,23 +1,25 @@
-"""One kind of operation takes most of the device's compute time.
+"""One operation takes most of the device's compute time, although a faster one does the same.
 
 ## What it means
-Most of the step's computation is of one kind: convolutions, matrix products, softmax...
+Most of the step's computation is one operation with a faster replacement: the gradient of indexing,
+which adds rows to a table.
 
 ## Why it costs
-This is not a problem by itself. But a compute-bound step is limited by its largest operation, so
-that is where to optimise.
+Rows of the same index are added one after another, so the device uses little of its bandwidth, and
+less the more often indices repeat.
 
 ## How it is measured
 Sum the durations of the kernels in the steady steps, grouped by the framework operation that
 launched them or, if unknown, by the kernel's name; on a CPU, by operation. The finding has no cost,
-because all of the work may be needed. Findings with a cost are listed before it.
+because the replacement takes time as well. Any other operation that dominates is no problem by
+itself: a compute-bound step has to compute. The evidence shows then where the computation goes, and
+other diagnoses name precise causes.
 
 ## Fix
-Lower precision for matrix products and convolutions, a layout that the hardware prefers, fused
-kernels for chains of element-wise work, a better algorithm for the rest.
+Multiply by one-hot rows instead of indexing, so that the gradient is a matrix product.
 
 ## Fix risk
-Lower precision changes numerics; layouts and fusion may, in the last digits.
+One-hot rows need memory, and results differ in the last digits.
 
 ## When it abstains
 When no computation was recorded. With fewer than `FEWEST_SLICES` kernels or operations, one always
@@ -26,7 +28,6 @@ dominates, so the verdict is `incomplete`.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,9 +37,11 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind
+from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
+    import re
+
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses.shared.measure import Group
@@ -49,12 +52,12 @@ RULE = Rule(
     id="dominant-op",
     family="compute",
     name="Where the computation goes",
-    found="Speed up the largest operation",
-    clear="No single kind of operation dominates the step",
+    found="Replace the largest operation",
+    clear="No operation with a faster replacement dominates the step",
     needs=(("device-time",), ("kernels",), ("steps",)),
 )
 
-DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth optimising
+DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth replacing
 COMPUTE_BOUND = 0.50  # of the step in computation; below it something else limits the step
 FEWEST_SLICES = 10  # kernels or operations; among fewer, one always dominates
 
@@ -85,9 +88,8 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
-# Attention that never writes the score matrix. Source: operator and kernel names of PyTorch,
-# flash-attn, xFormers and cuDNN.
-_FUSED = regex(r"flash|fmha|efficient_attention|memory_efficient|cudnn_attention", re.IGNORECASE)
+# Gradient of indexing. Source: names of XLA's fusions ('input_scatter_fusion').
+_SCATTER = regex(r"(?<!reduce[-_])scatter")
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -102,14 +104,18 @@ def diagnose(facts: Facts) -> Finding:
     families = merged((family_of(op.name), op) for op in ops)
     total_ns = sum(family.total_ns for family in families)
     evidence = _evidence(facts, families, ops, total_ns)
-    is_dominant = families[0].total_ns >= DOMINANT * total_ns
-    if not is_dominant or facts.share("compute") < COMPUTE_BOUND:
-        return RULE.nothing(evidence[:2])
-    family = families[0].name
-    largest = next(op.name for op in ops if family_of(op.name) == family)
-    if family == "attention" and _FUSED.search(largest):
-        return RULE.finding(None, evidence, _FUSED_ATTENTION)
-    return RULE.finding(None, evidence, _fix(facts, family))
+    is_large = ops[0].total_ns >= DOMINANT * total_ns
+    if is_large and facts.share("compute") >= COMPUTE_BOUND and _adds_rows(facts, ops[0].name):
+        return RULE.finding(None, evidence, _ONE_HOT)
+    return RULE.nothing(evidence)
+
+
+def _adds_rows(facts: Facts, name: str) -> bool:
+    """Whether an operation is the gradient of indexing in a program of JAX."""
+    if facts.trace.meta.framework != "jax" or not _SCATTER.search(name):
+        return False
+    named = facts.trace.slices.name == facts.trace.strings_where([name])[0]
+    return bool((facts.phases[named] == Phase.BACKWARD).all())
 
 
 def family_of(name: str) -> str:
@@ -150,93 +156,11 @@ def _evidence(
     return tuple(found)
 
 
-def _fix(facts: Facts, family: str) -> Fix:
-    if facts.trace.meta.framework == "tensorflow":
-        return _TF_FIXES.get(family, _ANY)
-    return (_FIXES if facts.has_accelerator else _CPU_FIXES).get(family, _ANY)
-
-
-_PRECISION = Fix(
-    "Compute in lower precision where the model allows it; dimensions that are multiples of eight "
-    "reach the matrix units.",
-    'torch.set_float32_matmul_precision("high")           # TF32\n'
-    'with torch.autocast("cuda", dtype=torch.bfloat16):\n'
-    "    loss = model(batch)",
-    "changes-numerics",
+_ONE_HOT = Fix(
+    "A scatter in the backward pass is the gradient of indexing, usually of an embedding table. "
+    "Multiply by one-hot rows instead: the gradient is then a matrix product. Remove "
+    "xla_gpu_deterministic_ops from XLA_FLAGS if it is there: it makes scatters slow.",
+    "rows = jax.nn.one_hot(tokens, len(table), dtype=table.dtype)\n"
+    "hidden = rows @ table      # instead of table[tokens]",
+    "changes-memory",
 )
-_CONVOLUTION = Fix(
-    "Compute in lower precision and in the channels-last layout, and let the library choose its "
-    "algorithms by measurement.",
-    "model = model.to(memory_format=torch.channels_last)\n"
-    "torch.backends.cudnn.benchmark = True\n"
-    'with torch.autocast("cuda", dtype=torch.bfloat16):\n'
-    "    loss = model(batch)",
-    "changes-numerics",
-)
-_FUSE = Fix(
-    (
-        "Let a compiler fuse chains of element-wise operations: they are limited by memory "
-        "bandwidth, not by arithmetic."
-    ),
-    "model = torch.compile(model)",
-    "changes-numerics",
-)
-_ATTENTION = Fix(
-    "Use fused attention, which does not write the score matrix to memory.",
-    "torch.nn.functional.scaled_dot_product_attention(query, key, value)",
-    "changes-numerics",
-)
-_FUSED_ATTENTION = Fix(
-    "The attention is already fused. You can still reduce its work (shorter sequences, "
-    "sliding windows, fewer key and value heads), or use a newer kernel for this device.",
-    "",
-    "changes-numerics",
-)
-_ANY = Fix(
-    "Look at this operation first: its shapes, its precision, and whether all of it is needed.",
-    "",
-    "unknown",
-)
-_FIXES = {
-    "convolution": _CONVOLUTION,
-    "matrix product": _PRECISION,
-    "attention": _ATTENTION,
-    "softmax": _ATTENTION,
-    "element-wise work": _FUSE,
-    "normalisation": _FUSE,
-}
-_CPU_PRECISION = Fix(
-    "Compute in bfloat16 where the CPU has instructions for it (avx512_bf16 or amx in "
-    "/proc/cpuinfo; else it is slower), and use as many threads as there are cores.",
-    'with torch.autocast("cpu", dtype=torch.bfloat16):\n    loss = model(batch)',
-    "changes-numerics",
-)
-_CPU_CONVOLUTION = Fix(
-    f"{_CPU_PRECISION.text} Convolutions prefer the channels-last layout.",
-    "model = model.to(memory_format=torch.channels_last)\n"
-    "images = images.to(memory_format=torch.channels_last)\n" + _CPU_PRECISION.code,
-    "changes-numerics",
-)
-_CPU_FIXES = {**_FIXES, "convolution": _CPU_CONVOLUTION, "matrix product": _CPU_PRECISION}
-_TF_PRECISION = Fix(
-    "Compute in lower precision where the hardware has units for it, and choose the layout that it "
-    "prefers: NCHW on most accelerators, NHWC on a CPU.",
-    "mixed = tf.train.experimental.enable_mixed_precision_graph_rewrite\n"
-    "optimizer = mixed(optimizer)\n"
-    '# TF2: tf.keras.mixed_precision.set_global_policy("mixed_float16")',
-    "changes-numerics",
-)
-_TF_FUSE = Fix(
-    "Let XLA fuse chains of element-wise operations: they are limited by memory bandwidth, "
-    "not by arithmetic. Use fused batch normalisation.",
-    "tf.layers.batch_normalization(inputs, fused=True)\n"
-    "options = config.graph_options.optimizer_options\n"
-    "options.global_jit_level = tf.OptimizerOptions.ON_1",
-    "changes-numerics",
-)
-_TF_FIXES = {
-    "convolution": _TF_PRECISION,
-    "matrix product": _TF_PRECISION,
-    "element-wise work": _TF_FUSE,
-    "normalisation": _TF_FUSE,
-}
