@@ -87,7 +87,8 @@ def test_hand_computed_breakdown(tmp_path):
     )
     assert result.trace.devices[0].kernel_ns == 4 * 700_000
     assert result.inputs[0].events_read == 20
-    assert result.verdict.bound_by == "host"
+    assert result.verdict.bound_by == "compute"
+    assert "(70 %); 30 % is lost to the host." in result.verdict.sentence
 
 
 def test_ranks_of_one_run(tmp_path):

@@ -765,6 +765,26 @@ def test_operations_that_no_cpu_runs_expect_a_device(name):
     assert read_records(x("cpu_op", name, 0, 5, pid=1, tid=1)).meta.device_expected
 
 
+@pytest.mark.parametrize(
+    ("call", "is_expected"),
+    [
+        # The profiler makes these calls on a machine with a GPU that the model does not use.
+        ("cudaDeviceSynchronize", False),
+        ("cudaGetDeviceCount", False),
+        ("cudaStreamSynchronize", True),
+        ("cudaMemcpy", True),
+        ("cudaLaunchKernel", True),
+    ],
+)
+def test_calls_that_prove_device_work(call, is_expected):
+    records = (
+        x("cpu_op", "aten::addmm", 0, 50, pid=1, tid=1),
+        x("cuda_runtime", call, 60, 65, pid=1, tid=1),
+        {"ph": "f", "id": 1, "pid": 1, "tid": 1, "ts": 60, "cat": "ac2g", "name": "ac2g"},
+    )
+    assert read_records(*records).meta.device_expected is is_expected
+
+
 def test_processes_with_names_instead_of_numbers_are_told_apart():
     trace = read_records(
         x("cpu_op", "a", 0, 10, pid="rank 0", tid=1), x("cpu_op", "b", 5, 15, pid="rank 1", tid=1)

@@ -39,6 +39,28 @@ def test_what_bounds_the_step_with_its_numbers():
     assert bound("startup", 60).startswith("The step waits for set-up: 60.0 ms of every 100 ms")
 
 
+def test_what_rules_the_step_comes_before_the_loss():
+    text = bound("input", compute_ns=60 * MS)
+    assert text.startswith(
+        "Compute takes the largest part of the step, 60 %. Beside that, the step waits for input: "
+    )
+    assert bound("input", compute_ns=40 * MS).startswith("The step waits for input")
+
+
+@pytest.mark.parametrize("lost_to", ["input", "communication", "transfer", "storage", "host"])
+def test_the_loss_of_a_step_that_is_mostly_compute(lost_to):
+    text = bound("compute", 75, lost_to=lost_to, lost_ns=20 * MS)
+    assert text.startswith(
+        "The step is mostly compute: the GPU computes for 75.0 ms of every 100 ms (75 %); 20 % is "
+        "lost to "
+    )
+
+
+def test_set_up_that_was_set_aside():
+    text = bound("host", set_up_ns=300 * MS)
+    assert text.startswith("First-run set-up takes 300 ms of this record; without it, the host ")
+
+
 @pytest.mark.parametrize("by", ["communication", "transfer", "storage"])
 def test_every_bound_has_its_sentence(by):
     assert "40.0 ms of every 100 ms (40 %)" in bound(by)

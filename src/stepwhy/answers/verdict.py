@@ -11,7 +11,7 @@ from stepwhy.findings.reasons import Bound, Gap, Lack, Lead, MostlyStartUp, NoEv
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import mask, of_role
-from stepwhy.passes.usable import ENOUGH_STEADY, MOSTLY_START_UP, unusable
+from stepwhy.passes.usable import MOSTLY_START_UP, shows_steady_steps, unusable
 from stepwhy.trace import Kind, Role
 
 if TYPE_CHECKING:
@@ -21,15 +21,19 @@ if TYPE_CHECKING:
     from stepwhy.findings.reasons import HostCategory, Reason, Unknown
     from stepwhy.passes.facts import Facts
 
-# A device that computes this share of the step is the limit: the rest cannot save much.
-COMPUTE_BOUND = 0.8
+# A device that computes this share of the step is the limit: nothing else can save half as much.
+COMPUTE_BOUND = 0.7
 # Dispatch is what the host does when nothing specific explains the idle device. A specific cause
 # that comes within this share of the step of it is the better answer.
 SPECIFIC_WITHIN = 0.10
 # Causes below this share of the step do not bound it.
 SMALLEST_CAUSE = 0.10
+# In a record of one pass, set-up up to this share can be set aside: the rest shows the pass.
+MOSTLY_SET_UP = 2 / 3
 # More than this share without evidence, and no answer is better than a guess.
 MOST_UNEXPLAINED = 0.5
+# With no cause at all, idle time beyond this share of the step calls for an explanation.
+MOST_IDLE_UNEXPLAINED = 0.2
 # A CPU-only step of a deep network runs dozens of operations; fewer than this per step, and the
 # record was sampled or filtered.
 FEWEST_HOST_OPS = 10
@@ -53,6 +57,7 @@ _CATEGORIES_OF: dict[BoundBy, tuple[str, ...]] = {
     "host": _HOST,
     "compute": ("compute",),
 }
+_LOSSES: tuple[BoundBy, ...] = tuple(b for b in _CATEGORIES_OF if b != "compute")
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -70,16 +75,25 @@ def decide(facts: Facts) -> Decision:
         return Decision("unknown", 0.0, unknown)
     share = start_up_share(facts)
     # Where stepwhy watched the run, set-up in steady steps is no start of it.
-    if share > MOSTLY_START_UP and facts.observed is None and not _outlasts_start_up(facts):
+    if share > _most_start_up(facts) and facts.observed is None and not _outlasts_start_up(facts):
         return Decision("startup", _confidence(facts, share), MostlyStartUp(share))
-    bound_by, cause = _largest(facts)
-    return Decision(bound_by, _confidence(facts, facts.share(cause)), _bound(facts, bound_by))
+    losses = _losses(facts)
+    bound_by = _largest(losses)
+    category = max(_CATEGORIES_OF[bound_by], key=losses.__getitem__)
+    return Decision(bound_by, _confidence(facts, losses[category]), _bound(facts, bound_by))
+
+
+def _most_start_up(facts: Facts) -> float:
+    """Share of start-up from which on the record is about nothing else, 0..1.
+
+    Where the whole trace is one pass, set-up can be set aside, and the rest still shows the pass.
+    """
+    return MOSTLY_SET_UP if facts.steps.source == "whole-trace" else MOSTLY_START_UP
 
 
 def _outlasts_start_up(facts: Facts) -> bool:
     """Whether the record shows the training step well, however long its first steps took."""
-    is_set_up = facts.share("compile") > MOSTLY_START_UP
-    return facts.steady_count >= ENOUGH_STEADY and not is_set_up
+    return shows_steady_steps(facts) and facts.share("compile") <= MOSTLY_START_UP
 
 
 def start_up_share(facts: Facts) -> float:
@@ -128,7 +142,7 @@ def _without_evidence(facts: Facts) -> Iterator[Unknown]:
     if unexplained > MOST_UNEXPLAINED:
         yield _no_evidence(facts)
     known = max(*(facts.share(c) for c in _SPECIFIC), sum(facts.share(c) for c in _HOST))
-    if known < SMALLEST_CAUSE and unexplained > 1 - COMPUTE_BOUND:
+    if known < SMALLEST_CAUSE and unexplained > MOST_IDLE_UNEXPLAINED:
         yield Gap(Lack.CAUSE_OF_IDLE_TIME, unexplained)
 
 
@@ -146,18 +160,31 @@ def _no_evidence(facts: Facts) -> NoEvidence:
     return NoEvidence(unexplained, Lead.BETWEEN_CALLS)
 
 
-def _largest(facts: Facts) -> tuple[BoundBy, str]:
-    """The bound and the category that stands for it."""
-    if facts.share("compute") >= COMPUTE_BOUND:
-        return "compute", "compute"
-    specific = max(_SPECIFIC, key=facts.share)
-    host = sum(facts.share(c) for c in _HOST)
-    best = facts.share(specific)
+def _losses(facts: Facts) -> dict[str, float]:
+    """Share of each category in the step, 0..1, less the set-up that no later pass repeats."""
+    set_up, wall = set_up_ns(facts), facts.wall_ns
+    own = {**facts.breakdown, "compile": facts.breakdown["compile"] - set_up}
+    return {category: time / max(wall - set_up, 1) for category, time in own.items()}
+
+
+def set_up_ns(facts: Facts) -> int:
+    """First-run set-up in a record of a single pass, ns; 0 where steps are known to repeat."""
+    is_one_pass = facts.steps.source == "whole-trace" and facts.observed is None
+    return facts.breakdown["compile"] if is_one_pass else 0
+
+
+def _largest(losses: dict[str, float]) -> BoundBy:
+    """What bounds a step of these shares."""
+    if losses["compute"] >= COMPUTE_BOUND:
+        return "compute"
+    specific = max(_SPECIFIC, key=losses.__getitem__)
+    host = sum(losses[c] for c in _HOST)
+    best = losses[specific]
     if max(best, host) < SMALLEST_CAUSE:
-        return "compute", "compute"
+        return "compute"
     if best >= SMALLEST_CAUSE and host - best <= SPECIFIC_WITHIN:
-        return _SPECIFIC[specific], specific
-    return "host", max(_HOST, key=facts.share)
+        return _SPECIFIC[specific]
+    return "host"
 
 
 def _confidence(facts: Facts, share: float) -> float:
@@ -175,15 +202,25 @@ def _confidence(facts: Facts, share: float) -> float:
 
 
 def _bound(facts: Facts, by: BoundBy) -> Bound:
-    time_ns = sum(facts.breakdown[c] for c in _CATEGORIES_OF[by])
+    times = {bound: sum(facts.breakdown[c] for c in _CATEGORIES_OF[bound]) for bound in _LOSSES}
+    set_up = set_up_ns(facts)
+    times["startup"] -= set_up
+    wall_ns = facts.wall_ns - set_up
+    lost_to = max(_LOSSES, key=times.__getitem__)
+    is_worth_naming = lost_to != by and times[lost_to] >= SMALLEST_CAUSE * wall_ns
+    compute_ns = facts.breakdown["compute"]
     return Bound(
         by,
-        time_ns,
-        facts.wall_ns,
+        compute_ns if by == "compute" else times[by],
+        wall_ns,
+        compute_ns=compute_ns,
+        lost_to=lost_to if is_worth_naming else None,
+        lost_ns=times[lost_to],
+        set_up_ns=set_up,
         devices=len(facts.leading),
         kind=facts.leading[0].kind.name.lower() if facts.has_accelerator else "cpu",
         host=max(_HOST, key=facts.share),
-        locked=by == "input" and facts.lock_wait_ns > time_ns / 2,
+        locked=by == "input" and facts.lock_wait_ns > times["input"] / 2,
     )
 
 

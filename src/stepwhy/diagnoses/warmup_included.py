@@ -11,7 +11,8 @@ a trace are too high, and comparisons are noise.
 ## How it is measured
 Leading steps are warm-up while each takes over 1.8 times the median of all later ones. stepwhy
 leaves them out of all means, so this finding has a cost only if they make up most of the recorded
-time: their excess, spread over all recorded steps and capped at one step. If no steps are found,
+time and few steady steps follow (fewer than 3 marked or 20 inferred ones): their excess, spread
+over all recorded steps and capped at one step. If no steps are found,
 the share of first-use work (context creation, library and module loading, compilation) decides.
 
 ## Fix
@@ -36,7 +37,7 @@ from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.steps import count_warm_up
-from stepwhy.passes.usable import ENOUGH_STEADY
+from stepwhy.passes.usable import shows_steady_steps
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _cost_ns(facts: Facts) -> int | None:
     """Excess of the warm-up per recorded step, ns; None unless most of the trace is warm-up."""
     durations = facts.steps.durations_ns
     warm = durations[: facts.steps.warm_up]
-    if warm.sum() < MOSTLY * durations.sum() or facts.steady_count >= ENOUGH_STEADY:
+    if warm.sum() < MOSTLY * durations.sum() or shows_steady_steps(facts):
         return None
     excess = int(warm.sum()) - len(warm) * facts.wall_ns
     return min(round(excess / len(durations)), facts.wall_ns)

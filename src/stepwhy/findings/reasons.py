@@ -102,7 +102,11 @@ class Bound(msgspec.Struct, frozen=True):
     Args:
         by: The bound.
         time_ns: Time of the bound per step.
-        wall_ns: Time of the step.
+        wall_ns: Time of the step, less `set_up_ns`.
+        compute_ns: Time of the step in which something computes.
+        lost_to: The largest loss beside computation, if it is worth naming and not `by`.
+        lost_ns: Time of that loss per step.
+        set_up_ns: First-run set-up in a record of a single pass, which no later pass repeats.
         devices: Number of devices whose idle time counts.
         kind: Kind of the first of them, 'cpu', 'gpu' or another accelerator's.
         host: What the host does most while the device is idle.
@@ -112,6 +116,10 @@ class Bound(msgspec.Struct, frozen=True):
     by: BoundBy
     time_ns: int
     wall_ns: int
+    compute_ns: int = 0
+    lost_to: BoundBy | None = None
+    lost_ns: int = 0
+    set_up_ns: int = 0
     devices: int = 1
     kind: str = "gpu"
     host: HostCategory = "dispatch"

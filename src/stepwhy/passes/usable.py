@@ -14,13 +14,21 @@ if TYPE_CHECKING:
 
 # If start-up takes more than this share of the record, the record shows start-up.
 MOSTLY_START_UP = 0.5
-# With this many steady steps, the record shows training, even if start-up took longer.
+# With this many steady steps, the record shows training, even if start-up took longer. Marked steps
+# are certain, so fewer of them suffice than of those that are inferred from what repeats.
 ENOUGH_STEADY = 20
+ENOUGH_MARKED = 3
 
 
 def unusable(facts: Facts) -> Unknown | None:
     """Why the record cannot show where the time of a step goes, or None if it can."""
     return next(_reasons(facts), None)
+
+
+def shows_steady_steps(facts: Facts) -> bool:
+    """Whether the record shows enough steady steps, even if start-up took longer."""
+    enough = ENOUGH_MARKED if facts.steps.source == "marker" else ENOUGH_STEADY
+    return facts.steady_count >= enough
 
 
 def _reasons(facts: Facts) -> Iterator[Unknown]:

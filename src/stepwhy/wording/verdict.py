@@ -72,6 +72,18 @@ _BOUNDS: dict[BoundBy, str] = {
     "host": f"The host holds the step up: {_IDLES} while the host {{doing}}.",
     "compute": "The step is bound by compute: {busy} for {time} of every {step} ({share}).",
 }
+_MOSTLY_COMPUTE = (
+    "The step is mostly compute: {busy} for {time} of every {step} ({share}); {lost} is lost to "
+    "{lost_to}."
+)
+_LOST_TO: dict[BoundBy, str] = {
+    "input": "the wait for input",
+    "communication": "communication that nothing overlaps",
+    "transfer": "copies that nothing overlaps",
+    "startup": "set-up",
+    "storage": "storage",
+    "host": "the host",
+}
 _INPUT_LOCKED = (
     f"The step waits for input: {_IDLES}, mostly because threads that prepare batches in Python "
     "hold the interpreter's lock or a core."
@@ -90,7 +102,7 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
         reason: Why the verdict is what it is.
         fix_first: Title of the finding to fix first, if it is another cause than the verdict.
     """
-    fix = f" Fix first: {fix_first[:1].lower()}{fix_first[1:]}." if fix_first else ""
+    fix = f" Fix first: {_inner(fix_first)}." if fix_first else ""
     match reason:
         case Bound():
             return f"{_bound(reason)}{fix}"
@@ -104,15 +116,38 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
 
 
 def _bound(bound: Bound) -> str:
+    """What rules the step first, then the loss."""
     idle, busy = _devices(bound)
-    return (_INPUT_LOCKED if bound.locked else _BOUNDS[bound.by]).format(
+    sentence = _template(bound).format(
         idle=idle,
         busy=busy,
         time=format_ns(bound.time_ns),
         step=format_ns(bound.wall_ns),
         share=format_fraction(bound.time_ns / bound.wall_ns),
+        lost=format_fraction(bound.lost_ns / bound.wall_ns),
+        lost_to=_LOST_TO.get(bound.lost_to or "host"),
         doing=_DOING[bound.host],
     )
+    if bound.by != "compute" and bound.compute_ns > bound.time_ns:
+        share = format_fraction(bound.compute_ns / bound.wall_ns)
+        sentence = f"Compute takes the largest part of the step, {share}. Beside that, " + _inner(
+            sentence
+        )
+    if bound.set_up_ns:
+        set_up = format_ns(bound.set_up_ns)
+        sentence = f"First-run set-up takes {set_up} of this record; without it, {_inner(sentence)}"
+    return sentence
+
+
+def _template(bound: Bound) -> str:
+    if bound.by == "compute" and bound.lost_to:
+        return _MOSTLY_COMPUTE
+    return _INPUT_LOCKED if bound.locked else _BOUNDS[bound.by]
+
+
+def _inner(sentence: str) -> str:
+    """A sentence to continue another one with."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _devices(bound: Bound) -> tuple[str, str]:

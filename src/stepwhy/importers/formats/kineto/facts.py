@@ -15,7 +15,8 @@ class Facts(msgspec.Struct):
 
     Args:
         kinds: Kinds of slices that occur.
-        device_hints: Whether host records occur that need an accelerator.
+        device_hints: Whether operations or calls occur that need an accelerator.
+        device_rows: Whether rows or arrows occur that belong to device work.
         profiler_ranges: Kernels recorded by the range profiler, which distorts their times.
         accelerator: Name prefix of the accelerator's records ('GPU', 'MTIA', ...).
         complete: False when the file ended early.
@@ -26,6 +27,7 @@ class Facts(msgspec.Struct):
 
     kinds: set[Kind] = msgspec.field(default_factory=set)
     device_hints: bool = False
+    device_rows: bool = False
     profiler_ranges: int = 0
     accelerator: str = "GPU"
     complete: bool = True

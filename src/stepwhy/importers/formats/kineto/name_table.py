@@ -18,7 +18,7 @@ from stepwhy.importers.formats.kineto.names import (
 from stepwhy.importers.formats.kineto.titles import Titles
 from stepwhy.importers.shared.chrome_json import Growing
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,6 +131,9 @@ class NameTable:
         _, category, name, meaning = title
         if meaning.kind is not None:
             self._facts.kinds.add(meaning.kind)
+        # The profiler itself synchronises the whole device when it starts and stops.
+        if meaning.kind is Kind.SYNC and "DeviceSynchronize" not in name:
+            self._facts.device_hints = True
         if category in {"cpu_op", "user_annotation"} and _ON_DEVICE_ONLY.match(name):
             self._facts.device_hints = True
         self._facts.accelerator = accelerator_of(category) or self._facts.accelerator

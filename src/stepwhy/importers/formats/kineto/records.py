@@ -104,7 +104,7 @@ class _Rows:
         self.arrows += swept.arrows
         self.metadata += swept.metadata
         self.others += swept.others + len(time_ns) - len(memory)
-        self.facts.device_hints |= swept.hint
+        self.facts.device_rows |= swept.hint
 
     def _resolve(
         self,
@@ -142,8 +142,8 @@ class _Rows:
         self.arrows += arrows
         self.metadata += metadata
         self.others += len(rows) - arrows - metadata
-        if not self.facts.device_hints:
-            self.facts.device_hints = any(map(_hints_at_device, _select(batch.events, rows)))
+        if not self.facts.device_rows:
+            self.facts.device_rows = any(map(_hints_at_device, _select(batch.events, rows)))
 
 
 def _is_unset(start_ns: NDArray[np.int64], dur_ns: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -75,10 +75,18 @@ def _signals(facts: Facts) -> frozenset[str]:
 
 
 def _device_expected(header: dict[str, Any], facts: Facts) -> bool:
-    used = {Kind.KERNEL, Kind.MEMCPY, Kind.LAUNCH, Kind.RUNTIME, Kind.SYNC} & facts.kinds
-    return (
-        bool(used) or facts.device_hints or facts.profiler_ranges > 0 or bool(device_model(header))
-    )
+    """Whether the run gave work to an accelerator, seen or not.
+
+    Where calls of the device's runtime are recorded and none of them launches or copies anything,
+    the model ran on the CPU: the profiler itself counts and synchronises devices, and draws arrows
+    from every call.
+    """
+    if {Kind.KERNEL, Kind.MEMCPY, Kind.LAUNCH} & facts.kinds:
+        return True
+    if facts.device_hints or facts.profiler_ranges:
+        return True
+    calls_are_recorded = bool({Kind.RUNTIME, Kind.SYNC} & facts.kinds)
+    return (facts.device_rows or bool(device_model(header))) and not calls_are_recorded
 
 
 def _notes(facts: Facts) -> tuple[str, ...]:
