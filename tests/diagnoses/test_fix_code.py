@@ -41,6 +41,7 @@ folder, graph = "saved", tf.Graph().as_default()
 graph.__enter__()
 tf.train.create_global_step()
 """
+POLICY = "assert keras.mixed_precision.global_policy().compute_dtype == {!r}"
 SAVED = "import os; assert os.path.exists({!r})"
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
@@ -49,7 +50,21 @@ classes, counts = 3, torch.zeros(9)
 TOKENS = """
 tokens, table = jnp.array([1, 2]), jnp.arange(12.0).reshape(4, 3)
 """
+LINEAR = """
+model, batch = torch.nn.Linear(3, 2), torch.ones(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loss_of, model = model, lambda batch: loss_of(batch).sum()
+torch.cuda.get_device_name, torch.cuda.get_device_capability = lambda: "T4", lambda: (7, 5)
+"""
 RUNS = [
+    ("full_precision_matmul", "_TF32", TORCH, ""),
+    ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
+    ("full_precision_matmul", "_FLOAT16", TORCH + LINEAR, ""),
+    ("full_precision_matmul", "_FLOAT16_INFERENCE", TORCH + LINEAR, "assert output.ndim == 0"),
+    ("full_precision_matmul", "_BFLOAT16_INFERENCE", TORCH + LINEAR, "assert output.ndim == 0"),
+    ("full_precision_matmul", "_LOOK_UP", TORCH + LINEAR, ""),
+    ("full_precision_matmul", "_MIXED_FLOAT16", KERAS, POLICY.format("float16")),
+    ("full_precision_matmul", "_MIXED_BFLOAT16", KERAS, POLICY.format("bfloat16")),
     ("dominant_op", "_ONE_HOT", JAX + TOKENS, "assert (hidden == table[tokens]).all()"),
     ("python_overhead", "_WHOLE_TENSORS", TORCH + METRICS, "assert counts[4] == 16"),
     ("checkpoint_stall", "_TORCH", TORCH + STATE, SAVED.format("saved")),

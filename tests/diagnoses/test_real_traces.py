@@ -29,7 +29,7 @@ COMPUTE = {load(name).RULE.id for name in TABLE if load(name).RULE.family == "co
 # that computes needs none, either.
 FIRST = {
     "host_bound": {"launch-bound"},
-    "host_bound_or_balanced": {"launch-bound"},
+    "host_bound_or_balanced": {"launch-bound", "full-precision-matmul"},
     "host_blocked_sync": {"host-sync"},
     "input_pipeline": {"input-bound"},
     "host_preprocessing": {"input-bound"},

@@ -42,6 +42,7 @@ TABLE: tuple[str, ...] = (
     "slow_link",
     "unfused_batch_norm",
     "unfavourable_layout",
+    "full_precision_matmul",
     "dominant_op",
     "swapping",
     "allocator_pressure",

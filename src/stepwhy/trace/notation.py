@@ -29,7 +29,8 @@ r"""A trace drawn as text: the fixtures of literate tests.
   of several with the same name or letter the first. Quantities take a unit: ``3 ms``.
 - **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
   ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
-  ``expects: accelerator``. Lines that begin with ``#`` are comments.
+  ``expects: accelerator``, ``model`` (of the accelerators below it). Lines that begin with
+  ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ _TABLES: dict[str, Table] = {
     "stages": "stages",
     "allocations": "allocations",
 }  # fmt: skip
-_FACTS = ("unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows")
+_FACTS = (
+    "unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows",
+    "model",
+)  # fmt: skip
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
 _SIGNALS = {
     "host-ops": {Kind.OP, Kind.FRAMEWORK},
@@ -194,9 +198,11 @@ class _Drawing(msgspec.Struct):
             return self.builder.track(Role.HOST_THREAD, name, process=1, thread=thread)
         lane = int(match["lane"] or 0)
         kind = _DEVICE_KINDS.get(match["type"], DeviceKind.OTHER)
-        self.accelerator |= kind is not DeviceKind.CPU
-        role = Role.EXECUTOR if kind is DeviceKind.CPU else Role.STREAM
-        device = self.builder.device(match["name"], kind)
+        is_cpu = kind is DeviceKind.CPU
+        self.accelerator |= not is_cpu
+        role = Role.EXECUTOR if is_cpu else Role.STREAM
+        model = "" if is_cpu else self.facts.get("model", "")
+        device = self.builder.device(match["name"], kind, model)
         return self.builder.track(role, f"{role.name.lower()} {lane}", thread=lane, device=device)
 
     def _entry(self, text: str) -> tuple[str, tuple[str, dict[str, int]]]:
