@@ -48,6 +48,30 @@ def test_a_thread_that_sleeps_runs_no_python():
     assert facts.breakdown["unexplained"] == 8 * MS
 
 
+def test_a_callback_is_no_own_line():
+    facts = Facts(
+        parse("""
+            unit: 1 ms
+            framework: jax
+            signals: +step-log
+            main  step   |[------------------]|
+            CPU:0 kernel |kkkkkkkkkk          |
+            CPU:0 python |          pppp      |  p=pure_callback.1
+            marks: start_ns | dur_ns | profiled | cpu_ns
+            0 ms | 20 ms | 1 | 10 ms
+            20 ms | 20 ms | 0 | 10 ms
+            40 ms | 20 ms | 0 | 10 ms
+
+            samples: role | line | package | entry | count
+            driver | a.py(1): f |  | jax callback | 20
+            driver | a.py(2): g |  | -            | 10
+            driver | a.py(3): h | jax | -         | 70
+        """)
+    )
+    assert facts.callback_ns == 4 * MS
+    assert (facts.breakdown["python"], facts.breakdown["unexplained"]) == (6 * MS, 4 * MS)
+
+
 @pytest.mark.parametrize(
     "samples",
     [

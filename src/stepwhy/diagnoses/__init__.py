@@ -29,6 +29,7 @@ TABLE: tuple[str, ...] = (
     "recompilation",
     "checkpoint_stall",
     "python_overhead",
+    "host_callback",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

@@ -11,10 +11,11 @@ step is launched only after it.
 
 ## How it is measured
 The cost is the time of the mean step in which the driving thread is in Python outside the framework
-and nothing computes, at most the share of its stack samples in lines of the program. Where single
-elements of tensors are read, the operations that do so are part of the cost. The samples also name
-the lines and the function. In the trace of another profiler, its Python frames do, if one function
-takes most of this time by itself: what is spread over many functions launches work.
+and nothing computes, at most the share of its stack samples in lines of the program. Callbacks are
+left out: `host-callback` judges them. Where single elements of tensors are read, the operations
+that do so are part of the cost. The samples also name the lines and the function. In the trace of
+another profiler, its Python frames do, if one function takes most of this time by itself: what is
+spread over many functions launches work.
 
 ## Fix
 Work on whole arrays instead of single elements. Do what does not depend on the step once, before
@@ -89,16 +90,21 @@ def diagnose(facts: Facts) -> Finding:
     if elements:
         function, share = _function(lines)
         # Python makes a tensor of each element, for which there is no operation.
-        around_ns = facts.breakdown["python"] + facts.breakdown["unexplained"]
+        around_ns = _outside(facts) + facts.breakdown["unexplained"]
         cost = min(around_ns + reading_ns, round(share * facts.wall_ns))
         reads = Evidence("single elements read per step", elements, "count", function)
         return _judge(facts, cost, (reads, *_line_evidence(lines)), _WHOLE_TENSORS)
-    cost = min(facts.breakdown["python"], round(own_share(lines) * facts.wall_ns))
+    cost = min(_outside(facts), round(own_share(lines) * facts.wall_ns))
     function, of_function = _function(lines)
     named = Evidence(
         "samples of the driving thread in one function", of_function, "fraction", function
     )
     return _judge(facts, cost, (named, *_line_evidence(lines)), _ANY)
+
+
+def _outside(facts: Facts) -> int:
+    """Time of the step in Python between the framework's calls, ns."""
+    return facts.breakdown["python"] - facts.callback_ns
 
 
 def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) -> Finding:
@@ -176,7 +182,7 @@ def _from_trace(facts: Facts) -> Finding:
     )
     if facts.mean_ns(groups[0].total_ns) < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])  # spread over many: what launches work, see launch-bound
-    return _judge(facts, facts.breakdown["python"], evidence, _ANY)
+    return _judge(facts, _outside(facts), evidence, _ANY)
 
 
 _NO_STACKS = (

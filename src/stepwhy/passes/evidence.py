@@ -9,6 +9,7 @@ import numpy as np
 from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import innermost_time
+from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.launches import FIRST_USE_NS
 from stepwhy.passes.selection import mask, of_role, of_threads, rows_of
@@ -68,6 +69,7 @@ def find_evidence(
         python = python | gaps
     else:
         dispatch = dispatch | gaps
+    called = callback_time(trace)
     collectives = rows_of(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),
@@ -75,8 +77,8 @@ def find_evidence(
         "compile": _of(trace, threads, Kind.COMPILE)
         | _first_use(trace, threads, launches, steps)
         | time_of_kinds(trace, "trace", "compile"),
-        "sync": _of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches),
-        "dispatch": dispatch - storage,
+        "sync": (_of(trace, threads, Kind.SYNC) | _blocked(trace, threads, launches)) - called,
+        "dispatch": dispatch - storage - called,
         "python": python - storage,
         "storage": storage,
     }

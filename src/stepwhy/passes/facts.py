@@ -13,6 +13,7 @@ from stepwhy.columns.intervals import Intervals, Measure
 from stepwhy.columns.sums import LARGEST
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.breakdown import IdleTime, Partition, mean_exact, partition, unexplained
+from stepwhy.passes.callbacks import callback_time
 from stepwhy.passes.clocks import clocks_disagree
 from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
@@ -266,12 +267,22 @@ class Facts:
         explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
         if self.observed is None or self.observed.outside_ns is not None:
             return explained  # in a session, all that is outside its runs is known to be Python
-        return as_python(explained, self.sampled, self.observed.cpu_ns)
+        return as_python(explained, self.sampled, self.observed.cpu_ns, self.callback_ns)
 
     @cached_property
     def lock_wait_ns(self) -> int:
         """The part of the input wait that is a wait for the interpreter's lock or a core, ns."""
         return lock_wait(self.sampled, self.observed, self.unprofiled(self.recorded))
+
+    @cached_property
+    def callback_ns(self) -> int:
+        """The part of its Python that is in callbacks, while nothing computes."""
+        called = self.partition.sets["python"] & callback_time(self.trace)
+        within = self.mean_ns(self.steady_time.common_ns(called))
+        # Time without evidence may have become Python, but no computing.
+        recorded, scaled = self.recorded, self.unprofiled(self.recorded)
+        ratios = [scaled[c] / recorded[c] for c in ("compute", "python") if recorded[c]]
+        return min(round(within * min(ratios, default=1.0)), scaled["python"])
 
     @cached_property
     def wall_ns(self) -> int:

@@ -37,7 +37,9 @@ def own_share(lines: Counter[tuple[str, bool]]) -> float:
     return own / lines.total()
 
 
-def as_python(breakdown: dict[str, int], trace: Trace, cpu_ns: int | None) -> dict[str, int]:
+def as_python(
+    breakdown: dict[str, int], trace: Trace, cpu_ns: int | None, callback_ns: int = 0
+) -> dict[str, int]:
     """Count unexplained time as Python, up to the share that the samples show.
 
     A thread that sleeps or waits is in a line of the program, too, so Python is also limited to the
@@ -47,6 +49,7 @@ def as_python(breakdown: dict[str, int], trace: Trace, cpu_ns: int | None) -> di
         breakdown: ns per category of the mean step.
         trace: The trace, with the samples of the described stretch.
         cpu_ns: CPU time of the driving thread in the step; None if unknown.
+        callback_ns: The part of the Python that is in callbacks, whose samples are no own lines.
     """
     lines = driver_lines(trace)
     if lines is None or not cpu_ns or not breakdown["unexplained"]:
@@ -57,7 +60,7 @@ def as_python(breakdown: dict[str, int], trace: Trace, cpu_ns: int | None) -> di
         return breakdown
     runnable_ns = cpu_ns / max(1.0 - delayed, _LEAST_ON_CORE)
     longest = round(min(share * sum(breakdown.values()), runnable_ns))
-    moved = min(max(longest - breakdown["python"], 0), breakdown["unexplained"])
+    moved = min(max(longest - (breakdown["python"] - callback_ns), 0), breakdown["unexplained"])
     return {
         **breakdown,
         "python": breakdown["python"] + moved,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from stepwhy.passes.callbacks import callback_entries
 from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS
 from stepwhy.patterns import regex
 from stepwhy.trace import SampleRole
@@ -68,6 +69,8 @@ def find_preparation(trace: Trace, *, fed: bool = False) -> Preparation | None:
     moments = sum(s.count for s in samples if s.role is SampleRole.DRIVER)
     if moments < FEWEST_SAMPLES:
         return None
+    callbacks = callback_entries(trace)
+    samples = [s for s in samples if s.entry not in callbacks]
     found = [
         prepared
         for role in SampleRole

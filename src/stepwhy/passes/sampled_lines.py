@@ -59,7 +59,8 @@ def role_lines(
 def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     """Samples of the driving thread by line, and whether the thread was in the framework.
 
-    Samples of code that an input pipeline called have the line ''. None with too few samples.
+    Samples of code that an input pipeline or a callback called have the line ''. None with too few
+    samples.
     """
     lines: Counter[tuple[str, bool]] = Counter()
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):

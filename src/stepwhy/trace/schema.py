@@ -202,7 +202,8 @@ COLUMNS: tuple[Column, ...] = (
         "samples",
         "entry",
         "Part of the input pipeline that called the line: 'DataLoader', 'py_func', "
-        "'PyDataset', or 'feed' for a thread that fills a queue; null if unknown.",
+        "'PyDataset', or 'feed' for a thread that fills a queue; or what called it back from "
+        "compiled code: 'jax callback', 'autograd.Function' with its class; null if unknown.",
         null=_NO_STRING,
     ),
     Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),

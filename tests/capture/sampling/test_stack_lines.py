@@ -158,3 +158,24 @@ def test_a_thread_that_runs_a_session_feeds_it():
         ("thread", "data.py(20): watch", ""): 8,
         ("driver", "train.py(40): <module>", "tensorflow"): 7,
     }
+
+
+APPLY = f"apply ({PACKAGES}/torch/autograd/function.py:581)"
+
+
+def test_lines_of_callbacks_are_distinguished():
+    jitted = f"cache_miss ({PACKAGES}/jax/_src/pjit.py:144)"
+    called = f"pure_callback_impl ({PACKAGES}/jax/_src/callback.py:74)"
+    checkpoint = f"CheckpointFunction.forward ({PACKAGES}/torch/utils/checkpoint.py:260)"
+    assert counted(
+        f"{MAIN};{jitted};{called};smooth ({ROOT}/data.py:9) 5",
+        f"{MAIN};{jitted} 3",
+        f"{MAIN};{APPLY};main.<locals>.Rank.forward ({ROOT}/data.py:31);f ({ROOT}/data.py:3) 4",
+        # Activation checkpointing runs the model itself.
+        f"{MAIN};{APPLY};{checkpoint};Model.forward ({ROOT}/model.py:7) 2",
+    ) == {
+        ("driver", "data.py(9): smooth", "", "jax callback"): 5,
+        ("driver", "train.py(40): <module>", "jax"): 3,
+        ("driver", "data.py(3): f", "", "autograd.Function Rank"): 4,
+        ("driver", "model.py(7): Model.forward", ""): 2,
+    }

@@ -32,7 +32,11 @@ _ENTRIES = {
     "torch/utils/data/dataloader.py": "DataLoader",
     "tensorflow/python/ops/script_ops.py": "py_func",
     "trainers/data_adapters/py_dataset_adapter.py": "PyDataset",
+    # In these, compiled code calls the program.
+    "jax/_src/callback.py": "jax callback",
+    "jax/_src/debugging.py": "jax callback",
 }
+_AUTOGRAD = "torch/autograd/function.py"
 _SESSION = "tensorflow/python/client/session.py"
 
 
@@ -44,7 +48,8 @@ class Place(NamedTuple):
         line: Innermost line of the program, '' if there is none.
         leaf: Package that ran there, '' for the program itself.
         entry: Part of an input pipeline that called the line: 'DataLoader', 'py_func', 'PyDataset',
-            or 'feed' for a thread of the program that runs a session to fill a queue; '' if none.
+            or 'feed' for a thread of the program that runs a session to fill a queue; or what runs
+            callbacks: 'jax callback', 'autograd.Function' with a class of the program; '' if none.
     """
 
     role: Role
@@ -141,22 +146,29 @@ def _role(process: int, thread: int, pid: int) -> Role | None:
 
 
 def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
-    """The innermost line of the program, and the input pipeline that called it; '' if none."""
+    """The innermost line of the program, and its entry (`Place`); '' if none."""
     for depth, frame in reversed(list(enumerate(frames))):
         name = files.user_name(frame.path)
         if name is not None:
-            return f"{name}({frame.line}): {frame.function}", _entry(frames[:depth])
+            return f"{name}({frame.line}): {frame.function}", _entry(frames[: depth + 1], files)
     return "", ""
 
 
-def _entry(outer: list[_Frame]) -> str:
-    """The innermost part of an input pipeline among frames; '' if there is none."""
-    for frame in reversed(outer):
+def _entry(frames: list[_Frame], files: UserFiles) -> str:
+    """What called the program last, of what has a name, for frames that end in the program."""
+    for inner, frame in zip(reversed(frames), reversed(frames[:-1]), strict=False):
         path = frame.path.replace("\\", "/")
+        if path.endswith(_AUTOGRAD) and files.user_name(inner.path) is not None:
+            return f"autograd.Function {_class_of(inner.function)}"
         for end, entry in _ENTRIES.items():
             if path.endswith(end):
                 return entry
     return ""
+
+
+def _class_of(method: str) -> str:
+    """'Rank' for 'main.<locals>.Rank.forward'."""
+    return method.rpartition(".")[0].rpartition(".")[2]
 
 
 def _leaf(path: str, files: UserFiles) -> str:

@@ -13,7 +13,7 @@ intervals that double. The counts of each period are kept in `stacks.json`::
 `role` is 'driver' for the main thread, 'worker' for the main threads of child processes and
 'thread' for other threads that run code of the program. `line` is the innermost line of the
 program's own code, `leaf` the package in which the thread was ('' for the program itself). `entry`
-names the input pipeline that called the line, if any (`stack_lines.Place`). Paths outside the
+names the input pipeline or callback that called the line (`stack_lines.Place`). Paths outside the
 program's folder are not kept: py-spy writes to memory that both processes share. If py-spy is
 missing or not permitted, there is no file.
 """

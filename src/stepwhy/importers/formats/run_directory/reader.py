@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stepwhy.errors import NoTracesError
 from stepwhy.importers.format import Recording
+from stepwhy.importers.formats.run_directory.autograd_functions import mark_functions
 from stepwhy.importers.formats.run_directory.counter_log import add_counters
 from stepwhy.importers.formats.run_directory.ending import ending_of, untraced
 from stepwhy.importers.formats.run_directory.event_log import add_events
@@ -155,7 +156,7 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     log = _log(folder, steps.records)
     untimed = untimed_steps(steps.records, process.observer) if run.exit_code else 0
     traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
-    trace = concatenate([*traces, log])
+    trace = mark_functions(concatenate([*traces, log]))
     messages = read_messages(folder)
     notes = [
         *folder.refused,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from stepwhy.importers.formats.xplane.frames import read_frame
 from stepwhy.importers.formats.xplane.names import (
+    CALLBACK_HLO,
     CONTROL_FLOW,
     EAGER_KERNEL,
     api_kind,
@@ -136,6 +137,8 @@ def _kernel(op: str, node: str, *, has_accelerator: bool) -> Classification:
 def _instruction(event: HostEvent, *, has_accelerator: bool) -> Classification:
     if has_accelerator:
         return Classification(Kind.FRAMEWORK)
+    if CALLBACK_HLO.fullmatch(event.name):
+        return Classification(Kind.PYTHON, Role.EXECUTOR)
     kind = hlo_kind(event.name)
     if kind in {Kind.DEVICE_ANNOTATION, Kind.DEVICE_WAIT}:
         return Classification(Kind.FRAMEWORK, Role.EXECUTOR)

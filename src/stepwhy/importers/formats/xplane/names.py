@@ -153,6 +153,10 @@ _DIRECTIONS = (
 _DETAIL = regex(r"(\w+):(\S+)")
 
 
+CALLBACK_HLO = regex(r"(?:pure_callback|io_callback|debug_callback|debug_print)(?:\.\d+)?")
+"""Instructions of JAX on a CPU that call Python of the program."""
+
+
 def hlo_kind(name: str, category: str = "") -> Kind:
     """What an HLO instruction is on the device that runs it.
 

@@ -1,0 +1,159 @@
+"""Operations of the step call back into Python, which runs while nothing computes.
+
+## What it means
+The graph or the compiled step contains a function in Python: `tf.py_function`, `tf.numpy_function`
+or `tf.py_func` in TensorFlow, `jax.pure_callback`, `io_callback` and `jax.debug.callback` or
+`print` in JAX, or a `torch.autograd.Function` that computes with NumPy.
+
+## Why it costs
+Operations that need its result wait for it. It runs on one core, under the interpreter's lock, and
+its values are copied to the host and back. A compiler cannot fuse what is around it.
+
+## How it is measured
+The cost is the time of the mean step in which a callback runs and nothing computes. Stack samples
+name the lines. In PyTorch, what an autograd function spends outside of PyTorch's operations counts,
+if stack samples show that it is Python or NumPy, and if the run uses no accelerator. What an input
+pipeline calls does not count: `python-preprocessing` judges that.
+
+## Fix
+Write it with operations of the framework. Move what does not depend on the parameters into the
+input pipeline, and what only reports values out of the step.
+
+## Fix risk
+NumPy computes in 64 bits by default, the framework in 32.
+
+## When it abstains
+If the operations of the host were not recorded. For JAX on an accelerator, whose profiler does not
+record callbacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses.shared.measure import by_name
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.callbacks import callback_lines, callback_rows
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="host-callback",
+    family="host",
+    name="Callbacks into Python",
+    found="Replace the callback into Python by operations of the framework",
+    clear="No callback into Python delays the step",
+    needs=(("host-ops", "kernels"), ("steps",)),
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.5  # of the cost; the operations in its place take time, too
+
+_DEBUG = regex(r"debug_(?:callback|print)(?:\.\d+)?")
+_SHOWN = 3
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which only a callback into Python runs."""
+    rows = facts.in_steady(callback_rows(facts.trace))
+    if not len(rows) and facts.has_accelerator and facts.trace.meta.framework == "jax":
+        return RULE.no_data("The profiler of JAX does not record callbacks on an accelerator.")
+    share = Evidence("share of the step", facts.callback_ns / max(facts.wall_ns, 1), "fraction")
+    if facts.callback_ns < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if len(rows) else ())
+    cost = facts.callback_ns
+    evidence = (share, *_calls(facts, rows), *_lines(facts))
+    gain = saving("remove callbacks", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, rows), gain)
+
+
+def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """How often the step calls Python, and what calls it, the longest first."""
+    nodes, text = facts.trace.nodes, facts.trace.string
+    line_of = dict(zip(nodes.name.tolist(), nodes.source.tolist(), strict=True))
+    names, scopes = facts.trace.slices.name[rows].tolist(), facts.trace.slices.scope[rows].tolist()
+    where = {
+        text(name): text(line_of.get(scope, NULL))
+        for name, scope in zip(names, scopes, strict=True)
+    }
+    return (
+        Evidence("callbacks per step", len(rows) / max(facts.steady_count, 1), "count"),
+        *(
+            Evidence(f"mean time of {g.name}", round(g.total_ns / g.count), "ns", where[g.name])
+            for g in by_name(facts, rows)[:_SHOWN]
+        ),
+    )
+
+
+def _lines(facts: Facts) -> tuple[Evidence, ...]:
+    """The lines that callbacks spend most of their time in, by stack samples."""
+    lines = callback_lines(facts.sampled)
+    return tuple(
+        Evidence("samples of callbacks at", count / lines.total(), "fraction", line)
+        for line, count in lines.most_common(_SHOWN)
+    )
+
+
+def _fix(facts: Facts, rows: Rows) -> Fix:
+    """What to do, by framework and by what most of the time is spent in."""
+    framework = facts.trace.meta.framework
+    if framework == "jax" and _DEBUG.fullmatch(by_name(facts, rows)[0].name):
+        return _JAX_DEBUG
+    if framework == "tensorflow" and (facts.trace.slices.scope[rows] != NULL).any():
+        return _TF1
+    return _FIXES.get(framework, _ANY)
+
+
+_ANY = Fix(
+    "Write it with operations of the framework. Compute what does not depend on the parameters in "
+    "the input pipeline.",
+    "",
+    "changes-numerics",
+)
+_TF1 = Fix(
+    "Write it with operations of the graph: tf.map_fn, tf.scan and tf.while_loop replace loops. "
+    "Compute what does not depend on the parameters in the input pipeline.",
+    "smoothed = tf.scan(lambda level, row: 0.9 * level + 0.1 * row, rows)",
+    "changes-numerics",
+)
+_TF = Fix(
+    "Write it with TensorFlow's operations: tf.experimental.numpy has NumPy's functions, tf.scan "
+    "and tf.map_fn replace loops. Compute what does not depend on the parameters in the input "
+    "pipeline.",
+    "import tensorflow.experimental.numpy as tnp\n"
+    "total = tnp.cumsum(rows, axis=0)    # not tf.numpy_function\n"
+    "smoothed = tf.scan(lambda level, row: 0.9 * level + 0.1 * row, rows)",
+    "changes-numerics",
+)
+_JAX = Fix(
+    "Write it with jax.numpy: jax.lax.scan replaces a loop whose turns depend on each other, "
+    "jax.vmap one over samples. Compute what does not depend on the parameters before the step.",
+    "def smooth(level, row):\n"
+    "    level = 0.9 * level + 0.1 * row\n"
+    "    return level, level\n"
+    "\n"
+    "_, smoothed = jax.lax.scan(smooth, rows[0], rows)    # no callback",
+    "changes-numerics",
+)
+_JAX_DEBUG = Fix(
+    "Remove the debugging callback, or return the value from the step and print it every hundred "
+    "steps.",
+    "params, loss = train_step(params, batch)\n"
+    "if step % 100 == 0:\n"
+    '    print(f"step {step}: loss {loss}")',
+    "none",
+)
+_TORCH = Fix(
+    "Write it with PyTorch's operations instead of NumPy: autograd derives their gradient, and no "
+    "autograd.Function is needed.",
+    "difference = scores[:, None, :] - scores[:, :, None]\n"
+    "ranks = torch.sigmoid(difference).sum(2)    # not scores.numpy()",
+    "changes-numerics",
+)
+_FIXES = {"pytorch": _TORCH, "tensorflow": _TF, "jax": _JAX}

@@ -1,0 +1,94 @@
+"""Callbacks: Python of the program that compiled code, a graph or autograd calls in the step.
+
+`tf.py_function` and `tf.numpy_function` in a training graph, `jax.pure_callback`, `io_callback`
+and `debug.callback`, and autograd functions in NumPy. What an input pipeline calls is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.passes.devices import intervals_of
+from stepwhy.patterns import regex
+from stepwhy.trace import Kind, Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.columns.intervals import Intervals
+    from stepwhy.trace import Trace
+
+    Rows = NDArray[np.int64]
+
+_JAX = "jax callback"
+_AUTOGRAD = "autograd.Function "
+_PY_FUNC = "py_func"
+_OPS = regex(r"(?:Eager)?PyFunc(?:Stateless)?")
+
+
+def callback_rows(trace: Trace) -> Rows:
+    """Slices that are callbacks, ascending.
+
+    Args:
+        trace: The trace.
+    """
+    of_executors = trace.rows(Kind.PYTHON, role=Role.EXECUTOR)
+    classes = [entry.removeprefix(_AUTOGRAD) for entry in _sampled(trace) if _AUTOGRAD in entry]
+    if not classes:
+        return of_executors
+    names = trace.strings_where([*classes, *(f"{name}Backward" for name in classes)])
+    rows = trace.rows(Kind.PYTHON, role=Role.HOST_THREAD)
+    return np.union1d(of_executors, rows[np.isin(trace.slices.name[rows], names)])
+
+
+def callback_time(trace: Trace) -> Intervals:
+    """When any callback runs."""
+    return intervals_of(trace, callback_rows(trace))
+
+
+def callback_entries(trace: Trace) -> frozenset[str]:
+    """Those entries of stack samples that are callbacks, and not calls of an input pipeline.
+
+    Args:
+        trace: The trace, with `samples`.
+    """
+    found = {e for e in _sampled(trace) if e == _JAX or e.startswith(_AUTOGRAD)}
+    return frozenset(found | ({_PY_FUNC} if _only_steps_call_python(trace) else set()))
+
+
+def callback_lines(trace: Trace) -> Counter[str]:
+    """Samples of each line of the program in callbacks, of whatever thread runs them.
+
+    Args:
+        trace: The trace, with `samples`.
+    """
+    entries, samples = callback_entries(trace), trace.samples
+    lines: Counter[str] = Counter()
+    columns = (samples.line, samples.entry, samples.count)
+    for line, entry, count in zip(*(c.tolist() for c in columns), strict=True):
+        if trace.string(entry) in entries:
+            lines[trace.string(line)] += count
+    return lines
+
+
+def _sampled(trace: Trace) -> set[str]:
+    """All entries of stack samples; '' is among them where some have none."""
+    return {trace.string(entry) for entry in np.unique(trace.samples.entry).tolist()}
+
+
+def _only_steps_call_python(trace: Trace) -> bool:
+    """Whether the operations of the step call Python, and those of its input pipelines do not."""
+    slices, text = trace.slices, trace.string
+    rows = trace.rows(Kind.PYTHON, role=Role.EXECUTOR)
+    if not any(_OPS.fullmatch(text(name)) for name in np.unique(slices.name[rows]).tolist()):
+        return False
+    loading = trace.rows(Kind.OP, role=Role.WORKER)
+    if any(_OPS.fullmatch(text(name)) for name in np.unique(slices.name[loading]).tolist()):
+        return False
+    named = np.isin(
+        trace.nodes.op, [i for i in np.unique(trace.nodes.op) if _OPS.fullmatch(text(i))]
+    )
+    return bool(np.isin(trace.nodes.name[named], slices.scope[rows]).all())
