@@ -2,7 +2,7 @@ r"""Text from files, names and other programs, made safe to print.
 
 A name may hold any character: an escape sequence that retitles the terminal, clears the screen or
 fills the clipboard, a bidirectional control that reverses the rest of the line, a line break that
-forges a line of its own. Every such character becomes a visible escape of ASCII characters, as
+forges another line. Every such character becomes a visible escape of ASCII characters, as
 Python writes it: ``\x1b``, ``\u202e``, ``\n``. Letters, combining marks and emoji of any script
 stay as they are. Nothing is escaped twice: each function returns its own result unchanged.
 

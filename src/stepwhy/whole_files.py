@@ -217,8 +217,8 @@ def _sent_to(stream: BinaryIO) -> Iterator[BinaryIO]:
 def _cleaned_up_when_terminated() -> Iterator[None]:
     """Have SIGTERM and SIGHUP end this process only after drafts are removed.
 
-    Signals that have a handler, or are ignored, are left alone; so are all of them outside the main
-    thread, which alone may set handlers.
+    Signals that are already handled or ignored are not changed. Outside the main thread no signal
+    is, because only the main thread may set handlers.
     """
     import signal  # noqa: PLC0415 - not in the job
     import threading  # noqa: PLC0415

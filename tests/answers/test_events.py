@@ -1,4 +1,4 @@
-"""Events, taken together by what caused them."""
+"""Events, grouped by their cause."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -143,12 +143,12 @@ def test_a_folder_without_a_readable_file_names_the_first(tmp_path):
         explain([str(tmp_path)])
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text(kineto())
-    told = []
-    explain([str(path)], lambda text, done, total: told.append((text, done, total)))
-    assert told == [("reading trace.json", 0, 1), (f"analysing {path}", 0, 1)]
+    calls = []
+    explain([str(path)], lambda text, done, total: calls.append((text, done, total)))
+    assert calls == [("reading trace.json", 0, 1), (f"analysing {path}", 0, 1)]
 
 
 def test_nothing_there(tmp_path):

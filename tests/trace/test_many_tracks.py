@@ -1,4 +1,4 @@
-"""Traces with more threads and streams than are told apart."""
+"""Traces with more threads and streams than can be distinguished."""
 
 import pytest
 

@@ -119,10 +119,10 @@ def test_health_counts_what_is_drawn():
     [
         ("main op aaa", "neither a fact"),
         ("main nonsense |a|", "NONSENSE"),
-        ("main op |a|  aten::add", "no entry"),
-        ("main op |a|  a=x {colour: red}", "no attribute"),
+        ("main op |a|  aten::add", "not an entry"),
+        ("main op |a|  a=x {colour: red}", "not an attribute"),
         ("GPU:0 memcpy |a|  a=x {copy: sideways}", "SIDEWAYS"),
-        ("unit: 3 fortnights\nmain op |a|", "no quantity"),
+        ("unit: 3 fortnights\nmain op |a|", "not a quantity"),
         ("nodes: name | op\na", "1 cells under 2 columns"),
         ("nodes: name | colour\na | red", "no column"),
         ("copies: source\nnowhere", "nowhere"),
@@ -130,7 +130,7 @@ def test_health_counts_what_is_drawn():
         ("main op |a|\narrows: a", "equally many"),
     ],
 )
-def test_what_is_wrong_is_said(line, problem):
+def test_error_names_the_problem(line, problem):
     with pytest.raises(NotationError, match=problem):
         parse(line)
 

@@ -1,4 +1,4 @@
-"""Which operation asked for a block of memory, and in which phase of the step."""
+"""The operation that requested a block of memory, and its phase of the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Owners:
-    """Finds who asked for blocks.
+    """Finds the operations that requested blocks of memory.
 
     Args:
         facts: Facts of the run.
@@ -28,14 +28,14 @@ class Owners:
         self._tracks: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def of(self, row: int) -> tuple[str, str]:
-        """Who asked for one block.
+        """The operation that requested one block.
 
         Args:
             row: Row of `allocations`.
 
         Returns:
-            The graph node, or the operation that the program called; '' where nothing is known.
-            And its phase, 'unknown' where it cannot be told.
+            Name of the graph node, or of the operation that the program called, '' if unknown; and
+            its phase, which may be 'unknown'.
         """
         trace = self._facts.trace
         owner = int(trace.allocations.owner[row])
@@ -53,15 +53,15 @@ class Owners:
     def _phase_of_node(self) -> dict[int, str]:
         """Phase by the string of a graph node."""
         trace = self._facts.trace
-        first = np.full(len(trace.strings) + 1, NULL, dtype=np.int64)  # the null's is the last
+        first = np.full(len(trace.strings) + 1, NULL, dtype=np.int64)  # the last entry is for NULL
         scopes = trace.slices.scope[::-1]
-        first[scopes] = np.arange(len(scopes))[::-1]  # the last value written stays
+        first[scopes] = np.arange(len(scopes))[::-1]  # the first slice of a node is written last
         nodes = np.flatnonzero(first[:-1] != NULL)
         pairs = zip(nodes.tolist(), first[nodes].tolist(), strict=True)
         return {node: self._phase(row) for node, row in pairs}
 
     def _caller(self, row: int) -> int:
-        """The outermost of the operations that call each other around an allocation."""
+        """The outermost operation in the innermost group of nested ones around an allocation."""
         innermost = self._innermost(row)
         kinds, parents = self._facts.trace.slices.kind, self._facts.nesting.parent
         caller = NULL
@@ -82,7 +82,7 @@ class Owners:
         nesting = self._facts.nesting
         rows, starts = self._of_track(track)
         found = innermost_at(nesting, rows, starts, time_ns)
-        # What ends as the block is asked for has asked for it, unless something else is running.
+        # If nothing runs at that time, a slice that ends exactly then requested the block.
         return found if found >= 0 else innermost_at(nesting, rows, starts, time_ns - 1)
 
     def _of_track(self, track: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""The breakdown of a step, its phases, and the line that holds the driving thread most."""
+"""The breakdown of a step, its phases, and the line where the driving thread spends most time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.signedinteger[Any]]
 
-# A line with a smaller share of the samples is one of many.
+# Share of the samples; below it, no line stands out.
 _HOT = 0.1
 
 
 def breakdown_of(facts: Facts) -> Breakdown:
     """The breakdown of the mean steady step."""
-    # Self times need most memory: they come before the sets of time of the breakdown.
+    # Self times need most memory, so they are computed before the breakdown.
     phases, hottest_line = _phases(facts), _hottest_line(facts)
     return Breakdown(facts.wall_ns, facts.breakdown, phases, hottest_line)
 
@@ -47,7 +47,7 @@ def _phases(facts: Facts) -> dict[str, int]:
 
 
 def _computing(facts: Facts, activity: Activity) -> Rows:
-    """What a device computes in steady steps; rows of slices."""
+    """Rows of the slices in which a device computes in steady steps."""
     slices, rows = facts.trace.slices, facts.in_steady(activity.rows)
     computes = among(slices.kind[rows], (Kind.KERNEL, Kind.MEMSET, Kind.OP))
     computes |= slices.copy[rows] == Copy.D2D
@@ -58,7 +58,7 @@ def _hottest_line(facts: Facts) -> str:
     """Source line with most self time of user Python on the driving threads in steady steps."""
     trace = facts.trace
     if trace.meta.limit:
-        return ""  # what it holds up is not known
+        return ""  # whether a line delays the step is unknown
     sums = _times_of_lines(facts)
     if not sums:
         sampled = python_lines(facts.sampled)

@@ -1,4 +1,4 @@
-"""Traces, compilations and graph changes, taken together by what caused them."""
+"""Traces, compilations and graph changes, grouped by their cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def find_events(trace: Trace) -> tuple[EventGroup, ...]:
-    """The events of a run by kind, name and source line, in the order of their first one."""
+    """The events of a run grouped by kind, name and source line, in order of first occurrence."""
     events = trace.events
     if not len(events):
         return ()
@@ -27,7 +27,7 @@ def find_events(trace: Trace) -> tuple[EventGroup, ...]:
 
 
 def _group(trace: Trace, rows: NDArray[np.int32]) -> EventGroup:
-    """What the events in some rows, of one kind, name and source, have in common."""
+    """Summary of the events in some rows, all of one kind, name and source line."""
     events = trace.events
     starts, ends = events.start_ns[rows], events.start_ns[rows] + events.dur_ns[rows]
     reasons = list(dict.fromkeys(int(r) for r in events.reason[rows] if r != NULL))
@@ -49,7 +49,7 @@ def _group(trace: Trace, rows: NDArray[np.int32]) -> EventGroup:
 
 
 def _affected(trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
-    """Steps during which something happened: those that any of [start, end] touches."""
+    """Number of steps that overlap any interval [start, end] of the events."""
     marks = trace.marks
     if not len(marks):
         return 0
@@ -63,6 +63,6 @@ def _affected(trace: Trace, starts: NDArray[np.int64], ends: NDArray[np.int64]) 
 
 
 def _step_at(trace: Trace, time_ns: int) -> int | None:
-    """Number of the step that a time lies in or after, from 1; 0 before the first."""
+    """Number of the step in or after which a time is, from 1; 0 before all; None without steps."""
     starts = trace.marks.start_ns
     return int(np.searchsorted(starts, time_ns, side="right")) if len(starts) else None

@@ -1,4 +1,4 @@
-"""How busy, full and hot the GPUs of a captured run were, as the driver told while it ran."""
+"""Use, memory, power and throttling of the GPUs of a captured run, as sampled from the driver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _THROTTLED = 0x8 | 0x20 | 0x40 | 0x80
 
 
 def gpu_loads(trace: Trace) -> tuple[GpuLoad, ...]:
-    """The GPUs that were sampled, in the driver's order."""
+    """Load of the sampled GPUs, in the driver's order."""
     loads = [_load(trace, row, name) for row, name in sampled_gpus(trace)]
     return tuple(sorted(loads, key=lambda load: load.index))
 

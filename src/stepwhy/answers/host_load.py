@@ -1,8 +1,8 @@
 """How busy the machine was while a captured run was observed.
 
-A step that waits for a CPU core is slow for a reason outside the program, and no comparison of two
-such runs means anything. The kernel counts how long a process was ready to run but had no core,
-and, where it is told to, how long it was blocked on a disk.
+A step that waits for a CPU core is slow for a reason outside the program, and a comparison of two
+such runs is meaningless. The kernel counts how long a process was ready to run but had no core and,
+if configured, how long it was blocked on a disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def host_load(trace: Trace) -> HostLoad | None:
-    """The load of the machine, None where nothing of it was sampled."""
+    """The load of the machine, None if nothing was sampled."""
     load = HostLoad(
         run_delay_share=run_delay_share(trace),
         background_cores=background_cores(trace),

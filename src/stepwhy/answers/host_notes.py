@@ -1,4 +1,4 @@
-"""What the reader should know of the machine before believing the times."""
+"""Notes on the machine that qualify the measured times."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from stepwhy.findings import HostLoad
     from stepwhy.findings.reasons import MachineNote
 
-# Less than this of a step is not worth a faster disk.
+# Share of the step; a smaller one does not justify a faster disk.
 _DISK_BOUND = 0.05
-# The machine's figure is of all its programs: only much of it concerns the training.
+# The figure of the machine covers all programs, so only a large one matters to the training.
 _STALLED = 0.1
-# Clocks that are held down for less of the time change a step by less than its noise.
+# Share of the time; throttling for less changes a step by less than its noise.
 _THROTTLED = 0.05
 
 
@@ -25,7 +25,7 @@ def host_notes(load: HostLoad | None) -> Iterator[MachineNote]:
     """Notes on waiting for cores and disks, and on GPUs that were slowed down.
 
     Args:
-        load: What was seen of the machine; None where nothing was.
+        load: The load of the machine; None if it was not sampled.
     """
     if load is None:
         return

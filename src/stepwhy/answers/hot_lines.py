@@ -1,4 +1,4 @@
-"""The lines of the program that hold its threads most, by stack samples."""
+"""The lines of the program in which its threads spend most time, by stack samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwhy.trace import SampleRole
 if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
-# Further lines, and rarer ones, are among many.
+# Further lines, and rarer ones, do not stand out.
 _LINES_PER_ROLE = 5
 _RAREST_SHARE = 0.02
 _NAMES: dict[SampleRole, Literal["driver", "worker", "thread"]] = {
@@ -22,11 +22,11 @@ _NAMES: dict[SampleRole, Literal["driver", "worker", "thread"]] = {
 
 
 def hot_lines(trace: Trace) -> tuple[HostLine, ...]:
-    """The lines that hold the threads of each role most, at most five per role.
+    """The lines in which the threads of each role spend most time, at most five per role.
 
-    The driving thread's time inside the framework has other names in a breakdown and is left out.
-    What workers and other threads do inside a framework is their work, and counts for the line that
-    called it.
+    Time of the driving thread inside the framework is left out, as the breakdown has other
+    categories for it. Time of workers and other threads inside a framework is part of their work:
+    it counts for the line that called the framework.
     """
     ranked = {
         SampleRole.DRIVER: python_lines(trace),

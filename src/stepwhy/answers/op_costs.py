@@ -1,7 +1,7 @@
-"""What every operation costs, with the name scope and the line of the program it belongs to.
+"""Cost of every operation, with its name scope and its line of the program.
 
-A kernel belongs to the operation that launched it; one whose launch was not recorded, or that the
-runtime names after its graph node, stands for itself.
+A kernel belongs to the operation that launched it. If its launch was not recorded, or if the
+runtime names it after its graph node, the kernel is an operation of its own.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ MEASURES = (
     "peak_bytes",
     "residual_bytes",
 )
-"""Columns of a sum."""
+"""Quantities that are summed for each operation."""
 _FIRST_BYTES = MEASURES.index("output_bytes")
-# Present on every device, part of no program.
+# Nodes that TensorFlow adds on every device; they are not part of the program.
 _BOOKKEEPING = frozenset({"_SOURCE", "_SINK"})
 MOST_OPERATIONS = 1 << 16
-"""Operations that are listed; each takes about 0.1 milliseconds in a view."""
+"""Most operations that are listed; each takes about 0.1 milliseconds in a view."""
 OTHERS = "(other operations)"
-"""Name of the operations that are not listed."""
+"""Name of the entry for all operations that are not listed."""
 _TIMES = [MEASURES.index(name) for name in ("host_ns", "device_ns")]
 
 
 class OpCost(msgspec.Struct, frozen=True):
-    """One operation of the program: runs of the same name at the same place.
+    """One operation of the program: all runs with the same name, name scope and line.
 
     Args:
         op: Op type, or name of the operation or kernel.
-        node: Path of name scopes, the operation's own name last; of a graph the node.
-        line: Line of the program, 'file(line): function'; '' where it is not known.
-        sums: `MEASURES` over the steady steps, NULL in those of which none is recorded.
+        node: Path of name scopes that ends with the operation's own name; for graphs, the node.
+        line: Line of the program, 'file(line): function'; '' if unknown.
+        sums: `MEASURES` over the steady steps; NULL for a measure that was not recorded.
     """
 
     op: str
@@ -66,12 +66,11 @@ class Costs(msgspec.Struct):
     """The operations of a trace.
 
     Args:
-        ops: Operations.
-        reads: Nodes that each node read from, in the order of its inputs; empty where the trace
-            does not tell.
+        ops: The operations.
+        reads: Nodes that each node read from, in the order of its inputs; empty if not recorded.
         scoped: Whether name scopes are recorded.
-        lined: Whether lines of the program are.
-        others: How many operations are added up under `OTHERS`.
+        lined: Whether lines of the program are recorded.
+        others: Number of operations that are combined under `OTHERS`.
     """
 
     ops: list[OpCost]
@@ -82,7 +81,7 @@ class Costs(msgspec.Struct):
 
 
 def add_up(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The sum of sums: what is recorded of some is that of those; NULL where of none."""
+    """Add sums of `MEASURES`. Unrecorded values are skipped; NULL if all are unrecorded."""
     table = np.asarray(parts, dtype=np.int64).reshape(-1, len(MEASURES))
     known = table != NULL
     total: NDArray[np.int64] = np.where(known, table, 0).sum(axis=0)
@@ -95,14 +94,14 @@ def add_up(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 def op_costs(facts: Facts) -> Costs:
     """The operations in the steady steps of a trace, as the program names them.
 
-    Beyond `MOST_OPERATIONS`, those that took the least time are added up as one.
+    Beyond `MOST_OPERATIONS`, those that took the least time are combined into one.
     """
     trace = facts.trace
     places = _Places(facts)
     rows = facts.in_steady(_rows(trace))
     values = _measures(facts, rows)
     owners = places.owners(rows)
-    values[_is_further(trace, rows) | (owners != rows), 0] = 0
+    values[_is_counted_on_host(trace, rows) | (owners != rows), 0] = 0
     codes = places.codes(owners)
     first, group = group_rows(codes)
     sums = _sums(values, group, len(first))
@@ -120,7 +119,7 @@ def op_costs(facts: Facts) -> Costs:
 def _sums(
     values: NDArray[np.int64], group: NDArray[np.signedinteger[Any]], groups: int
 ) -> NDArray[np.int64]:
-    """As `add_up`, of each group; (groups, measures)."""
+    """Like `add_up`, for each group; (groups, measures)."""
     sums = np.empty((groups, len(MEASURES)), dtype=np.int64)
     for measure, column in enumerate(values.T):
         known = np.flatnonzero(column != NULL)
@@ -131,7 +130,7 @@ def _sums(
 
 
 def _longest(sums: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Groups that are listed, and those beyond the most, which took the least time."""
+    """The groups to list, and the others, which took the least time."""
     rows = np.arange(len(sums))
     if len(sums) <= MOST_OPERATIONS:
         return rows, rows[:0]
@@ -165,7 +164,7 @@ def _measures(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     own_ns = facts.nesting.self_ns(rows)
     own_ns = np.where(extra[rows, 0] == NULL, own_ns, extra[rows, 0])
     on_host = trace.tracks.role[trace.slices.track[rows]] == Role.HOST_THREAD
-    # Of these it is bytes moved, not made.
+    # For these, `bytes` are moved, not produced.
     is_moved = among(trace.slices.kind[rows], (Kind.MEMCPY, Kind.COLLECTIVE))
     return np.stack(
         [
@@ -179,17 +178,17 @@ def _measures(facts: Facts, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     )
 
 
-def _is_further(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Kernels of nodes whose scheduling was recorded, which are no further runs; (rows,)."""
+def _is_counted_on_host(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mask of kernels whose node also has a slice on the host, which counts the run; (rows,)."""
     role, scope = trace.tracks.role[trace.slices.track[rows]], trace.slices.scope[rows]
     scheduled = np.unique(scope[role == Role.HOST_THREAD])
     known = scheduled[scheduled != NULL]
-    further: NDArray[np.bool_] = np.isin(scope, known) & (role == Role.STREAM)
-    return further
+    counted: NDArray[np.bool_] = np.isin(scope, known) & (role == Role.STREAM)
+    return counted
 
 
 class _Place(NamedTuple):
-    """Where an operation stands in the program, see `OpCost`."""
+    """Location of an operation in the program; for the fields see `OpCost`."""
 
     op: str
     node: str
@@ -197,7 +196,7 @@ class _Place(NamedTuple):
 
 
 class _Places:
-    """Which operation a slice belongs to, and where that one stands in the program."""
+    """Finds the operation that a slice belongs to, and its location in the program."""
 
     def __init__(self, facts: Facts) -> None:
         self._trace = trace = facts.trace
@@ -225,12 +224,12 @@ class _Places:
         return self._has_scope or self._paths.found
 
     def owners(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The operations that slices belong to; a slice itself where it is one; (rows,)."""
+        """The operation that each slice belongs to, or the slice itself; (rows,)."""
         owners: NDArray[np.int64] = self._owner[rows]
         return owners
 
     def codes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of the places of operations; equal ones are one place; (rows,)."""
+        """Codes of the locations of operations, equal for equal locations; (rows,)."""
         slices = self._trace.slices
         scope = slices.scope[rows].astype(np.int64)
         in_path = np.flatnonzero(scope == NULL)
@@ -244,12 +243,12 @@ class _Places:
         return codes
 
     def _lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Strings of the call sites, or of the innermost functions of the program around."""
+        """Line of each operation, or of the nearest call around it that has one; (rows,)."""
         lined = self._lined[rows]
         return np.where(lined == NULL, NULL, self._trace.slices.source[lined])
 
     def places(self, rows: NDArray[np.int64]) -> Iterator[_Place]:
-        """Op, node and line of operations."""
+        """The locations of operations."""
         slices, string = self._trace.slices, self._trace.string
         columns = (slices.name[rows], slices.scope[rows], slices.source[rows])
         around, lines = self._paths.around(rows), self._lines(rows)
@@ -266,7 +265,7 @@ class _Places:
 
 
 def _paired(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of pairs of numbers; (pairs,)."""
+    """Codes of pairs of integers, equal for equal pairs; (pairs,)."""
     (some, one), (others, other) = numbered(first), numbered(second)
     pairs = one.astype(np.int64)
     return pairs if len(some) == 0 else pairs * len(others) + other

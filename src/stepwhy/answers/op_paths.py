@@ -1,7 +1,7 @@
 """Paths of the ranges and modules around slices, each with a number.
 
-A file may nest a million ranges, or give each a name of its own: paths end where they get too deep
-or too long, and beyond `MOST_PATHS` a range adds nothing to the path around it.
+A file may nest a million ranges, or give each a different name. Paths are therefore limited in
+depth and length, and beyond `MOST_PATHS` a range adds nothing to the path around it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from stepwhy.trace import Trace
 
 MOST_PATHS = 1 << 16
-"""Paths that are told apart."""
+"""Most different paths."""
 DEEPEST = 200
-"""Ranges and modules of a path; the largest models nest some tens."""
+"""Most ranges and modules of a path; the largest models nest some tens."""
 LONGEST = 1 << 12
-"""Characters of a path."""
+"""Most characters of a path."""
 
 _MODULE = "nn.Module: "
 
 
 class _Path(NamedTuple):
-    """A path.
+    """One path.
 
     Args:
-        parent: Number of the path around it.
-        name: Of its innermost range or module.
-        depth: Ranges and modules in it.
-        length: Characters in it.
+        parent: Number of the path without the innermost range or module.
+        name: Name of the innermost range or module.
+        depth: Number of ranges and modules.
+        length: Number of characters.
     """
 
     parent: int
@@ -47,7 +47,7 @@ class _Path(NamedTuple):
 
 
 class Paths:
-    """Numbers paths of the ranges and modules around slices; 0 is the path of no range.
+    """Numbers the paths of the ranges and modules around slices; 0 is the empty path.
 
     Args:
         trace: The trace.
@@ -63,7 +63,7 @@ class Paths:
 
     @property
     def found(self) -> bool:
-        """Whether any slice that was asked for lies in a range or module."""
+        """Whether any slice passed to `around` is in a range or module."""
         return len(self._paths) > 1
 
     def around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -96,7 +96,7 @@ class Paths:
         return number
 
     def _below(self, parent: int, name: str) -> int:
-        """Number of the path with one more name; that of the path itself beyond the limits."""
+        """Number of the path extended by a name; of the path itself beyond the limits."""
         known = self._numbers.get((parent, name))
         if known is not None:
             return known
@@ -117,7 +117,7 @@ class Paths:
 
 
 def _is_range(trace: Trace) -> NDArray[np.bool_]:
-    """Whether slices are ranges or modules with a name; (slices,)."""
+    """Mask of the slices that are ranges or modules with a name; (slices,)."""
     names = trace.slices.name
     used, place = numbered(names)
     texts = list(map(trace.string, used.tolist()))

@@ -1,8 +1,8 @@
 """The four views of TensorFlow's `tfprof` on the operations of any trace.
 
 - *scope*: the tree of name scopes;
-- *graph*: from the operations whose output nobody reads along their inputs; one that several read
-  stands below the first of them, so that nothing is counted twice;
+- *graph*: from operations whose output no other operation reads, along their inputs; an operation
+  that several others read is listed below the first of them only, so nothing is counted twice;
 - *op*: by op type;
 - *code*: by file and line of the program.
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from stepwhy.answers.op_costs import Costs, OpCost
 
 NO_LINE = "(line not known)"
-# Levels of name scopes; a name may hold a million slashes.
+# Most levels of name scopes; a name may contain a million slashes.
 _DEEPEST = 1 << 8
 _LINE = regex(r"(?P<file>.*?)\((?P<line>\d+)\)(: .*)?")
 
 
 class Branch(msgspec.Struct):
-    """A node of a view while it grows.
+    """A node of a view under construction.
 
     Args:
-        name: As shown.
-        parts: Sums of `MEASURES` of what is its own.
-        children: Nodes below it, by the key they are found with.
+        name: Displayed name.
+        parts: Sums of `MEASURES` of the operations at this node, without its children.
+        children: Child nodes by key.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Branch(msgspec.Struct):
     children: dict[str, Branch] = msgspec.field(default_factory=dict)
 
     def child(self, key: str, name: str) -> Branch:
-        """The child with this key, added at first sight."""
+        """The child with this key; it is added if there is none."""
         return self.children.setdefault(key, Branch(name))
 
 
@@ -68,7 +68,7 @@ def view(costs: Costs, kind: str, weight: Callable[[NDArray[np.int64]], int]) ->
     Args:
         costs: The operations.
         kind: 'scope', 'graph', 'op' or 'code'.
-        weight: What children are ordered by, from a sum of `MEASURES`.
+        weight: Sort key of children, computed from their total of `MEASURES`.
     """
     grow = {"scope": _scopes, "op": _types, "code": _lines}
     root = _graph(costs) if kind == "graph" else grow[kind](costs.ops)
@@ -76,7 +76,7 @@ def view(costs: Costs, kind: str, weight: Callable[[NDArray[np.int64]], int]) ->
 
 
 def why_not(costs: Costs, kind: str) -> NoView | None:
-    """Why a trace cannot show a view; None where it can."""
+    """Why a trace cannot show a view; None if it can."""
     if not costs.ops:
         return NoView.NO_OPERATIONS
     if kind == "scope" and not costs.scoped:
@@ -107,7 +107,7 @@ def _types(ops: Iterable[OpCost]) -> Branch:
 
 
 def _lines(ops: Iterable[OpCost]) -> Branch:
-    """Files, and in them their lines."""
+    """Tree of files and their lines."""
     root = Branch("")
     for op in ops:
         match = _LINE.fullmatch(op.line)
@@ -120,12 +120,12 @@ def _lines(ops: Iterable[OpCost]) -> Branch:
 
 
 def _graph(costs: Costs) -> Branch:
-    """A depth-first walk from the operations that nobody reads, each node once."""
+    """Walk depth-first from operations that no other operation reads, each node once."""
     parts: dict[str, list[NDArray[np.int64]]] = defaultdict(list)
     for op in costs.ops:
         parts[op.node].append(op.sums)
     read = {node for inputs in costs.reads.values() for node in inputs}
-    # The rest is in loops, which nobody reads from outside.
+    # Operations of a loop may all be read by each other, so every node is also a start.
     starts = [n for n in parts if n not in read] + list(parts)
     root, seen = Branch(""), set[str]()
     todo = [(root, node) for node in reversed(starts)]
@@ -141,7 +141,7 @@ def _graph(costs: Costs) -> Branch:
 
 
 def _flatten(root: Branch, weight: Callable[[NDArray[np.int64]], int]) -> list[Row]:
-    """Totals from the leaves up, rows from the top down; graphs are too deep for recursion."""
+    """Rows of a tree with their totals; without recursion, because graphs may be too deep."""
     order = [root]
     for branch in order:
         order.extend(branch.children.values())

@@ -9,7 +9,7 @@ from stepwhy.findings import Op
 if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
 
-# Rows of the op table per device: beyond these, an op takes no time worth reading.
+# Most rows of the op table per device; the other operations take too little time to matter.
 _OPS_PER_DEVICE = 100
 
 

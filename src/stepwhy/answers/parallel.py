@@ -1,4 +1,4 @@
-"""How well several devices are used together.
+"""How efficiently several devices are used together.
 
 Source: the POP metrics (Performance Optimisation and Productivity, Centre of Excellence in HPC):
 parallel efficiency is load balance times communication efficiency.
@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Device
 
-# A device that computes less than this share of the busiest one only serves it: a parameter host.
+# A device that computes less than this share of the busiest one is not counted: it only serves the
+# others, as a parameter server does.
 _SERVES = 0.05
 
 
 def parallel_use(devices: Sequence[Device], wall_ns: int) -> ParallelUse | None:
-    """How well the devices of a step are used together; None where fewer than two compute.
+    """How efficiently the devices of a step are used together; None if fewer than two compute.
 
     Args:
-        devices: All of them, over the mean steady step; accelerators count where there are any.
+        devices: All devices, over the mean steady step. If any is an accelerator, only
+            accelerators count.
         wall_ns: Length of that step.
     """
     accelerators = [d for d in devices if d.kind != "cpu"]

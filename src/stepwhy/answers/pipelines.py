@@ -1,7 +1,7 @@
-"""How full the queues and buffers between input and training were.
+"""Fill levels of the queues and buffers between input and training.
 
-A queue that is near empty starves: whoever takes from it waits. One that is near full shows that
-the input keeps up, and that whoever takes from it is the slower side.
+If a queue is nearly empty, its consumer waits for input. If it is nearly full, the input keeps up
+and the consumer is the slower side.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Trace
 
-# What a sampled queue shows that an instant earlier was empty or full: a few of many elements.
+# Share of the capacity; samples this close to empty or full count as such, because a queue that was
+# empty or full may change just before the sample.
 _NEAR = 0.05
 _MOST_POINTS = 200
-# A pause in which nothing was sampled says no more than this many usual intervals would.
+# If sampling paused, a sample counts for at most this many usual intervals.
 _LONGEST_SAMPLE = 20
 
 
 def find_pipelines(trace: Trace, steady_ns: tuple[int, int] | None) -> tuple[Pipeline, ...]:
-    """Every queue and buffer, those of which levels were sampled first, as they appear.
+    """Every queue and buffer; those with sampled levels come first, in order of appearance.
 
     Args:
         trace: The trace, with `levels` and `stages`.
-        steady_ns: From when to when the shares are to hold; None for the whole run.
+        steady_ns: Start and end of the time that the shares describe; None for the whole run.
     """
     stages = _segments(trace)
     sampled = [
@@ -56,9 +57,9 @@ def _queues(trace: Trace) -> dict[tuple[int, int], NDArray[np.int32]]:
 
 
 def _segments(trace: Trace) -> dict[tuple[int, int], list[PipelineStage]]:
-    """By kind and name of a buffer the stages that fill it, the last one first.
+    """The stages that fill each buffer, the last one first; by kind and name of the buffer.
 
-    A stage without a buffer belongs to the one that takes from it.
+    A stage without a buffer belongs to the buffer of its consumer.
     """
     stages = trace.stages
     buffer_of: dict[tuple[int, int], tuple[int, int]] = {}
@@ -82,7 +83,7 @@ def _stage(trace: Trace, row: int) -> PipelineStage:
 def _pipeline(trace: Trace, rows: NDArray[np.int32], steady_ns: tuple[int, int] | None) -> Pipeline:
     levels = trace.levels
     capacity, reserve = int(levels.capacity[rows].max()), int(levels.reserve[rows].max())
-    held = None if capacity == NULL else capacity
+    is_bounded = capacity != NULL
     steady = _steady(levels.time_ns[rows], steady_ns)
     weights = _weights(levels.time_ns[rows][steady])
     usable = np.maximum(levels.value[rows][steady] - reserve, 0)
@@ -91,18 +92,18 @@ def _pipeline(trace: Trace, rows: NDArray[np.int32], steady_ns: tuple[int, int] 
     return Pipeline(
         name=trace.string(int(levels.queue[rows[0]])),
         kind=trace.string(int(levels.kind[rows[0]])),
-        capacity=held,
+        capacity=capacity if is_bounded else None,
         reserve=reserve,
         samples=len(rows),
-        mean_fill=None if held is None else round(float(fill @ weights), 4),
-        empty_share=_share(usable == 0 if held is None else fill <= _NEAR, weights),
-        full_share=None if held is None else _share(fill >= 1 - _NEAR, weights),
+        mean_fill=round(float(fill @ weights), 4) if is_bounded else None,
+        empty_share=_share(fill <= _NEAR if is_bounded else usable == 0, weights),
+        full_share=_share(fill >= 1 - _NEAR, weights) if is_bounded else None,
         series=_series(trace, rows),
     )
 
 
 def _steady(times_ns: NDArray[np.int32], steady_ns: tuple[int, int] | None) -> NDArray[np.bool_]:
-    """Which samples count: those of steady steps, all where there is none of them."""
+    """Mask of the samples in steady steps; of all samples if there is none in them."""
     if steady_ns is None:
         return np.ones(len(times_ns), dtype=bool)
     inside: NDArray[np.bool_] = (times_ns >= steady_ns[0]) & (times_ns <= steady_ns[1])
@@ -110,7 +111,7 @@ def _steady(times_ns: NDArray[np.int32], steady_ns: tuple[int, int] | None) -> N
 
 
 def _weights(times_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of the time that each sample stands for: that until the next one; sums to 1."""
+    """Share of the time that each sample counts for, until the next one; sums to 1."""
     gaps = np.diff(times_ns).astype(np.float64)
     usual = float(np.median(gaps)) if len(gaps) else 1.0
     gaps = np.clip(np.append(gaps, usual), 1.0, max(_LONGEST_SAMPLE * usual, 1.0))
@@ -118,12 +119,12 @@ def _weights(times_ns: NDArray[np.int64]) -> NDArray[np.float64]:
     return weights
 
 
-def _share(there: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
-    return round(float(weights[there].sum()), 4)
+def _share(chosen: NDArray[np.bool_], weights: NDArray[np.float64]) -> float:
+    return round(float(weights[chosen].sum()), 4)
 
 
 def _series(trace: Trace, rows: NDArray[np.int32]) -> tuple[tuple[int, float], ...]:
-    """(time since the first step, elements), the mean of each group of neighbouring samples."""
+    """Time since the first step and mean level of each group of neighbouring samples."""
     times, values = trace.levels.time_ns[rows], trace.levels.value[rows]
     origin = int(trace.marks.start_ns[0]) if len(trace.marks) else int(times[0])
     bounds = _bounds(times)
@@ -135,7 +136,7 @@ def _series(trace: Trace, rows: NDArray[np.int32]) -> tuple[tuple[int, float], .
 
 
 def _bounds(times_ns: NDArray[np.int64]) -> list[int]:
-    """Where each group begins, and the end: every sample alone, or equal stretches of time."""
+    """Bounds of groups of samples: single samples, or equal spans of time if there are many."""
     if len(times_ns) <= _MOST_POINTS:
         return list(range(len(times_ns) + 1))
     edges = np.linspace(times_ns[0], times_ns[-1], _MOST_POINTS + 1)[1:-1]

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.placement import Node
 
-# A report opens at once, and `explain --json` stays below a megabyte or two, with so many rows; a
+# With this many rows a report opens at once, and `explain --json` stays below two megabytes. The
 # graph of an image model has 1,000 to 3,000 operations per tower.
 MOST_OPS = 4000
-# Name scopes that a result summarises; a graph nests few layers before it names operations.
+# Most name scopes in a result, and their greatest depth.
 _MOST_SCOPES, _DEEPEST = 400, 3
-# Worth seeing first, where not all can be shown.
+# Order in which operations are kept if a result cannot list all.
 _FIRST = ("moved", "overruled", "as-asked", "unasked", "never-ran")
 _ELSEWHERE = frozenset({"moved", "overruled"})
 
 
 def placement_of(facts: Facts) -> Placement | None:
-    """The whole placement table of a run, None where nothing of it was recorded.
+    """The whole placement table of a run, None if placement was not recorded.
 
     Args:
         facts: Facts of the run.
@@ -51,8 +51,8 @@ def bounded(placement: Placement | None, most: int = MOST_OPS) -> Placement | No
     """A placement small enough for a result.
 
     Args:
-        placement: All of it.
-        most: Operations to keep.
+        placement: The whole placement.
+        most: Number of operations to keep, at most.
     """
     if placement is None:
         return None
@@ -70,13 +70,13 @@ def bounded(placement: Placement | None, most: int = MOST_OPS) -> Placement | No
 def select(
     placement: Placement, *, scope: str = "", device: str = "", elsewhere: bool = False
 ) -> Placement:
-    """The operations that all of the conditions hold for; scopes are summed anew.
+    """The operations that meet all conditions, and the sums of their name scopes.
 
     Args:
-        placement: All of it.
-        scope: Name scope, or the operation itself.
-        device: Device, or part of one such as 'GPU:0' or '/job:ps', that they ran on.
-        elsewhere: Only those that ran on another device than asked for.
+        placement: The whole placement.
+        scope: Name scope, or name of a single operation.
+        device: Device that they ran on, or a part of its name such as 'GPU:0' or '/job:ps'.
+        elsewhere: Select only operations that ran on another device than requested.
     """
     inside = scope.rstrip("/")
     ops = tuple(
@@ -89,18 +89,18 @@ def select(
 
 
 def _is_on(op: PlacedOp, device: str) -> bool:
-    actual, wanted = fields_of(op.actual), fields_of(device)
-    named = bool(wanted) and all(actual.get(key) == value for key, value in wanted.items())
+    actual, expected = fields_of(op.actual), fields_of(device)
+    named = bool(expected) and all(actual.get(key) == value for key, value in expected.items())
     return bool(op.actual) and (named or device.lower() in op.actual.lower())
 
 
 def _ops(facts: Facts) -> Iterator[PlacedOp]:
     nodes = placed_nodes(facts)
     overruled = {n.name for n in misplaced(nodes)}
-    asked = facts.trace.nodes.requested
+    requested = facts.trace.nodes.requested
     copies = copies_by_node(facts)
     for node in _once(nodes):
-        is_known = int(asked[node.row]) != NULL
+        is_known = int(requested[node.row]) != NULL
         crossing = copies.get(node.name)
         yield PlacedOp(
             name=node.name,
@@ -117,7 +117,7 @@ def _ops(facts: Facts) -> Iterator[PlacedOp]:
 
 
 def _once(nodes: Iterable[Node]) -> Iterable[Node]:
-    """One row per name: several runs of the graph may have been traced, and it ran in some."""
+    """One node per name, if possible one that ran: several runs of a graph may be traced."""
     chosen: dict[str, Node] = {}
     for node in nodes:
         if node.name not in chosen or (node.actual and not chosen[node.name].actual):
@@ -164,7 +164,7 @@ def _scopes(ops: Iterable[PlacedOp]) -> Iterator[PlacedScope]:
 
 
 def _around(name: str) -> Iterator[str]:
-    """The scopes that a node's name lies in: 'a/b/c' -> '', 'a', 'a/b'."""
+    """The name scopes around a node: 'a/b/c' -> '', 'a', 'a/b'."""
     yield ""
     at = name.find("/")
     while at > 0:
@@ -182,10 +182,10 @@ def differences(a: tuple[str, Placement], b: tuple[str, Placement]) -> Placement
     before, after = ({op.name: op for op in placement.ops} for _, placement in (a, b))
     names = sorted(before.keys() | after.keys())
     pairs = [PlacementChange(name, before.get(name), after.get(name)) for name in names]
-    changes = tuple(p for p in pairs if _told(p.a) != _told(p.b))
+    changes = tuple(p for p in pairs if _compared(p.a) != _compared(p.b))
     return PlacementDifference(a[0], b[0], len(pairs) - len(changes), changes)
 
 
-def _told(op: PlacedOp | None) -> PlacedOp | None:
-    """What is compared: neither source lines nor what an outer scope asked for."""
+def _compared(op: PlacedOp | None) -> PlacedOp | None:
+    """An operation without what is not compared: source lines and requested devices."""
     return op and replace(op, outer="", line="", source="", placed="as-asked", requested=None)

@@ -1,4 +1,4 @@
-"""What was read, and what ran."""
+"""The inputs of a result, and facts about the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def input_of(trace: Trace, path: str, format_name: str) -> Input:
-    """One file that was read, and what happened while it was read."""
+    """One input file, with the health counters of reading it."""
     health = trace.health
     entries = tuple(
         HealthEntry(c.counter, c.severity, c.count, c.help, c.dropped) for c in health.counters
@@ -22,9 +22,9 @@ def input_of(trace: Trace, path: str, format_name: str) -> Input:
 
 
 def run_of(trace: Trace) -> Run:
-    """What ran."""
+    """Facts about the run: framework, devices, command and exit."""
     meta = trace.meta
-    # A GPU that only the driver named is one of these again, unless no profiler saw any.
+    # GPUs that only the driver named are used only if no profiler recorded a device.
     rows = framework_devices(trace) or range(len(trace.devices))
     models = [trace.string(int(m)) for m in trace.devices.model[rows] if m != NULL]
     names = [trace.string(int(n)) for n in trace.devices.name[rows]]

@@ -1,4 +1,4 @@
-"""Memory over a whole run, as the driver and the kernel told of it from outside the program."""
+"""Memory over a whole run, as sampled from the GPU driver and the operating system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEWEST_SAMPLES = 2
 
 
 def sampled_memory(trace: Trace) -> Iterator[MemoryUse]:
-    """The memory of every sampled GPU that the process held, and the process's resident memory.
+    """Memory use of every sampled GPU, by the process if known, and its resident memory.
 
     Args:
         trace: The trace.
@@ -56,7 +56,7 @@ def _use(name: str, kind: str, levels: Series, capacity: int | None) -> MemoryUs
 
 
 def _thinned(levels: Series, start_ns: int) -> Iterator[tuple[int, int]]:
-    """The highest of each group of neighbouring samples."""
+    """Time since the start and value of the highest sample in each group of neighbours."""
     groups = np.array_split(np.arange(len(levels.values)), min(len(levels.values), _MOST_POINTS))
     for group in groups:
         at = int(group[levels.values[group].argmax()])

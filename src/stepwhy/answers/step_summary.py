@@ -1,4 +1,4 @@
-"""What the result says about the steps: how long, how observed, and how they changed."""
+"""The steps of a result: their times, how they were found, and lasting changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from stepwhy.passes.observed import Observed
     from stepwhy.trace import Trace
 
-# Share of the time of the steady steps; below it, the described step stands for them.
+# Share of the time of the steady steps; below it, the described step represents them well.
 _MUCH_HIDDEN = 0.2
 
 
 def summarise_steps(facts: Facts) -> Steps:
-    """Unprofiled steps where they were observed, else the steps of the trace; without a note."""
+    """Summary of the unprofiled steps if observed, else of the steps of the trace; no note."""
     table, observed = facts.steps, facts.observed
     if observed is not None:
         return _observed_steps(facts, observed)
@@ -45,7 +45,7 @@ def summarise_steps(facts: Facts) -> Steps:
 def _deciles(durations_ns: NDArray[np.int64]) -> list[int]:
     """First, fifth and ninth decile, interpolated, ns.
 
-    As `np.percentile`, whose first call imports NumPy's masked arrays (0.02 s of CPU time).
+    Like `np.percentile`, whose first call imports NumPy's masked arrays (0.02 s of CPU time).
 
     Args:
         durations_ns: At least one duration; (steps,).
@@ -62,7 +62,7 @@ def _deciles(durations_ns: NDArray[np.int64]) -> list[int]:
 
 
 def _observed_steps(facts: Facts, observed: Observed) -> Steps:
-    """All steps of the log; their usual length is that of the described stretch."""
+    """Summary of all logged steps; percentiles are those of the described stretch."""
     marks, cost = facts.trace.marks, observed.observer_cost
     durations = marks.dur_ns[marks.profiled == 0]
     p10, median, p90 = _deciles(observed.durations_ns)
@@ -127,7 +127,7 @@ def stretches(facts: Facts) -> tuple[Stretch, ...]:
 
 
 def _traced(trace: Trace) -> tuple[Traced, ...]:
-    """Consecutive profiled steps of the log."""
+    """The groups of consecutive profiled steps of the log."""
     profiled = trace.marks.profiled == 1
     before = np.cumsum(~profiled)[profiled]
     places, counts = np.unique(before, return_counts=True)
@@ -135,5 +135,5 @@ def _traced(trace: Trace) -> tuple[Traced, ...]:
 
 
 def steady_span(facts: Facts) -> tuple[int, int] | None:
-    """From the start of the first steady step that was observed to the end of the last one."""
+    """Start of the first observed steady step and end of the last one, ns; None without any."""
     return None if facts.observed is None else facts.observed.steady_span_ns

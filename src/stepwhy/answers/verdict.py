@@ -1,4 +1,4 @@
-"""Decide what bounds the step, from the closed breakdown; 'unknown' if nothing can tell."""
+"""Decide what bounds the step, from the closed breakdown; 'unknown' without enough evidence."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from stepwhy.findings.reasons import HostCategory, Reason, Unknown
     from stepwhy.passes.facts import Facts
 
-# A device that computes this share of the step is the limit: nothing else can save half as much.
+# A device that computes for this share of the step is the limit: nothing else can save half as
+# much.
 COMPUTE_BOUND = 0.7
-# Dispatch is what the host does when nothing specific explains the idle device. A specific cause
-# that comes within this share of the step of it is the better answer.
+# The host is the answer if nothing specific explains the idle device. A specific cause is the
+# better answer even if its time is shorter than that of the host by this share of the step.
 SPECIFIC_WITHIN = 0.10
 # Causes below this share of the step do not bound it.
 SMALLEST_CAUSE = 0.10
-# In a record of one pass, set-up up to this share can be set aside: the rest shows the pass.
+# In a record of one pass, set-up of up to this share is excluded: the rest shows the pass.
 MOSTLY_SET_UP = 2 / 3
-# More than this share without evidence, and no answer is better than a guess.
+# If more than this share has no evidence, the answer is unknown: better than a guess.
 MOST_UNEXPLAINED = 0.5
 # With no cause at all, idle time beyond this share of the step calls for an explanation.
 MOST_IDLE_UNEXPLAINED = 0.2
-# A CPU-only step of a deep network runs dozens of operations; fewer than this per step, and the
+# A CPU-only step of a deep network runs dozens of operations; with fewer than this per step, the
 # record was sampled or filtered.
 FEWEST_HOST_OPS = 10
 # Fewer device slices than this in a record without steps show single calls, not a training step.
@@ -74,7 +75,7 @@ def decide(facts: Facts) -> Decision:
     if unknown:
         return Decision("unknown", 0.0, unknown)
     share = start_up_share(facts)
-    # Where stepwhy watched the run, set-up in steady steps is no start of it.
+    # In a run that stepwhy observed, set-up in steady steps is not start-up.
     if share > _most_start_up(facts) and facts.observed is None and not _outlasts_start_up(facts):
         return Decision("startup", _confidence(facts, share), MostlyStartUp(share))
     losses = _losses(facts)
@@ -84,9 +85,9 @@ def decide(facts: Facts) -> Decision:
 
 
 def _most_start_up(facts: Facts) -> float:
-    """Share of start-up from which on the record is about nothing else, 0..1.
+    """Share of start-up above which the record shows only start-up, 0..1.
 
-    Where the whole trace is one pass, set-up can be set aside, and the rest still shows the pass.
+    If the whole trace is one pass, set-up can be excluded, and the rest still shows the pass.
     """
     return MOSTLY_SET_UP if facts.steps.source == "whole-trace" else MOSTLY_START_UP
 
@@ -108,7 +109,7 @@ def start_up_share(facts: Facts) -> float:
 
 
 def _gaps(facts: Facts) -> Iterator[Unknown]:
-    """Why a usable record cannot tell what bounds the step, the reason to report first."""
+    """Why a usable record cannot show what bounds the step, the reason to report first."""
     ops, device_slices = _ops_per_step(facts), sum(len(a.rows) for a in facts.leading)
     is_whole = facts.steps.source == "whole-trace"
     if ops is not None and ops < FEWEST_HOST_OPS:
@@ -119,14 +120,14 @@ def _gaps(facts: Facts) -> Iterator[Unknown]:
     # A wait for a device that does nothing is a wait for work outside the record.
     if is_whole and facts.share("sync") > MOST_UNEXPLAINED:
         yield Gap(Lack.AWAITED_WORK, facts.share("sync"))
-    # What the device does behind a host that runs ahead is in the steps that wait for it.
+    # If the host runs ahead, only steps that wait for the device show what it does.
     if facts.observed is not None and not facts.observed.wait_traced:
         yield Gap(Lack.TRACED_WAITS)
     yield from _without_evidence(facts)
 
 
 def _ops_per_step(facts: Facts) -> float | None:
-    """Operations per steady step on the CPU; None if their number says nothing."""
+    """Operations per steady step on the CPU; None if their number is no evidence."""
     trace = facts.trace
     if not len(trace.slices) or facts.has_accelerator or len(trace.nodes):
         return None
@@ -161,20 +162,20 @@ def _no_evidence(facts: Facts) -> NoEvidence:
 
 
 def _losses(facts: Facts) -> dict[str, float]:
-    """Share of each category in the step, 0..1, less the set-up that no later pass repeats."""
+    """Share of each category in the step, 0..1, without set-up that later passes do not repeat."""
     set_up, wall = set_up_ns(facts), facts.wall_ns
     own = {**facts.breakdown, "compile": facts.breakdown["compile"] - set_up}
     return {category: time / max(wall - set_up, 1) for category, time in own.items()}
 
 
 def set_up_ns(facts: Facts) -> int:
-    """First-run set-up in a record of a single pass, ns; 0 where steps are known to repeat."""
+    """First-run set-up in a record of a single pass, ns; 0 if steps are known to repeat."""
     is_one_pass = facts.steps.source == "whole-trace" and facts.observed is None
     return facts.breakdown["compile"] if is_one_pass else 0
 
 
 def _largest(losses: dict[str, float]) -> BoundBy:
-    """What bounds a step of these shares."""
+    """What bounds a step with these shares."""
     if losses["compute"] >= COMPUTE_BOUND:
         return "compute"
     specific = max(_SPECIFIC, key=losses.__getitem__)
@@ -188,7 +189,7 @@ def _largest(losses: dict[str, float]) -> BoundBy:
 
 
 def _confidence(facts: Facts, share: float) -> float:
-    """Falls with what is unexplained, with guesses, with lost data and with close calls."""
+    """Confidence, 0..1; lower with unexplained time, guesses, lost data and a small share."""
     base = 1.0 - facts.share("unexplained")
     if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
         base *= 0.8
@@ -224,7 +225,7 @@ def _bound(facts: Facts, by: BoundBy) -> Bound:
     )
 
 
-# The findings that only repeat in detail what the verdict says.
+# Findings that only repeat the verdict in more detail.
 _SAME = {
     "input": {"input-bound"},
     "host": {"launch-bound", "host-sync", "session-overhead", "wall-device-gap"},
@@ -238,7 +239,7 @@ def first_to_fix(bound_by: BoundBy, findings: Sequence[Finding]) -> Finding | No
     """The costliest finding, if it is another cause than the verdict, else None.
 
     Args:
-        bound_by: What the verdict says.
+        bound_by: What bounds the step.
         findings: All findings, the costliest first.
     """
     first = findings[0]

@@ -1,4 +1,4 @@
-"""Maps reading, passes and diagnoses over the inputs of a run."""
+"""Explains a run: reads its files, runs passes and diagnoses, and combines the results of ranks."""
 
 from stepwhy.engine.explain import explain
 

@@ -1,4 +1,4 @@
-"""From facts to the result contract."""
+"""Assemble the result of a trace from its facts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Operations that a note names.
+# Number of operations that a note names.
 _NAMED = 3
 
 
@@ -47,12 +47,12 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
 
     Args:
         facts: Its facts.
-        path: Where it came from, as the user named it.
+        path: Its file or folder, as the user named it.
         format_name: Name of its format.
     """
-    give_back()  # what reading left behind
-    _count_together(facts.trace)
-    # What needs most memory comes first, while few facts are held.
+    give_back()  # free memory that reading no longer needs
+    _count_combined_devices(facts.trace)
+    # What needs most memory is computed first, while few facts are cached.
     ops = _then_free(operations_of(facts))
     breakdown = _then_free(breakdown_of(facts))
     findings = _then_free(run_all(facts))
@@ -81,13 +81,13 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
 
 
 def _then_free(result: T) -> T:
-    """Return a result, and the memory that it took to compute it to the system."""
+    """Return a result, after memory that is no longer used is given back to the system."""
     give_back()
     return result
 
 
-def _count_together(trace: Trace) -> None:
-    """Count the devices that results show as one."""
+def _count_combined_devices(trace: Trace) -> None:
+    """Add a health counter of the devices that results combine into one."""
     if not trace.health.has("devices-together"):
         trace.health.count(
             "devices-together",

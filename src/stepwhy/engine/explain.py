@@ -1,4 +1,4 @@
-"""Explain a run: read its files, compute the facts, say what they mean."""
+"""Explain a run: read its files, compute the facts, and assemble the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """One trace to explain: where it came from, its format, and itself."""
+    """One trace to explain, with the path and the format of its file."""
 
     path: str
     format: str
@@ -50,14 +50,14 @@ def explain(
     """Explain files, folders, globs, addresses or run directories as one run.
 
     Args:
-        names: What the user named.
-        progress: Called with (what is done now, how much is done, how much in all; 0 where that is
-            unknown), counted in files, or in bytes while a file is fetched.
-        redact: Whether secrets and private facts are replaced in the result, the messages of errors
-            and what `progress` is called with; a redactor of one's own replaces what it finds.
+        names: The inputs, as the user named them.
+        progress: Called with (current activity, amount done, total amount); amounts are files, or
+            bytes during a download, and the total is 0 if unknown.
+        redact: Whether to replace secrets and private facts in the result, the messages of errors
+            and the texts for `progress`; or the redactor to use.
 
     Raises:
-        InputError: Nothing there can be explained; several files that are no ranks of one run.
+        InputError: No input can be explained, or several inputs are not ranks of one run.
     """
     opened, skipped = open_run(names, progress, redact=redact)
     opened = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
@@ -77,15 +77,15 @@ def explain(
 def read_placement(
     name: str, progress: Progress | None = None, *, redact: Redact = True
 ) -> Placement:
-    """Every operation of a run's graph, unbounded.
+    """The placement of all operations of a run's graph.
 
     Args:
-        name: What the user named.
+        name: The input, as the user named it.
         progress: As in `explain`.
         redact: As in `explain`.
 
     Raises:
-        InputError: Nothing there can be read, or nothing tells where operations ran.
+        InputError: It cannot be read, or does not record where operations ran.
     """
     redactor = redactor_of(redact)
     opened, _ = open_run([name], progress, redact=redactor)
@@ -105,15 +105,16 @@ def open_run(
     """Read files, folders, globs, addresses or run directories.
 
     Args:
-        names: What the user named.
+        names: The inputs, as the user named them.
         progress: As in `explain`.
         redact: As in `explain`.
 
     Returns:
-        The traces, of the processes of one run only the main one; and notes on what was left out.
+        The traces, and notes on what was left out. Of several processes of one run that are not
+        ranks, only the trace of the main one.
 
     Raises:
-        InputError: Nothing there can be read.
+        InputError: No input can be read.
     """
     redactor = redactor_of(redact)
     with redacted_errors(redactor):
@@ -126,28 +127,28 @@ def open_run(
 
 
 def open_one(name: str, progress: Progress | None = None, *, redact: Redact = True) -> Opened:
-    """Read the one trace behind a file, folder, glob, address or run directory.
+    """Read a file, folder, glob, address or run directory that contains a single trace.
 
     Args:
-        name: What the user named.
+        name: The input, as the user named it.
         progress: As in `explain`.
         redact: As in `explain`.
 
     Raises:
-        InputError: Nothing there can be read, or there are several traces.
+        InputError: It cannot be read, or contains several traces.
     """
     redactor = redactor_of(redact)
     opened, _ = open_run([name], progress, redact=redactor)
     if len(opened) > 1:
         raise SeveralRunsError(
             f"{redactor.text(shown(name))} contains {len(opened)} traces, of several ranks or runs",
-            f"Give one of them, as {opened[0].path}",
+            f"Name one of them, such as {opened[0].path}",
         )
     return opened[0]
 
 
 def _redacted(progress: Progress | None, redactor: Redactor) -> Progress | None:
-    """What shows progress, called with redacted texts."""
+    """The same callback for progress, called with redacted texts."""
     if progress is None:
         return None
     return lambda text, done, total: progress(redactor.text(text), done, total)
@@ -156,7 +157,7 @@ def _redacted(progress: Progress | None, redactor: Redactor) -> Progress | None:
 def _open_all(
     places: Sequence[Place], redactor: Redactor, progress: Progress | None
 ) -> tuple[list[Opened], list[str]]:
-    """All that can be read; with several files, those that cannot are named, not fatal."""
+    """Read all places; among several, those that cannot be read are only noted."""
     opened: list[Opened] = []
     skipped: list[str] = []
     for done, place in enumerate(places):
@@ -179,12 +180,12 @@ def _open_all(
 
 
 def _public(one: Opened, redactor: Redactor) -> Opened:
-    """A trace as it may be shown: nothing after this sees what was redacted."""
+    """Redact a trace and its path, before anything else uses them."""
     return replace(one, path=redactor.text(one.path), trace=redacted(one.trace, redactor))
 
 
 def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
-    """Of the processes of one run that are no ranks, the one that spent most time in steps."""
+    """The process with most time in steps, if these are not ranks, and a note on the others."""
     if len(opened) <= 1 or same_run([o.trace.meta for o in opened]):
         return opened, []
     main = max(opened, key=lambda o: int(o.trace.marks.dur_ns.sum()))
@@ -193,11 +194,11 @@ def _main_process(opened: list[Opened]) -> tuple[list[Opened], list[str]]:
 
 
 def _open(path: Path, name: str, within: Path | None) -> list[Opened]:
-    """What a file or run directory holds.
+    """Read all traces of a file or run directory.
 
     Args:
-        path: Where it is.
-        name: What to call it.
+        path: The local file or folder.
+        name: Its name in results.
         within: The folder in which it was found, see `open_input`.
     """
     if not is_folder(path):

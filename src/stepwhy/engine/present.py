@@ -1,4 +1,4 @@
-"""What is made of a run directory when the run is over: the page, and the report on a terminal."""
+"""Present a finished run: write the report as a page, and print it on the terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAGE = "report.html"
 
 
 def as_seen_from_here(path: Path) -> Path:
-    """A path below the working directory without what leads there."""
+    """The path relative to the working directory, if it is inside."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
@@ -31,7 +31,7 @@ def show(result: Result, run_dir: Path, console: Console) -> None:
     """Write the report as a page into the run directory, and print it.
 
     Args:
-        result: What was found.
+        result: The result.
         run_dir: The run directory.
         console: Where to print.
 
@@ -40,28 +40,31 @@ def show(result: Result, run_dir: Path, console: Console) -> None:
     """
     page = run_dir / _PAGE
     try:
-        html.write(page, _to_pass_on(result))
+        html.write(page, _with_short_paths(result))
     finally:
-        # Also where the page cannot be written: the disk may be what is wrong with the run.
+        # Also if the page cannot be written: a full disk may be the problem of the run.
         terminal.render(result, console=console)
     for line in (f"Report as a page: {page}", f"Again: stepwhy explain {run_dir}"):
         console.print(visible(output.public(line)), soft_wrap=True)
 
 
-def _to_pass_on(result: Result) -> Result:
-    """A result in which no path tells where it was: a page is for others, too."""
+def _with_short_paths(result: Result) -> Result:
+    """Shorten the paths of inputs to two names, because a page may be passed on to others."""
     inputs = (replace(one, path="/".join(Path(one.path).parts[-2:])) for one in result.inputs)
     return replace(result, inputs=tuple(inputs))
 
 
 def main(arguments: list[str]) -> int:
-    """Explain a run for the program that it is a part of: the report goes to standard error.
+    """Explain a run for the training program, which started this process.
+
+    The report is printed to standard error. The result as JSON is printed to standard output; if
+    there is none, the reason is printed there.
 
     Args:
         arguments: The run directory.
 
     Returns:
-        0, and the result as JSON went to standard output; else why there is none went there.
+        The exit code; 0 if there is a result.
     """
     output.guard()
     run_dir = as_seen_from_here(Path(arguments[0]))
@@ -71,7 +74,7 @@ def main(arguments: list[str]) -> int:
     except StepwhyError as error:
         output.document(output.public(f"{error} [{error.slug}]"))
         return error.exit_code
-    except Exception as error:  # noqa: BLE001 - the program that asked has to be told something
+    except Exception as error:  # noqa: BLE001 - the training program expects a reason
         output.document(visible(output.public(f"{type(error).__name__}: {error}")))
         return 1
     output.document(json.render(result))

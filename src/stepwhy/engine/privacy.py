@@ -1,4 +1,4 @@
-"""What of a run is shown: everything that is read passes through one redactor."""
+"""Redaction of everything that is read, with one redactor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Redact: TypeAlias = bool | Redactor
 
 
 def redactor_of(redact: Redact) -> Redactor:
-    """The redactor that an argument asks for.
+    """The redactor for an argument `redact`.
 
     Args:
         redact: A redactor; True for one that knows this process; False for one that replaces
@@ -28,7 +28,7 @@ def redactor_of(redact: Redact) -> Redactor:
 
 @contextmanager
 def redacted_errors(redactor: Redactor) -> Iterator[None]:
-    """Typed errors leave the block without secrets in their messages."""
+    """Redact the messages of typed errors that are raised in the block."""
     try:
         yield
     except StepwhyError as error:

@@ -1,4 +1,4 @@
-"""A view on the operations of a run, as means per step."""
+"""A view of the operations of a run, as means per step."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ORDERS: dict[str, Callable[[NDArray[np.int64]], int]] = {
     "bytes": lambda sums: int(max(sums[_REQUESTED], sums[_OUTPUT])),
     "count": lambda sums: int(sums[_COUNT]),
 }
-"""What a view can be ordered by."""
+"""Sort keys of a view, by name."""
 
 
 def profile(trace: Trace, path: str, kind: View, order: str = "time") -> ProfileResult:
-    """One view on the operations in the steady steps of a trace.
+    """One view of the operations in the steady steps of a trace.
 
     Args:
         trace: The trace.
-        path: Where it came from.
+        path: Its file or folder.
         kind: The view.
         order: Key of `ORDERS`.
     """

@@ -1,4 +1,4 @@
-"""Several ranks of one run as one result."""
+"""Combine the results of several ranks of one run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 D = TypeVar("D", Device, DeviceTotal)
 
-# Ranks that synchronise every step take equally long up to noise; of steps that differ by less
-# than this share none is the slower one.
+# Ranks that synchronise every step take equally long, except for noise. Steps that differ by less
+# than this share count as equally long.
 _ALIKE = 0.05
 
 
@@ -38,9 +38,9 @@ def same_run(metas: Sequence[Meta]) -> bool:
 def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> Result:
     """One result for all ranks.
 
-    Ranks that synchronise every step take as long as the slowest, so all that is said about the
-    step is said of the slowest rank; where several are alike, of the one that waits least for the
-    others, as they wait for it. Inputs and devices are listed for every rank.
+    Ranks that synchronise every step take as long as the slowest, so the step of the result is that
+    of the slowest rank. If several are equally slow, it is that of the rank that waits least for
+    the others, because they wait for it. Inputs and devices are listed for every rank.
 
     Args:
         results: One result per rank, at least one.
@@ -52,10 +52,10 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
     choice = choose(results, metas)
     chosen = results[[meta.rank for meta in metas].index(choice.rank)]
     devices = _of_all([r.devices for r in results], metas)
-    can_tell = all(r.verdict.bound_by != "unknown" for r in results)
+    is_known = all(r.verdict.bound_by != "unknown" for r in results)
     return replace(
         chosen,
-        parallel=parallel_use(devices, chosen.breakdown.wall_ns) if can_tell else None,
+        parallel=parallel_use(devices, chosen.breakdown.wall_ns) if is_known else None,
         inputs=tuple(dict.fromkeys(i for r in results for i in r.inputs)),
         run=replace(
             chosen.run,
@@ -73,10 +73,10 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
 
 
 def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:
-    """The slowest rank; of several alike, the one that waits least for the others.
+    """The slowest rank; of several equally slow ones, the one that waits least for the others.
 
     Args:
-        results: One result per rank, several.
+        results: One result per rank, at least two.
         metas: Their facts about the run.
     """
     alike = _slowest(results)
@@ -97,13 +97,13 @@ def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:
 
 
 def _slowest(results: Sequence[Result]) -> list[int]:
-    """The ranks with the longest step, several where they are alike."""
+    """Indices of the ranks with the longest step, several if these are equally long."""
     longest = max(r.breakdown.wall_ns for r in results)
     return [i for i, r in enumerate(results) if r.breakdown.wall_ns >= (1 - _ALIKE) * longest]
 
 
 def _of_all(devices: list[tuple[D, ...]], metas: Sequence[Meta]) -> tuple[D, ...]:
-    """The devices of every rank, named after it."""
+    """The devices of all ranks, with the rank in their names."""
     return tuple(
         replace(device, name=f"rank {meta.rank} {device.name.removeprefix(f'rank {meta.rank} ')}")
         for mine, meta in zip(devices, metas, strict=True)

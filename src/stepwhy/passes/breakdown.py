@@ -74,8 +74,7 @@ def unexplained(start_ns: int, end_ns: int) -> Partition:
 class IdleTime:
     """Host activity in the steady steps, shared by the breakdowns of any number of devices.
 
-    The cost to compute the breakdown of a device depends on the size of its own work, not on that
-    of the trace.
+    The time to compute the breakdown of a device grows with its own work, not with the trace.
 
     Args:
         host: The partition of the trace without any device.

@@ -107,12 +107,12 @@ def _shown(trace: Trace, indexes: list[int], work: dict[int, AnyRows], most: int
     """Activity of each device; if there are more than `most`, the last ones are combined."""
     if len(indexes) <= max(most, 1):
         return [_activity(trace, index, work[index]) for index in indexes]
-    alone, others = indexes[: max(most - 1, 0)], indexes[max(most - 1, 0) :]
+    single, others = indexes[: max(most - 1, 0)], indexes[max(most - 1, 0) :]
     rows = np.sort(np.concatenate([work[index] for index in others]))
     kind = DeviceKind(int(trace.devices.kind[others[0]]))
     name = f"{len(others):,} other devices"
     return [
-        *(_activity(trace, index, work[index]) for index in alone),
+        *(_activity(trace, index, work[index]) for index in single),
         Activity(OTHER_DEVICES, name, kind, *_sets(trace, rows), rows),
     ]
 

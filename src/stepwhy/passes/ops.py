@@ -63,7 +63,7 @@ class OpTable(msgspec.Struct, frozen=True):
         count: Number of slices; (operations,).
         total_ns: Sum of durations; (operations,).
         self_ns: Sum of durations not spent in children; (operations,).
-        bytes: Sum of the recorded sizes, NULL when there are none; (operations,).
+        bytes: Sum of the recorded sizes, NULL if there are none; (operations,).
     """
 
     trace: Trace

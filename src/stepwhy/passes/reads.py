@@ -1,4 +1,4 @@
-"""Which nodes of a graph read from which."""
+"""The nodes that each node of a graph reads from."""
 
 from __future__ import annotations
 

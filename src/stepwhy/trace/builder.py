@@ -1,7 +1,7 @@
 """Builds a `Trace`: interning, ordering and the integrity check in one place.
 
 Importers append rows (`slice`, `device`, ...) or, on hot paths, whole columns (`slices_from`):
-arrays of the schema's types are kept as they are, and take a tenth of the memory of rows.
+arrays of the schema's types are kept as they are, and need a tenth of the memory of rows.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _DEFAULTS: dict[tuple[Table, str], int] = {
 
 
 MOST_TRACKS = 1 << 16
-"""Tracks of a trace: threads, streams and processes. Recorded traces have up to some thousands.
+"""Most tracks of a trace: threads, streams and processes. Recorded traces have some thousands.
 
-Any more of one role and device share a track, so that the totals of the device stay right.
+Further tracks of the same role and device are combined, so that totals of the device stay right.
 """
 
 
 def count_tracks_together(health: Health, count: int) -> None:
-    """Count threads and streams that share one track, as they are beyond `MOST_TRACKS`."""
+    """Count threads and streams beyond `MOST_TRACKS`, which share tracks."""
     health.count(
         "tracks-together",
         "warning",
@@ -61,7 +61,7 @@ def count_tracks_together(health: Health, count: int) -> None:
 
 
 def count_names_unread(health: Health, count: int) -> None:
-    """Count names beyond the most that are classified."""
+    """Count names beyond the limit up to which names are classified."""
     health.count(
         "names-unread",
         "warning",

@@ -1,6 +1,6 @@
 """Named counters for everything an importer dropped, repaired or guessed.
 
-The bargain, checked by `integrity`: events read = events kept + every *dropped* counter.
+`integrity` checks that events read = events kept + the sum of all *dropped* counters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class HealthCounter(msgspec.Struct, frozen=True):
     Args:
         counter: A noun phrase with dashes, e.g. 'json-truncated'.
         severity: 'info': by design; 'warning': a number may be off; 'error': data is missing.
-        count: How many events.
+        count: Number of events.
         help: What it means for the result and what to do, one or two sentences.
         dropped: Whether these events are absent from the trace (otherwise repaired or guessed).
     """
@@ -45,7 +45,7 @@ class Health(msgspec.Struct):
     def count(
         self, counter: str, severity: Severity, text: str, *, count: int = 1, dropped: bool
     ) -> None:
-        """Add to a counter; a count of zero leaves no trace of itself."""
+        """Add to a counter; a count of zero adds no counter."""
         if count == 0:
             return
         before = self._counters.get(counter)
@@ -60,7 +60,7 @@ class Health(msgspec.Struct):
 
     @property
     def dropped(self) -> int:
-        """How many events were read but are not in the trace."""
+        """Number of events that were read but are not in the trace."""
         return sum(c.count for c in self._counters.values() if c.dropped)
 
     def has(self, counter: str) -> bool:

@@ -9,7 +9,7 @@ HAND_OVER = "hand over the trace"
 
 
 class Kind(IntEnum):
-    """What a slice is, in the passes' terms. The importer decides; passes never read categories."""
+    """What a slice is. Importers set it; passes use it, not the profiler's own categories."""
 
     OTHER = 0
     # On host threads.
@@ -19,7 +19,7 @@ class Kind(IntEnum):
     SYNC = 4  # a device API call that returns when the device has caught up
     PYTHON = 5  # a Python function outside the framework's own code
     FRAMEWORK = 6  # framework code that is not an operation (its Python, Optimizer.step, DDP)
-    ANNOTATION = 7  # a range that the user or a library named; explains nothing by itself
+    ANNOTATION = 7  # a range that the user or a library named; not evidence of any work
     STEP = 8  # a step marker of the training loop
     INPUT = 9  # the fetch of the next batch, with all that happens inside it
     WAIT = 10  # blocked on another thread, process or machine (Recv, a collective's wait, a lock)
@@ -53,11 +53,11 @@ class DeviceKind(IntEnum):
     CPU = 0
     GPU = 1
     TPU = 2
-    OTHER = 3  # an accelerator without a name of its own here
+    OTHER = 3  # any other accelerator
 
 
 class Copy(IntEnum):
-    """Which way a copy goes."""
+    """Direction of a copy."""
 
     NONE = 0  # not a copy, or the direction is not recorded
     H2D = 1
@@ -88,7 +88,7 @@ class FlowKind(IntEnum):
 
 
 class SampleRole(IntEnum):
-    """Which thread a stack sample is of."""
+    """The thread of a stack sample."""
 
     DRIVER = 0  # the driving thread
     WORKER = 1  # the main thread of a process that the training started

@@ -1,4 +1,4 @@
-"""One columnar trace, whatever profiler wrote it."""
+"""The columnar model of a trace, the same for all profilers."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Meta(msgspec.Struct, frozen=True):
             rank of one run; its id is the rank).
         device_expected: The trace shows that an accelerator was in use, seen or not.
         notes: Facts about the trace for the reader, e.g. why a part cannot be judged.
-        limit: Why the trace cannot show where a step's time goes, and what to do about it: a
-            clause without a capital or a full stop, and then nothing is explained; '' otherwise.
-        exit_code: Of an observed run, the command's own; None when it is not known.
+        limit: Why the trace cannot show where the time of a step goes, and what to do: a clause
+            without a capital or a full stop. '' if it can; otherwise no time is explained.
+        exit_code: Exit code of the observed command; None if unknown.
         exception: Type of the exception that ended it, or ''.
         ending: How it ended, in one or two sentences; '' when it ended well.
-        untraced: Why none of its steps was traced, a clause; '' where some were.
+        untraced: Why none of its steps was traced, a clause; '' if some were.
         untraced_advice: What to do about that, without a full stop.
     """
 
@@ -84,7 +84,7 @@ class Meta(msgspec.Struct, frozen=True):
 
 
 class Trace(msgspec.Struct, frozen=True, dict=True):
-    """All that was observed of one process (or of one graph run over several devices).
+    """Everything observed of one process (or of one graph run over several devices).
 
     Tables are `Columns`; see `schema.COLUMNS` for unit, null and order of each column.
 
@@ -124,13 +124,13 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         return "" if index == NULL else self.strings[index]
 
     def strings_where(self, texts: Iterable[str]) -> NDArray[np.int64]:
-        """Indices of those of the texts that occur in the trace, ascending."""
+        """Indices of the strings in the trace that are among some texts, ascending."""
         if isinstance(self.strings, Strings):
             return self.strings.where_any(texts)
         targets, index = set(texts), self._index
         if len(index) == len(self.strings):
             found = sorted(index[s] for s in targets if s in index)
-        else:  # a stored trace may repeat one
+        else:  # a stored trace may repeat a string
             found = [i for i, s in enumerate(self.strings) if s in targets]
         return np.asarray(found, dtype=np.int64)
 
@@ -141,7 +141,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def end_ns(self) -> NDArray[np.int64]:
-        """End of every slice, shape (slices,), ns."""
+        """End of every slice, ns; (slices,)."""
         ends: NDArray[np.int64] = self.slices.start_ns + self.slices.dur_ns
         return ends
 
@@ -152,17 +152,17 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         return max(int((starts[some] + durations[some]).max()) for some in chunks(len(starts)))
 
     def ends(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ends of slices, shape (rows,), ns."""
+        """Ends of some slices, ns; (rows,)."""
         ends: NDArray[np.int64] = self.slices.start_ns[rows]
         ends += self.slices.dur_ns[rows]
         return ends
 
     def is_kind(self, *kinds: Kind) -> NDArray[np.bool_]:
-        """Whether each slice is of one of the kinds, shape (slices,)."""
+        """Mask of the slices of some kinds; (slices,)."""
         return among(self.slices.kind, kinds)
 
     def rows(self, *kinds: Kind, role: Role | None = None) -> NDArray[np.int64]:
-        """Rows of slices of the given kinds, optionally only on tracks of one role, ascending."""
+        """Rows of slices of some kinds, optionally only on tracks of one role, ascending."""
         rows = np.flatnonzero(self.is_kind(*kinds))
         if role is not None and len(self.tracks):
             rows = rows[self.tracks.role[self.slices.track[rows]] == int(role)]
@@ -174,7 +174,7 @@ _FEW = 16
 
 
 def among(values: NDArray[Any], members: Collection[int]) -> NDArray[np.bool_]:
-    """As `np.isin`, but fast for few members, shape (values,)."""
+    """Like `np.isin`, but fast for few members; (values,)."""
     if len(members) > _FEW:
         return np.isin(values, list(members))
     found = np.zeros(len(values), dtype=bool)

@@ -90,7 +90,7 @@ def parse(text: str) -> Trace:
         text: The notation described above.
 
     Raises:
-        NotationError: A line is not in the notation, or names what is not there.
+        NotationError: A line is not in the notation, or uses an unknown name.
     """
     drawing = _Drawing()
     for number, line in _lines(text):
@@ -105,11 +105,11 @@ def parse_quantity(text: str) -> int:
     """An integer with a unit of time or size: '3 ms', '4 MiB', '17'.
 
     Raises:
-        ValueError: It is no such quantity.
+        ValueError: It is not such a quantity.
     """
     match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(\S*)", text.strip())
     if match is None or (match[2] and match[2] not in _UNITS):
-        raise ValueError(f"{text.strip()!r} is no quantity such as '3 ms' or '4 MiB'")
+        raise ValueError(f"{text.strip()!r} is not a quantity such as '3 ms' or '4 MiB'")
     return round(float(match[1]) * _UNITS.get(match[2], 1))
 
 
@@ -120,7 +120,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 class _Drawing(msgspec.Struct):
-    """What has been read so far."""
+    """The contents of the lines read so far."""
 
     builder: TraceBuilder = msgspec.field(default_factory=TraceBuilder)
     facts: dict[str, str] = msgspec.field(default_factory=dict)
@@ -209,7 +209,7 @@ class _Drawing(msgspec.Struct):
         """One entry of a legend: its letter, name and attributes."""
         match = _ENTRY.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no entry such as 'k=Conv2D {{bytes: 4 MiB}}'")
+            raise ValueError(f"{text!r} is not an entry such as 'k=Conv2D {{bytes: 4 MiB}}'")
         pairs = [p.split(":", 1) for p in (match["attributes"] or "").split(";") if p.strip()]
         values = {pair[0].strip(): self._attribute(*pair) for pair in pairs}
         return match["letter"], (match["name"], values)
@@ -224,7 +224,7 @@ class _Drawing(msgspec.Struct):
             return parse_quantity(text)
         if key == "pageable":
             return int(text == "yes")
-        raise ValueError(f"{key!r} is no attribute of a slice")
+        raise ValueError(f"{key!r} is not an attribute of a slice")
 
     def _connect(self, arrows: str) -> None:
         """Give the slices at both ends of every arrow the same correlation id."""

@@ -47,7 +47,7 @@ def order_others(tables: Mapping[Table, Columns], order: Order | None) -> None:
 
     Args:
         tables: The tables; the slices are sorted already.
-        order: Former row of every slice, None where none moved.
+        order: Former row of every slice; None if no slice moved.
 
     Raises:
         ValueError: A table refers to a slice that does not exist.

@@ -48,7 +48,7 @@ def split_ranks(trace: Trace) -> list[Trace]:
 
 
 def _targets(table: Table) -> dict[str, Table]:
-    """The tables whose rows are referred to, by column."""
+    """The tables that the columns of a table refer to, by column."""
     prefix = "row of "
     named = {c.name: c.unit for c in columns_of(table) if c.unit.startswith(prefix)}
     return {name: unit.removeprefix(prefix) for name, unit in named.items()}  # type: ignore[misc]
@@ -66,7 +66,7 @@ def _owners_of_devices(trace: Trace, owner: Owners) -> Owners:
 
 
 def _owners(trace: Trace, table: Table, owners: Mapping[Table, Owners]) -> Owners:
-    """The rank of what each row refers to; (rows,)."""
+    """The rank whose rows each row refers to; (rows,)."""
     owner = np.full(len(trace.table(table)), _EVERY_RANK)
     for name, target in _targets(table).items():
         if target in owners:
@@ -89,7 +89,7 @@ def _of_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
     Args:
         trace: All ranks.
         rank: The rank.
-        rows: Rows that may be the rank's, ascending; tables that are not there are whole.
+        rows: Rows that may belong to the rank, ascending; missing tables are kept whole.
     """
     devices = trace.tracks.device[rows["tracks"]]
     kept: dict[Table, Rows] = {"devices": distinct(devices[devices != NULL])}
@@ -105,9 +105,9 @@ def _of_rank(trace: Trace, rank: int, rows: Mapping[Table, Rows]) -> Trace:
 def _moved(
     trace: Trace, table: Table, rows: Rows, kept: Mapping[Table, Rows]
 ) -> tuple[Rows, Columns]:
-    """Those of the rows that refer to kept rows only, and their columns.
+    """The rows that refer only to kept rows, and their columns.
 
-    References are changed to where the kept rows are in the tables of the rank.
+    References are changed to the positions of the kept rows in the tables of the rank.
     """
     columns, is_kept = _chosen(trace.table(table), rows), np.ones(len(rows), dtype=bool)
     for name, target in _targets(table).items():

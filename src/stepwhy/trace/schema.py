@@ -90,7 +90,7 @@ COLUMNS: tuple[Column, ...] = (
     _string("slices", "name", "Name; for graph ops the op type."),
     _string("slices", "scope", "Node name with its name scope (graph ops).", null=_NO_STRING),
     _string("slices", "source", "Source line 'file(line): function'.", null=_NO_STRING),
-    Column("slices", "phase", "int8", "Phase", "0", "Phase where the importer knows it."),
+    Column("slices", "phase", "int8", "Phase", "0", "Phase, if the importer knows it."),
     Column(
         "slices",
         "correlation",
@@ -124,19 +124,19 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "Bytes moved (copies, collectives) or produced (ops).",
     ),
-    Column("flows", "source", "int32", "row of slices", "", "Where the flow begins."),
-    Column("flows", "target", "int32", "row of slices", "", "Where it ends."),
+    Column("flows", "source", "int32", "row of slices", "", "Slice where the flow begins."),
+    Column("flows", "target", "int32", "row of slices", "", "Slice where it ends."),
     Column("flows", "kind", "int8", "FlowKind", "", "What the flow connects."),
-    Column("counters", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
+    Column("counters", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
     _string("counters", "name", "What was sampled, e.g. 'device memory allocated'."),
     Column("counters", "device", "int32", "row of devices", "-1", "Device it belongs to."),
-    Column("counters", "value", "int64", "as named", "", "The sample."),
+    Column("counters", "value", "int64", "as named", "", "Value of the sample."),
     _string("nodes", "name", "Graph node, with its name scope."),
     _string("nodes", "op", "Op type as the program wrote it."),
     _string(
         "nodes", "requested", "Device that the program requested; '' for none.", null=_NO_STRING
     ),
-    _string("nodes", "actual", "Device it ran on; null when it never ran.", null=_NO_STRING),
+    _string("nodes", "actual", "Device it ran on; null if it never ran.", null=_NO_STRING),
     _string(
         "nodes",
         "outer",
@@ -150,10 +150,15 @@ COLUMNS: tuple[Column, ...] = (
         null=_NO_STRING,
     ),
     _string("nodes", "source", "Source line that created the node.", null=_NO_STRING),
-    _string("nodes", "colocated_with", "Node that it is bound to by colocation.", null=_NO_STRING),
-    Column("copies", "source", "int32", "row of nodes", "", "Node whose output travels."),
+    _string("nodes", "colocated_with", "Node that it is colocated with.", null=_NO_STRING),
+    Column("copies", "source", "int32", "row of nodes", "", "Node whose output is copied."),
     Column(
-        "copies", "target", "int32", "row of nodes", "-1", "A consumer of it on the other device."
+        "copies",
+        "target",
+        "int32",
+        "row of nodes",
+        "-1",
+        "A node on the other device that reads it.",
     ),
     _string("copies", "from_device", "Sending device."),
     _string("copies", "to_device", "Receiving device."),
@@ -212,12 +217,12 @@ COLUMNS: tuple[Column, ...] = (
         "events",
         "kind",
         "'trace': a function was traced; 'compile': something was compiled; 'graph': a session's "
-        "graph has grown; 'change': the step time has changed for good; 'workers': a loader has "
+        "graph has grown; 'change': the step time has changed permanently; 'workers': a loader has "
         "started its workers; 'epoch': a loader was restarted, until its first batch; 'save': a "
         "checkpoint was saved.",
     ),
-    Column("events", "start_ns", "int64", "ns", "", "When it began; rows are ordered by it."),
-    Column("events", "dur_ns", "int64", "ns", "", "How long it took, never negative."),
+    Column("events", "start_ns", "int64", "ns", "", "Start; rows are ordered by it."),
+    Column("events", "dur_ns", "int64", "ns", "", "Duration, never negative."),
     _string("events", "name", "What was traced or compiled."),
     _string("events", "reason", "Why, in the framework's words.", null=_NO_STRING),
     _string(
@@ -234,7 +239,7 @@ COLUMNS: tuple[Column, ...] = (
         "-1",
         "Traces of this function so far; operations added to the graph; workers; epochs so far.",
     ),
-    Column("levels", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
+    Column("levels", "time_ns", "int64", "ns", "", "Time of the sample; rows are ordered by it."),
     _string("levels", "queue", "Name of the queue or buffer."),
     _string("levels", "kind", "'tf1-queue', 'tf.data' or 'dataloader'."),
     Column("levels", "value", "int64", "", "", "Elements in it."),
@@ -311,16 +316,16 @@ COLUMNS: tuple[Column, ...] = (
     ),
     _string("session_values", "graph_type", "Type of a fed tensor in the graph.", null=_NO_STRING),
     Column("session_values", "bytes", "int64", "bytes", "-1", "Size, in the type of the graph."),
-    Column("allocations", "time_ns", "int64", "ns", "", "When; rows are ordered by time."),
+    Column("allocations", "time_ns", "int64", "ns", "", "Time; rows are ordered by it."),
     _string("allocations", "pool", "Name of the allocator, or its device."),
-    Column("allocations", "host", "int8", "0 or 1", "", "Whether it is memory of the host."),
+    Column("allocations", "host", "int8", "0 or 1", "", "Whether it is host memory."),
     Column(
         "allocations",
         "change",
         "int64",
         "bytes",
         "",
-        "Allocated where positive, freed where negative; 0 where only `total` was read.",
+        "Bytes allocated if positive, freed if negative; 0 if only `total` was recorded.",
     ),
     Column(
         "allocations",
@@ -328,7 +333,7 @@ COLUMNS: tuple[Column, ...] = (
         "int64",
         "",
         "-1",
-        "Joins a block's allocation with its release, the two alternate.",
+        "Id that joins the allocation of a block with its release; rows of one id alternate.",
     ),
     Column(
         "allocations", "track", "int32", "row of tracks", "-1", "The host thread that requested it."

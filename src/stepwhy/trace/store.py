@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HEADER = "trace.json"
 _STRINGS = "strings.parquet"
-# Tables of the first files, whose header does not list them.
+# Tables of the oldest files, whose header does not list them.
 _FIRST_TABLES = TABLES[: TABLES.index("events")]
 
 # Exceptions on damaged archives; zipfile raises RuntimeError for encrypted members, and its
@@ -108,7 +108,7 @@ def load(data: Data, origin: str, fits: Callable[[int], None] | None = None) -> 
     Args:
         data: The file, in memory or mapped.
         origin: Name of the file, for messages.
-        fits: Called with the least number of bytes that the trace takes in memory; raises
+        fits: Called with the least number of bytes that the trace needs in memory; raises
             TooLargeError if that is too much.
 
     Raises:
@@ -279,7 +279,7 @@ def _read_column(file: Any, name: str) -> Iterator[Any]:
     if name not in file.schema_arrow.names:
         raise KeyError(name)
     try:
-        # Every thread would allocate its own memory.
+        # With threads, each would allocate its own memory.
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[name], use_threads=False):
             yield batch.column(name)
     except pa.ArrowException as error:

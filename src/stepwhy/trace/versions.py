@@ -4,7 +4,7 @@ Version history (`schema.SCHEMA_VERSION`):
 
 1. The first version. Tables and columns that were added to it later read as empty from files that
    lack them.
-2. Renamed the table `handed` to `session_values`, and five columns (see `_RENAMED`).
+2. Renamed the table `handed` to `session_values`, and six columns (see `_RENAMED`).
 
 A version that renames something adds one entry to `_RENAMED`; values did not change so far.
 """
@@ -17,7 +17,7 @@ from stepwhy.trace.schema import SCHEMA_VERSION
 
 
 class _Renames(msgspec.Struct, frozen=True):
-    """What a version is called in the version before it.
+    """Names that a version changed.
 
     Args:
         tables: Name of a table to its older name.
@@ -52,7 +52,7 @@ def table_name(table: str, version: int) -> str:
         version: Version of the file, at most `SCHEMA_VERSION`.
 
     Raises:
-        KeyError: There never was such a version.
+        KeyError: The version does not exist.
     """
     return _older_names(table, "", version)[0]
 
@@ -66,7 +66,7 @@ def column_name(table: str, column: str, version: int) -> str:
         version: Version of the file, at most `SCHEMA_VERSION`.
 
     Raises:
-        KeyError: There never was such a version.
+        KeyError: The version does not exist.
     """
     return _older_names(table, column, version)[1]
 

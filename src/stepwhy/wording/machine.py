@@ -1,4 +1,4 @@
-"""What to know about the machine before believing the times, in words."""
+"""Notes on the machine that qualify the measured times, in words."""
 
 from __future__ import annotations
 

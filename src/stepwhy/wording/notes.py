@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from stepwhy.findings import Op
     from stepwhy.findings.reasons import RankChoice
 
-# Characters of an operation's name in a sentence.
+# Most characters of an operation's name in a sentence.
 _LONGEST_NAME = 60
-# Files that are listed as left out.
+# Most files that are listed as left out.
 _MOST_FILES = 50
 
 NO_VIEWS = {
@@ -25,11 +25,11 @@ NO_VIEWS = {
     NoView.NO_LINES: "it records no lines of the program",
     NoView.NO_READS: "it does not record which operation reads from which",
 }
-"""Why a trace cannot show a view on its operations; ends a sentence."""
+"""Why a trace cannot show a view of its operations; ends a sentence."""
 
 
 def rank_note(choice: RankChoice) -> str:
-    """Which rank a result of several ranks covers, and why."""
+    """The note on which rank a result of several ranks covers, and why."""
     reason = "the slowest" if choice.is_slowest else "which waits least for the others,"
     unequal = ""
     if choice.least_computing is not None:
@@ -46,10 +46,10 @@ def rank_note(choice: RankChoice) -> str:
 
 
 def left_out(problems: Sequence[str]) -> list[str]:
-    """Which files were left out.
+    """Notes on the files that were left out.
 
     Args:
-        problems: What is wrong with each.
+        problems: The problem with each file, a sentence without a full stop.
     """
     notes = [f"Left out: {what}." for what in problems[:_MOST_FILES]]
     more = len(problems) - _MOST_FILES
@@ -57,12 +57,12 @@ def left_out(problems: Sequence[str]) -> list[str]:
 
 
 def other_processes(paths: Sequence[str]) -> str:
-    """Which observed processes a result does not cover."""
+    """The note on observed processes that a result does not cover."""
     return f"Other observed processes, to be explained separately: {', '.join(paths)}."
 
 
 def devices_together(most: int) -> str:
-    """That only so many devices are listed one by one."""
+    """The note that only the first devices are listed separately."""
     return (
         f"Only the first {most:,} devices are listed separately. The others are combined into one "
         "device, and still count in the step and its categories."
@@ -70,11 +70,11 @@ def devices_together(most: int) -> str:
 
 
 def longest(ops: Sequence[Op], *, per_step: bool) -> str:
-    """Which operations take longest.
+    """The note on the operations that take longest.
 
     Args:
         ops: The operations, at least one.
-        per_step: Whether their times are per step, not of the whole trace.
+        per_step: Whether their times are per step, not over the whole trace.
     """
     named = ", ".join(
         f"'{shorten(op.name, _LONGEST_NAME, placeholder='...')}' {format_ns(op.self_ns)}"
@@ -86,12 +86,12 @@ def longest(ops: Sequence[Op], *, per_step: bool) -> str:
 
 
 def rows_left_out(count: int) -> str:
-    """That the table of operations is not complete."""
+    """The note that the table of operations is not complete."""
     return f"The op table omits the {count} rows with the least time."
 
 
 def operations_added_up(listed: int, others: int, name: str) -> str:
-    """That a view lists only some operations, and under which name it adds up the others."""
+    """The note that a view lists only some operations, and combines the others under a name."""
     return (
         f"Only the {listed:,} operations that took the longest are listed; the other {others:,} "
         f"are added up as '{name}'."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import Stretch
     from stepwhy.findings.reasons import StepNote
 
-# Characters of a name that a sentence has room for; kernels have names of thousands.
+# Most characters of a name in a sentence; names of kernels may have thousands.
 _LONGEST_NAME = 80
 
 _CUTS = {
@@ -35,7 +35,7 @@ _CUTS = {
 
 
 def steps_note(notes: Sequence[StepNote]) -> str:
-    """What to know about how the steps were found and cut; '' without notes."""
+    """Sentences on how the steps were found, cut and timed; '' without notes."""
     return " ".join(map(_sentence, notes))
 
 
@@ -75,7 +75,7 @@ def _sentence(note: StepNote) -> str:
 
 
 def change_note(stretches: Sequence[Stretch]) -> str:
-    """The lasting changes of the step time; '' if there was none.
+    """A sentence on the lasting changes of the step time; '' if there was none.
 
     Args:
         stretches: The stretches of a run between such changes, in order.

@@ -1,4 +1,4 @@
-"""Why a verdict is what it is, in words."""
+"""Verdicts and their reasons, in words."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _LACKS = {
     "train for 20 steps or more.",
     Lack.DEVICE_ACTIVITY: "the run used an accelerator, but this file has no record of what the "
     "device did. Record again with device activity on.",
-    Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators of which this file has "
-    "no kernel; the capture is partial. Record again, with every device of the process.",
+    Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators whose kernels are missing "
+    "from this file; the capture is partial. Record again, with every device of the process.",
     Lack.DEVICE_OWNERS: "{number} processes were merged into this file, and its rows do not say "
     "which process used which device. Pass the files of the single ranks.",
     Lack.COMMON_CLOCK: "host and device were recorded by two clocks that disagree; device work "
@@ -99,7 +99,7 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
     """The sentence of a verdict.
 
     Args:
-        reason: Why the verdict is what it is.
+        reason: The reason for the verdict.
         fix_first: Title of the finding to fix first, if it is another cause than the verdict.
     """
     fix = f" Fix first: {_inner(fix_first)}." if fix_first else ""
@@ -130,7 +130,7 @@ def _bound(bound: Bound) -> str:
     )
     if bound.by != "compute" and bound.compute_ns > bound.time_ns:
         share = format_fraction(bound.compute_ns / bound.wall_ns)
-        sentence = f"Compute takes the largest part of the step, {share}. Beside that, " + _inner(
+        sentence = f"Compute takes the largest part of the step, {share}. Besides, " + _inner(
             sentence
         )
     if bound.set_up_ns:
@@ -151,7 +151,7 @@ def _inner(sentence: str) -> str:
 
 
 def _devices(bound: Bound) -> tuple[str, str]:
-    """The devices as subject and verb: what is idle, and what computes."""
+    """The devices as subject and verb, idle and computing: 'the GPU idles', 'the GPU computes'."""
     if bound.devices > 1:
         count = bound.devices
         every = "both devices" if count == 2 else f"all {count} devices"
@@ -163,7 +163,7 @@ def _devices(bound: Bound) -> tuple[str, str]:
 
 
 def why_unknown(reason: Unknown) -> str:
-    """Why there is no verdict, and what to do about it; begins in the middle of a sentence."""
+    """Why there is no verdict, and what to do about it; continues a sentence."""
     match reason:
         case Gap(lack, number):
             text = "several" if number is None else f"{number:.0f}"
