@@ -1,7 +1,7 @@
 """Callbacks: Python of the program that compiled code, a graph or autograd calls in the step.
 
 `tf.py_function` and `tf.numpy_function` in a training graph, `jax.pure_callback`, `io_callback`
-and `debug.callback`, and autograd functions in NumPy. What an input pipeline calls is none.
+and `debug.callback`, and autograd functions in NumPy. Calls by an input pipeline do not count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OPS = regex(r"(?:Eager)?PyFunc(?:Stateless)?")
 
 
 def callback_rows(trace: Trace) -> Rows:
-    """Slices that are callbacks, ascending.
+    """Rows of the slices that are callbacks, ascending.
 
     Args:
         trace: The trace.
@@ -45,12 +45,12 @@ def callback_rows(trace: Trace) -> Rows:
 
 
 def callback_time(trace: Trace) -> Intervals:
-    """When any callback runs."""
+    """Time in which any callback runs."""
     return intervals_of(trace, callback_rows(trace))
 
 
 def callback_entries(trace: Trace) -> frozenset[str]:
-    """Those entries of stack samples that are callbacks, and not calls of an input pipeline.
+    """The entries of stack samples that are callbacks, not calls by an input pipeline.
 
     Args:
         trace: The trace, with `samples`.
@@ -60,7 +60,7 @@ def callback_entries(trace: Trace) -> frozenset[str]:
 
 
 def callback_lines(trace: Trace) -> Counter[str]:
-    """Samples of each line of the program in callbacks, of whatever thread runs them.
+    """Samples of each line of the program in callbacks, over all threads.
 
     Args:
         trace: The trace, with `samples`.
@@ -75,7 +75,7 @@ def callback_lines(trace: Trace) -> Counter[str]:
 
 
 def _sampled(trace: Trace) -> set[str]:
-    """All entries of stack samples; '' is among them where some have none."""
+    """All entries of stack samples, including '' if some samples have none."""
     return {trace.string(entry) for entry in np.unique(trace.samples.entry).tolist()}
 
 

@@ -276,10 +276,10 @@ class Facts:
 
     @cached_property
     def callback_ns(self) -> int:
-        """The part of its Python that is in callbacks, while nothing computes."""
+        """Python time of the mean step that is in callbacks while nothing computes, ns."""
         called = self.partition.sets["python"] & callback_time(self.trace)
         within = self.mean_ns(self.steady_time.common_ns(called))
-        # Time without evidence may have become Python, but no computing.
+        # Rescaling may move unexplained time to Python, but not to compute.
         recorded, scaled = self.recorded, self.unprofiled(self.recorded)
         ratios = [scaled[c] / recorded[c] for c in ("compute", "python") if recorded[c]]
         return min(round(within * min(ratios, default=1.0)), scaled["python"])

@@ -49,7 +49,7 @@ def as_python(
         breakdown: ns per category of the mean step.
         trace: The trace, with the samples of the described stretch.
         cpu_ns: CPU time of the driving thread in the step; None if unknown.
-        callback_ns: The part of the Python that is in callbacks, whose samples are no own lines.
+        callback_ns: Python time in callbacks, whose samples do not count as own lines.
     """
     lines = driver_lines(trace)
     if lines is None or not cpu_ns or not breakdown["unexplained"]:

@@ -207,7 +207,7 @@ COLUMNS: tuple[Column, ...] = (
         "samples",
         "entry",
         "Part of the input pipeline that called the line: 'DataLoader', 'py_func', "
-        "'PyDataset', or 'feed' for a thread that fills a queue; or what called it back from "
+        "'PyDataset', or 'feed' for a thread that fills a queue; or the caller from "
         "compiled code: 'jax callback', 'autograd.Function' with its class; null if unknown.",
         null=_NO_STRING,
     ),
