@@ -1,8 +1,9 @@
 """Literate tests: Markdown files with cases, each a drawn timeline and the expected finding.
 
 A case is a section ``## Fires: ...``, ``## Silent: ...`` or ``## Abstains: ...`` with one block
-``timeline`` (the notation of `stepwhy.trace.notation`) and one block ``finding``, whose lines are a
-subset of the expected finding::
+``timeline`` (the notation of `stepwhy.trace.notation`) and one block ``finding``. With several
+timelines, each is a rank, and the finding is that of the first one. The lines of ``finding`` are a
+subset of what is expected::
 
     verdict: found
     cost: 6 ms                         # 'none' for no cost; '6 ms ± 1 ms' allows a range
@@ -27,7 +28,7 @@ class Case:
     diagnosis: str
     kind: str
     title: str
-    timeline: str
+    timelines: tuple[str, ...]
     expected: tuple[tuple[str, str], ...]
 
 
@@ -41,11 +42,13 @@ def read_cases(path):
 
 
 def _case(path, match, body):
-    blocks = {block["language"]: block["text"] for block in _BLOCK.finditer(body)}
-    assert blocks.keys() == {"timeline", "finding"}, f"{path.name}: {match['title']}"
-    lines = [line.partition(":") for line in blocks["finding"].splitlines() if line.strip()]
+    blocks = [(block["language"], block["text"]) for block in _BLOCK.finditer(body)]
+    timelines = tuple(text for language, text in blocks if language == "timeline")
+    assert [language for language, _ in blocks] == [*["timeline"] * len(timelines), "finding"]
+    assert timelines, f"{path.name}: {match['title']}"
+    lines = [line.partition(":") for line in blocks[-1][1].splitlines() if line.strip()]
     expected = tuple((key.strip(), value.strip()) for key, _, value in lines)
-    return Case(path.stem, match["kind"], match["title"], blocks["timeline"], expected)
+    return Case(path.stem, match["kind"], match["title"], timelines, expected)
 
 
 def mismatches(finding, expected):

@@ -8,6 +8,7 @@ import pytest
 from stepwhy.diagnoses import load
 from stepwhy.diagnoses.shared.rule import examine
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.trace.notation import parse
 
 HERE = Path(__file__).parent
@@ -18,16 +19,23 @@ _spec.loader.exec_module(literate)
 CASES = [case for path in sorted(HERE.glob("*.md")) for case in literate.read_cases(path)]
 
 
+def facts_of(case):
+    traces = [parse(timeline) for timeline in case.timelines]
+    if len(traces) == 1:
+        return Facts(traces[0])
+    return Facts(traces[0], [summarise_rank(Facts(trace)) for trace in traces])
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.diagnosis}-{c.kind}-{c.title}")
 def test_finding_matches_the_description(case):
     diagnosis = load(case.diagnosis.replace("-", "_"))
-    finding = examine(diagnosis, Facts(parse(case.timeline)))
+    finding = examine(diagnosis, facts_of(case))
     assert literate.mismatches(finding, case.expected) == []
 
 
 def test_mismatches_are_noticed():
     case = next(c for c in CASES if c.kind == "Fires")
-    finding = examine(load(case.diagnosis.replace("-", "_")), Facts(parse(case.timeline)))
+    finding = examine(load(case.diagnosis.replace("-", "_")), facts_of(case))
     wrong = (("verdict", "clear"), ("cost", "1 ns"), ("saving", "1 ns .. 2 ns"), ("fix", "§"),
              ("evidence", "nothing = 1"), ("reason", "§"), ("title", "§"))  # fmt: skip
     assert len(literate.mismatches(finding, wrong)) == len(wrong)

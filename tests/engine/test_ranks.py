@@ -3,12 +3,15 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from stepwhy.engine import explain
-from stepwhy.engine.ranks import same_run
+from stepwhy.engine.explain import Opened, analyse
+from stepwhy.engine.ranks import combine, same_run
 from stepwhy.errors import SeveralRunsError
 from stepwhy.findings.reasons import RankChoice
 from stepwhy.trace import NULL, Meta
+from stepwhy.trace.notation import parse
 from stepwhy.wording.notes import rank_note
 from tests.engine.test_explain import kineto
 
@@ -109,3 +112,44 @@ def test_a_rank_without_steps_does_not_speak(tmp_path):
     result = explain([str(tmp_path)])
     assert result.run.ranks == 2
     assert sum(result.breakdown.categories.values()) == result.breakdown.wall_ns
+
+
+def drawn(rank, kernels, exchange, world=2):
+    """One analysed rank whose steps of 10 ms are drawn."""
+    trace = parse(
+        f"""
+        unit: 1 ms
+        framework: pytorch
+        rank: {rank}
+        world_size: {world}
+        main   step       |[--------][--------]|
+        GPU:0  kernel     |{kernels}|  k=gemm
+        GPU:0/8 collective|{exchange}|  a=ncclDevKernel_AllReduce
+        """
+    )
+    return analyse(Opened(f"rank{rank}", "drawing", trace))
+
+
+def test_the_straggler_is_the_first_to_fix_and_explains_the_waits():
+    slow = drawn(0, "kkkkkkkk  kkkkkkkk  ", "        aa        aa")
+    fast = drawn(1, "kk        kk        ", "  aaaaaaaa  aaaaaaaa")
+    result = combine([fast, slow], [])
+    by_id = {f.id: f for f in result.findings}
+    assert result.findings[0].id == "straggler"
+    assert result.findings[0].cost_ns_per_step == 6_000_000
+    assert "Fix first: speed up the rank" in result.verdict.sentence
+    assert by_id["exposed-communication"].cost_ns_per_step == 2_000_000  # moves bytes
+    assert fast.result.findings[0].id == "exposed-communication"  # alone, it cannot know
+    assert {f.verdict for f in fast.result.findings if f.id == "straggler"} == {"no_data"}
+
+
+def test_a_wait_for_a_rank_that_starts_late_is_no_exposed_communication():
+    early = drawn(0, "kk                kk", "  aaaaaaaaaaaaaaaa  ")
+    late = drawn(1, "kk                kk", "  aaaaaaaaaaaaaaaa  ")
+    waits = replace(late.rank, breakdown=late.rank.breakdown | {"communication": 500_000})
+    result = combine([early, replace(late, rank=waits)], [])
+    by_id = {f.id: f for f in result.findings}
+    assert result.findings[0].id == "start-skew"
+    assert by_id["start-skew"].cost_ns_per_step == 7_500_000
+    assert by_id["exposed-communication"].verdict == "clear"
+    assert by_id["exposed-communication"].evidence[-1].where == "see start-skew"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from stepwhy.diagnoses.exposed_communication import without_waits
 from stepwhy.diagnoses.shared.rule import Diagnosis, Rule, examine
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ TABLE: tuple[str, ...] = (
     "allocator_pressure",
     "page_faults",
     "memory_headroom",
+    "straggler",
+    "start_skew",
     "exposed_communication",
     "warmup_included",
     "wall_device_gap",
@@ -75,6 +78,29 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
         table: The diagnoses to run.
     """
     return rank([examine(load(name), facts) for name in table], table)
+
+
+def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings of one rank, with those that compare it with the other ranks. Never raises.
+
+    Args:
+        facts: Facts of the rank, with all ranks in `Facts.ranks`.
+        findings: What `run_all` found in the rank alone.
+    """
+    modules = [load(name) for name in TABLE]
+    compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks}
+    causes = [f for f in compared.values() if f.verdict == "found" and f.id in _LATE]
+    return rank([_without_waits(compared.get(f.id, f), facts, causes) for f in findings])
+
+
+_LATE = {"straggler", "start-skew"}
+
+
+def _without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:
+    """A finding without the time that is explained by a rank that is late."""
+    if finding.id != "exposed-communication":
+        return finding
+    return without_waits(finding, facts, causes)
 
 
 _MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less ranks by its own cost
@@ -106,4 +132,4 @@ def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Fin
     return tuple(sorted(findings, key=key))
 
 
-__all__ = ["TABLE", "Diagnosis", "Rule", "load", "rank", "run_all"]
+__all__ = ["TABLE", "Diagnosis", "Rule", "load", "rank", "run_across", "run_all"]

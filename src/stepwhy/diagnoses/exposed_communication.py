@@ -12,7 +12,8 @@ overlap makes every step longer on every rank, and grows with the number of rank
 Time of the steady steps in which collectives, or waits for other processes, are the only activity,
 by name of the collective. The time that overlaps with computation is shown as well. A collective
 lasts until the slowest rank has arrived: **the trace of one rank does not show whether it waits for
-others or for the network.**
+others or for the network.** With the traces of several ranks, time in which the rank waits for a
+later one is the cost of `straggler` or `start-skew`, and is left out here.
 
 ## Fix
 First compare the ranks: if one arrives late, fix that rank. Then overlap: tune the bucket size,
@@ -32,14 +33,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
+from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -70,6 +76,27 @@ def diagnose(facts: Facts) -> Finding:
         )
     gain = saving("remove communication", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts), gain)
+
+
+def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:
+    """The finding on one rank, without the time in which it waits for another one.
+
+    Args:
+        finding: What `diagnose` found in the rank alone.
+        facts: Facts of the rank, with all ranks in `Facts.ranks`.
+        causes: Findings that name the rank that it waits for.
+    """
+    own, cost = reported(facts), finding.cost_ns_per_step
+    if own is None or not cost or not causes:
+        return finding
+    waits_ns = min(own.exchange_ns - min(r.exchange_ns for r in peers(facts)), cost)
+    waits = Evidence("of that, waiting for another rank", waits_ns, "ns", f"see {causes[0].id}")
+    evidence = (*finding.evidence[:-1], waits)
+    rest = cost - waits_ns
+    if rest < SHARE * own.wall_ns:
+        return replace(RULE.nothing(evidence), title="Without waits for a late rank, it is short")
+    gain = saving("remove communication", LEAST_SAVED * rest, rest)
+    return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:

@@ -32,6 +32,7 @@ from stepwhy.wording.verdict import verdict_sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stepwhy.answers.verdict import Decision
     from stepwhy.findings import Finding, HostLoad, Op
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
@@ -56,7 +57,7 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     ops = _then_free(operations_of(facts))
     breakdown = _then_free(breakdown_of(facts))
     findings = _then_free(run_all(facts))
-    verdict = _verdict(facts, findings)
+    verdict = verdict_of(facts.derived(decide), findings)
     load = host_load(facts.sampled)
     devices = devices_of(facts)
     return Result(
@@ -98,9 +99,13 @@ def _count_combined_devices(trace: Trace) -> None:
         )
 
 
-def _verdict(facts: Facts, findings: tuple[Finding, ...]) -> Verdict:
-    """The verdict; if the costliest finding is another cause, the sentence names it."""
-    decision = decide(facts)
+def verdict_of(decision: Decision, findings: Sequence[Finding]) -> Verdict:
+    """The verdict; if the costliest finding is another cause, the sentence names it.
+
+    Args:
+        decision: What bounds the step.
+        findings: All findings, the costliest first.
+    """
     first = first_to_fix(decision.bound_by, findings)
     sentence = verdict_sentence(decision.reason, first.title if first else "")
     return Verdict(decision.bound_by, decision.confidence, sentence)

@@ -8,9 +8,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwhy.answers.placement import placement_of
+from stepwhy.answers.verdict import decide
 from stepwhy.engine.assemble import assemble
 from stepwhy.engine.privacy import redacted_errors, redactor_of
-from stepwhy.engine.ranks import combine, same_run
+from stepwhy.engine.ranks import Analysed, combine, same_run
 from stepwhy.errors import InputError, NoPlacementError, NoTracesError, SeveralRunsError
 from stepwhy.importers.registry import read_folder, read_trace
 from stepwhy.inputs.kinds import is_file, is_folder
@@ -19,6 +20,7 @@ from stepwhy.inputs.reading import read_source
 from stepwhy.inputs.remote.addresses import shown
 from stepwhy.inputs.within import check_within
 from stepwhy.passes.facts import Facts
+from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.trace.ranks import split_ranks
 from stepwhy.trace.redacting import redacted
 from stepwhy.wording.notes import left_out, other_processes
@@ -66,12 +68,19 @@ def explain(
             f"these are {len(opened)} different runs, not ranks of one run",
             f"Explain them one at a time, starting with {opened[0].path}",
         )
-    results = []
+    analysed = []
     for done, one in enumerate(opened):
         if progress:
             progress(f"analysing {one.path}", done, len(opened))
-        results.append(assemble(Facts(one.trace), one.path, one.format))
-    return combine(results, [o.trace.meta for o in opened], skipped)
+        analysed.append(analyse(one))
+    return combine(analysed, skipped)
+
+
+def analyse(one: Opened) -> Analysed:
+    """The result of one trace, and what other ranks are compared with."""
+    facts = Facts(one.trace)
+    result = assemble(facts, one.path, one.format)
+    return Analysed(one.trace, result, facts.derived(decide), facts.derived(summarise_rank))
 
 
 def read_placement(

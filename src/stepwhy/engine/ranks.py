@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from stepwhy.answers.parallel import parallel_use
+from stepwhy.diagnoses import run_across
+from stepwhy.engine.assemble import verdict_of
 from stepwhy.findings import Device, DeviceTotal
 from stepwhy.findings.reasons import RankChoice
+from stepwhy.passes.facts import Facts
 from stepwhy.trace import NULL
 from stepwhy.wording.notes import rank_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepwhy.answers.verdict import Decision
     from stepwhy.findings import Result
-    from stepwhy.trace import Meta
+    from stepwhy.passes.ranks import Rank
+    from stepwhy.trace import Meta, Trace
 
 D = TypeVar("D", Device, DeviceTotal)
 
@@ -35,7 +41,23 @@ def same_run(metas: Sequence[Meta]) -> bool:
     )
 
 
-def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> Result:
+class Analysed(msgspec.Struct, frozen=True):
+    """One trace of a run: its result, and what other ranks are compared with.
+
+    Args:
+        trace: The trace.
+        result: Its result.
+        decision: What bounds its step.
+        rank: Its summary, None if nothing can be compared.
+    """
+
+    trace: Trace
+    result: Result
+    decision: Decision
+    rank: Rank | None
+
+
+def combine(analysed: Sequence[Analysed], notes: list[str]) -> Result:
     """One result for all ranks.
 
     Ranks that synchronise every step take as long as the slowest, so the step of the result is that
@@ -43,14 +65,14 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
     the others, because they wait for it. Inputs and devices are listed for every rank.
 
     Args:
-        results: One result per rank, at least one.
-        metas: Their facts about the run.
+        analysed: The ranks, at least one.
         notes: Further notes for the reader.
     """
+    results, metas = [one.result for one in analysed], [one.trace.meta for one in analysed]
     if len(results) == 1:
         return replace(results[0], notes=(*results[0].notes, *notes))
     choice = choose(results, metas)
-    chosen = results[[meta.rank for meta in metas].index(choice.rank)]
+    chosen = _compared(analysed, choice.rank)
     devices = _of_all([r.devices for r in results], metas)
     is_known = all(r.verdict.bound_by != "unknown" for r in results)
     return replace(
@@ -70,6 +92,14 @@ def combine(results: list[Result], metas: Sequence[Meta], notes: list[str]) -> R
         ),
         notes=(rank_note(choice), *chosen.notes, *notes),
     )
+
+
+def _compared(analysed: Sequence[Analysed], rank: int) -> Result:
+    """The result of one rank, with what the comparison of all ranks finds."""
+    one = next(one for one in analysed if one.trace.meta.rank == rank)
+    summaries = [one.rank for one in analysed if one.rank is not None]
+    findings = run_across(Facts(one.trace, summaries), one.result.findings)
+    return replace(one.result, findings=findings, verdict=verdict_of(one.decision, findings))
 
 
 def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:

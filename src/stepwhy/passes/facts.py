@@ -30,10 +30,11 @@ from stepwhy.passes.threads import Threads, find_threads
 from stepwhy.trace import DeviceKind, Kind, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from stepwhy.passes.ranks import Rank
     from stepwhy.trace import Trace
 
 T = TypeVar("T")
@@ -44,10 +45,12 @@ class Facts:
 
     Args:
         trace: The trace.
+        ranks: All ranks of the run with this one, if several were recorded.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, ranks: Sequence[Rank] = ()) -> None:
         self.trace = trace
+        self.ranks = ranks
         self._nearest: dict[tuple[Kind, ...], NDArray[np.int32]] = {}
         self._derived: dict[Callable[[Facts], Any], Any] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,7 +38,7 @@ def meta_of(header: dict[str, Any]) -> Meta:
         KeyError, ValueError: The header is damaged.
     """
     meta = msgspec.convert(header["meta"], Meta)
-    _check_fit(meta.rank, meta.world_size)
+    _check_fit(meta.rank, meta.world_size, *chain(*meta.stages))
     return meta
 
 

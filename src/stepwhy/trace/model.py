@@ -46,6 +46,7 @@ class Meta(msgspec.Struct, frozen=True):
         framework_version: Version as written in the trace, or ''.
         rank: Rank of this process; NULL when not recorded.
         world_size: Number of ranks; NULL when not recorded.
+        stages: Pairs of a rank and its pipeline stage, those that are known.
         command: The command that was run, redacted, or ''.
         signals: Kinds of information in the trace; passes abstain if they need a missing one:
             'host-ops', 'device-activity' (accelerators were observed, even if there was none),
@@ -71,6 +72,7 @@ class Meta(msgspec.Struct, frozen=True):
     framework_version: str = ""
     rank: int = NULL
     world_size: int = NULL
+    stages: tuple[tuple[int, int], ...] = ()
     command: str = ""
     signals: frozenset[str] = frozenset()
     device_expected: bool = False

@@ -27,9 +27,9 @@ r"""A trace drawn as text: the fixtures of literate tests.
   blank line; ``-`` is the null, an empty cell the empty string. Copies and counters name nodes and
   devices, allocations tracks. ``session_values:`` and ``flows:`` are tables, too; they name slices,
   of several with the same name or letter the first. Quantities take a unit: ``3 ms``.
-- **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, ``world_size``,
-  ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change that),
-  ``expects: accelerator``, ``model`` (of the accelerators below it). Lines that begin with
+- **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``,
+  ``world_size``, ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change
+  that), ``expects: accelerator``, ``model`` (of the accelerators below it). Lines that begin with
   ``#`` are comments.
 """
 
@@ -66,7 +66,7 @@ _TABLES: dict[str, Table] = {
     "allocations": "allocations",
 }  # fmt: skip
 _FACTS = (
-    "unit", "format", "framework", "rank", "world_size", "signals", "expects", "arrows",
+    "unit", "format", "framework", "rank", "stage", "world_size", "signals", "expects", "arrows",
     "model",
 )  # fmt: skip
 _DEVICE_KINDS = {"CPU": DeviceKind.CPU, "GPU": DeviceKind.GPU, "TPU": DeviceKind.TPU}
@@ -153,11 +153,13 @@ class _Drawing(msgspec.Struct):
         for row in self.slices:
             self.builder.add("slices", **row)
         self.builder.health.events_read = self.builder.health.events_kept = len(self.slices)
+        rank = int(self.facts.get("rank", NULL))
         return self.builder.finish(
             Meta(
                 format=self.facts.get("format", "drawing"),
                 framework=self.facts.get("framework", ""),
-                rank=int(self.facts.get("rank", NULL)),
+                rank=rank,
+                stages=((rank, int(self.facts["stage"])),) if "stage" in self.facts else (),
                 world_size=int(self.facts.get("world_size", NULL)),
                 signals=self._signals(),
                 device_expected=self.accelerator or self.facts.get("expects") == "accelerator",

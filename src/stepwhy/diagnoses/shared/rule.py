@@ -11,6 +11,7 @@ import msgspec
 
 from stepwhy.findings import Evidence, Finding, Fix, Saving
 from stepwhy.passes.usable import unusable
+from stepwhy.trace import Kind
 from stepwhy.units import quantise
 from stepwhy.wording.verdict import why_unknown
 
@@ -55,6 +56,7 @@ class Rule(msgspec.Struct, frozen=True):
         accelerator_only: Whether the pattern needs an accelerator to occur.
         refines: Id of the symptom that this pattern can cause; '' for none. If it explains most of
             the symptom's cost, it is listed before the symptom.
+        of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Rule(msgspec.Struct, frozen=True):
     needs: tuple[tuple[str, ...], ...] = ()
     accelerator_only: bool = False
     refines: str = ""
+    of_ranks: bool = False
 
     def finding(
         self,
@@ -119,6 +122,8 @@ def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
 
 
 def _abstain(rule: Rule, facts: Facts) -> Finding | None:
+    if rule.of_ranks:
+        return None if len(facts.ranks) > 1 else _one_rank(rule, facts)
     if rule.accelerator_only and not facts.has_accelerator:
         # A trace without slices does not show which devices exist.
         if not facts.trace.meta.device_expected and len(facts.trace.slices):
@@ -131,6 +136,14 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     # Placement is valid in any trace; times are not.
     reason = None if rule.family == "placement" else unusable(facts)
     return None if reason is None else rule.incomplete(why_unknown(reason))
+
+
+def _one_rank(rule: Rule, facts: Facts) -> Finding:
+    if facts.trace.meta.world_size > 1 or facts.trace.is_kind(Kind.COLLECTIVE).any():
+        return rule.no_data(
+            "Only one rank of the run is recorded here. Explain the traces of all ranks together."
+        )
+    return rule.not_applicable("The run has one rank.")
 
 
 def missing(signal: str) -> str:

@@ -82,10 +82,18 @@ def _meta(
         format=FORMAT,
         framework="pytorch",
         rank=rank,
+        stages=_stages(ranges),
         signals=frozenset(signals),
         device_expected=True,
         notes=tuple(note for note in texts if note),
     )
+
+
+def _stages(ranges: Ranges) -> tuple[tuple[int, int], ...]:
+    """The pipeline stage of each rank that has one."""
+    rows = np.flatnonzero((ranges.stage != NULL) & (ranges.rank != NULL))
+    ranks, firsts = np.unique(ranges.rank[rows], return_index=True)
+    return tuple(zip(ranks.tolist(), ranges.stage[rows[firsts]].tolist(), strict=True))
 
 
 def _idle(ranges: Ranges) -> str:

@@ -100,6 +100,7 @@ def read(source: Source) -> Trace:
         Meta(
             FORMAT,
             world_size=len(ranks) if is_complete else NULL,
+            stages=_stages(operations),
             signals=frozenset({"passes", "ranks"}),
             device_expected=True,
             notes=(*_stage_note(operations), *_NOTES),
@@ -241,6 +242,14 @@ def _meaning(name: str) -> tuple[Kind, Phase]:
         return Kind.COLLECTIVE, Phase.COMMUNICATION
     phase = next((phase for pattern, phase in _COMPUTE if pattern.fullmatch(name)), None)
     return (Kind.PYTHON, Phase.UNKNOWN) if phase is None else (Kind.KERNEL, phase)
+
+
+def _stages(operations: _Operations) -> tuple[tuple[int, int], ...]:
+    """The pipeline stage of each rank that has one."""
+    rows = np.flatnonzero(operations.stage >= 0)
+    ranks, firsts = np.unique(operations.rank[rows], return_index=True)
+    stages = operations.stage[rows[firsts]]
+    return tuple(zip(ranks.tolist(), stages.tolist(), strict=True))
 
 
 def _stage_note(operations: _Operations) -> tuple[str, ...]:

@@ -144,7 +144,7 @@ def read(source: Source) -> Trace | None:
         raise CorruptInputError(
             f"{source.origin} is a damaged pipeline schedule", "Copy the file again"
         ) from error
-    rank, builder = _rank_of(source), TraceBuilder()
+    rank, ranks, builder = _rank_of(source), _ranks_of(source), TraceBuilder()
     writer = _Writer(builder, rank)
     for number, iteration in iterations.items():
         writer.add(number, iteration)
@@ -157,7 +157,8 @@ def read(source: Source) -> Trace | None:
             FORMAT,
             "pytorch",
             rank=rank,
-            world_size=_ranks_of(source),
+            world_size=ranks,
+            stages=() if rank == NULL else ((rank, rank),),
             signals=frozenset({"passes"}),
             device_expected=True,
             notes=_NOTES,

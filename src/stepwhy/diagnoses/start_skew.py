@@ -1,0 +1,93 @@
+"""Ranks enter the step at different times, for another reason than their work in it.
+
+## What it means
+A rank begins the step later than the others, although it does not take longer in it. The others
+wait for it in the first collective operation.
+
+## Why it costs
+The wait for the last rank is part of the step of every other rank.
+
+## How it is measured
+Ranks leave the last collective operation of a step together. So the rank that spends least time in
+communication, and whose step is shorter than that of the rank that the report covers, entered it
+later by the difference. Only durations are compared, so the clocks of the machines need not agree.
+Ranks of a pipeline are compared within their stage.
+
+## Fix
+Look for what the rank does between two steps: evaluation, logging, checkpoints, or its start. If
+only one step was recorded, record several: a profiler that starts at different times does the same.
+
+## Fix risk
+None.
+
+## When it abstains
+If only one rank is recorded, or if the ranks that are recorded all wait for others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses.shared.ranks import (
+    compared,
+    late_ranks,
+    others_may_be_late,
+    peers,
+    reported,
+)
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.ranks import find_late
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+    from stepwhy.passes.ranks import LateRank, Rank
+
+RULE = Rule(
+    id="start-skew",
+    family="ranks",
+    name="Ranks that enter the step late",
+    found="Let all ranks enter the step together",
+    clear="All ranks enter the step together",
+    of_ranks=True,
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.0  # of the cost; the start of the profiler may have caused all of it
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the rank that waits least for the one that the report covers."""
+    own, late = reported(facts), find_late(peers(facts))
+    if own is None or late is None:
+        return RULE.not_applicable("No two ranks do the same work: each is a pipeline stage.")
+    skew_ns = own.wall_ns - late.rank.wall_ns
+    cost = min(skew_ns, own.exchange_ns - late.rank.exchange_ns)
+    evidence = (late_ranks(late), compared(facts, late))
+    if cost >= SHARE * own.wall_ns:
+        gain = saving("remove the wait", LEAST_SAVED * cost, cost)
+        return RULE.finding(cost, (*evidence, *_evidence(own, late, skew_ns)), _FIX, gain)
+    if others_may_be_late(facts, late, SHARE):
+        return RULE.incomplete(
+            "All recorded ranks wait, perhaps for one that is not here.", evidence
+        )
+    return RULE.nothing(evidence)
+
+
+def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:
+    waits_ns = own.exchange_ns - late.rank.exchange_ns
+    return (
+        Evidence("time that it enters the step later", skew_ns, "ns", f"than rank {own.number}"),
+        Evidence("time that the other waits longer", waits_ns, "ns", f"rank {own.number}"),
+        Evidence("steps that were compared", len(late.rank.own_ns), "count"),
+    )
+
+
+_FIX = Fix(
+    "Look for what this rank does between two steps: evaluation, logging, checkpoints, or a late "
+    "start. If only one step was recorded, record several: profilers that start at different times "
+    "have the same effect.",
+    "",
+    "none",
+)

@@ -1,0 +1,42 @@
+"""What other ranks are compared with: the summary of one rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.findings import CATEGORIES
+from stepwhy.passes.cores import CONTENDED, run_delay_share
+from stepwhy.passes.ranks import Rank
+from stepwhy.passes.sampled_lines import python_lines
+from stepwhy.passes.usable import unusable
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from stepwhy.passes.facts import Facts
+
+# Share of the samples from which on a line can be why a rank is late.
+_FREQUENT = 0.1
+
+
+def summarise_rank(facts: Facts) -> Rank | None:
+    """The summary of a rank; None if its record cannot show where its time goes.
+
+    Args:
+        facts: Facts of the rank.
+    """
+    if unusable(facts) or not facts.steady_count:
+        return None
+    meta, per_step = facts.trace.meta, facts.per_step[facts.steps.steady]
+    is_own = np.array([name != "communication" for name in CATEGORIES])
+    lines = python_lines(facts.sampled)
+    return Rank(
+        number=meta.rank,
+        stage=dict(meta.stages).get(meta.rank, NULL),
+        breakdown=facts.breakdown,
+        own_ns=per_step[:, is_own].sum(axis=1),
+        line=lines[0][0] if lines and lines[0][1] >= _FREQUENT else "",
+        contended=(run_delay_share(facts.sampled) or 0.0) >= CONTENDED,
+        cpu_ns=facts.observed.cpu_ns if facts.observed else None,
+    )

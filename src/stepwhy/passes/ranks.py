@@ -1,0 +1,144 @@
+"""Ranks of one run compared with each other: the one that the others wait for.
+
+Ranks that exchange data in every step take equally long: what a fast rank does not compute, it
+waits. So the rank that waits least is the late one, and its time outside of communication shows
+why. Only durations are compared, so the clocks of the ranks need not agree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+# A difference of means is certain from this many standard errors on; one step has no spread.
+_CERTAIN = 3.0
+# A rank that needs so many times the CPU time of another one has more work, however much both wait
+# for cores. That of ranks with the same work differs by some percent.
+_MORE_WORK = 1.1
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """The mean steady step of one rank.
+
+    Args:
+        number: The rank.
+        stage: Its pipeline stage; NULL if unknown.
+        breakdown: ns per category.
+        own_ns: Time outside of communication, as recorded, of each steady step; (steps,).
+        line: Line of the program that its driving thread is most often in; '' if unknown.
+        contended: Whether it often waits for a core that other threads or programs use.
+        cpu_ns: CPU time of its driving thread per step; None if unknown.
+    """
+
+    number: int
+    stage: int
+    breakdown: dict[str, int]
+    own_ns: NDArray[np.int64]
+    line: str = ""
+    contended: bool = False
+    cpu_ns: int | None = None
+
+    @property
+    def wall_ns(self) -> int:
+        """Wall time of the step."""
+        return sum(self.breakdown.values())
+
+    @property
+    def exchange_ns(self) -> int:
+        """Time in which it only exchanges data, or waits to."""
+        return self.breakdown["communication"]
+
+    @property
+    def work_ns(self) -> int:
+        """Time of the step outside of communication."""
+        return self.wall_ns - self.exchange_ns
+
+
+class LateRank(msgspec.Struct, frozen=True):
+    """The rank that waits least for the others, compared with the median of the others.
+
+    Args:
+        rank: The rank.
+        together: Ranks that are about as late, this one first.
+        waits_ns: How much longer the others wait.
+        work_ns: How much longer it takes outside of communication, not less than 0.
+        least_ns: What is certain to be gained if the work is spread evenly; not less than 0.
+        excess_ns: How much longer it spends in each category, or less.
+        is_certain: Whether its steps differ by more than they vary, and not only because it had to
+            wait for cores.
+        compared: Number of ranks that were compared.
+    """
+
+    rank: Rank
+    together: tuple[int, ...]
+    waits_ns: int
+    work_ns: int
+    least_ns: int
+    excess_ns: dict[str, int]
+    is_certain: bool
+    compared: int
+
+
+def find_late(ranks: Sequence[Rank]) -> LateRank | None:
+    """The rank that the others wait for longest; None if no two of them do the same work.
+
+    Stages of a pipeline do different work, so ranks are compared within their stage.
+
+    Args:
+        ranks: The ranks.
+    """
+    stages: defaultdict[int, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        stages[rank.stage].append(rank)
+    late = [_compare(same) for same in stages.values() if len(same) > 1]
+    return max(late, key=lambda one: one.waits_ns, default=None)
+
+
+def _compare(ranks: Sequence[Rank]) -> LateRank:
+    late = min(ranks, key=lambda rank: rank.exchange_ns)
+    others = sorted((r for r in ranks if r is not late), key=lambda rank: rank.work_ns)
+    waits_ns = _median(r.exchange_ns for r in others) - late.exchange_ns
+    soon = [r for r in others if r.exchange_ns - late.exchange_ns < waits_ns / 2]
+    together = (late, *sorted(soon, key=lambda rank: rank.exchange_ns))
+    return LateRank(
+        rank=late,
+        together=tuple(rank.number for rank in together),
+        waits_ns=waits_ns,
+        work_ns=max(late.work_ns - _median(r.work_ns for r in others), 0),
+        least_ns=max(late.work_ns - max(others[-1].work_ns, _mean(r.work_ns for r in ranks)), 0),
+        excess_ns={
+            name: time_ns - _median(r.breakdown[name] for r in others)
+            for name, time_ns in late.breakdown.items()
+        },
+        is_certain=_differ(late, others[len(others) // 2]),
+        compared=len(ranks),
+    )
+
+
+def _median(times_ns: Iterable[int]) -> int:
+    return round(float(np.median(list(times_ns))))
+
+
+def _mean(times_ns: Iterable[int]) -> int:
+    return round(float(np.mean(list(times_ns))))
+
+
+def _differ(late: Rank, other: Rank) -> bool:
+    """Whether the work of two ranks differs by more than chance."""
+    if late.cpu_ns and other.cpu_ns and late.cpu_ns >= _MORE_WORK * other.cpu_ns:
+        return True
+    if late.contended:
+        return False
+    some, others = late.own_ns, other.own_ns
+    if min(len(some), len(others)) < 2:
+        return True
+    error = float(np.sqrt(some.var(ddof=1) / len(some) + others.var(ddof=1) / len(others)))
+    return bool(abs(some.mean() - others.mean()) > _CERTAIN * error)

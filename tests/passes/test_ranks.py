@@ -1,0 +1,80 @@
+"""Which rank the others wait for, by durations alone."""
+
+import numpy as np
+import pytest
+
+from stepwhy.findings import CATEGORIES
+from stepwhy.passes.facts import Facts
+from stepwhy.passes.rank_summary import summarise_rank
+from stepwhy.passes.ranks import Rank, find_late
+from stepwhy.trace import NULL
+from stepwhy.trace.notation import parse
+
+
+def rank(number, compute, exchange, stage=NULL, own=(), **fields):
+    breakdown = dict.fromkeys(CATEGORIES, 0) | {"compute": compute, "communication": exchange}
+    return Rank(number, stage, breakdown, np.array(own or (compute,), dtype=np.int64), **fields)
+
+
+def test_the_rank_that_waits_least_is_compared_with_the_median_of_the_others():
+    late = find_late([rank(0, 50, 50), rank(1, 90, 10), rank(2, 60, 40), rank(3, 52, 48)])
+    assert (late.rank.number, late.together, late.compared) == (1, (1,), 4)
+    assert (late.work_ns, late.waits_ns) == (38, 38)
+    assert late.excess_ns["compute"] == 38
+    assert late.least_ns == 90 - 63  # the mean of all: the work may have to be spread
+
+
+def test_ranks_that_are_nearly_as_late_are_named_together():
+    late = find_late([rank(0, 50, 50), rank(1, 90, 10), rank(2, 85, 15), rank(3, 50, 50)])
+    assert late.together == (1, 2)
+
+
+def test_ranks_are_compared_within_their_stage():
+    first = [rank(0, 50, 50, stage=0), rank(1, 52, 48, stage=0)]
+    last = [rank(2, 90, 10, stage=1), rank(3, 80, 20, stage=1)]
+    late = find_late(first + last)
+    assert (late.rank.number, late.work_ns, late.compared) == (2, 10, 2)
+    assert find_late([first[0], last[0]]) is None
+    assert find_late([]) is None
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "expected"),
+    [
+        ((90, 90, 90, 90), (50, 50, 50, 50), True),
+        ((90, 10, 160, 100), (50, 60, 40, 50), False),  # varies more than it differs
+        ((90,), (50,), True),
+    ],
+)
+def test_steps_that_vary_more_than_ranks_differ_are_not_certain(slow, fast, expected):
+    late = find_late([rank(0, 90, 10, own=slow), rank(1, 50, 50, own=fast)])
+    assert late.is_certain is expected
+
+
+@pytest.mark.parametrize(("cpu_ns", "expected"), [((40, 30), True), ((40, 39), False)])
+def test_where_ranks_wait_for_cores_more_work_needs_more_cpu_time(cpu_ns, expected):
+    slow = rank(0, 90, 10, contended=True, cpu_ns=cpu_ns[0])
+    fast = rank(1, 50, 50, contended=True, cpu_ns=cpu_ns[1])
+    assert find_late([slow, fast]).is_certain is expected
+
+
+def test_summary_of_a_rank():
+    trace = parse(
+        """
+        unit: 1 ms
+        rank: 3
+        stage: 1
+        main   step       |[--------][--------]|
+        GPU:0  kernel     |kkkkkk    kkkkkkkk  |
+        GPU:0/8 collective|      aaaa        aa|
+        """
+    )
+    summary = summarise_rank(Facts(trace))
+    assert (summary.number, summary.stage, summary.wall_ns) == (3, 1, 10_000_000)
+    assert (summary.work_ns, summary.exchange_ns) == (7_000_000, 3_000_000)
+    assert summary.own_ns.tolist() == [6_000_000, 8_000_000]
+    assert (summary.line, summary.contended, summary.cpu_ns) == ("", False, None)
+
+
+def test_a_record_that_shows_no_times_has_no_summary():
+    assert summarise_rank(Facts(parse(""))) is None
