@@ -38,8 +38,7 @@ from stepwhy.importers.formats.kineto.kernels.keys import (
     begins_arguments,
     clear,
     is_odd_arguments,
-    read_argument,
-    read_field,
+    read_value,
     word_of,
 )
 from stepwhy.importers.formats.kineto.kernels.layout import (
@@ -93,7 +92,7 @@ def _after_record(text, record, p, limit):
         if marks:
             record[MARKS] = record[MARKS] | marks
         if in_args:
-            p = read_argument(text, record, key, p, limit)
+            p = read_value(text, record, key, p, limit, True)
         elif begins_arguments(text, record, key, p):
             p = after_space(text, p + 1, limit)
             if byte_at(text, p) != CLOSE_OBJECT:
@@ -103,7 +102,7 @@ def _after_record(text, record, p, limit):
         elif is_odd_arguments(text, record, key, p):
             return 0
         else:
-            p = read_field(text, record, key, p, limit)
+            p = read_value(text, record, key, p, limit, False)
         if p == 0:
             return 0
         p = after_space(text, p, limit)
