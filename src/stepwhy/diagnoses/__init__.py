@@ -45,6 +45,7 @@ TABLE: tuple[str, ...] = (
     "unfused_batch_norm",
     "unfavourable_layout",
     "full_precision_matmul",
+    "unfused_attention",
     "dominant_op",
     "swapping",
     "allocator_pressure",
