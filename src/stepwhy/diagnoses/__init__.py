@@ -46,6 +46,7 @@ TABLE: tuple[str, ...] = (
     "unfavourable_layout",
     "full_precision_matmul",
     "unfused_attention",
+    "redundant_cast",
     "dominant_op",
     "swapping",
     "allocator_pressure",

@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.batch_norm import attributed
-from stepwhy.diagnoses.shared.calls import calls_in_order
+from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
 from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -58,7 +57,6 @@ RULE = Rule(
 
 SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.5  # of the cost; a fused kernel still applies the mask and the softmax
-FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
 _PRODUCT, _SOFTMAX = 0, 1
 # Source: operators of PyTorch. The last pattern is of what lies in no attention.
 _OPS = (
@@ -72,10 +70,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time of the operations between the two products of attentions."""
     if facts.trace.meta.framework != "pytorch":
         return RULE.not_applicable("Only PyTorch's operations are known to be of an attention.")
-    if attributed(facts) < FEWEST_KNOWN:
-        return RULE.incomplete(
-            "For most kernels, the trace does not record which operation launched them."
-        )
+    if not attributes_calls(facts):
+        return RULE.incomplete(NOT_ATTRIBUTED)
     calls = calls_in_order(facts)
     between, count = _between(facts, calls)
     cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.diagnoses.shared.batch_norm import attributed
 from stepwhy.diagnoses.shared.measure import nearest
 from stepwhy.trace import NULL, Kind
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
 
     Rows = NDArray[np.signedinteger[Any]]
+
+
+NOT_ATTRIBUTED = "For most kernels, the trace does not record which operation launched them."
+_FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
+
+
+def attributes_calls(facts: Facts) -> bool:
+    """Whether most kernels are known to be of an operation."""
+    return attributed(facts) >= _FEWEST_KNOWN
 
 
 class Calls(msgspec.Struct, frozen=True):
@@ -61,4 +71,4 @@ def calls_in_order(facts: Facts) -> Calls:
     return Calls(rows[order], ops[order], slices.track[calls][order])
 
 
-__all__ = ["Calls", "calls_in_order"]
+__all__ = ["NOT_ATTRIBUTED", "Calls", "attributes_calls", "calls_in_order"]
