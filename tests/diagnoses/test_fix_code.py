@@ -61,7 +61,12 @@ HEADS = """
 query = key = value = torch.ones(2, 4, 8)
 mask, attention = torch.zeros(4, 4), torch.nn.MultiheadAttention(8, 2)
 """
+LOADER = """
+from torch.utils.data import DataLoader
+dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
+"""
 RUNS = [
+    ("pageable_copy", "_PYTORCH", TORCH + LOADER, "assert batch.shape == (2, 3)"),
     ("redundant_cast", "_TO_FLOAT16", TORCH + LAYER, "assert output.dtype == torch.float16"),
     ("redundant_cast", "_TO_BFLOAT16", TORCH + LAYER, "assert output.dtype == torch.bfloat16"),
     ("unfused_attention", "_FIX", TORCH + HEADS, "assert hidden.shape == (2, 4, 8)"),

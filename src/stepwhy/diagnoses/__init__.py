@@ -40,6 +40,7 @@ TABLE: tuple[str, ...] = (
     "input_on_accelerator",
     "uncolocated_gradients",
     "variable_traffic",
+    "pageable_copy",
     "exposed_transfer",
     "slow_link",
     "unfused_batch_norm",
