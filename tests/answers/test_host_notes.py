@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwhy.answers.host_notes import host_notes
+from stepwhy.answers.host_notes import core_contention, host_notes
 from stepwhy.findings import GpuLoad, HostLoad
 from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
 
@@ -24,7 +24,10 @@ def test_a_calm_machine_needs_no_word():
 
 
 def test_waiting_for_cores():
-    assert notes(HostLoad(0.24, 1.5, 2, None)) == [CoreContention(0.24, 1.5, 2)]
+    assert core_contention(HostLoad(0.24, 1.5, 2, None)) == CoreContention(0.24, 1.5, 2)
+    assert core_contention(HostLoad(0.1, 1.5, 2, None)) is None
+    assert core_contention(NOTHING) is None
+    assert core_contention(None) is None
 
 
 def test_the_main_thread_was_blocked_on_a_disk():

@@ -28,8 +28,23 @@ def invoke(*args):
 def test_report(trace):
     outcome = invoke("explain", trace)
     assert outcome.exit_code == 0
-    assert "The host holds the step up" in outcome.stdout
+    assert "The step is mostly compute" in outcome.stdout
     assert "Where the step goes" in outcome.stdout
+
+
+@pytest.mark.usefixtures("trace")
+def test_different_runs_get_a_table_and_json_refuses_them(tmp_path):
+    (tmp_path / "other.json").write_text(kineto())
+    (tmp_path / "notes.json").write_text("{}")
+    outcome = invoke("explain", tmp_path)
+    assert outcome.exit_code == 0
+    rows = [line.split() for line in outcome.stdout.splitlines()]
+    expected = ["1.00", "ms", "compute", "Avoid", "waiting", "for", "the"]
+    assert [row[:8] for row in rows[1:3]] == [["other.json", *expected], ["trace.json", *expected]]
+    assert rows[3][:3] == ["notes.json", "not", "read"]
+    refused = invoke("explain", tmp_path, "--json")
+    assert refused.exit_code != 0
+    assert "several-runs" in refused.output
 
 
 def test_json_is_one_object(trace):

@@ -98,10 +98,20 @@ def test_later_findings_have_only_a_title_without_all(sample):
     assert "more with --all" not in full
 
 
-def test_abstentions_are_always_listed(sample):
-    assert "Not checked   misplaced-op, soft-placement-fallback · --all shows why" in printed(
-        sample("healthy")
+def test_abstentions_are_listed_in_one_line(sample):
+    result = sample("healthy")
+    text = "Not checked   misplaced-op, soft-placement-fallback · see --all"
+    assert text in printed(result)
+    more = structs.replace(result, findings=(*result.findings, *result.findings[-1:] * 2))
+    assert "misplaced-op, soft-placement-fallback and" in printed(more)
+
+
+def test_what_makes_times_unreliable_stands_first(sample):
+    result = sample("healthy")
+    text = printed(
+        structs.replace(result, verdict=structs.replace(result.verdict, caveat="It was hot."))
     )
+    assert text.strip().startswith("■ It was hot.")
 
 
 def test_all_lists_every_check_and_the_tables(sample):

@@ -102,14 +102,28 @@ def test_format_value(value, unit, expected):
 
 
 def test_steps_sentence_has_source_and_warm_up(sample):
-    assert words.steps_sentence(sample("launch_bound").steps) == (
+    result = sample("launch_bound")
+    assert words.steps_sentence(result.steps, result.breakdown.wall_ns) == (
         "400 marked in the trace · median 10.0 ms · 8 of 10 between 9.20 ms and 10.9 ms"
         " · first 10 left out as warm-up · profiling adds 51 %"
     )
 
 
+def test_the_described_step_comes_before_a_median_of_other_steps():
+    text = words.steps_sentence(some_steps(10, count=10), 67 * MS)
+    assert text.startswith(
+        "10 marked in the trace · 67.0 ms on average · median 10.0 ms · 8 of 10 "
+    )
+
+
+def test_one_step_has_no_percentiles():
+    assert words.steps_sentence(some_steps(10, count=1, warm_up=0), 10 * MS) == (
+        "1 marked in the trace · 10.0 ms"
+    )
+
+
 def test_steps_sentence_without_steps(sample):
-    assert words.steps_sentence(sample("unknown").steps) == (
+    assert words.steps_sentence(sample("unknown").steps, 0) == (
         "None found: times are for the whole trace, not per step"
     )
 
@@ -171,20 +185,22 @@ def test_start_at_the_function_that_is_compiled_in_every_step(sample):
 
 def test_shorter_profiled_steps_are_not_a_negative_cost():
     steps = some_steps(10, profiler_cost=-0.7, profiler_cost_interval=(-0.78, -0.14))
-    assert words.steps_sentence(steps).endswith(
+    assert words.steps_sentence(steps, 10 * MS).endswith(
         "the profiled ones were 70 % shorter than the others, so not typical"
     )
 
 
 def test_cost_of_profiling_without_a_useful_bound_is_unknown():
     steps = some_steps(10, profiler_cost=0.3, profiler_cost_interval=(-0.4, 85.3))
-    assert words.steps_sentence(steps).endswith("cost of profiling unknown, steps vary too much")
+    assert words.steps_sentence(steps, 10 * MS).endswith(
+        "cost of profiling unknown, steps vary too much"
+    )
 
 
 def test_sentence_says_that_the_report_covers_part_of_the_run():
     parts = (Stretch(1, 4, 10, 40, 0, False), Stretch(5, 10, 20, 120, 0, True))
     steps = some_steps(10, count=10, warm_up=1, steady=5, stretches=parts)
-    assert words.steps_sentence(steps).startswith(
+    assert words.steps_sentence(steps, 10 * MS).startswith(
         "10 marked in the trace; this report covers 6 of them · median"
     )
 

@@ -1,17 +1,17 @@
 """Notes about the machine in words."""
 
 from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
-from stepwhy.wording.machine import machine_sentence
+from stepwhy.wording.machine import machine_sentence, unreliable
 
 MIB = 1 << 20
 
 
 def test_waiting_for_cores():
-    assert machine_sentence(CoreContention(0.24, 1.5, 2)) == (
-        "CPU cores were contended: the process spent 24 % of its runnable time waiting for a core, "
-        "while other programs kept 1.5 of 2 busy. Step times are noisy."
+    assert unreliable(CoreContention(0.24, 1.5, 2)) == (
+        "The measurement is unreliable: CPU cores were contended. The process spent 24 % of its "
+        "runnable time waiting for a core, while other programs kept 1.5 of 2 busy."
     )
-    assert "waiting for a core. Step" in machine_sentence(CoreContention(0.24, None, 2))
+    assert unreliable(CoreContention(0.24, None, 2)).endswith("waiting for a core.")
 
 
 def test_waiting_for_disks():

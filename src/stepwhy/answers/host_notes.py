@@ -22,19 +22,28 @@ _THROTTLED = 0.05
 
 
 def host_notes(load: HostLoad | None) -> Iterator[MachineNote]:
-    """Notes on waiting for cores and disks, and on GPUs that were slowed down.
+    """Notes on waiting for disks, and on GPUs that were slowed down.
 
     Args:
         load: The load of the machine; None if it was not sampled.
     """
     if load is None:
         return
-    if load.run_delay_share is not None and load.run_delay_share >= CONTENDED:
-        yield CoreContention(load.run_delay_share, load.background_cores, load.cores)
     yield from _disk(load)
     for gpu in load.gpus:
         if gpu.throttled_share is not None and gpu.throttled_share >= _THROTTLED:
             yield Throttled(gpu.index, gpu.throttled_share)
+
+
+def core_contention(load: HostLoad | None) -> CoreContention | None:
+    """The wait for CPU cores that makes the measured times unreliable; None without one.
+
+    Args:
+        load: What was seen of the machine; None where nothing was.
+    """
+    if load is None or load.run_delay_share is None or load.run_delay_share < CONTENDED:
+        return None
+    return CoreContention(load.run_delay_share, load.background_cores, load.cores)
 
 
 def _disk(load: HostLoad) -> Iterator[DiskWait]:

@@ -41,6 +41,9 @@ FEWEST_HOST_OPS = 10
 # Fewer device slices than this in a record without steps show single calls, not a training step.
 FEWEST_DEVICE_SLICES = 10
 
+# Traced steps that take this many times as long as the others, or as short, show other steps.
+UNTYPICAL = 3.0
+
 _SPECIFIC: dict[str, BoundBy] = {
     "input_wait": "input",
     "communication": "communication",
@@ -189,7 +192,7 @@ def _largest(losses: dict[str, float]) -> BoundBy:
 
 
 def _confidence(facts: Facts, share: float) -> float:
-    """Confidence, 0..1; lower with unexplained time, guesses, lost data and a small share."""
+    """Confidence, 0..1; lower with unexplained, guessed or lost time, and untypical steps."""
     base = 1.0 - facts.share("unexplained")
     if facts.steps.source == "whole-trace" and "whole-step" not in facts.trace.meta.signals:
         base *= 0.8
@@ -199,7 +202,22 @@ def _confidence(facts: Facts, share: float) -> float:
         base *= 0.5
     if facts.trace.health.has("guessed-device-time"):
         base *= 0.5
+    if facts.observed is not None:
+        base *= _like_others(facts.observed.profiler_cost)
+        base *= 1 - _contended(facts)
     return round(float(base * min(1.0, 0.6 + share)), 2)
+
+
+def _like_others(profiler_cost: float | None) -> float:
+    """Factor for traced steps that are several times longer or shorter than the others."""
+    ratio = 1 + (profiler_cost or 0.0)
+    return 1.0 if 1 / UNTYPICAL < ratio < UNTYPICAL else 0.5
+
+
+def _contended(facts: Facts) -> float:
+    """Share of its runnable time that the process waited for a core, if that is much; 0..1."""
+    share = run_delay_share(facts.sampled)
+    return share if share is not None and share >= CONTENDED else 0.0
 
 
 def _bound(facts: Facts, by: BoundBy) -> Bound:

@@ -32,16 +32,30 @@ def explain(
 
     PATH is a run directory of 'stepwhy run', a trace file of another profiler, a folder, a glob,
     or the address of one of these (https://, s3://, gs://). Several files are explained together
-    if they are the ranks of one run.
+    if they are the ranks of one run; otherwise each gets a line of a table.
     """
     from stepwhy.cli.numpy_import import import_numpy_without_threads
 
     import_numpy_without_threads()
     from stepwhy.cli.progress import progress
     from stepwhy.engine import explain as explain_run
+    from stepwhy.engine.survey import survey
+    from stepwhy.errors import SeveralRunsError
 
     with progress(paths) as report:
-        result = explain_run(paths, report, redact=redact)
+        try:
+            result = explain_run(paths, report, redact=redact)
+        except SeveralRunsError:
+            if as_json or html is not None:
+                raise
+            runs = survey(paths, report, redact=redact)
+        else:
+            runs = []
+    if runs:
+        from stepwhy.report.terminal.survey import render_survey
+
+        render_survey(runs)
+        return
     if html is not None:
         from stepwhy.report.html import write
 

@@ -40,7 +40,7 @@ class Parts(msgspec.Struct, frozen=True):
     lengths: Places
 
     def __getitem__(self, rows: NDArray[np.signedinteger[Any]]) -> Parts:
-        """Select strings by row."""
+        """Some of them."""
         return Parts(self.data, self.begins[rows], self.lengths[rows])
 
     def joined(self) -> tuple[NDArray[np.uint8], Places]:
@@ -52,13 +52,13 @@ class Parts(msgspec.Struct, frozen=True):
         return np.frombuffer(self.data, dtype=np.uint8)[at], bounds
 
     def are(self, others: Parts) -> NDArray[np.bool_]:
-        """Whether each string equals the string of `others` in the same row; (parts,)."""
+        """Whether each equals the one at the same place of others; (parts,)."""
         same: NDArray[np.bool_] = self.lengths == others.lengths
-        candidates = np.flatnonzero(same)
-        one, bounds = self[candidates].joined()
-        other, _ = others[candidates].joined()
+        alike = np.flatnonzero(same)
+        one, bounds = self[alike].joined()
+        other, _ = others[alike].joined()
         wrong = np.searchsorted(bounds, np.flatnonzero(one != other), side="right") - 1
-        same[candidates[wrong]] = False
+        same[alike[wrong]] = False
         return same
 
     def texts(self) -> list[str]:
@@ -105,12 +105,12 @@ class Packing:
 
     @property
     def data(self) -> Data:
-        """The bytes of all strings, followed by zeros."""
+        """All strings, followed by zeros."""
         return self._data.memory
 
     @property
     def bounds(self) -> Bounds:
-        """Bounds of all strings; nothing can be added while the array is alive; (strings + 1,)."""
+        """Bounds of all; nothing can be added while the array is alive; (strings + 1,)."""
         return self._bounds.values()
 
     def add(self, texts: Parts) -> None:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _COMPILER: Final = "stepwhy.columns.compile"
-# numba reads this file from the current folder, which may not be trusted.
+# numba reads this file in the current folder, which may come from a stranger.
 _NUMBA_SETTINGS: Final = ".numba_config.yaml"
-# Settings of numba that do not affect compiled code; others would make it compile again.
+# Settings of numba that change no code; with others, it would compile everything again.
 _HARMLESS: Final = frozenset(("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"))
-# Number of rows from which kernels are faster than NumPy: if numba must be imported first, which
-# takes 0.3 s, and if it is already imported.
+# Rows from which on kernels are faster than NumPy: if numba must be imported first, which takes
+# 0.3 s, and if it is already there.
 _MANY: Final = 1 << 21
 _FEW: Final = 1 << 12
 _STARTED: list[str] = []
@@ -62,10 +62,10 @@ def load(module: str) -> Any | None:
 
 
 def for_rows(rows: int, module: str) -> Any | None:
-    """A module of kernels, None if NumPy is faster for this number of rows.
+    """A module of kernels, None if NumPy takes less time for so many rows.
 
     Args:
-        rows: Number of rows.
+        rows: How many rows there are.
         module: As for `load`.
     """
     least = _FEW if _STARTED else _MANY
@@ -73,12 +73,12 @@ def for_rows(rows: int, module: str) -> Any | None:
 
 
 def enabled() -> bool:
-    """Whether kernels are turned on."""
+    """Whether the user wants kernels."""
     return os.environ.get("STEPWHY_NATIVE", "1") != "0"
 
 
 def refusal() -> str | None:
-    """Why compiled code was not used or saved, if other users could have written it."""
+    """Why compiled code was not used or made, if other users could have written it."""
     return _REFUSALS[0] if _REFUSALS else None
 
 
@@ -90,7 +90,7 @@ def _is_neutral() -> bool:
 
 def _imported(module: str, folder: Path, version: str) -> Any | None:
     """Import a module whose functions numba finds in a folder; None if it would compile them."""
-    # numba would use another folder if it could not write to this one.
+    # A cache that cannot be written makes numba look for another one.
     if not os.access(folder, os.W_OK):
         return None
     with _LOADING, _without_current_folder(), _without_scipy(), _without_collections():
@@ -108,7 +108,7 @@ def _imported(module: str, folder: Path, version: str) -> Any | None:
 
 @contextmanager
 def _without_current_folder() -> Iterator[None]:
-    """Do not import from the current folder or relative paths inside this context."""
+    """Import nothing from the current folder, nor from relative paths, in this context."""
     before, here = sys.path[:], Path.cwd()
     sys.path[:] = [entry for entry in before if Path(entry).is_absolute() and Path(entry) != here]
     try:
@@ -119,9 +119,9 @@ def _without_current_folder() -> Iterator[None]:
 
 @contextmanager
 def _without_scipy() -> Iterator[None]:
-    """Hide SciPy from numba, which would import it for linear algebra; that takes 0.2 s.
+    """Let numba not find SciPy: it would import it for linear algebra, which takes 0.2 s.
 
-    Does nothing if there are other threads, which may need SciPy.
+    Other threads may need SciPy, so this does nothing if there are any.
     """
     if "scipy" in sys.modules or active_count() > 1:
         yield
@@ -135,7 +135,7 @@ def _without_scipy() -> Iterator[None]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Pause garbage collection: all of the many objects that numba creates stay alive."""
+    """Do not look for garbage among the many objects that numba makes, all of which stay."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -159,7 +159,7 @@ def prepare() -> None:
 
 
 def can_compile() -> bool:
-    """Whether numba is installed."""
+    """Whether there is a compiler."""
     from importlib.util import find_spec  # noqa: PLC0415 - only before a compilation
 
     return find_spec("numba") is not None

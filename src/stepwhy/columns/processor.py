@@ -1,4 +1,4 @@
-"""Identify the processor: compiled code may not run on another type."""
+"""Which processor this is: code that was compiled for another one may not run on it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _IDENTIFYING = (
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
 )
 _FEATURES = {"flags", "Features"}
-# Enough for the lines of the first processor; those of all may take a megabyte.
+# The first processor's lines; those of all may be a megabyte.
 _ENOUGH = 1 << 13  # bytes
 
 
 def processor(described: Path = Path("/proc/cpuinfo")) -> bytes:
-    """A fingerprint of this machine's type of processor and its instruction sets.
+    """The type of this machine's processor and its instruction sets, to compare with.
 
     Args:
-        described: File in which Linux describes the processors.
+        described: Where Linux describes the processors.
 
     Raises:
-        ImportError: There is no such file, and the compiler library is not installed.
+        ImportError: This system does not tell, and the compiler that could is not there.
 
     Source: proc_cpuinfo(5).
     """
@@ -47,7 +47,7 @@ def _fields(described: Path) -> dict[str, str]:
 
 def _from_compiler() -> bytes:
     """The type according to the compiler library, which takes 40 ms to load."""
-    from llvmlite import binding  # noqa: PLC0415 - slow, and not always installed
+    from llvmlite import binding  # noqa: PLC0415 - slow, and not always there
 
     name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     return f"{binding.get_process_triple()}\0{name}\0{features}".encode()

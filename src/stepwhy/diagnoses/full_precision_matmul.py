@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.precision import faster_type, model_names, precision_of
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -91,7 +92,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _of_precision(facts: Facts, rows: NDArray[np.int32], precision: Precision) -> NDArray[np.int32]:
     """Those of the kernels whose names show a precision; (slices,)."""
-    names, place = np.unique(facts.trace.slices.name[rows], return_inverse=True)
+    names, place = numbered(facts.trace.slices.name[rows])
     texts = (facts.trace.string(int(name)) for name in names)
     matches = np.array([precision_of(text) == precision for text in texts], dtype=bool)
     found: NDArray[np.int32] = rows[matches[place]]

@@ -11,7 +11,7 @@ from stepwhy.answers.breakdown import breakdown_of
 from stepwhy.answers.devices import devices_of, totals_of
 from stepwhy.answers.events import find_events
 from stepwhy.answers.host_load import host_load
-from stepwhy.answers.host_notes import host_notes
+from stepwhy.answers.host_notes import core_contention, host_notes
 from stepwhy.answers.memory import memory_uses
 from stepwhy.answers.operations import operations_of
 from stepwhy.answers.parallel import parallel_use
@@ -24,7 +24,7 @@ from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
 from stepwhy.findings import Result, Verdict
 from stepwhy.passes.devices import MOST_DEVICES
-from stepwhy.wording.machine import machine_sentence
+from stepwhy.wording.machine import machine_sentence, unreliable
 from stepwhy.wording.notes import devices_together, longest, rows_left_out
 from stepwhy.wording.steps import change_note, steps_note
 from stepwhy.wording.verdict import verdict_sentence
@@ -57,8 +57,10 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     ops = _then_free(operations_of(facts))
     breakdown = _then_free(breakdown_of(facts))
     findings = _then_free(run_all(facts))
-    verdict = verdict_of(facts.derived(decide), findings)
     load = host_load(facts.sampled)
+    contention = core_contention(load)
+    caveat = unreliable(contention) if contention else ""
+    verdict = verdict_of(facts.derived(decide), findings, caveat)
     devices = devices_of(facts)
     return Result(
         verdict=verdict,
@@ -99,16 +101,17 @@ def _count_combined_devices(trace: Trace) -> None:
         )
 
 
-def verdict_of(decision: Decision, findings: Sequence[Finding]) -> Verdict:
+def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = "") -> Verdict:
     """The verdict; if the costliest finding is another cause, the sentence names it.
 
     Args:
         decision: What bounds the step.
         findings: All findings, the costliest first.
+        caveat: Why the measured times are not reliable.
     """
     first = first_to_fix(decision.bound_by, findings)
     sentence = verdict_sentence(decision.reason, first.title if first else "")
-    return Verdict(decision.bound_by, decision.confidence, sentence)
+    return Verdict(decision.bound_by, decision.confidence, sentence, caveat)
 
 
 def _notes(facts: Facts, ops: Sequence[Op], load: HostLoad | None) -> Iterator[str]:

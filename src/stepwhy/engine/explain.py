@@ -62,6 +62,22 @@ def explain(
         InputError: No input can be explained, or several inputs are not ranks of one run.
     """
     opened, skipped = open_run(names, progress, redact=redact)
+    return explain_opened(opened, skipped, progress)
+
+
+def explain_opened(
+    opened: Sequence[Opened], skipped: list[str], progress: Progress | None = None
+) -> Result:
+    """Explain traces as one run.
+
+    Args:
+        opened: The traces.
+        skipped: Notes on what was left out.
+        progress: As in `explain`.
+
+    Raises:
+        SeveralRunsError: They are no ranks of one run.
+    """
     opened = [replace(one, trace=rank) for one in opened for rank in split_ranks(one.trace)]
     if len(opened) > 1 and not same_run([o.trace.meta for o in opened]):
         raise SeveralRunsError(
@@ -128,7 +144,7 @@ def open_run(
     redactor = redactor_of(redact)
     with redacted_errors(redactor):
         places = resolve(names)
-        opened, skipped = _open_all(places, redactor, _redacted(progress, redactor))
+        opened, skipped = open_places(places, redactor, _redacted(progress, redactor))
     if len(places) == 1 and places[0].is_folder:
         opened, others = _main_process(opened)
         skipped += others
@@ -163,10 +179,22 @@ def _redacted(progress: Progress | None, redactor: Redactor) -> Progress | None:
     return lambda text, done, total: progress(redactor.text(text), done, total)
 
 
-def _open_all(
+def open_places(
     places: Sequence[Place], redactor: Redactor, progress: Progress | None
 ) -> tuple[list[Opened], list[str]]:
-    """Read all places; among several, those that cannot be read are only noted."""
+    """Read all places; among several, those that cannot be read are only noted.
+
+    Args:
+        places: Where the traces are.
+        redactor: What replaces secrets.
+        progress: As in `explain`.
+
+    Returns:
+        The traces, and notes on what could not be read beside them.
+
+    Raises:
+        InputError: Nothing can be read.
+    """
     opened: list[Opened] = []
     skipped: list[str] = []
     for done, place in enumerate(places):

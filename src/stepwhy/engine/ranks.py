@@ -99,7 +99,8 @@ def _compared(analysed: Sequence[Analysed], rank: int) -> Result:
     one = next(one for one in analysed if one.trace.meta.rank == rank)
     summaries = [one.rank for one in analysed if one.rank is not None]
     findings = run_across(Facts(one.trace, summaries), one.result.findings)
-    return replace(one.result, findings=findings, verdict=verdict_of(one.decision, findings))
+    verdict = verdict_of(one.decision, findings, one.result.verdict.caveat)
+    return replace(one.result, findings=findings, verdict=verdict)
 
 
 def choose(results: Sequence[Result], metas: Sequence[Meta]) -> RankChoice:

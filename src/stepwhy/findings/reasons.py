@@ -234,7 +234,7 @@ class Throttled(msgspec.Struct, frozen=True):
     share: float
 
 
-MachineNote: TypeAlias = CoreContention | DiskWait | Throttled
+MachineNote: TypeAlias = DiskWait | Throttled
 
 # --- ranks ---------------------------------------------------------------------------------------
 

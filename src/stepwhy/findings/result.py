@@ -317,11 +317,19 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What bounds the step, in one sentence; 'unknown' with the reason if nothing shows it."""
+    """What bounds the step, in one sentence; 'unknown' with the reason if nothing shows it.
+
+    Args:
+        bound_by: The bound.
+        confidence: 0..1.
+        sentence: The verdict in words.
+        caveat: Why the measured times are not reliable; '' if nothing is known against them.
+    """
 
     bound_by: BoundBy
     confidence: float
     sentence: str
+    caveat: str = ""
 
 
 class Result(msgspec.Struct, frozen=True):

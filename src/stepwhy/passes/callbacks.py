@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.passes.devices import intervals_of
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Role
@@ -76,19 +77,19 @@ def callback_lines(trace: Trace) -> Counter[str]:
 
 def _sampled(trace: Trace) -> set[str]:
     """All entries of stack samples, including '' if some samples have none."""
-    return {trace.string(entry) for entry in np.unique(trace.samples.entry).tolist()}
+    return {trace.string(entry) for entry in distinct(trace.samples.entry).tolist()}
 
 
 def _only_steps_call_python(trace: Trace) -> bool:
     """Whether the operations of the step call Python, and those of its input pipelines do not."""
     slices, text = trace.slices, trace.string
     rows = trace.rows(Kind.PYTHON, role=Role.EXECUTOR)
-    if not any(_OPS.fullmatch(text(name)) for name in np.unique(slices.name[rows]).tolist()):
+    if not any(_OPS.fullmatch(text(name)) for name in distinct(slices.name[rows]).tolist()):
         return False
     loading = trace.rows(Kind.OP, role=Role.WORKER)
-    if any(_OPS.fullmatch(text(name)) for name in np.unique(slices.name[loading]).tolist()):
+    if any(_OPS.fullmatch(text(name)) for name in distinct(slices.name[loading]).tolist()):
         return False
     named = np.isin(
-        trace.nodes.op, [i for i in np.unique(trace.nodes.op) if _OPS.fullmatch(text(i))]
+        trace.nodes.op, [i for i in distinct(trace.nodes.op) if _OPS.fullmatch(text(i))]
     )
     return bool(np.isin(trace.nodes.name[named], slices.scope[rows]).all())

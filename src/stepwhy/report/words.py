@@ -12,6 +12,8 @@ from stepwhy import units
 from stepwhy.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepwhy.findings import (
         BoundBy,
         Breakdown,
@@ -83,6 +85,9 @@ VERDICT_WORDS: dict[FindingVerdict, str] = {
     "incomplete": "part of the signal is missing",
     "error": "the check itself failed",
 }
+
+# A described step that differs from the median by less than this share is not worth two numbers.
+_ALIKE = 0.1
 
 ABSTAINED: tuple[FindingVerdict, ...] = ("no_data", "incomplete", "error")
 
@@ -314,8 +319,13 @@ def _gpu(gpu: GpuLoad) -> str:
     return " · ".join(parts)
 
 
-def steps_sentence(steps: Steps) -> str:
-    """Number of steps, how they were found, and how long they take."""
+def steps_sentence(steps: Steps, wall_ns: int) -> str:
+    """Number of steps, how they were found, and how long they take.
+
+    Args:
+        steps: The steps.
+        wall_ns: Time of the step that the breakdown describes.
+    """
     if steps.source == "whole-trace":
         return "None found: times are for the whole trace, not per step"
     parts = [f"{units.format_count(steps.count)} {_STEP_SOURCES[steps.source]}"]
@@ -324,16 +334,25 @@ def steps_sentence(steps: Steps) -> str:
     if len(steps.stretches) > 1:
         described = units.format_count(steps.steady + steps.warm_up)
         parts[0] += f"; this report covers {described} of them"
-    parts.append(f"median {units.format_ns(steps.median_ns)}")
-    parts.append(
-        f"8 of 10 between {units.format_ns(steps.p10_ns)} and {units.format_ns(steps.p90_ns)}"
-    )
+    parts.extend(_lengths(steps, wall_ns))
     if steps.warm_up:
         which = "first" if steps.warm_up == 1 else f"first {steps.warm_up}"
         parts.append(f"{which} left out as warm-up")
     if steps.profiler_cost is not None:
         parts.append(_profiler_cost(steps.profiler_cost, steps.profiler_cost_interval))
     return " · ".join(parts)
+
+
+def _lengths(steps: Steps, wall_ns: int) -> Iterator[str]:
+    """How long the steps take; first the described one where the median is another."""
+    if abs(wall_ns - steps.median_ns) > _ALIKE * wall_ns:
+        yield f"{units.format_ns(wall_ns)} on average"
+    if steps.count == 1:
+        yield units.format_ns(steps.median_ns)
+    else:
+        yield f"median {units.format_ns(steps.median_ns)}"
+        low, high = units.format_ns(steps.p10_ns), units.format_ns(steps.p90_ns)
+        yield f"8 of 10 between {low} and {high}"
 
 
 def _two_digits(ns: int) -> str:

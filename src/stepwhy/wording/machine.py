@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
+from stepwhy.findings.reasons import DiskWait, Throttled
 from stepwhy.units import format_bytes, format_fraction
 
 if TYPE_CHECKING:
-    from stepwhy.findings.reasons import MachineNote
+    from stepwhy.findings.reasons import CoreContention, MachineNote
+
+
+def unreliable(contention: CoreContention) -> str:
+    """What contended cores mean for the measurement."""
+    share = format_fraction(contention.share)
+    others = ""
+    if contention.background_cores and contention.cores:
+        busy, cores = contention.background_cores, contention.cores
+        others = f", while other programs kept {busy:.1f} of {cores} busy"
+    return (
+        f"The measurement is unreliable: CPU cores were contended. The process spent {share} of "
+        f"its runnable time waiting for a core{others}."
+    )
 
 
 def machine_sentence(note: MachineNote) -> str:
     """The sentence of a note about the machine."""
     share = format_fraction(note.share)
     match note:
-        case CoreContention(_, background, cores):
-            others = ""
-            if background and cores:
-                others = f", while other programs kept {background:.1f} of {cores} busy"
-            return (
-                f"CPU cores were contended: the process spent {share} of its runnable time waiting "
-                f"for a core{others}. Step times are noisy."
-            )
         case DiskWait(_, True):
             return (
                 f"All runnable work on the machine waited for a disk for {share} of the time"

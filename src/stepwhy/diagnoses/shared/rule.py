@@ -107,6 +107,10 @@ class Rule(msgspec.Struct, frozen=True):
         return Finding(self.id, "error", self.name, reason=reason)
 
 
+# Signals that only a TensorFlow graph has: no other record of such a run could show them.
+_OF_GRAPHS = frozenset({"graph-ops", "placement"})
+
+
 def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
     """Run one diagnosis, or return why it abstains. Never raises.
 
@@ -132,6 +136,8 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     seen = facts.trace.meta.signals | _seen(facts)
     absent = [names[0] for names in rule.needs if not seen.intersection(names)]
     if absent:
+        if absent[0] in _OF_GRAPHS and facts.trace.meta.framework not in {"", "tensorflow"}:
+            return rule.not_applicable("The run trains without TensorFlow.")
         return rule.no_data(missing(absent[0]))
     # Placement is valid in any trace; times are not.
     reason = None if rule.family == "placement" else unusable(facts)

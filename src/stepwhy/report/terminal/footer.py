@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import Finding, FindingVerdict, Input, Result
 
 _PATHS_NAMED = 3
+_CHECKS_NAMED = 2
 _SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -47,7 +48,7 @@ def footer(result: Result, *, show_all: bool) -> Iterator[RenderableType]:
 
 
 def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]:
-    steps = [Text(words.steps_sentence(result.steps))]
+    steps = [Text(words.steps_sentence(result.steps, result.breakdown.wall_ns))]
     watching = watching_sentence(result.steps)
     if watching:
         steps.append(Text(watching))
@@ -106,11 +107,14 @@ def _health_line(severity: str, counter: str, text: str, count: int) -> Text:
 
 
 def _abstained(result: Result) -> list[Text]:
+    """One line about diagnoses that another record could unlock."""
+    # Without a verdict, all of them wait for what the header asks for.
     ids = [f.id for f in result.findings if f.verdict in words.ABSTAINED]
-    if not ids:
+    if not ids or result.verdict.bound_by == "unknown":
         return []
-    names = Text(", ".join(one_line(name) for name in ids))
-    return [names.append(" · --all shows why", "dim")]
+    rest = f" and {len(ids) - _CHECKS_NAMED} more" if len(ids) > _CHECKS_NAMED else ""
+    names = ", ".join(one_line(name) for name in ids[:_CHECKS_NAMED])
+    return [Text(f"{names}{rest}").append(" · see --all", "dim")]
 
 
 def _other_checks(result: Result) -> Iterator[RenderableType]:

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 
 def header(result: Result) -> Iterator[RenderableType]:
-    """How the run ended if it failed, the verdict, and one line about the run."""
+    """How the run ended if it failed, what makes times unreliable, the verdict, and the run."""
     yield Text("")
     if result.run.ending:
         ending = Table.grid(padding=(0, 1, 0, 0))
         ending.add_row(Text("■", "red"), Text(one_line(result.run.ending), "bold red"))
         yield ending
+    if result.verdict.caveat:
+        caveat = Table.grid(padding=(0, 1, 0, 0))
+        caveat.add_row(Text("■", "yellow"), Text(one_line(result.verdict.caveat), "bold yellow"))
+        yield caveat
     verdict = Table.grid(padding=(0, 1, 0, 0))
     verdict.add_row(Text("■", words.colour_of(result.verdict.bound_by)), _sentence(result))
     yield verdict

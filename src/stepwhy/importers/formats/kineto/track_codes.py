@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.columns.groups import first_rows
-from stepwhy.importers.formats.kineto.codes import Codes
+from stepwhy.importers.formats.kineto.codes import Codes, first_rows
 from stepwhy.trace.builder import MOST_TRACKS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Collects the events of a plane chunk by chunk."""
+"""Collects the events of a plane, some at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwhy.importers.formats.xplane.events import (
     joined_labels,
     missing_id,
 )
-from stepwhy.importers.formats.xplane.groups import equal_rows
+from stepwhy.importers.formats.xplane.groups import alike
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.signedinteger[Any]]
 
-# Statistics of which only the presence is used.
+# Statistics of which it matters whether an event has them, not what they say.
 _MARKS = IDS | {"step_num"}
 _LARGEST_ID = 1 << 62
 _LARGEST_NARROW = np.iinfo(np.int32).max
 
 
 class Collector:
-    """Collects events as columns; events with equal labels share one.
+    """Takes events as they are read, and holds of each no more than `Events` does.
 
     Args:
-        room: Maximum number of events; unused room takes no memory.
+        room: No more events than this will come; memory is used for those that do.
     """
 
     def __init__(self, room: int) -> None:
@@ -47,34 +47,34 @@ class Collector:
         self._label_count = 0
 
     def __len__(self) -> int:
-        """Number of events so far."""
+        """How many events came."""
         return self._count
 
     def add(self, labels: Labels, start_ns: Ints, dur_ns: Ints) -> None:
-        """Append events.
+        """Take some events.
 
         Args:
-            labels: A label for each event, with the values of `IDS`; changed in place.
-            start_ns: Starts, see `Events`; (events,).
-            dur_ns: Durations, see `Events`; (events,).
+            labels: What each of them says, with the numbers of `IDS`.
+            start_ns: See `Events`.
+            dur_ns: See `Events`.
         """
         if not len(labels):
             return
-        rows = slice(self._count, self._count + len(labels))
-        self._start_ns[rows], self._dur_ns[rows] = start_ns, dur_ns
+        here = slice(self._count, self._count + len(labels))
+        self._start_ns[here], self._dur_ns[here] = start_ns, dur_ns
         for stat in IDS & labels.numbers.keys():
-            self._add_ids(stat, labels.numbers[stat], rows)
+            self._add_ids(stat, labels.numbers[stat], here)
         for stat in _MARKS & labels.numbers.keys():
             labels.numbers[stat] = np.where(labels.numbers[stat] == MISSING, MISSING, 1)
-        # Constant columns do not distinguish labels.
+        # A column with one value, repeated without memory, tells nothing apart.
         differing = [column for column in labels.columns if not is_constant(column)]
-        first, group = equal_rows(*differing)
-        np.add(group, self._label_count, out=self._label[rows], casting="same_kind")
+        first, group = alike(*differing)
+        np.add(group, self._label_count, out=self._label[here], casting="same_kind")
         self._labels.append(labels.take(first))
         self._label_count += len(first)
-        self._count = rows.stop
+        self._count = here.stop
 
-    def _add_ids(self, stat: str, numbers: Ints, rows: slice) -> None:
+    def _add_ids(self, stat: str, numbers: Ints, here: slice) -> None:
         column = self._ids.get(stat)
         if column is None:
             column = np.full(len(self._label), missing_id(stat))
@@ -82,19 +82,19 @@ class Collector:
             numbers = np.where((numbers <= 0) | (numbers >= _LARGEST_ID), NULL, numbers)
             if numbers.max() > _LARGEST_NARROW:
                 column = column.astype(np.int64, copy=False)
-        column[rows] = numbers
+        column[here] = numbers
         self._ids[stat] = column
 
     def finish(self) -> Events:
-        """All events; nothing may be added afterwards."""
+        """All events that came."""
         if not self._count:
             return Events.empty()
-        used = slice(self._count)
-        ids = {stat: column[used] for stat, column in self._ids.items()}
-        labels, label = joined_labels(self._labels), self._label[used]
-        first, group = equal_rows(*labels.columns)
+        came = slice(self._count)
+        ids = {stat: column[came] for stat, column in self._ids.items()}
+        labels, label = joined_labels(self._labels), self._label[came]
+        first, group = alike(*labels.columns)
         if len(first) < len(labels):
             labels = labels.take(first)
             for chunk in chunks(len(label)):
                 label[chunk] = group[label[chunk]]
-        return Events(labels, label, self._start_ns[used], self._dur_ns[used], ids)
+        return Events(labels, label, self._start_ns[came], self._dur_ns[came], ids)

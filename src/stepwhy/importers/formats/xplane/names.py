@@ -1,4 +1,4 @@
-"""Kinds of events by their names; no other module knows these names.
+"""What an event is, from its name: the one place that knows the names.
 
 Source: the TraceMe annotations in TensorFlow's, XLA's and JAX's sources; CUDA and HIP runtime API
 references for which calls block; the HLO opcodes of `hlo_opcode.h`.
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 # --- host threads ------------------------------------------------------------------------------
 
 BOOKKEEPING = regex(r"ThreadpoolListener::|MemoryAllocation$|MemoryDeallocation$|end: ")
-"""Instants, which have no duration: the profiler's own marks, and single allocations."""
+"""Instants that carry no time: the profiler's own marks, and single allocations."""
 
 _TF_OP = regex(r"(?P<node>[^\s:$]+):(?P<op>_?[A-Z]\w*)")
 _EAGER_OP = regex(r"EagerLocalExecute: (?P<op>[A-Z_][A-Za-z]\w*)")
 _FUNCTION = regex(r"__(?:inference|forward|backward)_")
 EAGER_KERNEL = regex(r"KernelAndDevice(?:Func|Op)::Run(?:Async)?")
-"""Runs an eager operation on the CPU; the enclosing event has the operation's name."""
+"""Where an eager operation runs on the CPU; it runs under the name of its caller."""
 
 CONTROL_FLOW = regex(
     r"(?:Stateful|Stateless)?(?:PartitionedCall|While|If|Case)|RemoteCall|(?:Ref)?(?:Enter|Exit|"
@@ -106,7 +106,7 @@ def is_api_call(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def api_kind(name: str) -> Kind:
-    """Kind of a device API call; a call with the name of a kernel launches it."""
+    """What a call of the device API is; one that is named after its kernel launches it."""
     if _API_SYNC.search(name):
         return Kind.SYNC
     if _API_LOAD.search(name):
@@ -118,7 +118,7 @@ def api_kind(name: str) -> Kind:
 
 @lru_cache(maxsize=1 << 16)
 def host_kind(name: str) -> Kind | None:
-    """Kind of an annotation by the framework, None for names that it does not use."""
+    """What an annotation of the framework is, None for a name that it does not use."""
     return next((kind for kind, pattern in _HOST_KINDS if pattern.fullmatch(name)), None)
 
 
@@ -131,7 +131,7 @@ _COLLECTIVE_HLO = regex(
 _COPY_HLO = regex(r"copy-(?:start|done)\b")
 _WAIT_HLO = regex(r"(?:infeed|outfeed)\b")
 _CALLING_HLO = regex(r"(?:while|conditional|call|async-(?:start|update|done))(?:[.\d]|$)")
-# A fusion over both cores of a chip encloses its instructions.
+# A fusion over both cores of a chip shows its parts below itself.
 _CALLING_CATEGORIES = frozenset(
     {"while", "conditional", "call", "async-start", "async-update", "async-done", "megacore fusion"}
 )
@@ -158,13 +158,13 @@ CALLBACK_HLO = regex(r"(?:pure_callback|io_callback|debug_callback|debug_print)(
 
 
 def hlo_kind(name: str, category: str = "") -> Kind:
-    """Kind of an HLO instruction on the device that runs it.
+    """What an HLO instruction is on the device that runs it.
 
     Args:
-        name: Name of the instruction, e.g. 'all-reduce-start.3'.
-        category: Category from the compiler, '' if it is not recorded.
+        name: E.g. 'all-reduce-start.3'.
+        category: Its category, where the compiler gave one.
     """
-    # The number only makes the name unique within its program.
+    # Numbers tell instructions of a program apart, not what they are.
     kind, _, number = name.rpartition(".")
     return _hlo_kind(kind if number.isdecimal() else name, category)
 
@@ -179,13 +179,13 @@ def _hlo_kind(name: str, category: str) -> Kind:
         return Kind.MEMCPY
     if _WAIT_HLO.match(name) or "infeed" in category or "outfeed" in category:
         return Kind.DEVICE_WAIT
-    # The instructions that it calls are on the same line.
+    # What it calls stands on the same line.
     calls = category in _CALLING_CATEGORIES or _CALLING_HLO.match(name)
     return Kind.DEVICE_ANNOTATION if calls else Kind.KERNEL
 
 
 def async_hlo_kind(name: str, category: str = "") -> Kind:
-    """Kind of an instruction that runs beside the others, so it is no computation of the core.
+    """What an instruction is that runs beside the others: no computation of the core itself.
 
     Args:
         name: As for `hlo_kind`.
@@ -199,13 +199,13 @@ def async_hlo_kind(name: str, category: str = "") -> Kind:
 
 @lru_cache(maxsize=1 << 10)
 def hlo_copy(category: str) -> Copy:
-    """Direction in which an instruction copies, from its category ('host send-done')."""
+    """Which way an instruction copies, as its category tells ('host send-done')."""
     return _HOST_COPIES.get(category.removesuffix("-done"), Copy.NONE)
 
 
 @lru_cache(maxsize=1 << 16)
 def stream_kind(name: str) -> Kind:
-    """Kind of an activity on a stream of a GPU."""
+    """What an activity on a stream of a GPU is."""
     blit = blit_kind(name)
     if blit is not None:
         return blit
@@ -219,7 +219,7 @@ def stream_kind(name: str) -> Kind:
 
 
 class CopyDetails(NamedTuple):
-    """Direction, size and host memory of a copy; see the columns of the same names."""
+    """A copy as its name and details tell it; see the columns of the same names."""
 
     copy: Copy
     bytes: int
@@ -231,9 +231,9 @@ def copy_details(name: str, details: str) -> CopyDetails:
     """Direction, size and host memory of a copy.
 
     Args:
-        name: Name of the activity or of the API call that started it.
-        details: 'kind_src:pageable kind_dst:device size:65536 dest:0 async:1'; older profilers omit
-            the first two; a size of 0 means 'not recorded'.
+        name: Of the activity, or of the API call that made it.
+        details: 'kind_src:pageable kind_dst:device size:65536 dest:0 async:1', older without the
+            first two; a size of 0 stands for 'not recorded'.
     """
     fields = dict(_DETAIL.findall(details))
     size = fields.get("size", "")
@@ -244,17 +244,17 @@ def copy_details(name: str, details: str) -> CopyDetails:
     return CopyDetails(copy, int(size) if is_size else NULL, pageable)
 
 
-# Calls of tf.data into functions of the user's pipeline; the ops that they run have the same id.
+# Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.
 PIPELINE_CALL = regex(r"InstantiatedCapturedFunction::")
 END_MARK = "end: "
-"""Prefix of the name of a mark at the end of an asynchronous instruction."""
+"""Begins the name of a mark at the end of an instruction that runs asynchronously."""
 
 
-def unused_ids(names: Iterable[str]) -> frozenset[str]:
-    """Statistics that link events, if no event needs the link.
+def needless_ids(names: Iterable[str]) -> frozenset[str]:
+    """Statistics that join events, where there are none to be joined.
 
     Args:
-        names: Names of all events; other texts may be among them.
+        names: Of all events, and others.
     """
     calls = ends = False
     for name in names:
