@@ -451,7 +451,7 @@ def test_an_aiu_waits_while_it_prepares():
     assert [(s[1], s[2]) for s in slices(trace)] == [
         ("COLLECTIVE", "SenRdmaReceive_7 [512B] [sync=AllReduce_1_s0] DmaI"),
         ("DEVICE_WAIT", "AllReduce_Add_1 Cmpt Prep"),
-        ("KERNEL", "AllReduce_Add_1 Cmpt Exec"),
+        ("COLLECTIVE", "AllReduce_Add_1 Cmpt Exec"),
         ("MEMCPY", "weights DmaI"),
         ("MEMCPY", "result DmaO"),
     ]
@@ -575,8 +575,8 @@ def test_the_summary_of_a_file_with_everything():
         "INPUT": 4,
         "STEP": 4,
         "OP": 12,
-        "KERNEL": 13,
-        "COLLECTIVE": 1,
+        "KERNEL": 12,
+        "COLLECTIVE": 2,
         "DEVICE_WAIT": 1,
         "MEMCPY": 2,
     }

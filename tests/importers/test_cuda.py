@@ -5,39 +5,13 @@ import pytest
 from stepwhy.importers.shared.cuda import (
     call_kind,
     copy_direction,
-    exchanges,
     framework_of,
-    qualified_name,
+    kernel_copy,
+    kernel_kind,
+    named_direction,
     without_version,
 )
 from stepwhy.trace import Copy, Kind
-
-
-@pytest.mark.parametrize(
-    ("symbol", "name"),
-    [
-        (
-            "_ZN2at6native18elementwise_kernelILi512ELi1EZNS0_15gpu",
-            "at::native::elementwise_kernel",
-        ),
-        ("_Z21indexSelectLargeIndexIfjLi2ELi2E", "indexSelectLargeIndex"),
-        ("_Z3add3Foo", "add"),
-        ("_ZN7cutlass6KernelI4GemmE", "cutlass::Kernel"),
-        (
-            "_ZN2at6native26_GLOBAL__N__12_tmpxft_000019cunn_SoftMaxForwardILi2EfffE",
-            "at::native::(anonymous namespace)::cunn_SoftMaxForward",
-        ),
-        ("_ZN12_GLOBAL__N_14fillEPf", "(anonymous namespace)::fill"),
-        ("_ZL4filePf", "file"),
-        ("_ZNK3abc4callEv", "abc::call"),
-        ("volta_sgemm_32x128_nn", "volta_sgemm_32x128_nn"),
-        ("_Z", "_Z"),
-        ("_ZN99999", "_ZN99999"),
-        ("", ""),
-    ],
-)
-def test_qualified_name(symbol, name):
-    assert qualified_name(symbol) == name
 
 
 @pytest.mark.parametrize(
@@ -67,19 +41,34 @@ def test_calls(written, name, kind):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "expected"),
+    ("kernel", "kind", "copy"),
     [
-        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)", True),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float", True),
-        ("multimem_all_reduce_kernel", True),
-        ("(anonymous namespace)::all_gather<float>(float*)", True),
-        ("void at::native::reduce_kernel<512, 1, AllReduceOp>(int)", False),
-        ("triton_poi_fused_all_reduce_add_0", False),
-        ("volta_sgemm_32x128_nn", False),
+        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)", Kind.COLLECTIVE, Copy.NONE),
+        ("triton_poi_fused_all_reduce_add_0", Kind.KERNEL, Copy.NONE),
+        ("volta_sgemm_32x128_nn", Kind.KERNEL, Copy.NONE),
+        ("__amd_rocclr_copyBuffer", Kind.MEMCPY, Copy.D2D),
+        ("__amd_rocclr_fillBufferAligned.kd", Kind.MEMSET, Copy.NONE),
     ],
 )
-def test_collectives(kernel, expected):
-    assert exchanges(kernel) is expected
+def test_kernels(kernel, kind, copy):
+    assert (kernel_kind(kernel), kernel_copy(kernel)) == (kind, copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", Copy.H2D),
+        ("zeCommandListAppendMemoryCopy(M2D)", Copy.H2D),
+        ("Memcpy DtoH (Device -> Pinned)", Copy.D2H),
+        ("MemcpyP2P", Copy.PEER),
+        ("CopyDeviceToDevice", Copy.D2D),
+        ("Memcpy HtoH (Host -> Host)", Copy.H2H),
+        ("Transfer_82 DmaO", Copy.D2H),
+        ("MEMCPY_ASYNC", Copy.NONE),
+    ],
+)
+def test_directions_in_names(name, direction):
+    assert named_direction(name) is direction
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from stepwhy.diagnoses.shared.measure import by_string, merged, nearest
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
+from stepwhy.kernel_names import Family, kernel_row
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Phase
 
@@ -61,16 +62,21 @@ DOMINANT = 0.30  # of the summed compute time; a third in one operation is worth
 COMPUTE_BOUND = 0.50  # of the step in computation; below it something else limits the step
 FEWEST_SLICES = 10  # kernels or operations; among fewer, one always dominates
 
+# Kernels of libraries; `stepwhy.kernel_names` knows their names.
+_OF_LIBRARIES = {
+    Family.ATTENTION: "attention",
+    Family.CONVOLUTION: "convolution",
+    Family.PRODUCT: "matrix product",
+}
 # First match wins, in names in lower case: a case-insensitive search takes three times as long.
-# Source: operator names of PyTorch and TensorFlow, kernel names of cuDNN, cuBLAS, MIOpen, Tensile
-# ('Cijk_*') and Triton.
+# Source: operator names of PyTorch and TensorFlow, kernel names of PyTorch and of compilers.
 _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (family, regex(pattern))
     for family, pattern in (
-        ("attention", r"attention|attn|flash|fmha"),
-        ("convolution", r"conv|wgrad|dgrad|winograd|implicit_gemm|im2col"),
+        ("attention", r"attention|attn"),
+        ("convolution", r"conv|im2col"),
         ("normalisation", r"norm(?!al(_|$))|(^|_)bn_"),  # not RandomStandardNormal
-        ("matrix product", r"mm\b|gemm|matmul|cijk_|linear|einsum|cublas|_ogs_|moe"),
+        ("matrix product", r"mm\b|matmul|linear|einsum|_ogs_|moe"),
         ("softmax", r"softmax|cross_entropy|nll_loss"),
         ("embedding", r"embedding|gather|scatter|index"),
         ("optimizer", r"adam|sgd|lamb|multi_tensor|foreach|apply[a-z]"),
@@ -121,7 +127,14 @@ def _adds_rows(facts: Facts, name: str) -> bool:
 def family_of(name: str) -> str:
     """Family of an operation or kernel, such as 'convolution'; its own name if none matches."""
     lower = name.lower()
-    return next((family for family, pattern in _FAMILIES if pattern.search(lower)), name)
+    found = (family for family, pattern in _FAMILIES if pattern.search(lower))
+    return _of_library(name) or next(found, name)
+
+
+def _of_library(name: str) -> str:
+    """Family of a kernel of a library, '' for other names."""
+    row = kernel_row(name)
+    return "" if row is None else _OF_LIBRARIES.get(row.family, "")
 
 
 def _own_ns(facts: Facts, rows: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -4,87 +4,51 @@ Names are matched because profilers do not record, for example, which calls wait
 
 Source: CUDA and HIP runtime API references for which calls block, and those of Level Zero, SYCL's
 Unified Runtime and Cambricon's CNRT; `CUpti_ActivityMemcpyKind` of CUPTI for the directions of
-copies; `rocclr/device/blitcl.cpp` of ROCm's clr for the kernels that copy and fill.
+copies; libkineto's `memcpyKindString`; `stepwhy.kernel_names` for the kernels.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stepwhy.kernel_names import Family, moving_row
 from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from stepwhy.kernel_names import Row
+
 # --- kernels -----------------------------------------------------------------------------------
 
-_COLLECTIVE = regex(
-    r"nccl|rccl|oneccl|msccl|hccl|nvshmem|multimem_|all_?reduce|all_?gather|reduce_?scatter"
-    r"|all_?to_?all|cross_device_reduce|sendrecv|deep_ep::(intra|inter)node",
-    re.IGNORECASE,
-)
-# Inductor names a kernel after the operations around it, collectives included.
-_GENERATED = regex(r"^triton_[a-z]+_fused_")
-_ANONYMOUS = "(anonymous namespace)::"
+_KINDS = {
+    Family.COMMUNICATION: Kind.COLLECTIVE,
+    Family.COPY: Kind.MEMCPY,
+    Family.FILL: Kind.MEMSET,
+    Family.WAIT: Kind.DEVICE_WAIT,
+    Family.UNKNOWN: Kind.OTHER,
+}
 
 
-@lru_cache(maxsize=1 << 16)
-def exchanges(kernel: str) -> bool:
-    """Whether a kernel's own name, which comes before its template arguments, is a collective."""
-    own = re.split(r"[<(]", kernel.replace(_ANONYMOUS, ""), maxsplit=1)[0]
-    return _COLLECTIVE.search(own) is not None and not _GENERATED.match(own)
+def kind_of(row: Row | None) -> Kind:
+    """Kind of what a row of the table of names stands for; names that it lacks compute."""
+    return Kind.KERNEL if row is None else _KINDS.get(row.family, Kind.KERNEL)
 
 
-# Kernels with which ROCm's runtime copies and fills memory where it uses no copy engine.
-_BLITS = (("__amd_rocclr_copy", Kind.MEMCPY), ("__amd_rocclr_fill", Kind.MEMSET))
+def kernel_kind(name: str) -> Kind:
+    """Kind of a kernel: computation, a collective, or a copy or fill of ROCm's runtime."""
+    return kind_of(moving_row(name))
 
 
-def blit_kind(kernel: str) -> Kind | None:
-    """MEMCPY or MEMSET for a kernel of ROCm's runtime that copies or fills, None for any other."""
-    return next((kind for prefix, kind in _BLITS if kernel.startswith(prefix)), None)
-
-
-def blit_copy(kernel: str) -> Copy:
+def kernel_copy(name: str) -> Copy:
     """Direction of a copy by a kernel of ROCm's runtime, NONE for any other kernel.
 
     It runs on the device like any kernel, and usually copies within its memory. If the call that
     started it has another direction, that one counts.
     """
-    return Copy.D2D if blit_kind(kernel) is Kind.MEMCPY else Copy.NONE
-
-
-def kernel_kind(name: str) -> Kind:
-    """Kind of a kernel: computation, a collective, or a copy or fill of ROCm's runtime."""
-    return blit_kind(name) or (Kind.COLLECTIVE if exchanges(name) else Kind.KERNEL)
-
-
-# Length of the next part; L marks names that are local to a file.
-_SIZE = regex(r"L?(\d{1,9})")
-
-
-def qualified_name(symbol: str) -> str:
-    """A function's name with its namespaces, from its mangled symbol; other names as they are.
-
-    Template and function arguments are left out: a symbol of hundreds of letters becomes
-    'at::native::softmax'.
-
-    Source: the Itanium C++ ABI, <nested-name> and <source-name>.
-    """
-    if not symbol.startswith("_Z"):
-        return symbol
-    nested = symbol.startswith("_ZN")
-    position = len(symbol) - len(symbol[2:].lstrip("NKVrRO" if nested else ""))
-    parts: list[str] = []
-    while (nested or not parts) and (match := _SIZE.match(symbol, position)):
-        position = match.end() + int(match[1])
-        part = symbol[match.end() : position]
-        if not part:
-            break
-        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
-    return "::".join(parts) or symbol
+    return Copy.D2D if kernel_kind(name) is Kind.MEMCPY else Copy.NONE
 
 
 _FRAMEWORKS = (
@@ -157,6 +121,22 @@ def copy_direction(kind: str) -> Copy:
     """Direction by CUPTI's name ('HTOD'), with or without a prefix; NONE for an unknown one."""
     _, found, tail = kind.upper().rpartition("KIND_")
     return _COPIES.get(tail if found else kind.upper(), Copy.NONE)
+
+
+# How profilers write directions in the names of copies. Level Zero marks host memory that it
+# allocated as 'H', and memory from malloc as 'M'; an AIU's DMA goes in and out.
+_DIRECTIONS = (
+    (regex(r"HtoD|[HM]2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
+    (regex(r"DtoH|D2[HM]|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
+    (regex(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
+    (regex(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
+    (regex(r"HtoH|H2H|HostToHost", re.IGNORECASE), Copy.H2H),
+)
+
+
+def named_direction(name: str) -> Copy:
+    """Direction of a copy by its name ('Memcpy HtoD (Pageable -> Device)'), NONE without one."""
+    return next((copy for pattern, copy in _DIRECTIONS if pattern.search(name)), Copy.NONE)
 
 
 COPY_NAMES = {

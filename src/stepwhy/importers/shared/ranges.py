@@ -13,6 +13,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from stepwhy.kernel_names import is_exchange
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
@@ -33,7 +34,6 @@ _INPUT = regex(
     r"|^data([ _-](fetch|prep\w*|time|wait))?$",
     re.IGNORECASE,
 )
-_HOST_COLLECTIVE = regex(r"^(gloo|mpi|ucc|xccl):")
 _STORAGE = regex(r"checkpoint:save|save_checkpoint|torch\.save", re.IGNORECASE)
 _FRAMEWORK_RANGE = regex(
     r"^(Optimizer\.|DistributedDataParallel|FullyShardedDataParallel|FSDP|nccl:|DDP|torch::|c10d"
@@ -73,7 +73,7 @@ def _annotation(name: str) -> tuple[Kind, Phase]:
         return Kind.STEP, Phase.UNKNOWN
     if _INPUT.search(name) and not name.startswith("aten::"):
         return Kind.INPUT, Phase.INPUT
-    if _HOST_COLLECTIVE.match(name):
+    if is_exchange(name):
         return Kind.COLLECTIVE, Phase.COMMUNICATION
     if _STORAGE.search(name):
         return Kind.STORAGE, Phase.UNKNOWN

@@ -11,9 +11,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepwhy.importers.shared.cuda import blit_copy, blit_kind, call_kind, exchanges
+from stepwhy.importers.shared.cuda import call_kind, kernel_copy, kind_of, named_direction
 from stepwhy.importers.shared.nvtx import read_range, without_homes
 from stepwhy.importers.shared.ranges import annotation
+from stepwhy.kernel_names import activity_row
 from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
 
@@ -38,47 +39,19 @@ class Meaning(NamedTuple):
 
 # --- device rows -------------------------------------------------------------------------------
 
-_EXCHANGE = regex(
-    r"\b(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)|hcom_|Rdma|\[sync=",
-    re.IGNORECASE,
-)
-_COPY = regex(
-    r"mem(?:ory ?)?cpy|memory ?copy|copy ?(?:Host|Device|Buffer)| Dma[IO]$|\b[HD](?:to|2)[HD]\b",
-    re.IGNORECASE,
-)
-_FILL = regex(r"memset", re.IGNORECASE)
-_WAIT = regex(
-    r"(?:event|notify)[-_ ]?(?:wait|record)|wait[-_ ]?event|semaphore|barrier[-_ ]?wait|^idle$"
-    r"| Cmpt Prep$",
-    re.IGNORECASE,
-)
-_DIRECTIONS = (
-    (regex(r"HtoD|[HM]2D|HostToDevice|Host -> Device| DmaI$", re.IGNORECASE), Copy.H2D),
-    (regex(r"DtoH|D2[HM]|DeviceToHost|Device -> Host| DmaO$", re.IGNORECASE), Copy.D2H),
-    (regex(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
-    (regex(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
-)
-
 
 @lru_cache(maxsize=1 << 16)
 def on_device(name: str) -> Meaning:
     """What a range of a device row is; without a sign of anything else it computes."""
     shown = without_homes(name)
-    if _WAIT.search(name):
-        return Meaning(Kind.DEVICE_WAIT, shown)
     if annotation(name)[0] is Kind.STEP:
         return Meaning(Kind.DEVICE_ANNOTATION, shown)
-    if name.endswith(" Cmpt Exec"):
-        return Meaning(Kind.KERNEL, shown)  # of an AIU, whatever it computes for
-    if exchanges(name) or _EXCHANGE.search(name):
-        return Meaning(Kind.COLLECTIVE, shown, phase=Phase.COMMUNICATION)
-    blit = blit_kind(name)
-    if blit is not None:
-        return Meaning(blit, shown, copy=blit_copy(name))
-    if _COPY.search(name):
-        copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
-        return Meaning(Kind.MEMCPY, shown, copy=copy)
-    return Meaning(Kind.MEMSET if _FILL.search(name) else Kind.KERNEL, shown)
+    kind = kind_of(activity_row(name))
+    if kind is Kind.COLLECTIVE:
+        return Meaning(kind, shown, phase=Phase.COMMUNICATION)
+    if kind is Kind.MEMCPY:
+        return Meaning(kind, shown, copy=kernel_copy(name) or named_direction(name))
+    return Meaning(kind, shown)
 
 
 # --- host threads ------------------------------------------------------------------------------

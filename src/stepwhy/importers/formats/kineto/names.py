@@ -13,8 +13,15 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepwhy.importers.shared.cuda import blit_copy, call_kind, kernel_kind
+from stepwhy.importers.shared.cuda import (
+    call_kind,
+    kernel_copy,
+    kernel_kind,
+    kind_of,
+    named_direction,
+)
 from stepwhy.importers.shared.ranges import annotation, operation
+from stepwhy.kernel_names import activity_row
 from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
 
@@ -107,22 +114,13 @@ def meaning_of(category: str, name: str) -> Meaning:
 
 # --- device rows -------------------------------------------------------------------------------
 
-_DEVICE_WAIT = regex(r"event_wait|wait_?event|semaphore|barrier_wait", re.IGNORECASE)
-_DMA = regex(r"^(dma|copy|memcpy)", re.IGNORECASE)
-# Level Zero marks host memory that it allocated as 'H', and memory from malloc as 'M'.
+# Level Zero marks memory from malloc as 'M'.
 _UNPINNED = regex(r"Pageable|M2D|D2M")
-_DIRECTIONS = (
-    (regex(r"HtoD|HostToDevice|Host -> Device|[HM]2D", re.IGNORECASE), Copy.H2D),
-    (regex(r"DtoH|DeviceToHost|Device -> Host|D2[HM]", re.IGNORECASE), Copy.D2H),
-    (regex(r"PtoP|Peer", re.IGNORECASE), Copy.PEER),
-    (regex(r"DtoD|DeviceToDevice|D2D", re.IGNORECASE), Copy.D2D),
-    (regex(r"HtoH|HostToHost", re.IGNORECASE), Copy.H2H),
-)
 
 
 def _device(category: str, name: str) -> Meaning:
     if category == "kernel":
-        return Meaning(kernel_kind(name), on_device=True, copy=blit_copy(name))
+        return Meaning(kernel_kind(name), on_device=True, copy=kernel_copy(name))
     if category in {"gpu_memcpy", "memcpy"} or category.endswith("_memcpy"):
         return _copy(name)
     if category == "gpu_memset" or category.endswith("_memset"):
@@ -139,18 +137,14 @@ def _device(category: str, name: str) -> Meaning:
 
 
 def _copy(name: str) -> Meaning:
-    copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
     pageable = 1 if _UNPINNED.search(name) else 0 if "Pinned" in name else -1
-    return Meaning(Kind.MEMCPY, on_device=True, copy=copy, pageable=pageable)
+    return Meaning(Kind.MEMCPY, on_device=True, copy=named_direction(name), pageable=pageable)
 
 
 def _other_accelerator(name: str) -> Meaning:
     """Command rows of accelerators that are neither CUDA nor HIP (e.g. MTIA)."""
-    if _DEVICE_WAIT.search(name):
-        return Meaning(Kind.DEVICE_WAIT, on_device=True)
-    if _DMA.search(name):
-        return _copy(name)
-    return Meaning(Kind.KERNEL, on_device=True)
+    kind = kind_of(activity_row(name))
+    return _copy(name) if kind is Kind.MEMCPY else Meaning(kind, on_device=True)
 
 
 # --- Python functions (with_stack) -------------------------------------------------------------

@@ -16,7 +16,9 @@ import msgspec
 import numpy as np
 
 from stepwhy.errors import EmptyInputError, TooLargeError
+from stepwhy.importers.shared.cuda import kind_of
 from stepwhy.importers.shared.parquet import has_columns, parse_table
+from stepwhy.kernel_names import instruction_row
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
 
@@ -40,10 +42,6 @@ _NCCL = "NCCL:"
 _INSTRUCTION = regex(r"^TSL:Thunk:#(?:.*,)?hlo_op=([^,#]+)")
 _NUMBER = regex(r"\.\d+$")
 _MODULE = regex(r"hlo_module=(?:jit_)?([^,#]+)")
-_EXCHANGE = regex(
-    r"(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|collective-broadcast"
-    r"|send|recv)\b"
-)
 _BACKWARD, _FORWARD = "transpose(jvp(", "jvp("
 _LARGEST_NS = 1 << 60
 _LARGEST_ID = (1 << 31) - 1
@@ -244,7 +242,7 @@ def _meaning(name: str) -> tuple[str, Kind, Phase]:
     """Name of a range, and its kind and phase if it is used as an operation."""
     found = _INSTRUCTION.match(name)
     shown = _NUMBER.sub("", found[1]) if found else name
-    if _EXCHANGE.match(shown) or name.startswith(_NCCL):
+    if kind_of(instruction_row(shown)) is Kind.COLLECTIVE or name.startswith(_NCCL):
         return shown, Kind.COLLECTIVE, Phase.COMMUNICATION
     if _BACKWARD in name:
         return shown, Kind.KERNEL, Phase.BACKWARD

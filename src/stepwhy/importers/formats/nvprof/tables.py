@@ -8,10 +8,11 @@ import numpy as np
 
 from stepwhy.importers.formats.nvprof.calls import DRIVER_CALLS, RUNTIME_CALLS
 from stepwhy.importers.shared.chrome_json import count_untimed
-from stepwhy.importers.shared.cuda import COPY_KINDS, copy_direction, qualified_name
+from stepwhy.importers.shared.cuda import COPY_KINDS, copy_direction
 from stepwhy.importers.shared.cuda_activity import TIMES, each, known
 from stepwhy.importers.shared.cuda_ranges import NvtxRanges, add_ranges
 from stepwhy.importers.shared.database import ABSENT, Rows
+from stepwhy.kernel_names import qualified_name
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from stepwhy.importers.formats.rocprof.document import LARGEST_ID
 from stepwhy.importers.formats.rocprof.names import Names
 from stepwhy.importers.shared.chrome_json import LARGEST_NS, count_untimed
-from stepwhy.importers.shared.cuda import COPY_NAMES, blit_copy
+from stepwhy.importers.shared.cuda import COPY_NAMES, kernel_copy
 from stepwhy.importers.shared.nvtx import find_steps, read_range
 from stepwhy.importers.shared.slice_columns import SliceColumns
 from stepwhy.trace import NULL, Copy, DeviceKind, Kind, Role
@@ -256,7 +256,7 @@ class _ProcessRows:
         device = self._device(_handle(info.agent_id) if info else NULL)
         stream = _handle(record.stream_id) if self._has_streams else NULL
         queue = _handle(info.queue_id) if info else NULL
-        when, copy = _when(record), blit_copy(name)
+        when, copy = _when(record), kernel_copy(name)
         if copy is not Copy.NONE:
             self._blits[self._rows.count] = when.correlation
         track = self._stream(device, stream, queue)

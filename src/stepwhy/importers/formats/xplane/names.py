@@ -6,15 +6,16 @@ references for which calls block; the HLO opcodes of `hlo_opcode.h`.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepwhy.importers.shared.cuda import blit_kind
+from stepwhy.importers.shared.cuda import kind_of, named_direction
+from stepwhy.kernel_names import activity_row, instruction_row
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Copy, Kind
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable
 
 # --- host threads ------------------------------------------------------------------------------
@@ -124,12 +125,6 @@ def host_kind(name: str) -> Kind | None:
 
 # --- devices -----------------------------------------------------------------------------------
 
-_COLLECTIVE_HLO = regex(
-    r"(?:ragged-)?(?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute"
-    r"|collective-broadcast|cross-replica|send|recv)\b"
-)
-_COPY_HLO = regex(r"copy-(?:start|done)\b")
-_WAIT_HLO = regex(r"(?:infeed|outfeed)\b")
 _CALLING_HLO = regex(r"(?:while|conditional|call|async-(?:start|update|done))(?:[.\d]|$)")
 # A fusion over both cores of a chip shows its parts below itself.
 _CALLING_CATEGORIES = frozenset(
@@ -137,19 +132,6 @@ _CALLING_CATEGORIES = frozenset(
 )
 _HOST_COPIES = {"host send": Copy.D2H, "host recv": Copy.H2D}
 _MOVING_HLO = regex(r"(?:copy|slice|dynamic-slice|dynamic-update-slice)\b")
-_COLLECTIVE_KERNEL = regex(
-    r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv",
-    re.IGNORECASE,
-)
-_COPY = regex(r"memcpy|copy(?:Host|Device|Buffer)", re.IGNORECASE)
-_FILL = regex(r"memset", re.IGNORECASE)
-_DIRECTIONS = (
-    (regex(r"HtoD|H2D|HostToDevice", re.IGNORECASE), Copy.H2D),
-    (regex(r"DtoH|D2H|DeviceToHost", re.IGNORECASE), Copy.D2H),
-    (regex(r"PtoP|P2P|Peer", re.IGNORECASE), Copy.PEER),
-    (regex(r"DtoD|D2D|DeviceToDevice", re.IGNORECASE), Copy.D2D),
-    (regex(r"HtoH|H2H|HostToHost", re.IGNORECASE), Copy.H2H),
-)
 _DETAIL = regex(r"(\w+):(\S+)")
 
 
@@ -173,11 +155,12 @@ def hlo_kind(name: str, category: str = "") -> Kind:
 def _hlo_kind(name: str, category: str) -> Kind:
     if hlo_copy(category) is not Copy.NONE:  # named like an exchange between devices
         return Kind.MEMCPY
-    if _COLLECTIVE_HLO.match(name) or _COLLECTIVE_HLO.match(category):
+    kinds = kind_of(instruction_row(name)), kind_of(instruction_row(category))
+    if Kind.COLLECTIVE in kinds:
         return Kind.COLLECTIVE
-    if _COPY_HLO.match(name):
-        return Kind.MEMCPY
-    if _WAIT_HLO.match(name) or "infeed" in category or "outfeed" in category:
+    if kinds[0] is not Kind.KERNEL:
+        return kinds[0]
+    if "infeed" in category or "outfeed" in category:
         return Kind.DEVICE_WAIT
     # What it calls stands on the same line.
     calls = category in _CALLING_CATEGORIES or _CALLING_HLO.match(name)
@@ -206,16 +189,7 @@ def hlo_copy(category: str) -> Copy:
 @lru_cache(maxsize=1 << 16)
 def stream_kind(name: str) -> Kind:
     """What an activity on a stream of a GPU is."""
-    blit = blit_kind(name)
-    if blit is not None:
-        return blit
-    if _FILL.match(name):
-        return Kind.MEMSET
-    if _COPY.match(name):
-        return Kind.MEMCPY
-    # Template arguments may mention anything; the function's own name comes before them.
-    own = re.split(r"[<(]", name, maxsplit=1)[0]
-    return Kind.COLLECTIVE if _COLLECTIVE_KERNEL.search(own) else Kind.KERNEL
+    return kind_of(activity_row(name))
 
 
 class CopyDetails(NamedTuple):
@@ -239,9 +213,8 @@ def copy_details(name: str, details: str) -> CopyDetails:
     size = fields.get("size", "")
     ends = {fields.get("kind_src", ""), fields.get("kind_dst", "")}
     pageable = 1 if "pageable" in ends else 0 if "pinned" in ends else NULL
-    copy = next((c for pattern, c in _DIRECTIONS if pattern.search(name)), Copy.NONE)
     is_size = size.isdecimal() and len(size) < 18 and int(size) > 0
-    return CopyDetails(copy, int(size) if is_size else NULL, pageable)
+    return CopyDetails(named_direction(name), int(size) if is_size else NULL, pageable)
 
 
 # Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.

@@ -15,7 +15,7 @@ from stepwhy.columns.chunks import take
 from stepwhy.columns.narrow import narrowed
 from stepwhy.columns.order import parents_first
 from stepwhy.importers.formats.xplane.events import CORRELATION, missing_id
-from stepwhy.importers.shared.cuda import blit_copy
+from stepwhy.importers.shared.cuda import kernel_copy
 from stepwhy.trace import NULL, Copy, Kind, Phase
 from stepwhy.trace.schema import NARROW_COLUMNS, columns_of
 
@@ -131,7 +131,7 @@ class SliceTable:
             return
         self.kinds.update(template.kind for template in templates)
         intern = self.builder.intern
-        blits = (template for template in templates if blit_copy(template.name) is not Copy.NONE)
+        blits = (template for template in templates if kernel_copy(template.name) is not Copy.NONE)
         self._blits.update(intern(template.name) for template in blits)
         common = {
             "track": [template.track for template in templates],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stepwhy.kernel_names import Family, kernel_row, operation_row
 from stepwhy.patterns import regex
 from stepwhy.trace import Copy, Kind, Phase
 
@@ -30,15 +31,14 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
             r"\w*Queue(?:De|En)queue\w*|\w*GetNext\w*|\w*(?:Uns|S)tage|\w*Unstage\w*|ReaderRead\w*"
         ),
     ),
-    (Kind.COLLECTIVE, regex(r"_?(?:Collective|Nccl|Horovod)\w+|CrossReplicaSum|XlaAllReduce")),
     (
         Kind.STORAGE,
         regex(
             r"(?:Save|Restore|Write|MergeV2Checkpoints|ShardedFilename)\w*|\w+Summary(?:V\d)?|\w*SummaryWriter\w*"
         ),
     ),
-    (Kind.PYTHON, regex(r"(?:Eager)?PyFunc(?:Stateless)?")),
 )
+_TABLE_KINDS = {Family.COMMUNICATION: Kind.COLLECTIVE, Family.CALLBACK: Kind.PYTHON}
 _OTHER_WORKERS = regex(r"(?:^|/)sync_(?:rep|token)")
 
 _BACKWARD_SCOPE = regex(r"(?:^|/)(?:gradients(?:_\d+)?|gradient_tape)/|_grad/")
@@ -90,7 +90,8 @@ def executor_kind(op: str, node: str) -> Kind:
         if pattern.fullmatch(op):
             waits = kind is Kind.INPUT and _OTHER_WORKERS.search(node)
             return Kind.WAIT if waits else kind
-    return Kind.KERNEL
+    row = operation_row(op)
+    return _TABLE_KINDS[row.family] if row else Kind.KERNEL
 
 
 @lru_cache(maxsize=4096)
@@ -105,8 +106,8 @@ def device_kind(op: str, node: str) -> Kind:
         return Kind.MEMCPY
     if op.upper().startswith("MEMSET"):
         return Kind.MEMSET
-    is_collective = executor_kind(op, "") is Kind.COLLECTIVE or "nccl" in f"{op} {node}".lower()
-    return Kind.COLLECTIVE if is_collective else Kind.KERNEL
+    row = operation_row(op) or kernel_row(node)
+    return Kind.COLLECTIVE if row and row.family is Family.COMMUNICATION else Kind.KERNEL
 
 
 def copy_direction(op: str) -> Copy:

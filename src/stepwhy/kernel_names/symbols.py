@@ -1,0 +1,80 @@
+"""A kernel's own name, out of its signature or mangled symbol.
+
+Source: the Itanium C++ ABI, <nested-name> and <source-name>.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from stepwhy.patterns import regex
+
+# Length of the next part; L marks names that are local to a file.
+_SIZE = regex(r"L?(\d{1,9})")
+_ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::")
+_CLONE = " [clone "
+_OBJECT = ".kd"  # of the kernel's descriptor in AMD's objects
+# Kernels that only call what their first template argument that is a type names.
+_WRAPPER = regex(
+    r"(?:cutlass\w*::(?:Kernel2?|device_kernel)|ck_tile::kentry|\w+::enable_sm\w+)<"
+    r"(?:(?:(?:\(\w+\))?\d+|ck_tile::gfx\w+), *)*"
+)
+_BRACKETS = {"<": 1, "(": 1, "[": 1, "{": 1, ">": -1, ")": -1, "]": -1, "}": -1}
+
+
+def qualified_name(symbol: str) -> str:
+    """A function's name with its namespaces, from its mangled symbol; other names as they are.
+
+    Template and function arguments are left out: a symbol of hundreds of letters becomes
+    'at::native::softmax'.
+    """
+    if not symbol.startswith("_Z"):
+        return symbol
+    nested = symbol.startswith("_ZN")
+    position = len(symbol) - len(symbol[2:].lstrip("NKVrRO" if nested else ""))
+    parts: list[str] = []
+    while (nested or not parts) and (match := _SIZE.match(symbol, position)):
+        position = match.end() + int(match[1])
+        part = symbol[match.end() : position]
+        if not part:
+            break
+        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
+    return "::".join(parts) or symbol
+
+
+def plain_signature(name: str) -> str:
+    """A kernel's signature without anonymous namespaces and without the compiler's suffixes."""
+    text = qualified_name(name).partition(_CLONE)[0].removesuffix(_OBJECT)
+    for namespace in _ANONYMOUS:
+        text = text.replace(namespace, "")
+    return text
+
+
+@lru_cache(maxsize=1 << 16)
+def own_name(name: str) -> str:
+    """A kernel's name with its namespaces, but without result, arguments and wrappers around it.
+
+    'void cutlass::Kernel2<cutlass_80_sgemm>(cutlass_80_sgemm::Params)' -> 'cutlass_80_sgemm'.
+    """
+    text = plain_signature(name)
+    text = text[_start(text) :]
+    ends = "<("
+    while found := _WRAPPER.match(text):
+        text, ends = text[found.end() :], "<(>,"
+    cut = min((at for at in map(text.find, ends) if at >= 0), default=len(text))
+    return text[:cut].strip() or name
+
+
+def _start(signature: str) -> int:
+    """Where a name begins: behind the type of the result, which a blank ends."""
+    if not signature.startswith(("void ", "std::enable_if<")):
+        return 0
+    depth = 0
+    for at, letter in enumerate(signature):
+        depth += _BRACKETS.get(letter, 0)
+        if letter == " " and not depth:
+            return at + 1
+    return 0
+
+
+__all__ = ["own_name", "plain_signature", "qualified_name"]
