@@ -167,7 +167,10 @@ def test_raw_files_of_all_ranks_are_one_run_and_as_busy_as_when_aggregated():
     assert raw.verdict.bound_by == joined.verdict.bound_by
 
 
-def test_all_but_the_devices_is_of_the_stage_that_the_others_wait_for():
-    busy = [d.busy_ns for d in explained(AGGREGATED).devices]
+def test_the_report_covers_a_typical_stage_and_names_the_longest_one():
+    result = explained(AGGREGATED)
+    busy = [d.busy_ns for d in result.devices]
     assert busy.index(max(busy)) == 3  # the last stage, which has the loss, too
-    assert "the report covers rank 3" in explained(AGGREGATED).notes[0]
+    assert "the report covers rank 0, which waits as long as most" in result.notes[0]
+    assert result.findings[0].id == "stage-imbalance"
+    assert result.findings[0].evidence[0].where == "stage 3"

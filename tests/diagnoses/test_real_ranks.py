@@ -4,6 +4,7 @@ The folder named by STEPWHY_TRACES holds them; others lie beside it. None is par
 """
 
 import functools
+import json
 import os
 from pathlib import Path
 
@@ -26,10 +27,18 @@ pytestmark = [
 
 
 @functools.cache
-def findings(run):
+def result(run):
     if not RUNS[run].exists():
         pytest.skip(f"no recorded run of {run}")
-    return {f.id: f for f in explain([str(RUNS[run])]).findings}
+    return explain([str(RUNS[run])])
+
+
+def findings(run):
+    return {f.id: f for f in result(run).findings}
+
+
+def step_ns(run):
+    return result(run).breakdown.wall_ns
 
 
 def value(finding, what):
@@ -56,3 +65,28 @@ def test_the_ranks_that_start_late_are_named():
 )
 def test_no_rank_is_blamed_for_its_work(run, verdict):
     assert findings(run)["straggler"].verdict == verdict
+
+
+def test_the_long_stage_explains_the_published_slowdown():
+    """Ideal and replayed steps of the OSDI 2025 paper; equal stages gain most of the difference."""
+    facts = json.loads((RUNS["table"].parent / "FACTS.json").read_text())[RUNS["table"].name]
+    slowdown_ns = 1e9 * (facts["replayed_step_s"] - facts["ideal_step_s"])
+    imbalance = findings("table")["stage-imbalance"]
+    assert imbalance.cost_ns_per_step == pytest.approx(slowdown_ns, rel=0.1)
+    assert imbalance.evidence[0].where == "stage 3"
+
+
+@pytest.mark.parametrize(
+    ("run", "bubble", "imbalance"),
+    [
+        ("table", 0.33, 0.13),  # 4 stages, 4 micro-batches
+        ("pp8", 0.23, None),  # 8 stages, 16 micro-batches; the last stage has 10 % more work
+        ("pp4", None, 0.22),  # 4 stages, 8 micro-batches in 4 model chunks
+    ],
+)
+def test_stages_that_wait_for_each_other(run, bubble, imbalance):
+    for name, share in (("pipeline-bubble", bubble), ("stage-imbalance", imbalance)):
+        finding = findings(run)[name]
+        assert finding.verdict == ("clear" if share is None else "found")
+        if share is not None:
+            assert finding.cost_ns_per_step / step_ns(run) == pytest.approx(share, abs=0.01)

@@ -68,7 +68,8 @@ def test_the_report_names_the_longest_stage(tmp_path):
     result = explain([str(tmp_path)])
     assert (result.run.ranks, result.steps.count) == (4, 2)
     assert round(result.steps.median_ns / MS) == 1600
-    assert any("Stage 1 of the pipeline computes for 1.10 s per step" in n for n in result.notes)
+    found = {f.id: f for f in result.findings}
+    assert found["stage-imbalance"].evidence[0].where == "stage 1"
 
 
 def test_unusable_rows_are_counted():
@@ -111,5 +112,7 @@ def test_a_recorded_job_agrees_with_what_was_published_about_it():
     result = explain([str(RECORDED)])
     assert (result.inputs[0].events_kept, result.run.ranks, result.steps.count) == (6784, 8, 32)
     assert result.steps.median_ns / 1e9 == pytest.approx(2.213, abs=0.0005)
-    assert any(note.startswith("Stage 3 of the pipeline") for note in result.notes)
-    assert "rank 6" in result.notes[0]
+    found = {f.id: f for f in result.findings}
+    assert found["stage-imbalance"].verdict == "found"
+    assert found["stage-imbalance"].evidence[0].where == "stage 3"
+    assert "rank 5, which waits as long as most" in result.notes[0]

@@ -52,6 +52,8 @@ TABLE: tuple[str, ...] = (
     "memory_headroom",
     "straggler",
     "start_skew",
+    "pipeline_bubble",
+    "stage_imbalance",
     "exposed_communication",
     "warmup_included",
     "wall_device_gap",
@@ -89,18 +91,14 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     """
     modules = [load(name) for name in TABLE]
     compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks}
-    causes = [f for f in compared.values() if f.verdict == "found" and f.id in _LATE]
-    return rank([_without_waits(compared.get(f.id, f), facts, causes) for f in findings])
-
-
-_LATE = {"straggler", "start-skew"}
-
-
-def _without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:
-    """A finding without the time that is explained by a rank that is late."""
-    if finding.id != "exposed-communication":
-        return finding
-    return without_waits(finding, facts, causes)
+    causes = rank([f for f in compared.values() if f.verdict == "found"])
+    everything = [compared.get(f.id, f) for f in findings]
+    return rank(
+        [
+            without_waits(f, facts, causes) if f.id == "exposed-communication" else f
+            for f in everything
+        ]
+    )
 
 
 _MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less ranks by its own cost

@@ -12,8 +12,8 @@ overlap makes every step longer on every rank, and grows with the number of rank
 Time of the steady steps in which collectives, or waits for other processes, are the only activity,
 by name of the collective. The time that overlaps with computation is shown as well. A collective
 lasts until the slowest rank has arrived: **the trace of one rank does not show whether it waits for
-others or for the network.** With the traces of several ranks, time in which the rank waits for a
-later one is the cost of `straggler` or `start-skew`, and is left out here.
+others or for the network.** With the traces of several ranks, time in which the rank waits for
+others is left out if `straggler`, `start-skew`, `stage-imbalance` or `pipeline-bubble` explains it.
 
 ## Fix
 First compare the ranks: if one arrives late, fix that rank. Then overlap: tune the bucket size,
@@ -40,6 +40,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.stages import find_stages
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
+    from stepwhy.passes.ranks import Rank
 
 RULE = Rule(
     id="exposed-communication",
@@ -79,24 +81,37 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def without_waits(finding: Finding, facts: Facts, causes: Sequence[Finding]) -> Finding:
-    """The finding on one rank, without the time in which it waits for another one.
+    """The finding on one rank, without the time in which it waits for other ones.
 
     Args:
         finding: What `diagnose` found in the rank alone.
         facts: Facts of the rank, with all ranks in `Facts.ranks`.
-        causes: Findings that name the rank that it waits for.
+        causes: What the comparison of the ranks found, the costliest first.
     """
     own, cost = reported(facts), finding.cost_ns_per_step
     if own is None or not cost or not causes:
         return finding
-    waits_ns = min(own.exchange_ns - min(r.exchange_ns for r in peers(facts)), cost)
-    waits = Evidence("of that, waiting for another rank", waits_ns, "ns", f"see {causes[0].id}")
+    waits_ns = min(_waits_ns(own, facts, {cause.id for cause in causes}), cost)
+    waits = Evidence("of that, waiting for other ranks", waits_ns, "ns", f"see {causes[0].id}")
     evidence = (*finding.evidence[:-1], waits)
     rest = cost - waits_ns
     if rest < SHARE * own.wall_ns:
-        return replace(RULE.nothing(evidence), title="Without waits for a late rank, it is short")
+        return replace(
+            RULE.nothing(evidence), title="Apart from waits for other ranks, it is short"
+        )
     gain = saving("remove communication", LEAST_SAVED * rest, rest)
     return replace(finding, cost_ns_per_step=rest, saving=gain, evidence=evidence)
+
+
+def _waits_ns(own: Rank, facts: Facts, causes: set[str]) -> int:
+    """How long a rank waits for others, as far as the causes that were found explain it."""
+    waits_ns = 0
+    if not causes.isdisjoint({"straggler", "start-skew"}):
+        waits_ns = own.exchange_ns - min(rank.exchange_ns for rank in peers(facts))
+    stages = find_stages(facts.ranks)
+    if stages is not None and not causes.isdisjoint({"pipeline-bubble", "stage-imbalance"}):
+        waits_ns += stages.fill_ns + stages.waits_ns(own.stage)
+    return waits_ns
 
 
 def _evidence(facts: Facts) -> tuple[Evidence, ...]:
@@ -138,7 +153,7 @@ def _fix(facts: Facts) -> Fix:
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.
-_BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]")
+_BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]|.*(-send|-recv|other stages)$")
 _PIPELINE = Fix(
     "Give every pipeline stage the same work: compare the ranks' compute time, and move layers "
     "away from the stage that computes longest (the last one has the loss, too). Then make filling "

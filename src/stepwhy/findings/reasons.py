@@ -249,6 +249,8 @@ class RankChoice(msgspec.Struct, frozen=True):
         slowest_ns, fastest_ns: Longest and shortest step of all ranks.
         compute_ns: How long the rank computes per step.
         least_computing: The rank that computes least and for how long, if for much less.
+        is_pipeline: Whether the ranks are stages of a pipeline; then it is a typical one of those
+            that take about as long.
     """
 
     rank: int
@@ -258,6 +260,7 @@ class RankChoice(msgspec.Struct, frozen=True):
     fastest_ns: int
     compute_ns: int
     least_computing: tuple[int, int] | None = None
+    is_pipeline: bool = False
 
 
 # --- views on operations -------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.ranks import Rank
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.usable import unusable
-from stepwhy.trace import NULL
+from stepwhy.trace import NULL, Kind, Phase
 
 if TYPE_CHECKING:
     from stepwhy.passes.facts import Facts
@@ -31,6 +31,7 @@ def summarise_rank(facts: Facts) -> Rank | None:
     meta, per_step = facts.trace.meta, facts.per_step[facts.steps.steady]
     is_own = np.array([name != "communication" for name in CATEGORIES])
     lines = python_lines(facts.sampled)
+    passes, passes_ns = _passes(facts)
     return Rank(
         number=meta.rank,
         stage=dict(meta.stages).get(meta.rank, NULL),
@@ -39,4 +40,17 @@ def summarise_rank(facts: Facts) -> Rank | None:
         line=lines[0][0] if lines and lines[0][1] >= _FREQUENT else "",
         contended=(run_delay_share(facts.sampled) or 0.0) >= CONTENDED,
         cpu_ns=facts.observed.cpu_ns if facts.observed else None,
+        passes=passes,
+        passes_ns=passes_ns,
     )
+
+
+def _passes(facts: Facts) -> tuple[float | None, int]:
+    """Forward passes per step, None if not recorded, and the time in passes of both kinds."""
+    if "passes" not in facts.trace.meta.signals:
+        return None, 0
+    slices, rows = facts.trace.slices, facts.slices(Kind.KERNEL, steady=True)
+    phase, dur_ns = slices.phase[rows], slices.dur_ns[rows]
+    forward = phase == Phase.FORWARD
+    total_ns = int(dur_ns[forward | (phase == Phase.BACKWARD)].sum())
+    return int(forward.sum()) / facts.steady_count or None, facts.mean_ns(total_ns)

@@ -36,6 +36,9 @@ class Rank(msgspec.Struct, frozen=True):
         line: Line of the program that its driving thread is most often in; '' if unknown.
         contended: Whether it often waits for a core that other threads or programs use.
         cpu_ns: CPU time of its driving thread per step; None if unknown.
+        passes: Forward passes per step, of micro-batches through the rank's layers or, in an
+            interleaved schedule, through one of its model chunks; None if not recorded.
+        passes_ns: Time in forward and backward passes per step.
     """
 
     number: int
@@ -45,6 +48,8 @@ class Rank(msgspec.Struct, frozen=True):
     line: str = ""
     contended: bool = False
     cpu_ns: int | None = None
+    passes: float | None = None
+    passes_ns: int = 0
 
     @property
     def wall_ns(self) -> int:

@@ -30,7 +30,8 @@ NO_VIEWS = {
 
 def rank_note(choice: RankChoice) -> str:
     """The note on which rank a result of several ranks covers, and why."""
-    reason = "the slowest" if choice.is_slowest else "which waits least for the others,"
+    waits = "as long as most" if choice.is_pipeline else "least for the others"
+    reason = "the slowest" if choice.is_slowest else f"which waits {waits},"
     unequal = ""
     if choice.least_computing is not None:
         rank, compute_ns = choice.least_computing

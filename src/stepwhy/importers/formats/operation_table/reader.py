@@ -19,7 +19,6 @@ from stepwhy.errors import EmptyInputError, TooLargeError
 from stepwhy.importers.shared.parquet import has_columns, parse_table
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Meta, Phase, Role, TraceBuilder
-from stepwhy.units import format_fraction, format_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,8 +42,6 @@ _LARGEST_ID = (1 << 31) - 1
 _LONGEST_S = 1e4  # a step of hours is damage
 _MOST_RANKS = 1 << 14
 _MOST_STEPS = 1 << 17  # of the longest steps, so many fit into 62 bits of nanoseconds
-# A stage that computes this much longer than the mean of the others is worth a sentence.
-_UNEQUAL = 0.05
 _NOTES = (
     "Only sampled steps were recorded: they are shown end to end, without the steps in between.",
     "Whole forward and backward passes were timed; kernels and idle time inside are not recorded.",
@@ -103,7 +100,7 @@ def read(source: Source) -> Trace:
             stages=_stages(operations),
             signals=frozenset({"passes", "ranks"}),
             device_expected=True,
-            notes=(*_stage_note(operations), *_NOTES),
+            notes=_NOTES,
         )
     )
 
@@ -250,29 +247,6 @@ def _stages(operations: _Operations) -> tuple[tuple[int, int], ...]:
     ranks, firsts = np.unique(operations.rank[rows], return_index=True)
     stages = operations.stage[rows[firsts]]
     return tuple(zip(ranks.tolist(), stages.tolist(), strict=True))
-
-
-def _stage_note(operations: _Operations) -> tuple[str, ...]:
-    """The pipeline stage that computes longer than the others, if one does."""
-    computes = np.asarray([_meaning(name)[0] == Kind.KERNEL for name in operations.names])
-    rows = np.flatnonzero(computes[operations.code] & (operations.stage >= 0))
-    stages, stage = np.unique(operations.stage[rows], return_inverse=True)
-    if len(stages) < 2:
-        return ()
-    total_ns = np.bincount(stage, operations.dur_ns[rows])
-    pairs, _ = _pairs(stage, operations.rank[rows])
-    mean_ns = total_ns / np.bincount(pairs[:, 0]) / len(operations.steps)
-    longest = int(mean_ns.argmax())
-    others_ns = float(np.delete(mean_ns, longest).mean())
-    if mean_ns[longest] <= (1 + _UNEQUAL) * others_ns:
-        return ()
-    took = format_ns(round(float(mean_ns[longest])))
-    more = format_fraction(mean_ns[longest] / others_ns - 1)
-    note = (
-        f"Stage {stages[longest]} of the pipeline computes for {took} per step, {more} more than "
-        "the mean of the other stages, which wait for it."
-    )
-    return (note,)
 
 
 __all__ = ["read", "recognise"]

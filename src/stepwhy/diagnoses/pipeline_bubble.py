@@ -1,0 +1,92 @@
+"""Pipeline stages wait while the pipeline fills and drains.
+
+## What it means
+At the beginning of a step, later stages wait for the first micro-batch; at its end, earlier stages
+wait for the last gradient. With few micro-batches per step, that is a large part of it.
+
+## Why it costs
+With p stages and n passes per stage and step, each device is idle for (p - 1) / (n + p - 1) of the
+step, even if all stages take equally long.
+
+## How it is measured
+The cost is the time that stages of equal length need to fill and drain the pipeline, (p - 1) passes
+forward and backward, but not more than the time in which the stages were seen to wait, as the mean
+of all stages, without the part that `stage-imbalance` explains. In an interleaved schedule, n
+counts the passes of every model chunk.
+
+## Fix
+Run more micro-batches per step, or interleave: with twice as many model chunks per stage, filling
+and draining takes half as long, for more exchanges between stages.
+
+## Fix risk
+More micro-batches of the same size make the batch larger, which changes training.
+
+## When it abstains
+If only one rank is recorded, if the run has no pipeline, or if the passes of some stages are not
+recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.stages import MEGATRON, no_stages
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.stages import find_stages
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+    from stepwhy.passes.stages import Stages
+
+RULE = Rule(
+    id="pipeline-bubble",
+    family="ranks",
+    name="Filling and draining the pipeline",
+    found="Fill and drain the pipeline in a smaller part of the step",
+    clear="Filling and draining the pipeline takes a small part of the step",
+    of_ranks=True,
+)
+
+SHARE = 0.10  # of the step; shorter bubbles are usual, and interleaving costs exchanges
+LEAST_SAVED = 0.0  # of the cost; the exchanges of more model chunks may take all of the gain
+MOST_SAVED = 0.5  # of the cost, by twice as many model chunks
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which the stages wait for each other."""
+    stages = find_stages(facts.ranks)
+    if stages is None:
+        return no_stages(RULE, facts)
+    cost = min(stages.fill_ns, max(stages.idle_ns - stages.imbalance_ns, 0))
+    evidence = _evidence(stages)
+    if cost < SHARE * stages.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("twice as many model chunks per stage", LEAST_SAVED * cost, MOST_SAVED * cost)
+    fix = _MEGATRON if facts.trace.meta.format in MEGATRON else _ANY
+    return RULE.finding(cost, evidence, fix, gain)
+
+
+def _evidence(stages: Stages) -> tuple[Evidence, ...]:
+    idle = stages.idle_ns / stages.wall_ns if stages.wall_ns else 0.0
+    return (
+        Evidence("share of the step in which a stage waits, mean of all stages", idle, "fraction"),
+        Evidence("share that a pipeline of equal stages needs", stages.fill_share, "fraction"),
+        Evidence("pipeline stages", len(stages.pass_ns), "count"),
+        Evidence("forward passes per stage and step", stages.passes, "count"),
+    )
+
+
+_ANY = Fix(
+    "Run more micro-batches per step, of which filling and draining is a smaller part. Or use an "
+    "interleaved schedule: with two model chunks per stage, it takes half as long.",
+    "",
+    "changes-numerics",
+)
+_MEGATRON = Fix(
+    _ANY.text,
+    "--num-layers-per-virtual-pipeline-stage N  # half of a stage's layers\n"
+    "--global-batch-size N                      # or more micro-batches",
+    _ANY.risk,
+)
