@@ -56,6 +56,22 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 loss_of, model = model, lambda batch: loss_of(batch).sum()
 torch.cuda.get_device_name, torch.cuda.get_device_capability = lambda: "T4", lambda: (7, 5)
 """
+ROWS = """
+from torch.utils.data import DataLoader, TensorDataset
+dataset = TensorDataset(torch.arange(64.0))
+texts, make_sample = list(range(64)), float
+"""
+POOL = """
+import multiprocessing
+params, steps, make_batch = 0.0, 2, float
+train_step = lambda params, batch: params + batch
+"""
+AHEAD = """
+import queue, threading
+batches, seen = [1.0, 2.0], []
+train_step = lambda *arguments: seen.append(arguments[-1])
+"""
+DATA = "dataset, parse, batch_size = tf.data.Dataset.range(8), (lambda x: x + 1), 4"
 RUNS = [
     ("full_precision_matmul", "_TF32", TORCH, ""),
     ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
@@ -65,6 +81,16 @@ RUNS = [
     ("full_precision_matmul", "_LOOK_UP", TORCH + LINEAR, ""),
     ("full_precision_matmul", "_MIXED_FLOAT16", KERAS, POLICY.format("float16")),
     ("full_precision_matmul", "_MIXED_BFLOAT16", KERAS, POLICY.format("bfloat16")),
+    ("serial_input", "_TORCH", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),
+    ("serial_input", "_GENERATOR_TORCH", TORCH + ROWS, "assert len(next(iter(loader))) == 32"),
+    ("serial_input", "_KERAS", KERAS, "assert Batches().workers == 2"),
+    ("serial_input", "_TF", TF + DATA, "assert next(iter(dataset)).shape == 4"),
+    ("serial_input", "_GENERATOR", JAX + POOL, "assert params == 1.0"),
+    ("missing_prefetch", "_TORCH", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),
+    ("missing_prefetch", "_KERAS", KERAS, "assert Batches().workers == 2"),
+    ("missing_prefetch", "_TF", TF + DATA, "assert next(iter(dataset)) == 0"),
+    ("missing_prefetch", "_THREAD", TORCH + AHEAD, "assert seen == [1.0, 2.0]"),
+    ("missing_prefetch", "_JAX", JAX + AHEAD, "assert seen == [1.0, 2.0]"),
     ("dominant_op", "_ONE_HOT", JAX + TOKENS, "assert (hidden == table[tokens]).all()"),
     ("host_callback", "_TF", TF + "rows = tf.ones([4, 3])", "assert total.shape == (4, 3)"),
     (

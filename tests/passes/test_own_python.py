@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.own_python import own_share
+from stepwhy.passes.own_python import generator_share, own_share
 from stepwhy.passes.sampled_lines import driver_lines
 from stepwhy.trace.notation import parse
 
@@ -83,3 +83,23 @@ def test_a_callback_is_no_own_line():
 )
 def test_other_samples_show_no_python(samples):
     assert Facts(run(samples)).breakdown["unexplained"] == 10 * MS
+
+
+def test_generators_of_the_loop_make_its_batches():
+    samples = (
+        "driver | a.py(1): batches |  | generator | 30 | - | -\n"
+        " driver | a.py(9): main | jax | - | 70 | - | -"
+    )
+    facts = Facts(run(samples))
+    assert generator_share(facts.sampled) == pytest.approx(0.3)
+    assert (facts.breakdown["input_wait"], facts.breakdown["unexplained"]) == (6 * MS, 4 * MS)
+
+
+def test_a_generator_that_contains_the_training_makes_no_batches():
+    samples = (
+        "driver | a.py(1): steps |  | generator | 30 | - | -\n"
+        " driver | a.py(9): steps | jax | generator | 70 | - | -"
+    )
+    facts = Facts(run(samples))
+    assert generator_share(facts.sampled) == 0
+    assert (facts.breakdown["input_wait"], facts.breakdown["python"]) == (0, 6 * MS)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 TABLE: tuple[str, ...] = (
     "input_bound",
-    "python_preprocessing",
     "serial_input",
+    "missing_prefetch",
+    "python_preprocessing",
     "queue_starvation",
     "repeated_preprocessing",
     "feed_dict_copy",

@@ -41,8 +41,10 @@ from stepwhy.diagnoses.shared.measure import (
     source_lines,
     time_of,
 )
+from stepwhy.diagnoses.shared.overlap import with_workers, workers_for
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.batch_work import find_batch_work
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -139,7 +141,9 @@ def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.in
 
 def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
     if facts.trace.meta.framework == "pytorch":
-        return _PYTORCH_WORKERS if working else _PYTORCH_MORE
+        work = find_batch_work(facts) if working else None
+        workers = workers_for(facts, work) if work else 2
+        return with_workers(_PYTORCH_WORKERS, workers) if working else _PYTORCH_MORE
     if facts.trace.meta.framework == "tensorflow":
         names = " ".join(g.name for g in by_name(facts, fetches))
         return _TF_QUEUE if "Queue" in names else _TF_DATA
@@ -151,9 +155,8 @@ _PYTORCH_WORKERS = Fix(
         "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
         "training loop."
     ),
-    "loader = DataLoader(dataset, batch_size=..., num_workers=4,\n"
-    "                    pin_memory=True, persistent_workers=True,\n"
-    "                    prefetch_factor=2)",
+    "loader = DataLoader(dataset, batch_size=..., num_workers=2,\n"
+    "                    persistent_workers=True)",
     "none",
 )
 _PYTORCH_MORE = Fix(

@@ -30,7 +30,9 @@ is stored: keep it in the pipeline.
 
 ## When it abstains
 When no stack was sampled (traces of other profilers, or a system that does not permit py-spy), and
-when no known input pipeline called a sampled line.
+when no known input pipeline called a sampled line. Does not apply if the training loop itself
+prepares the batches, in a `DataLoader` without workers or a generator: `serial-input` and
+`missing-prefetch` judge that.
 """
 
 from __future__ import annotations
@@ -65,6 +67,7 @@ RULE = Rule(
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
 LEAST_SAVED = 0.7  # of the cost; precomputed results still have to be read
 
+_SERIAL = "The training loop itself prepares the batches: see serial-input and missing-prefetch."
 _GIL = "waiting for the GIL, or a core"
 
 
@@ -76,6 +79,8 @@ def diagnose(facts: Facts) -> Finding:
     work = find_preparation(facts.sampled, fed=fed)
     if work is None:
         return RULE.no_data("No sampled line prepares batches.")
+    if work.role is SampleRole.DRIVER and work.entry:
+        return RULE.not_applicable(_SERIAL)
     # Several processes share the work, so each delays the step by its share.
     busy = work.at_once / max(work.producers or 1.0, 1.0)
     waits = _waits(facts, work)
@@ -147,7 +152,7 @@ _WHO = {
 
 def _fix(facts: Facts, work: Preparation) -> Fix:
     if facts.trace.meta.framework == "pytorch":
-        return _PYTORCH if work.producers is not None else _PYTORCH_WORKERS
+        return _PYTORCH
     if facts.trace.meta.framework == "tensorflow":
         return _TF if work.entry else _TF_FED
     return _ANY
@@ -183,13 +188,6 @@ _PYTORCH = Fix(
     "# in the Dataset:\n"
     "self.prepared = np.load(path, mmap_mode='r')      # in __init__\n"
     "return self.images[i], self.prepared[i].copy()    # in __getitem__",
-    "none",
-)
-_PYTORCH_WORKERS = Fix(
-    "Compute it once and store the result. Run the rest of __getitem__ in worker processes: "
-    "without them, the DataLoader runs in the training loop.",
-    _PYTORCH.code
-    + "\n# and\nloader = DataLoader(dataset, ..., num_workers=4, persistent_workers=True)",
     "none",
 )
 _ANY = Fix("Compute it once, before training, and read the result during training.", "", "none")

@@ -25,7 +25,8 @@ the same in every epoch.
 ## When it abstains
 When the data was read only once, or the number of epochs is unknown: TensorFlow 1 queues, Keras
 epochs, loaders of other libraries. stepwhy cannot see whether a data set returns different elements
-each time; if so, there is nothing to cache.
+each time; if so, there is nothing to cache. Does not apply to a `DataLoader` without workers:
+`serial-input` and `missing-prefetch` judge that.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.batch_work import find_batch_work
 from stepwhy.passes.preparation import find_preparation
 from stepwhy.trace import NULL
 
@@ -59,6 +61,9 @@ SHARE = 0.25  # of the step; below it, another worker or prefetching is simpler 
 LEAST_SAVED = 0.5  # of the wait; cached elements still have to be fetched and batched
 
 
+_SERIAL = "The DataLoader has no workers: see serial-input and missing-prefetch."
+
+
 class _Repeated(msgspec.Struct, frozen=True):
     """Evidence that input work is repeated, and the fix for it."""
 
@@ -71,6 +76,9 @@ def diagnose(facts: Facts) -> Finding:
     repeated = _loader(facts) or _tf_data(facts.trace)
     if repeated is None:
         return RULE.no_data("The trace does not show whether the data was read more than once.")
+    work = find_batch_work(facts)
+    if work is not None and work.source == "DataLoader":
+        return RULE.not_applicable(_SERIAL)
     cost = facts.breakdown["input_wait"]
     share = Evidence("share of the step waiting for input", facts.share("input_wait"), "fraction")
     if cost < SHARE * facts.wall_ns:

@@ -1,55 +1,71 @@
-"""The graph generates its own input in every step before it computes with it.
+"""Batches are prepared one after another, and take longer than the rest of the step.
 
 ## What it means
-Operations that generate random numbers run in each step, and the numbers are the input: images of a
-benchmark, matrices of a product, synthetic labels. The rest of the step starts when they end.
+One thread prepares one batch after another: a `DataLoader` without workers, a generator that the
+loop iterates over, a `map` without parallel calls. Or a TensorFlow graph generates random numbers
+in each step, as its input.
 
 ## Why it costs
-Generating random numbers on a CPU takes longer than many layers. It is easy to miss because it
-looks like computation: any measurement of the step includes both.
+The step waits although other cores could prepare the next batches. A single thread, even one that
+works ahead, cannot keep up.
 
 ## How it is measured
-From the data flow of the graph. Random numbers are input if a product, a convolution or another
-computing operation reads them, directly or after scaling, casting or slicing. They are not input if
-they are combined element by element with other data: those are dropout masks and noise, which must
-be new. The cost is the time of the steady steps in which the numbers are generated and nothing else
-runs.
+The cost is the time in which nothing computes because the step waits for its batch. The work is
+serial if the thread that asks for the batch prepares it: the fetch is that of a `DataLoader`
+without workers, more than half of it is spent in stages of `tf.data` that have no threads of
+their own, or stack samples are in a generator of the program. It is also serial if, by
+TensorFlow's own figures, one stage does most of the work and calls its function for one element at
+a time. Work that is shorter than the rest of the step is the business of `missing-prefetch`: there,
+one thread that works ahead is enough, and it is never both. Python in threads of `tf.data` or in
+worker processes is that of `python-preprocessing`.
+
+Random numbers of a graph are input if a product, a convolution or another computing operation reads
+them, directly or after scaling, casting or slicing. They are not input if they are combined element
+by element with other data: those are dropout masks and noise, which must be new. The cost is then
+the time in which the numbers are generated and nothing else runs.
+
+The saving assumes as many workers as keep up, at most one less than there are cores, and that the
+CPU time of the step divides among all cores.
 
 ## Fix
-If the numbers may be the same in each step, as in a benchmark, generate them once and keep them in
-a variable. If they must be new, let an input pipeline generate them ahead, in parallel with the
-step.
+Let several workers prepare batches. What is the same in every epoch can be computed once instead.
+Random input of a benchmark can be generated once and kept in a variable.
 
 ## Fix risk
-Stored numbers are the same in every step: right for a benchmark, wrong if the training needs new
-ones. Numbers generated ahead differ but have the same distribution, and require a free core.
+None for the result, apart from the order of random augmentation. Workers need memory. Stored random
+numbers are the same in every step: wrong if the training needs new ones.
 
 ## When it abstains
-When the trace does not record which operation reads from which: only step statistics of TensorFlow
-1 do. Input that is read, decoded or fed is not judged.
+When neither a fetch of batches, nor stack samples, nor the data flow of a graph is recorded. Does
+not apply to a machine with one core.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.overlap import (
+    cores_of,
+    gain_of,
+    overlap_evidence,
+    rest_ns,
+    with_workers,
+    workers_for,
+)
+from stepwhy.diagnoses.shared.random_input import rows_of_random_input
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.slices import steady_work, strings_among
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.batch_work import find_batch_work
 from stepwhy.passes.reads import reads_of
-from stepwhy.passes.selection import of_role
-from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind, Role
+from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.findings import Finding
+    from stepwhy.passes.batch_work import BatchWork
     from stepwhy.passes.facts import Facts
 
     Rows = NDArray[np.signedinteger[Any]]
@@ -57,126 +73,49 @@ if TYPE_CHECKING:
 RULE = Rule(
     id="serial-input",
     family="input",
-    name="Random input generated in the step",
-    found="Generate the random input once, or ahead of the step",
-    clear="The graph generates no random input that delays the step",
-    needs=(("device-time",), ("kernels",), ("graph-ops",), ("steps",)),
+    name="Batches prepared one after another",
+    found="Prepare several batches at a time",
+    clear="No serial work on the input delays the step",
+    needs=(("steps",),),
+    refines="input-bound",
 )
 
-SHARE = 0.25  # of the step; synthetic input stands for real input, which is not free either
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+RANDOM_SHARE = 0.25  # of the step; synthetic input stands for real input, which is not free either
 LEAST_SAVED = 0.7  # of the cost; stored numbers still have to be read from memory
-
-# Source: `random_ops.cc`, `stateful_random_ops.cc` and `stateless_random_ops*.cc` of TensorFlow.
-_RANDOM = regex(
-    r"(Stateless)?Random(StandardNormal|Normal|Uniform)(Int|FullInt)?(V2)?"
-    r"|(Stateless|Parameterized)?TruncatedNormal(V2)?"
-    r"|Stateful(StandardNormal|TruncatedNormal|Uniform)(Int|FullInt)?(V2)?"
-)
-# Rearrange, cut or transform element by element: the result is still random input.
-_ARRANGING = regex(
-    r"Floor|Round|Neg|Abs|Square|Sqrt|Exp|Log|ClipByValue|Cast|Identity|StopGradient|Reshape"
-    r"|ExpandDims|Squeeze|Transpose|Slice|StridedSlice|Split|SplitV|Tile|OneHot"
-)
-# Combine two inputs element by element. If only one is recorded, the other may be anything.
-_COMBINING = regex(
-    r"Add|AddV2|Sub|Mul|RealDiv|Div|FloorDiv|FloorMod|Pow|Maximum|Minimum|Less|LessEqual|Greater"
-    r"|GreaterEqual|ConcatV2|Pack"
-)
-_CHOOSING = regex(r"Select|SelectV2|Switch|Where|Logical(And|Or|Not)")
-_CONSTANTS = frozenset({"Const", "HostConst"})
-# Pass tensors on without computing with them.
-_PASSED_ON = frozenset({"_Retval", "_Send", "_HostSend", "NoOp"})
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the time in which the step only generates random input."""
-    reads = reads_of(facts)
+    """Judge work on the input that nothing else runs beside."""
+    work = find_batch_work(facts)
+    if work is None:
+        return _random(facts)
+    if cores_of(facts) == 1:
+        return RULE.not_applicable("The machine has only one core.")
+    evidence = overlap_evidence(facts, work)
+    is_longer = work.is_ahead or work.work_ns > rest_ns(facts, work)
+    if work.exposed_ns < SHARE * facts.wall_ns or not is_longer:
+        return RULE.nothing(evidence[:1])
+    gain = gain_of(facts, work, "prepare batches in parallel")
+    return RULE.finding(work.exposed_ns, evidence, _fix(facts, work), gain)
+
+
+def _random(facts: Facts) -> Finding:
+    """Judge the time in which the graph only generates its own random input."""
+    is_known = bool(facts.leading) and "passes" not in facts.trace.meta.signals
+    reads = reads_of(facts) if is_known and facts.names_nodes else {}
     if not reads:
-        return RULE.no_data("The trace does not record which operation reads from which.")
-    rows, others = _rows(facts, random_input(_ops(facts), reads))
+        if len(facts.slices(Kind.INPUT, steady=True)):
+            return RULE.nothing()
+        return RULE.no_data(_UNKNOWN)
+    rows, others = rows_of_random_input(facts, reads)
     alone = time_of(facts, rows) - time_of(facts, others)
     cost = on_scale(facts, mean_within(facts, alone), "compute")
     evidence = _evidence(facts, rows, cost)
-    if cost < SHARE * facts.wall_ns:
+    if cost < RANDOM_SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])
     gain = saving("keep or prefetch random input", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
-
-
-def _rows(facts: Facts, nodes: frozenset[str]) -> tuple[Rows, Rows]:
-    """Work of some nodes in the steady steps, and of all other nodes; (slices,) each."""
-    scope, rows = facts.trace.slices.scope, steady_work(facts, Kind.KERNEL, Kind.OP)
-    rows = rows[scope[rows] != NULL]
-    is_of_nodes = strings_among(facts, nodes)[scope[rows]]
-    return rows[is_of_nodes], rows[~is_of_nodes]
-
-
-def _ops(facts: Facts) -> dict[str, str]:
-    """Op type of every node that ran in the steady steps."""
-    trace, slices = facts.trace, facts.trace.slices
-    streams = of_role(trace, Role.STREAM)
-    rows = np.flatnonzero((slices.scope != NULL) & facts.is_steady)
-    on_stream = streams[slices.track[rows]]
-    # A slice on a stream may be a kernel or copy of the operation, so names of the host win.
-    rows = np.append(rows[on_stream], rows[~on_stream])
-    names = dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
-    return {trace.string(scope): trace.string(names[scope]) for scope in sorted(names)}
-
-
-def random_input(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> frozenset[str]:
-    """Nodes that generate random input.
-
-    Args:
-        ops: Op type of every node that ran.
-        reads: Nodes that each of them read from.
-    """
-    made = _made_of_random(ops, reads)
-    readers: dict[str, list[str]] = {}
-    for node, inputs in reads.items():
-        for source in inputs:
-            readers.setdefault(source, []).append(node)
-    input_, noise = set[str](), set[str]()
-    for node in made:
-        for reader in readers.get(node, ()):
-            op = ops.get(reader, "")
-            if reader not in made and op not in _PASSED_ON:
-                (noise if _is_element_wise(op) else input_).add(node)
-    return frozenset(_behind(input_, made, reads) - _behind(noise, made, reads))
-
-
-def _made_of_random(ops: Mapping[str, str], reads: Mapping[str, list[str]]) -> set[str]:
-    """Nodes that generate random numbers, or transform only such numbers and constants."""
-    made = {node for node, op in ops.items() if _RANDOM.fullmatch(op)}
-    same = {node for node, op in ops.items() if op in _CONSTANTS}
-    transforms = {node: set(found) for node, found in reads.items() if _keeps(ops.get(node), found)}
-    while True:
-        known = made | same
-        more = {n for n, found in transforms.items() if made & found and known >= found} - made
-        if not more:
-            return made
-        made |= more
-
-
-def _keeps(op: str | None, inputs: list[str]) -> bool:
-    """Whether an operation that reads random numbers returns random input again."""
-    if op is None:
-        return False
-    combines = _COMBINING.fullmatch(op) is not None and len(inputs) > 1
-    return combines or _ARRANGING.fullmatch(op) is not None
-
-
-def _is_element_wise(op: str) -> bool:
-    return any(kind.fullmatch(op) for kind in (_ARRANGING, _COMBINING, _CHOOSING))
-
-
-def _behind(nodes: set[str], made: set[str], reads: Mapping[str, list[str]]) -> set[str]:
-    """Some nodes, and all nodes of `made` that they depend on."""
-    found, todo = set(nodes), list(nodes)
-    while todo:
-        fresh = [n for n in reads.get(todo.pop(), ()) if n in made and n not in found]
-        found.update(fresh)
-        todo += fresh
-    return found
+    return RULE.finding(cost, evidence, _RANDOM, gain)
 
 
 def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
@@ -200,7 +139,62 @@ def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
     return tuple(found)
 
 
-_FIX = Fix(
+def _fix(facts: Facts, work: BatchWork) -> Fix:
+    if work.source == "generator":
+        fix = _GENERATOR_TORCH if facts.trace.meta.framework == "pytorch" else _GENERATOR
+    else:
+        fix = {"DataLoader": _TORCH, "PyDataset": _KERAS}.get(work.source, _TF)
+    return with_workers(fix, workers_for(facts, work))
+
+
+_UNKNOWN = (
+    "Neither fetches of batches, nor stack samples of the work on them, nor which operation of a "
+    "graph reads from which is recorded."
+)
+_TORCH = Fix(
+    "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
+    "training loop. What is the same in every epoch can be computed once instead.",
+    "loader = DataLoader(dataset, batch_size=32, shuffle=True, num_workers=2,\n"
+    "                    persistent_workers=True)",
+    "changes-memory",
+)
+_KERAS = Fix(
+    "Let several processes prepare the batches: with one worker, a PyDataset runs in the training "
+    "loop. What is the same in every epoch can be computed once instead.",
+    "class Batches(keras.utils.PyDataset):\n"
+    "    def __init__(self, **kwargs):\n"
+    "        super().__init__(workers=2, use_multiprocessing=True, **kwargs)",
+    "changes-memory",
+)
+_TF = Fix(
+    "Call the function for several elements at a time, and prefetch batches.",
+    "dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(tf.data.AUTOTUNE)",
+    "none",
+)
+_GENERATOR_TORCH = Fix(
+    "Turn the generator into a Dataset that makes one sample, and let worker processes of a "
+    "DataLoader call it. What is the same in every epoch can be computed once instead.",
+    "class Samples(torch.utils.data.Dataset):\n"
+    "    def __len__(self):\n"
+    "        return len(texts)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return make_sample(texts[i])\n"
+    "\n"
+    "loader = DataLoader(Samples(), batch_size=32, num_workers=2,\n"
+    "                    persistent_workers=True)",
+    "changes-memory",
+)
+_GENERATOR = Fix(
+    "Make each batch in a function of its number, and let several processes call it. What is the "
+    "same in every epoch can be computed once instead.",
+    'with multiprocessing.get_context("spawn").Pool(2) as workers:\n'
+    "    for batch in workers.imap(make_batch, range(steps)):\n"
+    "        params = train_step(params, batch)",
+    "changes-memory",
+)
+_RANDOM = Fix(
     "If the numbers may be the same in each step, as in a benchmark, generate them once and "
     "keep them in a variable. If they must be new, let an input pipeline generate them ahead "
     "of the step.",

@@ -21,7 +21,7 @@ from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
 from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpTable, op_table
-from stepwhy.passes.own_python import as_python
+from stepwhy.passes.own_python import as_generated, as_python
 from stepwhy.passes.phases import find_phases
 from stepwhy.passes.regimes import Regimes, find_regimes, samples_within, within
 from stepwhy.passes.selection import mask, of_role, rows_of
@@ -270,7 +270,8 @@ class Facts:
         explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
         if self.observed is None or self.observed.outside_ns is not None:
             return explained  # in a session, all that is outside its runs is known to be Python
-        return as_python(explained, self.sampled, self.observed.cpu_ns, self.callback_ns)
+        generated = as_generated(explained, self.sampled)
+        return as_python(generated, self.sampled, self.observed.cpu_ns, self.callback_ns)
 
     @cached_property
     def lock_wait_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""Time that the driving thread spends in lines of the program, by its stack samples.
+"""Time that the driving thread spends in the program and its generators, by its stack samples.
 
 A thread that computes in Python leaves no record between two framework calls, and its CPU time does
 not distinguish Python from kernels. Stack samples do: they show how often the thread was in a line
@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.passes.cores import CONTENDED, run_delay_share
-from stepwhy.passes.sampled_lines import driver_lines
+from stepwhy.passes.sampled_lines import (
+    FEWEST_SAMPLES,
+    GENERATOR,
+    driver_lines,
+    input_entries,
+)
+from stepwhy.trace import SampleRole
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -35,6 +43,36 @@ def own_share(lines: Counter[tuple[str, bool]]) -> float:
     """
     own = sum(n for (line, in_framework), n in lines.items() if line and not in_framework)
     return own / lines.total()
+
+
+def as_generated(breakdown: dict[str, int], trace: Trace) -> dict[str, int]:
+    """The breakdown with the time in which the driving thread makes batches as input wait.
+
+    A generator of the program leaves no record, so its share of the samples decides. At most the
+    time in Python, and the time without evidence, can be its own.
+
+    Args:
+        breakdown: ns per category of the mean step.
+        trace: The trace, with the samples of the stretch that is described.
+    """
+    wanted_ns = round(generator_share(trace) * sum(breakdown.values()))
+    moved = dict(breakdown)
+    for category in ("python", "unexplained"):
+        part = min(moved[category], max(wanted_ns - moved["input_wait"], 0))
+        moved[category] -= part
+        moved["input_wait"] += part
+    return moved
+
+
+def generator_share(trace: Trace) -> float:
+    """Share of the driving thread's samples in generators that make its batches, 0..1."""
+    samples = trace.samples
+    drives = samples.role == SampleRole.DRIVER
+    total = int(samples.count[drives].sum())
+    if total < FEWEST_SAMPLES:
+        return 0.0
+    makes = drives & np.isin(input_entries(trace), trace.strings_where({GENERATOR}))
+    return int(samples.count[makes].sum()) / total
 
 
 def as_python(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.passes.callbacks import callback_entries
-from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS
+from stepwhy.passes.sampled_lines import FEWEST_SAMPLES, FRAMEWORKS, input_entries
 from stepwhy.patterns import regex
 from stepwhy.trace import SampleRole
 
@@ -29,7 +29,8 @@ class Preparation(msgspec.Struct, frozen=True):
 
     Args:
         role: Which threads.
-        entry: What called it: 'py_func', 'DataLoader', 'PyDataset', 'feed'; '' in the loop itself.
+        entry: What called it: 'py_func', 'DataLoader', 'PyDataset', 'feed', 'generator'; '' in the
+            loop itself.
         function: The function in which most of it is spent, 'data.py: decode'.
         line: Its line with most samples, 'data.py(31): decode'.
         function_share: Share of this Python that is spent in the function, 0..1.
@@ -122,7 +123,7 @@ def _function(line: str) -> str:
 
 def _samples(trace: Trace) -> Iterator[_Sample]:
     table = trace.samples
-    columns = (table.role, table.line, table.package, table.entry, table.count)
+    columns = (table.role, table.line, table.package, input_entries(trace), table.count)
     for role, line, package, entry, count in zip(*(c.tolist() for c in columns), strict=True):
         yield _Sample(
             SampleRole(role), trace.string(line), trace.string(package), trace.string(entry), count

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.trace import NULL, SampleRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from stepwhy.trace import Trace
 
@@ -18,6 +22,12 @@ FRAMEWORKS = frozenset(
 )
 # With fewer samples than this, lines are not ranked.
 FEWEST_SAMPLES = 20
+
+GENERATOR = "generator"
+"""Entry of samples in a generator function of the program, and in what it calls."""
+
+# Share of the samples in the framework; fewer outside of generators are the program's set-up.
+_LEAST_OUTSIDE = 0.1
 
 
 def python_lines(trace: Trace) -> list[tuple[str, float]]:
@@ -71,7 +81,22 @@ def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
 def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, bool, int]]:
     """Line, package, whether an input pipeline called the line, and count of each row of a role."""
     samples, text = trace.samples, trace.string
-    columns = (samples.line, samples.package, samples.entry, samples.count, samples.role)
+    columns = (samples.line, samples.package, input_entries(trace), samples.count, samples.role)
     for line, package, entry, count, sampled in zip(*columns, strict=True):
         if sampled == role:
             yield text(int(line)), text(int(package)), bool(entry != NULL), int(count)
+
+
+def input_entries(trace: Trace) -> NDArray[np.int32]:
+    """Part of the input pipeline that called each sampled line, strings; (samples,).
+
+    NULL if there is none. A generator that contains the training itself is no input pipeline: where
+    almost all samples of the driving thread in the framework are in generators, none of them is.
+    """
+    samples = trace.samples
+    in_generator = np.isin(samples.entry, trace.strings_where({GENERATOR}))
+    in_framework = np.isin(samples.package, trace.strings_where(FRAMEWORKS))
+    called = samples.count * (in_framework & (samples.role == SampleRole.DRIVER))
+    entries: NDArray[np.int32] = samples.entry
+    is_loop = called[~in_generator].sum() < _LEAST_OUTSIDE * max(called.sum(), 1)
+    return np.where(in_generator, NULL, entries) if is_loop else entries

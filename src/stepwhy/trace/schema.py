@@ -207,8 +207,9 @@ COLUMNS: tuple[Column, ...] = (
         "samples",
         "entry",
         "Part of the input pipeline that called the line: 'DataLoader', 'py_func', "
-        "'PyDataset', or 'feed' for a thread that fills a queue; or the caller from "
-        "compiled code: 'jax callback', 'autograd.Function' with its class; null if unknown.",
+        "'PyDataset', 'feed' for a thread that fills a queue, or 'generator' for a generator "
+        "function of the program; or the caller from compiled code: 'jax callback', "
+        "'autograd.Function' with its class; null if unknown.",
         null=_NO_STRING,
     ),
     Column("samples", "start_ns", "int64", "ns", "-1", "Start of the sampling session."),
@@ -262,6 +263,9 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("stages", "buffered", "int8", "0 or 1", "", "Whether its elements are buffered."),
     Column("stages", "parallelism", "int64", "", "-1", "Number of its threads or processes."),
+    Column(
+        "stages", "tuned", "int8", "0 or 1", "-1", "Whether its library chooses its parallelism."
+    ),
     Column("stages", "buffer_size", "int64", "", "-1", "Capacity of its buffer, elements."),
     Column("stages", "elements", "int64", "", "-1", "Number of elements produced."),
     Column(

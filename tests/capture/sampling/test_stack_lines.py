@@ -179,3 +179,27 @@ def test_lines_of_callbacks_are_distinguished():
         ("driver", "data.py(3): f", "", "autograd.Function Rank"): 4,
         ("driver", "model.py(7): Model.forward", ""): 2,
     }
+
+
+def test_generators_that_make_batches(tmp_path):
+    (tmp_path / "data.py").write_text(
+        "def batches(files):\n"
+        "    for file in files:\n"
+        "        yield decode(file)\n"
+        "\n"
+        "def decode(file):\n"
+        "    return sum(byte for byte in file)\n"
+    )
+    loop = f"thread (7): MainThread;main ({tmp_path}/train.py:40)"
+    making = f"{loop};batches ({tmp_path}/data.py:3)"
+    text = [
+        f"{making};decode ({tmp_path}/data.py:6) 5",
+        f"{making};get ({PYTHON}/queue.py:171);wait ({PYTHON}/threading.py:320) 4",
+        f"{loop};decode ({tmp_path}/data.py:6);<genexpr> ({tmp_path}/data.py:6) 3",
+    ]
+    found = count_samples("\n".join(text), 7, UserFiles(str(tmp_path)))
+    assert {(place.line, place.entry) for place in found} == {
+        ("data.py(6): decode", "generator"),
+        ("data.py(3): batches", ""),
+        ("data.py(6): <genexpr>", ""),
+    }

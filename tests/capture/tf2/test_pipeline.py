@@ -14,7 +14,7 @@ from tests.capture.test_loop import Window
 from stepwhy.capture.loop import Loop
 from stepwhy.capture.recorder import Recorder
 from stepwhy.capture.tf2 import pipeline
-from stepwhy.capture.tf2.pipeline import Pipelines, capacity_of
+from stepwhy.capture.tf2.pipeline import Pipelines, capacity_of, stages_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,3 +135,14 @@ def test_a_model_of_tensorflow() -> None:
     assert found["ParallelMapV2"]["processing_ns"] > 0
     assert "buffered" not in found["Range"]
     assert SimpleNamespace(**found["Range"]).inputs == []
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("tuned", [True, False])
+def test_a_parallelism_may_be_chosen_by_tensorflow(tuned: bool) -> None:
+    model_pb2 = pytest.importorskip("tensorflow.core.framework.model_pb2")
+    model = model_pb2.ModelProto(output=1)
+    model.nodes[1].id = 1
+    model.nodes[1].parameters.add(name="parallelism", value=1, state_value=2, tunable=tuned)
+    (stage,) = stages_of(model)
+    assert (stage["parallelism"], stage["tuned"]) == (2 if tuned else 1, tuned)

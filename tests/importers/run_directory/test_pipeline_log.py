@@ -15,7 +15,8 @@ STAGES = [
      "processing_ns": 100, "buffered": 2, "buffer_size": 4},
     {"id": 3, "name": "Zip", "inputs": [1, 2], "asynchronous": False, "elements": 9},
     {"id": 1, "name": "Range", "inputs": [], "asynchronous": False, "elements": 9},
-    {"id": 2, "name": "Range", "inputs": [], "asynchronous": False, "elements": 0},
+    {"id": 2, "name": "Range", "inputs": [], "asynchronous": False, "elements": 0,
+     "parallelism": 1, "tuned": False},
 ]  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def test_stages_have_their_takers_and_what_is_known_of_them():
     assert stages.buffer_size.tolist() == [4, NULL, NULL, NULL]
     assert stages.processing_ns.tolist() == [100, NULL, NULL, NULL]
     assert stages.elements.tolist() == [9, 9, 9, 0]
+    assert stages.tuned.tolist() == [NULL, NULL, NULL, 0]
 
 
 def test_loaders_are_one_stage_each():

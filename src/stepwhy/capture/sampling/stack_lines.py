@@ -12,6 +12,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from stepwhy.capture.sampling.generator_lines import generator_lines
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -37,6 +39,8 @@ _ENTRIES = {
     "jax/_src/debugging.py": "jax callback",
 }
 _AUTOGRAD = "torch/autograd/function.py"
+# A thread in these files waits for another thread or process.
+_WAITS = ("/threading.py", "/queue.py", "/multiprocessing/connection.py", "/selectors.py")
 _SESSION = "tensorflow/python/client/session.py"
 
 
@@ -48,8 +52,9 @@ class Place(NamedTuple):
         line: Innermost line of the program, '' if there is none.
         leaf: Package that ran there, '' for the program itself.
         entry: Part of an input pipeline that called the line: 'DataLoader', 'py_func', 'PyDataset',
-            or 'feed' for a thread of the program that runs a session to fill a queue; or what runs
-            callbacks: 'jax callback', 'autograd.Function' with a class of the program; '' if none.
+            'feed' for a thread of the program that runs a session to fill a queue, or 'generator'
+            for a generator function of the program and what it calls; or what runs callbacks:
+            'jax callback', 'autograd.Function' with a class of the program; '' if none.
     """
 
     role: Role
@@ -150,7 +155,8 @@ def _line(frames: list[_Frame], files: UserFiles) -> tuple[str, str]:
     for depth, frame in reversed(list(enumerate(frames))):
         name = files.user_name(frame.path)
         if name is not None:
-            return f"{name}({frame.line}): {frame.function}", _entry(frames[: depth + 1], files)
+            entry = _entry(frames[: depth + 1], files) or _generator(frames, files)
+            return f"{name}({frame.line}): {frame.function}", entry
     return "", ""
 
 
@@ -169,6 +175,14 @@ def _entry(frames: list[_Frame], files: UserFiles) -> str:
 def _class_of(method: str) -> str:
     """'Rank' for 'main.<locals>.Rank.forward'."""
     return method.rpartition(".")[0].rpartition(".")[2]
+
+
+def _generator(frames: list[_Frame], files: UserFiles) -> str:
+    """'generator' if a generator function of the program is at work in some frames, else ''."""
+    if frames[-1].path.replace("\\", "/").endswith(_WAITS):
+        return ""
+    own = (f for f in frames if files.user_name(f.path) is not None)
+    return "generator" if any(f.line in generator_lines(f.path) for f in own) else ""
 
 
 def _leaf(path: str, files: UserFiles) -> str:

@@ -47,8 +47,8 @@ def stages_of(model: Any) -> list[dict[str, Any]]:
     Returns:
         For each stage: `id`, `name`, `inputs` (ids), `asynchronous` (own threads fill a buffer),
         `elements` (produced so far), `processing_ns` (per element, over all its threads, without
-        its inputs), `buffered` (elements in its buffer), `buffer_size` and `parallelism`. Values
-        that do not apply are absent.
+        its inputs), `buffered` (elements in its buffer), `buffer_size` and `parallelism`, and
+        whether it is `tuned` by TensorFlow. Values that do not apply are absent.
     """
     found: list[dict[str, Any]] = []
     waiting = [model.output]
@@ -75,6 +75,8 @@ def _stage(node: Any) -> dict[str, Any]:
         size = round(parameter.state_value if parameter.tunable else parameter.value)
         if parameter.name in ("buffer_size", "parallelism") and size > 0:
             about[parameter.name] = size
+        if parameter.name == "parallelism":
+            about["tuned"] = bool(parameter.tunable)
     return about
 
 

@@ -30,6 +30,7 @@ class _Stage(msgspec.Struct):
     processing_ns: Int | None = None
     buffer_size: Int | None = None
     parallelism: Int | None = None
+    tuned: bool | None = None
 
 
 class _Pipeline(msgspec.Struct):
@@ -68,6 +69,7 @@ def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
             consumer=builder.intern(consumers[stage.id]) if stage.id in consumers else NULL,
             buffered=int(stage.asynchronous),
             parallelism=_known(stage.parallelism),
+            tuned=_known(stage.tuned),
             buffer_size=_known(stage.buffer_size),
             elements=_known(stage.elements),
             processing_ns=_known(stage.processing_ns),

@@ -1,0 +1,141 @@
+"""Work that prepares batches one after another, on the thread that waits for it or behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.columns.sums import sums_of
+from stepwhy.passes.own_python import generator_share
+from stepwhy.passes.preparation import find_preparation
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind, SampleRole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+WORKING_SHARE = 0.5
+"""Share of the time in fetches; above it, the thread that asks for a batch also prepares it."""
+
+_SINGLE = "SingleProcess"
+# Stages of tf.data with threads of their own; what a thread does in them is waiting.
+# Source: names of TraceMe events, `dataset_utils` and the kernels in tensorflow/core/kernels/data.
+_ASYNCHRONOUS = regex(r"Prefetch|Parallel|MapAndBatch|Snapshot|Service")
+_STAGE = regex(r"Iterator::(?:.*::)?(\w+)")
+# Stages of tf.data that call a function for each element, and accept `num_parallel_calls`.
+_CALLING = regex(r"(?:Parallel)?(?:Map|MapAndBatch|Interleave)(?:V\d)?\[\d+\]")
+_SINGLE_CALLS = regex(r"(?:Map|Interleave)(?:V\d)?\[\d+\]")
+
+
+class BatchWork(msgspec.Struct, frozen=True):
+    """Work that prepares batches one at a time.
+
+    Args:
+        source: 'DataLoader', 'PyDataset', 'generator' or 'tf.data'.
+        where: Its hottest line or its stage; '' if unknown.
+        work_ns: Time that it takes per step.
+        exposed_ns: Part of it in which nothing computes.
+        is_ahead: Whether a thread of its own works ahead of the step, but alone.
+    """
+
+    source: str
+    where: str
+    work_ns: int
+    exposed_ns: int
+    is_ahead: bool = False
+
+
+def find_batch_work(facts: Facts) -> BatchWork | None:
+    """The serial work that the step waits for; None if there is none, or other threads do it."""
+    exposed_ns = facts.breakdown["input_wait"]
+    if not exposed_ns:
+        return None
+    prepared = find_preparation(facts.sampled)
+    line, entry = "", ""
+    if prepared is not None:
+        if prepared.role is not SampleRole.DRIVER:
+            return None  # Python in other threads or processes: more of it at once, or less of it
+        line, entry = prepared.line, prepared.entry
+    if entry == "generator":
+        work_ns = round(generator_share(facts.sampled) * facts.wall_ns)
+        return BatchWork(entry, line, max(work_ns, exposed_ns), exposed_ns)
+    return _of_loader(facts, line, entry, exposed_ns) or _of_stages(facts, exposed_ns)
+
+
+def _of_loader(facts: Facts, line: str, entry: str, exposed_ns: int) -> BatchWork | None:
+    """Work of a DataLoader without workers, or of a PyDataset, in the training loop."""
+    fetches = facts.slices(Kind.INPUT, steady=True)
+    names = facts.trace.slices.name[fetches]
+    single = [i for i in set(names.tolist()) if _SINGLE in facts.trace.string(i)]
+    fetched_ns = facts.trace.slices.dur_ns[fetches]
+    own_ns = int(fetched_ns[np.isin(names, single)].sum())
+    if len(fetches):
+        is_serial = own_ns > WORKING_SHARE * fetched_ns.sum() or entry == "PyDataset"
+    else:
+        is_serial = bool(entry) or _without_workers(facts)
+    if not is_serial:
+        return None
+    work_ns = max(facts.mean_ns(own_ns) if facts.has_accelerator else 0, exposed_ns)
+    return BatchWork(entry or "DataLoader", line, work_ns, exposed_ns)
+
+
+def _without_workers(facts: Facts) -> bool:
+    """Whether there are DataLoaders, all without workers."""
+    stages = facts.trace.stages
+    loaders = np.isin(stages.kind, facts.trace.strings_where({"dataloader"}))
+    return bool(loaders.any() and not stages.parallelism[loaders].any())
+
+
+def _of_stages(facts: Facts, exposed_ns: int) -> BatchWork | None:
+    """Work of `tf.data` in the fetch of a batch, or of one stage that works alone."""
+    if facts.trace.meta.framework != "tensorflow":
+        return None
+    stage = _synchronous_stage(facts)
+    if stage:
+        return BatchWork("tf.data", stage, exposed_ns, exposed_ns)
+    stage = _lone_stage(facts)
+    if stage:
+        return BatchWork("tf.data", stage, facts.wall_ns, exposed_ns, is_ahead=True)
+    return None
+
+
+def _synchronous_stage(facts: Facts) -> str:
+    """The stage in which fetches spend most time, if they work themselves; '' if they wait."""
+    rows = np.flatnonzero(facts.in_input & facts.is_steady)
+    stages = facts.nearest((Kind.INPUT,))[rows]
+    self_ns = facts.nesting.self_ns(rows)
+    names, place = np.unique(facts.trace.slices.name[stages], return_inverse=True)
+    sums = sums_of(self_ns, place, len(names))
+    found: dict[str, int] = {}
+    for name, total_ns in zip(names.tolist(), sums.tolist(), strict=True):
+        match = _STAGE.fullmatch(facts.trace.string(name))
+        if match is not None and not _ASYNCHRONOUS.search(match[1]):
+            found[match[1]] = found.get(match[1], 0) + total_ns
+    if sum(found.values()) <= WORKING_SHARE * self_ns.sum():
+        return ""
+    return max(found, key=lambda stage: found[stage])
+
+
+def _lone_stage(facts: Facts) -> str:
+    """The stage that calls a function for one element at a time, and does most of the work."""
+    trace, stages = facts.trace, facts.trace.stages
+    is_data = np.isin(stages.kind, trace.strings_where({"tf.data"}))
+    known = is_data & (stages.elements > 0) & (stages.processing_ns > 0)
+    work_ns = np.where(known, stages.elements * stages.processing_ns, 0)
+    if not work_ns.any():
+        return ""
+    top = int(np.argmax(work_ns))
+    name = trace.string(int(stages.name[top]))
+    threads, tuned = int(stages.parallelism[top]), int(stages.tuned[top])
+    alone = threads == NULL if _SINGLE_CALLS.fullmatch(name) else (threads, tuned) == (1, 0)
+    is_most = work_ns[top] > WORKING_SHARE * work_ns.sum()
+    return name.partition("[")[0] if alone and is_most and _CALLING.fullmatch(name) else ""
+
+
+__all__ = ["WORKING_SHARE", "BatchWork", "find_batch_work"]
