@@ -43,6 +43,11 @@ tf.train.create_global_step()
 """
 POLICY = "assert keras.mixed_precision.global_policy().compute_dtype == {!r}"
 SAVED = "import os; assert os.path.exists({!r})"
+VARIABLES = """
+variables = [tf.Variable(tf.ones(2))]
+loss_of = lambda batch: tf.reduce_sum(variables[0] * batch)
+optimizer = tf.keras.optimizers.SGD(0.1)
+"""
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
 classes, counts = 3, torch.zeros(9)
@@ -73,6 +78,21 @@ train_step = lambda *arguments: seen.append(arguments[-1])
 """
 DATA = "dataset, parse, batch_size = tf.data.Dataset.range(8), (lambda x: x + 1), 4"
 RUNS = [
+    ("eager_loop", "_TF", TF + VARIABLES, "assert train_step(tf.ones(2)).shape == ()"),
+    (
+        "eager_loop",
+        "_JAX",
+        JAX + "import functools; loss_of = lambda params, batch: (params * batch).sum()",
+        "assert train_step(params, batch)[0].shape == (3,)",
+    ),
+    ("eager_loop", "_JAX_SCAN", JAX, "assert states_of(jnp.eye(3), jnp.ones([5, 2, 3])).sum()"),
+    ("eager_loop", "_TORCH", TORCH, "assert model(words).shape == (4, 3, 2)"),
+    (
+        "eager_loop",
+        "_TORCH_CELL",
+        TORCH + "self, width, inputs = torch.nn.Module(), 3, torch.ones(2, 5, 3)",
+        "assert states.shape == (2, 5, 3)",
+    ),
     ("full_precision_matmul", "_TF32", TORCH, ""),
     ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
     ("full_precision_matmul", "_FLOAT16", TORCH + LINEAR, ""),

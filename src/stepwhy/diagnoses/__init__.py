@@ -32,6 +32,7 @@ TABLE: tuple[str, ...] = (
     "checkpoint_stall",
     "python_overhead",
     "host_callback",
+    "eager_loop",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

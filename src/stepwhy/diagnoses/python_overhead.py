@@ -36,7 +36,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.eager_calls import eager_loop, single_elements
+from stepwhy.diagnoses.shared.measure import by_string
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.own_python import own_share
@@ -63,18 +64,8 @@ RULE = Rule(
 )
 
 SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
-MANY_ELEMENTS = 100  # reads of single elements per step; a loss and some metrics are a dozen
 LEAST_SAVED = 0.6  # of the cost; work on whole arrays takes time, too
 
-_ELEMENT = "aten::item"
-_ELEMENTS = (
-    _ELEMENT,
-    "aten::_local_scalar_dense",
-    "aten::is_nonzero",
-    "aten::unbind",
-    "aten::select",
-    "aten::as_strided",
-)
 _COMPREHENSION = regex(r"(?:\.<locals>)?\.?<(?:listcomp|dictcomp|setcomp|genexpr)>")
 _SHOWN = 3
 
@@ -86,7 +77,7 @@ def diagnose(facts: Facts) -> Finding:
     lines = driver_lines(facts.sampled)
     if lines is None:
         return _from_trace(facts)
-    elements, reading_ns = _single_elements(facts)
+    elements, reading_ns = single_elements(facts)
     if elements:
         function, share = _function(lines)
         # Python makes a tensor of each element, for which there is no operation.
@@ -103,8 +94,12 @@ def diagnose(facts: Facts) -> Finding:
 
 
 def _outside(facts: Facts) -> int:
-    """Time of the step in Python between the framework's calls, ns."""
-    return facts.breakdown["python"] - facts.callback_ns
+    """Time of the step in Python between the framework's calls, ns.
+
+    What lies between many small operations is left out: it launches them.
+    """
+    loop = eager_loop(facts)
+    return facts.breakdown["python"] - facts.callback_ns - (loop.python_ns if loop else 0)
 
 
 def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) -> Finding:
@@ -148,25 +143,6 @@ def _line_evidence(lines: Counter[tuple[str, bool]]) -> tuple[Evidence, ...]:
         Evidence("samples of the driving thread at", own[line] / total, "fraction", line)
         for line in hottest
     )
-
-
-def _single_elements(facts: Facts) -> tuple[int, int]:
-    """How many single elements a step reads, and how long the operations for this take, ns.
-
-    (0, 0) where it is no loop over elements.
-    """
-    rows = _named(facts, _ELEMENT)
-    per_step = round(len(rows) / max(facts.steady_count, 1))
-    if per_step < MANY_ELEMENTS:
-        return 0, 0
-    reading = mean_within(facts, time_of(facts, _named(facts, *_ELEMENTS)))
-    return per_step, min(on_scale(facts, reading, "compute"), facts.breakdown["compute"])
-
-
-def _named(facts: Facts, *names: str) -> Rows:
-    """Slices with one of some names in steady steps, ascending."""
-    named = np.isin(facts.trace.slices.name, facts.trace.strings_where(names))
-    return np.flatnonzero(named & facts.is_steady)
 
 
 def _from_trace(facts: Facts) -> Finding:

@@ -141,9 +141,19 @@ except FloatingPointError:
     print("found")
 """
 _EAGER = """
-for number in range(9):
+jitted = jax.grad(jax.jit(lambda weights: loss_of(weights, jnp.ones((16, 8)))))
+for number in range(30):
     weights, loss = update(weights, jnp.ones((16, 8)))
-print(float(loss))
+    weights -= jitted(weights)
+print(jax.grad(loss_of).__name__, f"{float(loss):.3f}")
+try:
+    jax.grad(loss_of)(weights, jnp.ones((16, 9)))
+except TypeError:
+    print("found")
+"""
+_WITHOUT_GRADIENTS = """
+for number in range(9):
+    weights = weights * loss_of(weights, jnp.ones((16, 8)))
 """
 
 
@@ -278,6 +288,18 @@ def test_loop_with_nan_checks_is_observed(
     assert len(lines_of(ended)) >= 30
 
 
-def test_loop_without_jit_is_reported_as_not_observed(tmp_path: Path) -> None:
-    (message,) = observe(tmp_path, _EAGER).messages
+def test_gradients_without_jit_are_calls(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ended = observe(tmp_path, _EAGER)
+    observed = capfd.readouterr().out
+    subprocess.run([sys.executable, str(tmp_path / "train.py")], check=False)
+    assert observed == capfd.readouterr().out
+    assert (ended.exit_code, ended.messages) == (0, ())
+    lines = lines_of(ended)
+    # The jitted function inside the second one is no call of its own.
+    assert [line["signature"] for line in lines if not line.get("failed")] == [0, 1] * 30
+    assert len(list(ended.run_dir.glob("process-*/windows/*"))) == 1
+
+
+def test_loop_without_jit_and_gradients_is_reported_as_not_observed(tmp_path: Path) -> None:
+    (message,) = observe(tmp_path, _WITHOUT_GRADIENTS).messages
     assert message.startswith("no training loop was seen")

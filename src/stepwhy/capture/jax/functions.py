@@ -3,8 +3,8 @@
 A jitted function is a C++ object that must keep its type. JAX calls a hook after each call that
 takes the fast path through that object; other calls, such as the first one with new shapes, go
 through Python. Both are observed. On the fast path only the end of a call is known, so it counts
-from the end of the call before. Functions that JAX jits for itself are left out: a loop that jits
-nothing is not seen.
+from the end of the call before. Functions that JAX jits for itself are left out. Gradients that are
+computed without a jitted function are logged, too, so that a loop that jits nothing is seen.
 """
 
 from __future__ import annotations
@@ -84,10 +84,44 @@ def observe_functions(module: ModuleType, run_dir: str) -> None:
     functions._post_hook_state = PostHook(functions._post_hook_state, observer.called)
     compilations = Compilations(loop_of(run_dir), folder)
     _observe_python_path(pjit, core.trace_state_clean, observer, compilations)
+    _observe_gradients(functions, calls, core.trace_state_clean)
     # Functions compiled ahead of time.
     number_of = FunctionKinds(calls.number).of_object
     observe_method(stages.Compiled, "__call__", calls, number_of, core.trace_state_clean)
     monitoring.register_event_duration_secs_listener(compilations.on_event)
+
+
+def _observe_gradients(module: Any, calls: CallLog, outside: Callable[[], bool]) -> None:
+    """Log calls of what `value_and_grad` and `grad` return, unless they run inside a trace."""
+    original = module.value_and_grad
+    kinds = FunctionKinds(calls.number)
+
+    def begin(function: Any) -> int | None:
+        if not (calls.may_begin() and outside()):
+            return None
+        number = kinds.of(function, function)
+        return number if calls.begin(number) else None
+
+    @functools.wraps(original)
+    def value_and_grad(fun: Any, *args: Any, **kwargs: Any) -> Call:
+        gradient = original(fun, *args, **kwargs)
+
+        @functools.wraps(gradient)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            number = calls.loop.guard(lambda: begin(fun))
+            if number is None:
+                return gradient(*args, **kwargs)
+            failed = True
+            try:
+                result = gradient(*args, **kwargs)
+                failed = False
+                return result
+            finally:
+                calls.end(number, failed=failed)
+
+        return observed
+
+    module.value_and_grad = value_and_grad
 
 
 class PostHook:

@@ -1,0 +1,211 @@
+"""Many small operations are launched one by one from Python.
+
+## What it means
+The step consists of hundreds of small operations, each called from Python: a TensorFlow loop
+without `tf.function`, a JAX loop without `jit`, a recurrent layer that is unrolled by hand.
+
+## Why it costs
+Launching an operation takes some microseconds, in Python and in the framework, whatever its size.
+A compiled step launches the same work at once, and joins operations, so that they write fewer
+intermediate results.
+
+## How it is measured
+Counted are operations that the program launches, without the backward pass and the optimizer. The
+cost is the time of the step in which an operation is launched, or one of at most 25 µs runs, or in
+which Python runs between operations, at most 500 µs at a time. It is found in steps of 100 such
+operations or more that spend 30 % there. If the same sequence of operations repeats, it is named.
+On an accelerator, `launch-bound` judges this.
+
+## Fix
+Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace loops over time by one
+operation, or by `jax.lax.scan`.
+
+## Fix risk
+A compiler may round differently. Python in a compiled function runs once, while it is traced.
+
+## When it abstains
+If the operations of the host were not recorded. Does not apply with an accelerator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.eager_calls import eager_loop
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.sampled_lines import driver_lines
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="eager-loop",
+    family="host",
+    name="Small operations, launched one by one",
+    found="Compile the step: it launches many small operations",
+    clear="The step does not consist of small operations",
+    needs=(("host-ops",), ("steps",)),
+    refines="wall-device-gap",
+)
+
+LEAST_SAVED = 0.5  # of the cost; the operations themselves remain
+LONG_LOOP = 16  # repeats; fewer are layers of a model, which jit compiles in little time
+
+_LONGEST_SEQUENCE = 64  # operations; layers and cells have fewer
+_FEWEST_REPEATS = 4  # fewer are parts of a model, and no loop
+_SHOWN = 3
+_CELL = ("aten::sigmoid", "aten::tanh")
+_WRAPPED = regex(r"PjitFunction\((.*)\)")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of small operations and between them."""
+    if facts.has_accelerator:
+        return RULE.not_applicable("The run uses an accelerator: see launch-bound.")
+    loop = eager_loop(facts)
+    if loop is None:
+        return RULE.nothing()
+    names = _first_step(facts, loop.calls)
+    sequence, repeats = _repeated(names)
+    evidence = (
+        Evidence("share of the step", loop.cost_ns / max(facts.wall_ns, 1), "fraction"),
+        Evidence("operations per step", len(loop.calls) / max(facts.steady_count, 1), "count"),
+        Evidence("median time of an operation", _median_ns(facts, loop.calls), "ns"),
+        *_sequence_evidence(facts, sequence, repeats),
+        *_lines(facts),
+    )
+    gain = saving("remove dispatch", LEAST_SAVED * loop.cost_ns, loop.cost_ns)
+    fix = _fix(facts, [facts.trace.string(name) for name in sequence], repeats)
+    return RULE.finding(loop.cost_ns, evidence, fix, gain)
+
+
+def _first_step(facts: Facts, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Names of the operations of the first steady step, in order; (operations,)."""
+    slices = facts.trace.slices
+    step = np.searchsorted(facts.steps.starts, slices.start_ns[calls], side="right")
+    names: NDArray[np.int64] = slices.name[calls[step == step[0]]].astype(np.int64)
+    return names
+
+
+def _repeated(names: NDArray[np.int64]) -> tuple[list[int], int]:
+    """The sequence of names that repeats over most of them, and how often; ([], 0) if none does.
+
+    Args:
+        names: Names of operations, in order; (operations,).
+    """
+    best: tuple[list[int], int] = [], 0
+    for period in range(1, min(_LONGEST_SEQUENCE, len(names) // _FEWEST_REPEATS) + 1):
+        differs = np.flatnonzero(names[period:] != names[:-period])
+        begins, ends = np.append(-1, differs) + 1, np.append(differs, len(names) - period)
+        longest = int(np.argmax(ends - begins))
+        repeats = int(ends[longest] - begins[longest]) // period + 1
+        if repeats >= _FEWEST_REPEATS and repeats * period > len(best[0]) * best[1]:
+            start = int(begins[longest])
+            best = names[start : start + period].tolist(), repeats
+    return best
+
+
+def _sequence_evidence(facts: Facts, sequence: list[int], repeats: int) -> tuple[Evidence, ...]:
+    if not repeats:
+        return ()
+    names = [_shown(facts.trace.string(name)) for name in sequence[:_SHOWN]]
+    where = ", ".join(names) + (" ..." if len(sequence) > _SHOWN else "")
+    return (
+        Evidence("repeats of one sequence in a step", repeats, "count", where),
+        Evidence("operations in the sequence", len(sequence), "count"),
+    )
+
+
+def _shown(name: str) -> str:
+    wrapped = _WRAPPED.fullmatch(name)
+    return wrapped[1] if wrapped else name
+
+
+def _median_ns(facts: Facts, calls: NDArray[np.int64]) -> int:
+    return int(np.median(facts.trace.slices.dur_ns[calls]))
+
+
+def _lines(facts: Facts) -> tuple[Evidence, ...]:
+    """The lines that launch most of the operations, by stack samples.
+
+    In PyTorch, without calls of modules and of `backward`, which are lines of the framework.
+    """
+    lines = driver_lines(facts.sampled)
+    if lines is None:
+        return ()
+    counts: Counter[str] = Counter()
+    is_torch = facts.trace.meta.framework == "pytorch"
+    for (line, in_framework), count in lines.items():
+        counts[line] += count if line and not (is_torch and in_framework) else 0
+    return tuple(
+        Evidence("samples of the driving thread at", count / lines.total(), "fraction", line)
+        for line, count in counts.most_common(_SHOWN)
+        if count
+    )
+
+
+def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
+    """What to do, by framework and by what repeats."""
+    framework = facts.trace.meta.framework
+    if framework == "jax":
+        return _JAX_SCAN if repeats >= LONG_LOOP else _JAX
+    if framework == "pytorch" and all(name in sequence for name in _CELL):
+        return _TORCH_CELL
+    return {"pytorch": _TORCH, "tensorflow": _TF}.get(framework, _ANY)
+
+
+_ANY = Fix("Compile the step, so that its operations are launched at once.", "", "changes-numerics")
+_TF = Fix(
+    "Make a graph of the whole step, with the gradients and the optimizer. In Keras, leave out "
+    "run_eagerly=True.",
+    "@tf.function\n"
+    "def train_step(batch):\n"
+    "    with tf.GradientTape() as tape:\n"
+    "        loss = loss_of(batch)\n"
+    "    gradients = tape.gradient(loss, variables)\n"
+    "    optimizer.apply_gradients(zip(gradients, variables))\n"
+    "    return loss",
+    "changes-numerics",
+)
+_JAX = Fix(
+    "Compile the whole step: the gradients and the update of the parameters.",
+    "@functools.partial(jax.jit, donate_argnums=0)\n"
+    "def train_step(params, batch):\n"
+    "    loss, gradients = jax.value_and_grad(loss_of)(params, batch)\n"
+    "    new = jax.tree.map(lambda p, g: p - rate * g, params, gradients)\n"
+    "    return new, loss",
+    "changes-numerics",
+)
+_JAX_SCAN = Fix(
+    "Compile the whole step, and write the loop in it with jax.lax.scan, so that it is compiled "
+    "once, not once for each turn.",
+    "@jax.jit\n"
+    "def states_of(params, inputs):             # [time, batch, features]\n"
+    "    def cell(state, row):\n"
+    "        state = jnp.tanh(row + state @ params)\n"
+    "        return state, state\n"
+    "    return jax.lax.scan(cell, jnp.zeros_like(inputs[0]), inputs)[1]",
+    "changes-numerics",
+)
+_TORCH = Fix(
+    "Compile the model, which joins small operations; this needs a C++ compiler. Replace a loop "
+    "over samples by operations on the whole batch.",
+    "model = torch.compile(model)",
+    "changes-numerics",
+)
+_TORCH_CELL = Fix(
+    "Let PyTorch run the loop over time: on a CPU, nn.LSTM is one operation for a whole sequence. "
+    "torch.compile joins the operations of other cells, but is slow to compile long loops.",
+    "self.recurrent = torch.nn.LSTM(width, width, batch_first=True)\n"
+    "...\n"
+    "states, _ = self.recurrent(inputs)         # [batch, time, features]",
+    "changes-numerics",
+)
