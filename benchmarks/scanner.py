@@ -19,8 +19,9 @@ from pathlib import Path
 from beside import compiled, told
 
 from stepwhy.columns.compiled import load
+from stepwhy.importers.formats.kineto.kernels.layout import ODD
 from stepwhy.importers.formats.kineto.lanes import STRETCH
-from stepwhy.importers.formats.kineto.sweep import ODD, Sweep
+from stepwhy.importers.formats.kineto.sweep import Sweep
 from stepwhy.importers.shared.chrome_json.cuts import find_tail, next_record
 from stepwhy.units import format_bytes
 

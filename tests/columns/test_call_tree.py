@@ -1,11 +1,11 @@
-"""Call trees: all slices at once gives what one after another gives."""
+"""Call trees: the vectorized algorithm agrees with the reference implementation."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwhy.columns import _tree as call_tree
-from stepwhy.columns._tree import hang
+from stepwhy.columns._tree import build_tree
 from stepwhy.columns.null import NULL
 
 FEW = settings(max_examples=300, deadline=None, derandomize=True)
@@ -20,10 +20,10 @@ def columns(rows):
     return starts, starts + np.asarray([d for _, d in rows], dtype=np.int64)
 
 
-def test_a_tree_by_hand():
+def test_tree_with_a_cut_slice():
     # a [0, 10) holds b [1, 4), which holds c [2, 3), and d [5, 12), which is cut; e [11, 13).
     starts, ends = columns([(0, 10), (1, 3), (2, 1), (5, 7), (11, 2)])
-    tree = hang(starts, ends)
+    tree = build_tree(starts, ends)
     assert tree.parent.tolist() == [NULL, 0, 1, 0, NULL]
     assert tree.depth.tolist() == [0, 1, 2, 1, 0]
     assert tree.ends.tolist() == [10, 4, 3, 10, 13]
@@ -31,13 +31,15 @@ def test_a_tree_by_hand():
 
 @FEW
 @given(slices)
-def test_all_at_once_is_one_after_another(rows):
+def test_vectorized_tree_equals_reference(rows):
     starts, ends = columns(rows)
-    for ours, defined in zip(hang(starts, ends), call_tree._sweep(starts, ends), strict=True):
+    for ours, defined in zip(
+        build_tree(starts, ends), call_tree._build_one_by_one(starts, ends), strict=True
+    ):
         assert ours.tolist() == defined.tolist()
 
 
-def test_slices_that_never_settle_are_swept(monkeypatch):
-    monkeypatch.setattr(call_tree, "_MOST_ROUNDS", 1)
+def test_too_many_rounds_fall_back_to_reference(monkeypatch):
+    monkeypatch.setattr(call_tree, "_MAX_ROUNDS", 1)
     starts, ends = columns([(0, 10), (5, 7), (11, 2)])
-    assert hang(starts, ends).ends.tolist() == [10, 10, 13]
+    assert build_tree(starts, ends).ends.tolist() == [10, 10, 13]

@@ -1,4 +1,4 @@
-"""Compiled kernels: where they are kept, and what happens while there are none."""
+"""Compiled kernels: where they are stored, and what happens while they are missing."""
 
 import gc
 import importlib
@@ -19,7 +19,7 @@ CACHED = (code_cache.user_cache, code_cache.code_folder, compiled.load)
 
 @pytest.fixture
 def afresh(monkeypatch):
-    """Nothing is loaded or refused yet, and there is a compiler."""
+    """Reset what was loaded and refused; a compiler is installed."""
     monkeypatch.setattr(compiled, "can_compile", lambda: True)
     monkeypatch.setattr(compiled, "_REFUSALS", [])
     for cached in CACHED:
@@ -38,7 +38,7 @@ def empty_cache(tmp_path, afresh):
 
 @pytest.fixture
 def copied_cache(kernels, tmp_path, afresh):
-    """A copy of the cache of all tests, which may be damaged; the folder of its code."""
+    """The folder of compiled code in a copy of the cache, which a test may damage."""
     assert kernels(ROWS)
     shutil.copytree(code_cache.code_folder(), tmp_path / "cache" / code_cache.code_folder().name)
     (tmp_path / "cache").chmod(0o700)
@@ -68,18 +68,18 @@ def test_each_installation_has_its_own_folder(tmp_path, afresh):
     assert len(folders) == 3
 
 
-def test_there_is_none_before_it_is_compiled(empty_cache):
+def test_load_returns_none_before_compilation(empty_cache):
     assert compiled.load(ROWS) is None
     assert not empty_cache.exists()
 
 
-def test_there_is_none_where_the_user_wants_none(copied_cache, monkeypatch):
+def test_load_returns_none_if_kernels_are_turned_off(copied_cache, monkeypatch):
     assert copied_cache.exists()
     monkeypatch.setenv("STEPWHY_NATIVE", "0")
     assert compiled.load(ROWS) is None
 
 
-def test_rows_decide_whether_kernels_are_worth_their_import(monkeypatch):
+def test_kernels_are_loaded_only_for_many_rows(monkeypatch):
     monkeypatch.setattr(compiled, "load", lambda module: module)
     monkeypatch.setattr(compiled, "_STARTED", [])
     assert compiled.for_rows(compiled._MANY - 1, ROWS) is None
@@ -96,7 +96,7 @@ def test_scipy_is_not_imported_with_numba(monkeypatch):
     assert "scipy" not in sys.modules
 
 
-def test_other_threads_may_import_scipy_meanwhile(monkeypatch):
+def test_scipy_is_not_hidden_from_other_threads(monkeypatch):
     monkeypatch.delitem(sys.modules, "scipy", raising=False)
     monkeypatch.setattr(compiled, "active_count", lambda: 2)
     with compiled._without_scipy():
@@ -108,7 +108,7 @@ def some_file(folder, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc", ".json"])
-def test_damaged_files_are_as_good_as_none(copied_cache, suffix):
+def test_damaged_files_are_not_used(copied_cache, suffix):
     assert compiled.load(ROWS) is not None
     compiled.load.cache_clear()
     path = some_file(copied_cache, suffix)
@@ -117,12 +117,12 @@ def test_damaged_files_are_as_good_as_none(copied_cache, suffix):
 
 
 @pytest.mark.parametrize("manifest", ["[]", "{}", '{"numba": "1", "files": {}}', "7"])
-def test_a_manifest_of_something_else_is_as_good_as_none(copied_cache, manifest):
+def test_invalid_manifest_is_not_used(copied_cache, manifest):
     (copied_cache / "manifest.json").write_text(manifest)
     assert compiled.load(ROWS) is None
 
 
-def test_code_of_another_numba_is_not_read(copied_cache):
+def test_code_of_another_numba_version_is_not_used(copied_cache):
     path = copied_cache / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_bytes()) | {"numba": "0.1"}))
     assert compiled.load(ROWS) is None
@@ -130,13 +130,13 @@ def test_code_of_another_numba_is_not_read(copied_cache):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_cannot_be_written_is_not_used(copied_cache):
+def test_read_only_cache_is_not_used(copied_cache):
     copied_cache.chmod(0o500)
     assert compiled.load(ROWS) is None
 
 
 @pytest.mark.parametrize("name", ["NUMBA_DISABLE_JIT", "NUMBA_CPU_NAME", "NUMBA_OPT"])
-def test_other_settings_of_numba_are_left_alone(copied_cache, monkeypatch, name):
+def test_kernels_are_off_with_other_numba_settings(copied_cache, monkeypatch, name):
     assert copied_cache.exists()
     monkeypatch.setenv(name, "1")
     assert compiled.load(ROWS) is None
@@ -150,7 +150,7 @@ def test_settings_in_the_current_folder_are_not_read(copied_cache, monkeypatch, 
 
 
 def test_numba_is_not_imported_from_the_current_folder(copied_cache, tmp_path):
-    """Not even by a program that looks there first."""
+    """Not even by a program whose import path begins there."""
     assert copied_cache.exists()
     (tmp_path / "numba.py").write_text("raise SystemExit('planted')")
     info = tmp_path / "planted-1.dist-info"
@@ -191,7 +191,7 @@ def test_the_command_imports_no_numba_for_a_small_file(kernels, tmp_path):
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_what_is_there_is_not_compiled_again(copied_cache, monkeypatch):
+def test_compiled_kernels_are_not_compiled_again(copied_cache, monkeypatch):
     assert copied_cache.exists()
     monkeypatch.setattr(compiler, "compile_all", pytest.fail)
     assert compiler.main([]) == 0
@@ -201,7 +201,7 @@ def test_what_is_there_is_not_compiled_again(copied_cache, monkeypatch):
     code_cache.release()
 
 
-def test_a_new_version_replaces_what_is_there(empty_cache):
+def test_new_version_replaces_old_code(empty_cache):
     with code_cache.draft() as folder:
         (folder / "old.nbi").write_bytes(b"old")
         code_cache.write_manifest(folder, "1")
@@ -228,7 +228,7 @@ def test_a_compiler_that_died_blocks_others_for_ten_minutes(empty_cache):
     assert code_cache.claim()
 
 
-def test_a_home_that_cannot_be_written_is_no_error(tmp_path, afresh):
+def test_read_only_home_is_no_error(tmp_path, afresh):
     afresh.setenv("STEPWHY_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").write_text("a file where the folder should be")
     assert compiled.load(ROWS) is None
@@ -257,7 +257,7 @@ def test_a_cold_cache_starts_one_compiler(tmp_path, afresh):
     assert started == [[sys.executable, "-P", "-m", "stepwhy.columns.compile", "--claimed"]]
 
 
-def test_a_compiler_that_is_not_waited_for_causes_no_warning(tmp_path, afresh, recwarn):
+def test_background_compiler_causes_no_resource_warning(tmp_path, afresh, recwarn):
     afresh.setenv("STEPWHY_CACHE", str(tmp_path / "cache"))
     afresh.setattr(sys, "executable", str(shutil.which("true")))
     compiled.prepare()

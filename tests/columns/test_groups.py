@@ -1,4 +1,4 @@
-"""Rows in groups by small integers."""
+"""Grouping rows by code, and looking up values by key."""
 
 import numpy as np
 import pytest
@@ -8,41 +8,41 @@ from stepwhy.columns.groups import by_code, distinct, looked_up, numbered, rows_
 
 
 @pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])
-def test_rows_with_equal_codes_stand_together_in_their_order(low):
+def test_by_code_is_stable(low):
     order, first = by_code(np.asarray([5, 2, 5, 2, 9], dtype=np.int64) + low)
     assert order.tolist() == [1, 3, 0, 2, 4]
     assert first.tolist() == [0, 2, 4]
 
 
-def test_codes_far_apart():
+def test_by_code_of_distant_codes():
     order, first = by_code(np.asarray([2**40, 0, 2**40, -1]))
     assert order.tolist() == [3, 1, 0, 2]
     assert first.tolist() == [0, 1, 2]
 
 
-def test_no_rows():
+def test_by_code_of_no_rows():
     order, first = by_code(np.empty(0, dtype=np.int32))
     assert len(order) == len(first) == 0
 
 
 @pytest.mark.parametrize("codes", [[7, -1, 7, 3], [2**60, -5, 2**60], [0], []])
-def test_codes_are_numbered_as_numpy_does(codes):
+def test_numbered_and_distinct_agree_with_numpy(codes):
     array = np.asarray(codes, dtype=np.int64)
     keys, place = np.unique(array, return_inverse=True)
     assert [column.tolist() for column in numbered(array)] == [keys.tolist(), place.tolist()]
     assert distinct(array).tolist() == keys.tolist()
 
 
-def test_the_value_of_each_key_is_the_same_a_chunk_at_a_time(monkeypatch):
-    keys, wanted = np.asarray([3, 5, 9, 2**30], np.int32), np.asarray([-7, 3, 4, 5, 9, 2**40])
-    whole = looked_up(keys, keys * 2, wanted, -1)
+def test_lookup_in_chunks_equals_lookup_at_once(monkeypatch):
+    keys, queries = np.asarray([3, 5, 9, 2**30], np.int32), np.asarray([-7, 3, 4, 5, 9, 2**40])
+    whole = looked_up(keys, keys * 2, queries, -1)
     monkeypatch.setattr(chunks, "CHUNK", 2)
     monkeypatch.setattr(groups, "CHUNK", 2)
-    assert looked_up(keys, keys * 2, wanted, -1).tolist() == whole.tolist()
+    assert looked_up(keys, keys * 2, queries, -1).tolist() == whole.tolist()
     assert whole.tolist() == [-1, 6, -1, 10, 18, -1]
 
 
-def test_rows_whose_code_is_wanted(monkeypatch):
+def test_rows_with_chosen_codes(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 2)
     chosen = np.asarray([True, True, False, True, True])
     rows = rows_with(chosen, np.asarray([0, 1, 1, 2, 1]), np.asarray([False, True, True]))

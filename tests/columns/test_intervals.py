@@ -70,7 +70,7 @@ def chunk(request, monkeypatch):
 @pytest.mark.usefixtures("chunk")
 @FEW
 @given(st.lists(st.tuples(st.integers(0, SPAN), st.integers(0, 9)), max_size=12), st.booleans())
-def test_the_union_of_slices(slices, is_reversed):
+def test_union_of_slices(slices, is_reversed):
     slices = sorted(slices)
     columns = np.asarray(slices, dtype=np.int64).reshape(-1, 2)
     rows = np.arange(len(slices))[:: -1 if is_reversed else 1]
@@ -82,7 +82,7 @@ def test_the_union_of_slices(slices, is_reversed):
 @pytest.mark.usefixtures("chunk")
 @FEW
 @given(spans, st.lists(st.integers(-1, SPAN + 1)))
-def test_the_window_of_each_time(windows, times):
+def test_windows_at(windows, times):
     one = intervals(windows)
     bounds = list(zip(one.starts.tolist(), one.ends.tolist(), strict=True))
     found = windows_at(np.asarray(times, dtype=np.int64), one.starts, one.ends)
@@ -95,7 +95,7 @@ def test_the_window_of_each_time(windows, times):
 @pytest.mark.usefixtures("chunk")
 @FEW
 @given(st.lists(spans, min_size=1, max_size=4))
-def test_the_union_of_sets(several):
+def test_union_of_sets(several):
     found = Intervals.union([intervals(pairs) for pairs in several])
     assert_canonical(found)
     assert of(found).tolist() == np.any([cells(pairs) for pairs in several], axis=0).tolist()
@@ -104,14 +104,14 @@ def test_the_union_of_sets(several):
 @pytest.mark.usefixtures("chunk")
 @FEW
 @given(st.lists(spans, min_size=1, max_size=4))
-def test_every_moment_belongs_to_the_first_set_that_holds_it(several):
+def test_first_of_assigns_every_time_to_the_first_set_with_it(several):
     parts = first_of([intervals(pairs) for pairs in several])
-    taken = np.zeros(SPAN, dtype=bool)
+    covered = np.zeros(SPAN, dtype=bool)
     for pairs, part in zip(several, parts, strict=True):
         assert_canonical(part)
-        assert of(part).tolist() == (cells(pairs) & ~taken).tolist()
-        taken |= cells(pairs)
-    assert of(Intervals.union(parts)).tolist() == taken.tolist()
+        assert of(part).tolist() == (cells(pairs) & ~covered).tolist()
+        covered |= cells(pairs)
+    assert of(Intervals.union(parts)).tolist() == covered.tolist()
 
 
 @FEW
@@ -148,7 +148,7 @@ def test_short_gaps(pairs, longest):
     assert of(gaps).tolist() == expected.tolist()
 
 
-def test_touching_intervals_are_one():
+def test_touching_intervals_are_merged():
     one = intervals([(0, 3), (3, 5)])
     assert (one.starts.tolist(), one.ends.tolist()) == ([0], [5])
 

@@ -1,4 +1,4 @@
-"""Columns of slices are as narrow as what they hold allows."""
+"""Columns are stored in the narrowest type that holds their values."""
 
 import numpy as np
 import pytest
@@ -16,19 +16,19 @@ WIDE = np.int64
 @pytest.mark.parametrize(
     ("highest", "width"), [(63, 1), (64, 2), (2**14 - 1, 2), (2**14, 4), (2**30 - 1, 4), (2**30, 8)]
 )
-def test_a_column_is_as_narrow_as_sums_of_two_allow(highest, width):
+def test_narrowest_type_holds_sums_of_two_values(highest, width):
     assert narrowed(np.array([-1, highest], dtype=WIDE)).itemsize == width
     assert narrowed(np.array([-highest - 1, 0], dtype=WIDE)).itemsize == width
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70), max_size=5))
 @settings(derandomize=True, deadline=None, max_examples=100)
-def test_no_number_changes(numbers):
+def test_narrowing_changes_no_value(numbers):
     values = np.array(numbers, dtype=WIDE)
     assert narrowed(values).tolist() == numbers
 
 
-def test_a_narrow_column_and_one_number_repeated_are_left_as_they_are():
+def test_narrow_and_constant_columns_are_returned_unchanged():
     narrow, repeated = np.array([5], dtype=np.int8), np.broadcast_to(np.int32(-1), 9)
     assert narrowed(narrow) is narrow
     assert narrowed(repeated) is repeated
@@ -43,7 +43,7 @@ def built(**columns):
     return builder.finish(Meta("test"))
 
 
-def test_only_what_is_looked_up_becomes_narrow():
+def test_only_listed_columns_become_narrow():
     assert {"track", "name", "scope", "source", "correlation", "sequence"} == NARROW_COLUMNS
     slices = built(correlation=[7, 2**33], sequence=[1, 2], scope=[0, -1], bytes=[3, 4]).slices
     widths = {name: column.itemsize for name, column in vars(slices).items()}
@@ -53,12 +53,12 @@ def test_only_what_is_looked_up_becomes_narrow():
     assert (slices.correlation.tolist(), slices.sequence.tolist()) == ([2**33, 7], [2, 1])
 
 
-def test_narrow_columns_are_taken_as_they_come():
+def test_narrow_columns_are_not_copied():
     slices = built(correlation=np.array([7, 8], dtype=np.int16)).slices
     assert slices.correlation.tolist() == [8, 7]
 
 
-def test_a_column_is_never_wider_than_promised_nor_of_another_kind():
+def test_builder_rejects_wider_types_and_other_kinds():
     for wrong in (np.int16, np.uint8, np.float32):
         trace = built()
         trace.slices.kind = trace.slices.kind.astype(wrong)

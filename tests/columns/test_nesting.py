@@ -34,7 +34,7 @@ def nest(trace):
 
 
 def depths(nesting):
-    """The number of slices around each one."""
+    """Number of ancestors of every slice."""
     found = []
     for parent in nesting.parent.tolist():
         found.append(0 if parent == NULL else found[parent] + 1)
@@ -50,7 +50,7 @@ def assert_equal(one, other):
 
 
 def self_ns(nesting):
-    """The self time of every slice."""
+    """Self time of every slice, ns."""
     return nesting.self_ns(np.arange(len(nesting.parent)))
 
 
@@ -65,13 +65,13 @@ def test_slices_that_only_touch_do_not_nest():
     assert nest(drawn((0, 10), (10, 20))).parent.tolist() == [NULL, NULL]
 
 
-def test_an_equal_span_nests_in_the_order_of_the_file():
+def test_equal_slices_nest_in_file_order():
     nesting = nest(drawn((0, 10), (0, 10)))
     assert nesting.parent.tolist() == [NULL, 0]
     assert self_ns(nesting).tolist() == [0, 10]
 
 
-def test_jitter_cuts_the_child_at_its_parents_end():
+def test_overlapping_child_is_cut_at_its_parents_end():
     nesting = nest(drawn((0, 10), (4, 12)))
     assert nesting.parent.tolist() == [NULL, 0]
     assert self_ns(nesting).tolist() == [4, 6]
@@ -92,7 +92,7 @@ spans = st.tuples(st.integers(-10, 40), st.integers(0, 12)).map(lambda s: (s[0],
 
 @FEW
 @given(st.lists(spans, max_size=12))
-def test_self_times_sum_to_the_time_in_which_an_outermost_slice_runs(drawn_spans):
+def test_self_times_sum_to_the_time_of_top_level_slices(drawn_spans):
     trace = drawn(*drawn_spans)
     nesting = nest(trace)
     top = nesting.parent == NULL
@@ -108,7 +108,7 @@ def test_self_times_sum_to_the_time_in_which_an_outermost_slice_runs(drawn_spans
 
 @FEW
 @given(st.lists(st.tuples(spans, st.booleans()), max_size=12))
-def test_at_every_nanosecond_the_deepest_slice_is_the_innermost(chosen_spans):
+def test_deepest_slice_is_innermost_at_every_nanosecond(chosen_spans):
     kinds = [Kind.OP if chosen else Kind.PYTHON for _, chosen in chosen_spans]
     trace = drawn(*(span for span, _ in chosen_spans), kinds=kinds)
     nesting, rows = nest(trace), np.arange(len(chosen_spans))
@@ -122,16 +122,16 @@ def test_at_every_nanosecond_the_deepest_slice_is_the_innermost(chosen_spans):
         assert time.within(np.asarray([t]), np.asarray([t + 1])).tolist() == [is_op]
 
 
-def test_pieces_give_what_all_at_once_gives(monkeypatch):
+def test_nesting_in_batches_equals_nesting_at_once(monkeypatch):
     many = [(t + shift, t + end) for t in range(0, 400, 20) for shift, end in ((0, 15), (3, 17))]
     whole = nest(drawn(*many))
-    monkeypatch.setattr(nesting_pass, "_PIECE", 5)
-    pieces = nest(drawn(*many))
-    assert_equal(pieces, whole)
+    monkeypatch.setattr(nesting_pass, "_BATCH", 5)
+    batched = nest(drawn(*many))
+    assert_equal(batched, whole)
     assert whole.cut_end_ns.tolist() == list(range(15, 400, 20))
 
 
-def test_the_innermost_is_a_matter_of_each_thread():
+def test_innermost_time_is_computed_per_thread():
     line = Timeline(unit_ns=1)
     line.add(line.thread(), Kind.OP, 0, 20)
     line.add(line.thread(), Kind.PYTHON, 5, 10)
@@ -148,7 +148,7 @@ def test_inherit_gives_the_value_of_the_nearest_ancestor():
     assert own.tolist() == [1, 1, 2, 2]
 
 
-def test_under():
+def test_inside():
     kinds = [Kind.INPUT, Kind.OP, Kind.OP, Kind.OP]
     trace = drawn((0, 50), (10, 40), (20, 30), (60, 70), kinds=kinds)
     assert inside(nest(trace), trace.is_kind(Kind.INPUT)).tolist() == [True, True, True, False]
@@ -157,8 +157,8 @@ def test_under():
 def test_nearest_and_outermost():
     trace = drawn((0, 50), (10, 40), (20, 30), (60, 70))
     nesting = nest(trace)
-    wanted = np.asarray([False, True, False, True])
-    assert nearest(nesting, wanted).tolist() == [NULL, 1, 1, 3]
+    chosen = np.asarray([False, True, False, True])
+    assert nearest(nesting, chosen).tolist() == [NULL, 1, 1, 3]
     assert outermost(nesting, np.asarray([1, 2, 3])).tolist() == [1, 3]
 
 
@@ -167,7 +167,7 @@ def test_nothing_to_nest():
     assert len(nesting.parent) == len(self_ns(nesting)) == len(nesting.cut) == 0
 
 
-def test_a_deep_tree_passes_its_value_down_every_level():
+def test_inside_reaches_every_level_of_a_deep_tree():
     line = Timeline(unit_ns=1)
     depth = 3000
     for level in range(depth):
@@ -192,21 +192,21 @@ def traced(rows):
 @pytest.mark.usefixtures("kernels")
 @FEW
 @given(trees)
-def test_kernels_nest_as_the_slower_way_does(rows):
+def test_compiled_nesting_equals_numpy(rows):
     trace = traced(rows)
     slowly = nest(trace)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_FEW", "_MANY"):
             patch.setattr(compiled, name, 0)
         assert_equal(nest(trace), slowly)
-        for room in (1, 2):  # for what is cut: there is more, until there is enough
-            patch.setattr(nesting_pass, "_FEW_CUT", room)
+        for room in (1, 2):  # too small for all cuts, so it has to grow
+            patch.setattr(nesting_pass, "_CUT_ROOM", room)
             assert_equal(nest(trace), slowly)
 
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
-def test_kernels_take_tracks_of_any_width(monkeypatch, dtype):
+def test_compiled_nesting_accepts_tracks_of_any_width(monkeypatch, dtype):
     trace = traced([((0, 9), "a"), ((1, 12), "b"), ((2, 5), "a"), ((3, 15), "b"), ((4, 7), "b")])
     slowly = nest(trace)
     trace.slices.track = trace.slices.track.astype(dtype)
@@ -219,7 +219,7 @@ def test_kernels_take_tracks_of_any_width(monkeypatch, dtype):
 @pytest.mark.usefixtures("kernels")
 @FEW
 @given(trees, st.data())
-def test_kernels_pass_values_on_as_the_slower_way_does(rows, data):
+def test_compiled_inherit_equals_numpy(rows, data):
     nesting = nest(traced(rows))
     for dtype, null in ((np.int8, 0), (np.int32, NULL)):
         values = st.lists(st.integers(null, 3), min_size=len(rows), max_size=len(rows))
@@ -242,7 +242,7 @@ def inherited(parent, own, null):
 
 @FEW
 @given(trees, st.data())
-def test_outermost_of_few_and_of_many_slices(rows, data):
+def test_outermost_of_few_and_many_slices(rows, data):
     nesting = nest(traced(rows))
     chosen = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
     parent, expected = nesting.parent.tolist(), []

@@ -1,4 +1,4 @@
-"""The order of rows: kernels that merge runs give what sorting gives."""
+"""Sorting rows: compiled merging of runs agrees with sorting."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_rows_are_ordered_by_start_then_longest_first(rows):
 @pytest.mark.usefixtures("kernels")
 @FEW
 @given(st.lists(spans, max_size=30) | runs)
-def test_kernels_give_the_same_order(rows):
+def test_compiled_merge_equals_sorting(rows):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_FEW", "_MANY"):
             patch.setattr(compiled, name, 0)

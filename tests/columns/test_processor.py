@@ -1,4 +1,4 @@
-"""Processors are told apart by what matters to compiled code."""
+"""The fingerprint of a processor depends on what matters to compiled code."""
 
 import sys
 
@@ -40,7 +40,7 @@ def described(tmp_path):
 
 
 @pytest.mark.parametrize("text", [XEON, GRAVITON])
-def test_one_type_is_the_same_on_every_machine_and_at_any_time(described, text):
+def test_same_type_has_the_same_fingerprint(described, text):
     later = text.replace("2699.998", "800.1").replace("243.75", "50.0")
     assert described(text) == described(later)
 
@@ -55,25 +55,25 @@ def test_one_type_is_the_same_on_every_machine_and_at_any_time(described, text):
         (GRAVITON, "0xd40", "0xd0c"),
     ],
 )
-def test_another_type_is_told_apart(described, text, of, instead):
+def test_other_type_has_another_fingerprint(described, text, of, instead):
     assert of in text
     assert described(text) != described(text.replace(of, instead))
 
 
 @pytest.mark.parametrize("text", ["", "processor\t: 0\nisa\t: rv64imafdc\n"])
-def test_what_the_system_does_not_tell_is_asked_of_the_compiler(described, monkeypatch, text):
-    monkeypatch.setattr(module, "_from_compiler", lambda: b"asked")
-    assert described(text) == b"asked"
-    assert processor(module.Path("/no/such/file")) == b"asked"
+def test_compiler_library_is_the_fallback(described, monkeypatch, text):
+    monkeypatch.setattr(module, "_from_compiler", lambda: b"compiler")
+    assert described(text) == b"compiler"
+    assert processor(module.Path("/no/such/file")) == b"compiler"
 
 
-def test_the_compiler_names_the_machine_and_its_instruction_sets():
+def test_compiler_library_names_machine_and_instruction_sets():
     kind, _, features = module._from_compiler().split(b"\0")
     assert b"-" in kind
     assert features.count(b"+") > 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="as Linux describes it")
-def test_this_machine_is_described_without_the_compiler(monkeypatch):
+def test_this_machine_needs_no_compiler_library(monkeypatch):
     monkeypatch.setattr(module, "_from_compiler", pytest.fail)
     assert processor().count(b":") >= 2

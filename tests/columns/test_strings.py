@@ -1,4 +1,4 @@
-"""Texts without an object for each, and their numbers."""
+"""Packed strings and interning."""
 
 import pickle
 
@@ -22,7 +22,7 @@ TEXTS = st.lists(st.text(st.sampled_from("ab\0é€😀\ud83d\ude00"), max_size=
 
 @pytest.fixture(autouse=True)
 def _few_are_objects(monkeypatch):
-    """Lots and limits so small that tests go beyond them."""
+    """Make batches and limits so small that tests exceed them."""
     monkeypatch.setattr(interning, "FEW", 3)
     monkeypatch.setattr(interning, "_BATCH", 4)
     monkeypatch.setattr(strings, "FEW", 2)
@@ -38,7 +38,7 @@ def packed(texts):
 
 @FEW
 @given(TEXTS)
-def test_packed_texts_are_those_that_were_packed(texts):
+def test_packed_strings_round_trip(texts):
     held = packed(texts)
     assert list(held) == texts
     assert [held[i] for i in range(len(texts))] == texts
@@ -52,19 +52,19 @@ def test_packed_texts_are_those_that_were_packed(texts):
 
 @FEW
 @given(TEXTS)
-def test_texts_are_found_wherever_they_are(texts):
+def test_where_finds_every_position(texts):
     held = packed(texts)
     for text in {*texts, "ab", ""}:
         assert held.where(text).tolist() == [i for i, t in enumerate(texts) if t == text]
         assert (text in held) == (text in texts)
     some = set(texts[::2]) | {"absent"}
-    wanted = [i for i, t in enumerate(texts) if t in some]
-    assert held.where_any(some).tolist() == wanted
+    expected = [i for i, t in enumerate(texts) if t in some]
+    assert held.where_any(some).tolist() == expected
     many = some | {str(i) for i in range(100)}
-    assert held.where_any(many).tolist() == wanted
+    assert held.where_any(many).tolist() == expected
 
 
-def test_packed_texts_are_a_sequence_of_their_length():
+def test_packed_strings_are_a_sequence():
     held = packed(["a", "é"])
     assert held[-1] == "é"
     assert held != ["a"]
@@ -77,7 +77,7 @@ def test_packed_texts_are_a_sequence_of_their_length():
             held[place]
 
 
-def test_few_texts_stay_objects():
+def test_few_strings_stay_a_tuple():
     assert strings_from(iter(["a", "b"])) == ("a", "b")
     assert isinstance(strings_from(["a", "b"]), tuple)
     many = [str(i) for i in range(9)]
@@ -85,7 +85,7 @@ def test_few_texts_stay_objects():
     assert strings_from(many) == many
 
 
-def test_bounds_are_wide_where_there_is_much_text(monkeypatch):
+def test_bounds_get_wider_for_long_data(monkeypatch):
     monkeypatch.setattr(packing, "_NARROW", 4)
     packing_ = Packing()
     for texts in (["a", "bb"], ["ccc"], ["d"]):
@@ -96,34 +96,33 @@ def test_bounds_are_wide_where_there_is_much_text(monkeypatch):
 
 @FEW
 @given(st.lists(TEXTS), st.lists(st.booleans(), min_size=9, max_size=9))
-def test_texts_get_the_numbers_of_a_dictionary(lots, ways):
-    interner, wanted = Interner(), {}
-    for number, lot in enumerate(lots):
-        told = [wanted.setdefault(text, len(wanted)) for text in lot]
+def test_interner_numbers_as_a_dictionary_does(batches, ways):
+    interner, known = Interner(), {}
+    for number, batch in enumerate(batches):
+        expected = [known.setdefault(text, len(known)) for text in batch]
         if ways[number % len(ways)]:
-            assert interner.numbers(lot).tolist() == told
+            assert interner.numbers(batch).tolist() == expected
         else:
-            assert [interner.number(text) for text in lot] == told
-        assert len(interner) == len(wanted)
+            assert [interner.number(text) for text in batch] == expected
+        assert len(interner) == len(known)
         if ways[-1 - number % len(ways)]:
-            assert list(interner.strings()) == list(wanted)
-    assert list(interner.strings()) == list(wanted)
+            assert list(interner.strings()) == list(known)
+    assert list(interner.strings()) == list(known)
 
 
 @FEW
 @given(TEXTS)
-def test_texts_of_one_hash_are_told_apart(texts):
+def test_strings_with_equal_hashes_get_own_numbers(texts):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interning, "hash", lambda text: len(text) << 31, raising=False)
         interner = Interner(["", "a", "b"])
-        wanted = dict.fromkeys(["", "a", "b", *texts])
-        assert [interner.number(text) for text in texts] == [
-            list(wanted).index(text) for text in texts
-        ]
-        assert interner.numbers(texts).tolist() == [list(wanted).index(text) for text in texts]
+        known = list(dict.fromkeys(["", "a", "b", *texts]))
+        expected = [known.index(text) for text in texts]
+        assert [interner.number(text) for text in texts] == expected
+        assert interner.numbers(texts).tolist() == expected
 
 
-def test_what_was_handed_over_stays_as_it_was():
+def test_returned_strings_do_not_change_later():
     interner = Interner([str(i) for i in range(9)])
     before = interner.strings()
     assert interner.number("new") == 9
@@ -131,15 +130,15 @@ def test_what_was_handed_over_stays_as_it_was():
     assert list(interner.strings()) == [*before, "new"]
 
 
-def test_slots_hold_every_number_however_many_of_a_place_there_are():
+def test_slots_hold_every_number_despite_collisions():
     slots, hashes = Slots(), np.zeros(40, dtype=np.uint32)
     assert slots.grow(40, lambda some: hashes[some])
     assert sorted(slots.from_hash(0)) == list(range(40))
     assert not slots.grow(40, lambda some: hashes[some])
 
 
-def test_a_trace_of_many_names_is_one_of_few():
-    """Slices, devices and lookups by name do not depend on how the names are held."""
+def test_trace_with_packed_names_behaves_the_same():
+    """Slices, devices and lookups by name do not depend on how the names are stored."""
     builder = TraceBuilder()
     thread = builder.track(Role.HOST_THREAD, "main", process=1, thread=1)
     for start in range(20):

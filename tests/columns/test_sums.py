@@ -1,4 +1,4 @@
-"""Sums that damaged records could turn below zero."""
+"""Sums are capped instead of overflowing."""
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from stepwhy.trace import Kind
         ([2**62] * 5, 2**63 - 1),
     ],
 )
-def test_sums_are_exact_as_long_as_they_fit(values, expected):
+def test_total_is_exact_or_capped(values, expected):
     assert total_of(np.asarray(values, dtype=np.int64)) == expected
 
 
@@ -36,14 +36,14 @@ def test_sums_are_exact_as_long_as_they_fit(values, expected):
         ([2**62, 3, 2**62], [2**63 - 1, 3]),
     ],
 )
-def test_sums_of_groups_are_exact_as_long_as_they_fit(values, expected):
+def test_group_sums_are_exact_or_capped(values, expected):
     group = np.asarray([0, 1, 0][: len(values)], dtype=np.int64)
     sums = sums_of(np.asarray(values, dtype=np.int64), group, 2)
     assert (sums.tolist(), sums.dtype) == (expected, np.int64)
 
 
 @pytest.mark.parametrize("large", [0, 2**53, 2**62])
-def test_sums_and_counts_are_the_same_a_chunk_at_a_time(monkeypatch, large):
+def test_sums_and_counts_in_chunks_equal_those_at_once(monkeypatch, large):
     monkeypatch.setattr(chunks, "CHUNK", 2)
     monkeypatch.setattr(sums, "CHUNK", 2)
     values, group = np.asarray([1, 2, 4, 8, large]), np.asarray([0, 1, 0, 1, 1])
@@ -53,7 +53,7 @@ def test_sums_and_counts_are_the_same_a_chunk_at_a_time(monkeypatch, large):
     assert counts_of(group, 2).tolist() == [2, 3]
 
 
-def test_kernels_and_copies_that_no_device_runs_do_not_come_out_below_zero():
+def test_device_work_without_a_device_never_sums_below_zero():
     timeline = Timeline(unit_ns=1)
     for n in range(8):
         timeline.add(timeline.stream(), Kind.KERNEL, n, n + 2**61, name="k")
@@ -62,7 +62,7 @@ def test_kernels_and_copies_that_no_device_runs_do_not_come_out_below_zero():
     assert (totals.kernel_ns, totals.h2d_bytes) == (2**63 - 1, 2**63 - 1)
 
 
-def test_no_number_of_a_result_leaves_64_bits():
+def test_all_numbers_of_a_result_fit_into_64_bits():
     timeline = Timeline(unit_ns=1)
     for n in range(8):
         timeline.add(timeline.stream(), Kind.KERNEL, n, n + 2**61, name="k")

@@ -37,12 +37,12 @@ def test_texts_keep_their_ids_while_the_table_grows(numbering):
     assert table.many(np.array([2, 0])) == [texts[2], texts[0]]
 
 
-def test_a_table_with_room_left_does_not_grow():
+def test_table_with_room_does_not_grow():
     assert not Texts(b"").make_room()
     assert not Pairs().make_room()
 
 
-def test_each_entry_has_a_slot_of_its_own_after_growth(numbering):
+def test_every_entry_has_its_own_slot_after_growth(numbering):
     table = Pairs()
     for number in range(16):
         while numbering.number_of_pair(table.arrays, number, -number) < 0:

@@ -1,4 +1,4 @@
-"""Code is loaded only from where no other user can have written it."""
+"""Compiled code is loaded only if no other user can have written it."""
 
 import json
 import os
@@ -47,44 +47,44 @@ def link(target, name):
     return name
 
 
-def test_a_file_of_ones_own_is_read(file):
+def test_own_file_is_read(file):
     assert read(file) == b"code"
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700, 0o500])
-def test_others_may_look_into_the_folder(file, mode):
+def test_folder_may_be_readable_by_others(file, mode):
     file.parent.chmod(mode)
     assert read(file) == b"code"
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o720, 0o702])
-def test_a_folder_that_others_may_write_is_refused(file, mode):
+def test_folder_writable_by_others_is_refused(file, mode):
     file.parent.chmod(mode)
     with pytest.raises(UntrustedError, match=r"other users may write to .*/cache"):
         read(file)
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o660, 0o602, 0o620])
-def test_a_file_that_others_may_write_is_refused(file, mode):
+def test_file_writable_by_others_is_refused(file, mode):
     file.chmod(mode)
     with pytest.raises(UntrustedError, match=r"other users may write to .*/kernels.so"):
         read(file)
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o757])
-def test_a_folder_that_others_may_replace_is_refused(file, tmp_path, mode):
+def test_folder_replaceable_by_others_is_refused(file, tmp_path, mode):
     tmp_path.chmod(mode)
     with pytest.raises(UntrustedError, match="lies in a folder to which other users may write"):
         read(file)
 
 
-def test_a_folder_in_a_sticky_one_cannot_be_replaced(file, tmp_path):
+def test_folder_inside_a_sticky_folder_is_accepted(file, tmp_path):
     tmp_path.chmod(0o1777)
     assert read(file) == b"code"
 
 
 @pytest.mark.parametrize("is_private", [True, False])
-def test_a_group_of_one_user_may_write_above(file, tmp_path, monkeypatch, is_private):
+def test_private_group_may_write_to_parent_folder(file, tmp_path, monkeypatch, is_private):
     monkeypatch.setattr(trusted, "_is_private_group", lambda _: is_private)
     tmp_path.chmod(0o770)
     with nullcontext() if is_private else pytest.raises(UntrustedError):
@@ -100,7 +100,7 @@ def test_a_group_of_one_user_may_write_above(file, tmp_path, monkeypatch, is_pri
         ("team", [], False),
     ],
 )
-def test_the_group_of_one_user(monkeypatch, name, members, is_private):
+def test_private_group(monkeypatch, name, members, is_private):
     import grp
     import pwd
 
@@ -111,7 +111,7 @@ def test_the_group_of_one_user(monkeypatch, name, members, is_private):
     assert not trusted._is_private_group(78)
 
 
-def test_a_user_without_a_name_has_no_group_alone(monkeypatch):
+def test_user_without_a_name_has_no_private_group(monkeypatch):
     def unknown(_):
         raise KeyError
 
@@ -121,7 +121,7 @@ def test_a_user_without_a_name_has_no_group_alone(monkeypatch):
 
 @needs_root
 @pytest.mark.parametrize("whose", ["file", "cache", "parent"])
-def test_what_another_user_owns_is_refused(file, tmp_path, whose):
+def test_files_of_another_user_are_refused(file, tmp_path, whose):
     owned = {"file": file, "cache": file.parent, "parent": tmp_path}[whose]
     os.chown(owned, NOBODY, -1)
     with pytest.raises(UntrustedError, match="another user"):
@@ -138,12 +138,12 @@ def test_a_link_of_another_user_is_refused(file, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["cache", "../{parent}/cache", "{path}/cache"])
-def test_ones_own_links_to_folders_are_followed(file, tmp_path, target):
+def test_own_links_to_folders_are_followed(file, tmp_path, target):
     name = link(target.format(parent=tmp_path.name, path=tmp_path), tmp_path / "link")
     assert read(name / file.name) == b"code"
 
 
-def test_what_a_link_leads_through_is_looked_at(file, tmp_path):
+def test_folders_on_the_way_of_a_link_are_checked(file, tmp_path):
     (tmp_path / "open").mkdir()
     link(file.parent, tmp_path / "open" / "link")
     (tmp_path / "open").chmod(0o777)
@@ -177,21 +177,21 @@ def test_a_relative_folder_is_refused(file, monkeypatch):
         read(file.relative_to(file.parent))
 
 
-def test_where_owners_are_unknown_nothing_is_trusted(file, monkeypatch):
+def test_nothing_is_trusted_on_systems_without_owners(file, monkeypatch):
     monkeypatch.delattr(os, "geteuid")
     with pytest.raises(UntrustedError, match="does not report who may write"):
         read(file)
 
 
-def test_folders_are_made_for_this_user_alone(tmp_path):
-    wanted = tmp_path / "a" / "b"
+def test_created_folders_are_private(tmp_path):
+    folder = tmp_path / "a" / "b"
     before = os.umask(0)
     try:
-        with opened_folder(wanted, create=True):
+        with opened_folder(folder, create=True):
             pass
     finally:
         os.umask(before)
-    assert [stat.S_IMODE(p.stat().st_mode) for p in (wanted, wanted.parent)] == [0o700, 0o700]
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (folder, folder.parent)] == [0o700, 0o700]
 
 
 def open_files():
@@ -215,7 +215,7 @@ CACHED = (code_cache.user_cache, code_cache.code_folder, compiled.load)
 
 @pytest.fixture
 def cache(folder, monkeypatch):
-    """An empty cache, from which nothing was loaded yet."""
+    """An empty cache; nothing was loaded yet."""
     monkeypatch.setenv("STEPWHY_CACHE", str(folder))
     monkeypatch.setattr(compiled, "_REFUSALS", [])
     for cached in CACHED:
@@ -226,7 +226,7 @@ def cache(folder, monkeypatch):
 
 
 class Mark:
-    """A pickle that leaves a mark when it is read."""
+    """A pickle that creates a file when it is loaded."""
 
     def __init__(self, path):
         self.path = path
@@ -237,7 +237,7 @@ class Mark:
 
 @pytest.fixture
 def planted(kernels, folder, tmp_path, request):
-    """An index of numba in the cache that leaves a mark when it is read."""
+    """A numba index in the cache that creates a file when it is loaded."""
     assert kernels(ROWS)
     whole = code_cache.code_folder()
     request.getfixturevalue("cache")
@@ -262,7 +262,7 @@ LOADED = (
 
 
 def loading(planted):
-    """Whether code from the cache ran, and why not; in a process that has loaded nothing yet."""
+    """Whether code from the cache ran in a new process, and why not."""
     command = [sys.executable, "-c", LOADED]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     module, reason = done.stdout.splitlines()
@@ -270,12 +270,12 @@ def loading(planted):
     return (planted.parents[3] / "ran").exists(), reason
 
 
-def test_code_of_ones_own_is_loaded(planted):
+def test_own_code_is_loaded(planted):
     assert loading(planted) == (True, "None")
 
 
 @pytest.mark.parametrize("what", ["file", "folder of numba", "folder of code", "cache"])
-def test_code_that_others_may_have_written_is_not_loaded(planted, what):
+def test_code_writable_by_others_is_not_loaded(planted, what):
     places = {"file": planted, "folder of numba": planted.parent}
     places |= {"folder of code": planted.parents[1], "cache": planted.parents[2]}
     places[what].chmod(0o777)
@@ -284,7 +284,7 @@ def test_code_that_others_may_have_written_is_not_loaded(planted, what):
     assert "other users may write" in reason
 
 
-def test_a_manifest_that_others_may_have_written_is_not_read(planted):
+def test_manifest_writable_by_others_is_not_read(planted):
     (planted.parents[1] / "manifest.json").chmod(0o666)
     assert not loading(planted)[0]
 
@@ -315,7 +315,7 @@ def test_a_relative_cache_is_not_used(planted, monkeypatch):
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_relative_place_for_caches_is_ignored(monkeypatch):
+def test_relative_cache_home_is_ignored(monkeypatch):
     monkeypatch.delenv("STEPWHY_CACHE")
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
@@ -332,7 +332,7 @@ def test_nothing_is_compiled_where_others_may_write(cache, monkeypatch):
     assert list(cache.iterdir()) == []
 
 
-def test_the_compiler_says_where_it_does_not_write(cache):
+def test_compiler_reports_an_untrusted_cache(cache):
     cache.chmod(0o777)
     build = [sys.executable, "-m", "stepwhy.columns.compile"]
     done = subprocess.run(build, check=False, capture_output=True, text=True)
@@ -342,7 +342,7 @@ def test_the_compiler_says_where_it_does_not_write(cache):
     assert list(cache.iterdir()) == []
 
 
-def test_planted_links_are_not_written_through(cache, tmp_path, monkeypatch):
+def test_planted_links_are_not_followed_for_writing(cache, tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     link(victim, cache / "compiling")
@@ -356,7 +356,7 @@ def test_planted_links_are_not_written_through(cache, tmp_path, monkeypatch):
     assert victim.read_bytes() == b"precious"
 
 
-def test_drafts_are_for_this_user_alone(cache):
+def test_drafts_are_private(cache):
     with code_cache.draft() as draft:
         assert stat.S_IMODE(draft.stat().st_mode) == 0o700
         (draft / "a.nbi").write_bytes(b"code")

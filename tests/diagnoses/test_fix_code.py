@@ -93,6 +93,20 @@ RUNS = [
         TORCH + "self, width, inputs = torch.nn.Module(), 3, torch.ones(2, 5, 3)",
         "assert states.shape == (2, 5, 3)",
     ),
+LAYER = "model = torch.nn.Linear(3, 2)"
+HEADS = """
+query = key = value = torch.ones(2, 4, 8)
+mask, attention = torch.zeros(4, 4), torch.nn.MultiheadAttention(8, 2)
+"""
+LOADER = """
+from torch.utils.data import DataLoader
+dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
+"""
+RUNS = [
+    ("pageable_copy", "_PYTORCH", TORCH + LOADER, "assert batch.shape == (2, 3)"),
+    ("redundant_cast", "_TO_FLOAT16", TORCH + LAYER, "assert output.dtype == torch.float16"),
+    ("redundant_cast", "_TO_BFLOAT16", TORCH + LAYER, "assert output.dtype == torch.bfloat16"),
+    ("unfused_attention", "_FIX", TORCH + HEADS, "assert hidden.shape == (2, 4, 8)"),
     ("full_precision_matmul", "_TF32", TORCH, ""),
     ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
     ("full_precision_matmul", "_FLOAT16", TORCH + LINEAR, ""),

@@ -71,7 +71,7 @@ def test_a_trace_is_the_same_from_a_mapped_file(importer, data, tmp_path, monkey
     assert contents(importer.read(source)) == whole
 
 
-def test_records_that_begin_with_any_key_are_read_in_pieces(monkeypatch):
+def test_records_that_begin_with_any_key_are_read_in_chunks(monkeypatch):
     monkeypatch.setattr(cuts, "CHUNK", 100)
     events = [{"number": i, "ph": "X", "name": str(i), "ts": i, "dur": 1} for i in range(50)]
     batches = list(Document(Source(json.dumps(events).encode(), "x"), dict, Health()))

@@ -12,7 +12,7 @@ from tests.importers.xplane_samples import block, number, varint
 
 from stepwhy.columns import compiled
 from stepwhy.importers.formats.xplane import layout
-from stepwhy.importers.formats.xplane.groups import MISSING, alike, ranked
+from stepwhy.importers.formats.xplane.groups import MISSING, equal_rows, ranked
 from stepwhy.importers.formats.xplane.layout import DamagedError, inside, parts, read_layout
 from stepwhy.importers.formats.xplane.nesting import enclosing, nearest
 from stepwhy.importers.formats.xplane.scan import INT, REFERENCE, TEXT, scan_events
@@ -257,7 +257,7 @@ def test_rows_are_grouped_in_the_order_of_the_file(pairs, offset):
     columns = [np.array([p[i] for p in pairs], dtype=np.int64) for i in (0, 1)]
     columns[offset] += 10**6
     flags = np.array([p[2] for p in pairs], dtype=bool)
-    first, group = alike(*columns, np.arange(len(pairs), dtype=np.int32) * 0, flags)
+    first, group = equal_rows(*columns, np.arange(len(pairs), dtype=np.int32) * 0, flags)
     seen = list(dict.fromkeys(pairs))
     assert [pairs[row] for row in first] == seen
     assert group.tolist() == [seen.index(pair) for pair in pairs]

@@ -1,6 +1,6 @@
 """Run many command lines in one process: `python -m tests.terminal.session CASES` in a terminal.
 
-Before and after each, a line is printed that tells what follows and its exit code.
+A line before each names the case, and a line after it gives the exit code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(path: str, only: str = "") -> None:
             sys.stdout.flush()
 
 
-# The command that takes the place of another one, and the report that limits its memory.
+# The command that replaces its process by another one, and the report that limits its memory.
 APART = (["run"], ["aside"])
 
 

@@ -11,7 +11,7 @@ SRC = Path(__file__).resolve().parents[2] / "src/stepwhy"
 THE_WAY = {"output.py", "report/console.py"}
 # Those that see a stream, and print no name to it.
 MAY = {
-    "api.py": {"sys.stderr"},  # asks for its encoding, and whether it is a terminal
+    "api.py": {"sys.stderr"},  # reads its encoding, and whether it is a terminal
     "capture/launcher/status.py": {"sys.stderr"},  # writes the title, which is numbers, and escaped
     "capture/checks/probe.py": {"print"},  # answers the process that started it, in ASCII
 }

@@ -3,7 +3,7 @@
 Everything about representation lives here, and nothing about traces or file formats:
 
 - `chunks`, `growing`, `narrow`, `memory`: columns that grow, in few bytes, processed in chunks;
-- `strings`, `interning`: packed strings and the numbers that stand for them;
+- `strings`, `interning`: packed strings and their numbers;
 - `groups`, `sums`, `order`: grouping, summing and ordering rows;
 - `intervals`, `nesting`, `lanes`: sets of time, call trees, and rows for intervals that overlap.
 

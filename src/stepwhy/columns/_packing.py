@@ -40,7 +40,7 @@ class Parts(msgspec.Struct, frozen=True):
     lengths: Places
 
     def __getitem__(self, rows: NDArray[np.signedinteger[Any]]) -> Parts:
-        """Some of them."""
+        """Select strings by row."""
         return Parts(self.data, self.begins[rows], self.lengths[rows])
 
     def joined(self) -> tuple[NDArray[np.uint8], Places]:
@@ -52,13 +52,13 @@ class Parts(msgspec.Struct, frozen=True):
         return np.frombuffer(self.data, dtype=np.uint8)[at], bounds
 
     def are(self, others: Parts) -> NDArray[np.bool_]:
-        """Whether each equals the one at the same place of others; (parts,)."""
+        """Whether each string equals the string of `others` in the same row; (parts,)."""
         same: NDArray[np.bool_] = self.lengths == others.lengths
-        alike = np.flatnonzero(same)
-        one, bounds = self[alike].joined()
-        other, _ = others[alike].joined()
+        candidates = np.flatnonzero(same)
+        one, bounds = self[candidates].joined()
+        other, _ = others[candidates].joined()
         wrong = np.searchsorted(bounds, np.flatnonzero(one != other), side="right") - 1
-        same[alike[wrong]] = False
+        same[candidates[wrong]] = False
         return same
 
     def texts(self) -> list[str]:
@@ -105,12 +105,12 @@ class Packing:
 
     @property
     def data(self) -> Data:
-        """All strings, followed by zeros."""
+        """The bytes of all strings, followed by zeros."""
         return self._data.memory
 
     @property
     def bounds(self) -> Bounds:
-        """Bounds of all; nothing can be added while the array is alive; (strings + 1,)."""
+        """Bounds of all strings; nothing can be added while the array is alive; (strings + 1,)."""
         return self._bounds.values()
 
     def add(self, texts: Parts) -> None:

@@ -1,4 +1,4 @@
-"""Hash table from hashes to numbers, without a Python object for each."""
+"""Hash table from hashes to numbers, without a Python object per entry."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _BITS = 32
 class Slots:
     """Hash table with open addressing: a slot holds a number, or is negative when it is free.
 
-    At most half of the slots are in use. The highest bits of a hash give its first slot, so that
-    they must be well mixed.
+    At most half of the slots are in use. The highest bits of a hash select its first slot, so
+    these bits must be well mixed.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Slots:
     def _make(self, size: int) -> None:
         self._slots = empty(size, np.int32)
         self._slots.fill(_FREE)
-        self._view = self._slots.data  # gives integers of Python's
+        self._view = self._slots.data  # indexing it returns Python integers
         self._shift = _BITS + 1 - size.bit_length()
 
     def find(
@@ -45,7 +45,7 @@ class Slots:
 
         Args:
             hashes: Hashes of the keys; (keys,).
-            same: Compares the keys of some numbers with those at some places of `hashes`.
+            same: Whether the keys of the given numbers equal those at positions in `hashes`.
         """
         numbers = np.full(len(hashes), _FREE, dtype=np.int32)
         places, left = self._home(hashes), np.arange(len(hashes))
@@ -58,7 +58,7 @@ class Slots:
         return numbers, places
 
     def from_hash(self, hashed: int) -> Iterator[int]:
-        """Numbers of all keys that may have a hash."""
+        """Numbers of all keys that may have the given hash."""
         place = hashed >> self._shift
         while (number := self._view[place]) >= 0:
             yield number
@@ -69,22 +69,22 @@ class Slots:
         while len(numbers):
             free = self._slots[places] < 0
             self._slots[places[free]] = numbers[free]
-            left = self._slots[places] != numbers  # of several for one slot, one is there
+            left = self._slots[places] != numbers  # only one of several gets a slot
             numbers, places = numbers[left], (places[left] + 1) & (len(self._slots) - 1)
 
     def grow(self, count: int, hashes: Callable[[slice], Hashes]) -> bool:
-        """Enlarge the table and store all numbers in it, if it is too small; return whether it was.
+        """Enlarge the table if it is too small, and store all numbers again; whether it did.
 
         Args:
             count: Number of keys; their numbers start at 0.
-            hashes: Returns the hashes of some of them.
+            hashes: Returns the hashes of a slice of the keys.
         """
         size = len(self._slots)
         while size < 2 * count:
             size *= 2
         if size == len(self._slots):
             return False
-        del self._slots, self._view  # not held twice
+        del self._slots, self._view  # frees the old table first
         self._make(size)
         for chunk in chunks(count):
             numbers = np.arange(chunk.start, chunk.stop, dtype=np.int32)

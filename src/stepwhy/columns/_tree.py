@@ -1,11 +1,11 @@
-"""The call tree of slices that are ordered parents first.
+"""Build the call tree of slices that are ordered parents first.
 
-A slice lies inside the last one before it that has not ended when it starts. Slices of one thread
-nest; where a file has them overlap without nesting (clock jitter between two sources), the inner
-one is cut at its parent's end, so that no time is counted twice.
+The parent of a slice is the last earlier slice that is still open when it starts. Slices of one
+thread nest. Where a file has them overlap without nesting (clock jitter between two sources), the
+child is cut at its parent's end, so that no time is counted twice.
 
-All slices at once: as long as nothing has to be cut, those around a slice are the earlier ones that
-end after its start, so that their number, its depth, is a difference of two ranks.
+The tree is built for all slices at once: as long as nothing has to be cut, a slice lies inside all
+earlier slices that end after its start. Their number, the depth, is a difference of two ranks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stepwhy.columns.null import NULL
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Rounds of cutting; a round cuts all slices of which it is sure, so that two or three do.
-_MOST_ROUNDS = 12
+# Rounds of cutting before the slower loop takes over; two or three are usually enough.
+_MAX_ROUNDS = 12
 
 Times: TypeAlias = "NDArray[np.int64]"
 Positions: TypeAlias = "NDArray[np.int64]"
@@ -34,7 +34,7 @@ class Tree(NamedTuple):
     Args:
         parent: Position of the enclosing slice, NULL at the top; (slices,).
         depth: Number of enclosing slices; (slices,).
-        ends: Ends, ns, those of cut slices as they were cut; (slices,). The given ones if none was.
+        ends: Ends after cutting, ns; (slices,). The input array itself if nothing was cut.
     """
 
     parent: Positions
@@ -42,15 +42,15 @@ class Tree(NamedTuple):
     ends: Times
 
 
-def hang(starts: Times, ends: Times) -> Tree:
-    """Find the parents of slices, and cut what reaches beyond its parent.
+def build_tree(starts: Times, ends: Times) -> Tree:
+    """Build the call tree, cutting slices that end after their parent.
 
     Args:
         starts: Starts of the slices, ordered by start, then longest first, ns; (slices,).
         ends: Their ends, ns; (slices,).
     """
-    written = ends
-    for _ in range(_MOST_ROUNDS):
+    recorded = ends
+    for _ in range(_MAX_ROUNDS):
         depth = _depths(starts, ends)
         parent = _parents(depth)
         limit = ends[parent]
@@ -58,24 +58,24 @@ def hang(starts: Times, ends: Times) -> Tree:
         if not beyond.any():
             return Tree(parent, depth, ends)
         ends = _cut(starts, ends, limit, beyond)
-    return _sweep(starts, written)
+    return _build_one_by_one(starts, recorded)
 
 
 def _depths(starts: Times, ends: Times) -> NDArray[np.int64]:
-    """How many earlier slices end after the start of each, if none had to be cut; (slices,)."""
+    """Number of earlier slices still open at the start of each, if none is cut; (slices,)."""
     empty = ends == starts
     if not empty.any():
-        over = np.searchsorted(np.sort(ends, kind="stable"), starts, side="right")
+        closed = np.searchsorted(np.sort(ends, kind="stable"), starts, side="right")
     else:
-        # A slice without length holds nothing: it is over for all behind it, not for itself.
-        closed = np.sort(ends[~empty], kind="stable")
-        over = np.searchsorted(closed, starts, side="right") + np.cumsum(empty) - empty
-    depth: NDArray[np.int64] = np.arange(len(starts)) - over
+        # A slice of length zero has no children: it is closed for all later slices.
+        other_ends = np.sort(ends[~empty], kind="stable")
+        closed = np.searchsorted(other_ends, starts, side="right") + np.cumsum(empty) - empty
+    depth: NDArray[np.int64] = np.arange(len(starts)) - closed
     return depth
 
 
 def _parents(depth: NDArray[np.int64]) -> Positions:
-    """The last slice before each that is one level higher; (slices,)."""
+    """Position of the last earlier slice that is one level higher; NULL at the top; (slices,)."""
     parent = np.full(len(depth), NULL, dtype=np.int64)
     order, first = by_code(depth)
     for upper, lower in pairwise(np.split(order, first[1:])):
@@ -84,23 +84,24 @@ def _parents(depth: NDArray[np.int64]) -> Positions:
 
 
 def _cut(starts: Times, ends: Times, limit: Times, beyond: NDArray[np.bool_]) -> Times:
-    """Cut slices at their parents' ends, where it is sure that these are their parents.
+    """Cut slices at their parents' ends, if the parent is certain; all ends, ns; (slices,).
 
-    A slice that reaches beyond its parent was counted around what starts behind the parent's end,
-    and so was what starts there: depths and parents are not sure where these slices lie.
+    A slice that ends after its parent was counted as enclosing the slices that start after the
+    parent's end. These, and all that start while they run, may have a wrong depth and parent. They
+    are left to the next round.
     """
     windows = [(np.maximum(limit, starts)[beyond], ends[beyond])]
-    doubtful = np.zeros(len(starts), dtype=bool)
+    uncertain = np.zeros(len(starts), dtype=bool)
     while True:
-        reached = _covered(starts, *windows[-1]) & ~doubtful
+        reached = _covered(starts, *windows[-1]) & ~uncertain
         if not reached.any():
-            return np.where(beyond & ~doubtful, limit, ends)
-        doubtful |= reached
+            return np.where(beyond & ~uncertain, limit, ends)
+        uncertain |= reached
         windows.append((starts[reached], ends[reached]))
 
 
 def _covered(times: Times, starts: Times, ends: Times) -> NDArray[np.bool_]:
-    """Whether each time lies in any of the windows [start, end); times ascend."""
+    """Mask of the times inside any window [start, end); times must ascend; (times,)."""
     edges = np.zeros(len(times) + 1, dtype=np.int64)
     np.add.at(edges, np.searchsorted(times, starts), 1)
     np.add.at(edges, np.searchsorted(times, ends), -1)
@@ -108,8 +109,8 @@ def _covered(times: Times, starts: Times, ends: Times) -> NDArray[np.bool_]:
     return result
 
 
-def _sweep(starts: Times, ends: Times) -> Tree:
-    """The definition itself, one slice after another."""
+def _build_one_by_one(starts: Times, ends: Times) -> Tree:
+    """Build the tree one slice after another: the reference implementation."""
     parent = np.full(len(starts), NULL, dtype=np.int64)
     depth = np.zeros(len(starts), dtype=np.int64)
     cut = ends.tolist()

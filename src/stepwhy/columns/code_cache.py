@@ -1,10 +1,11 @@
-"""The folder of compiled code in the user's cache: its name, its lock and its trusted content.
+"""The folder of compiled code in the user's cache: its name, its lock and its checks.
 
-numba keeps compiled functions as pickles, which run code when they are read. So a folder of them is
+numba stores compiled functions as pickles, which run code when they are loaded. So the folder is
 used only if the effective user owns it and every file in it, and no one else can write to them.
 
-One folder holds all kernels, for one installation of their sources, one Python and one processor:
-machines may share a home. Its manifest lists the version of numba and the checksum of each file.
+A folder holds all kernels for one installation of their sources, one Python and one processor,
+because machines may share a home. Its manifest lists the version of numba and the checksum of each
+file.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PACKAGE: Final = Path(__file__).parents[1]
 _SOURCES: Final = ("columns/kernels/*.py", "importers/formats/*/kernels/*.py")
 _MANIFEST: Final = "manifest.json"
 _LOCK: Final = "compiling"
-# A compilation that takes longer has died, s.
+# Age of a lock, s, after which the compiler is assumed to have died.
 _STALE_S: Final = 600.0
 _LARGEST_FILE: Final = 1 << 26  # bytes
 
@@ -38,7 +39,7 @@ class DamagedError(ValueError):
 
 @cache
 def user_cache() -> Path:
-    """The user's cache: `STEPWHY_CACHE`, else where the platform keeps caches; not checked.
+    """The user's cache: `STEPWHY_CACHE`, else the platform's folder for caches; not checked.
 
     Raises:
         OSError: The user has no home folder.
@@ -47,7 +48,7 @@ def user_cache() -> Path:
     if chosen:
         return Path(chosen)
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or ""
-    # A relative path is to be ignored (XDG Base Directory Specification).
+    # Relative paths must be ignored (XDG Base Directory Specification).
     if not Path(base).is_absolute():
         base = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
     try:
@@ -75,12 +76,12 @@ def code_folder() -> Path:
 
 
 def _identity(path: Path) -> bytes:
-    """What numba compares before it uses compiled code, and the source itself."""
+    """What numba compares before it uses compiled code: path and time; and the source itself."""
     return f"{path}\0{path.stat().st_mtime_ns}\0".encode() + path.read_bytes()
 
 
 def checked_version(folder: Path) -> str:
-    """The version of numba that compiled a folder, after checking every file in it.
+    """Check every file of a folder; the version of numba that compiled it.
 
     Raises:
         UntrustedError: Other users may write to the folder or to a file.
@@ -126,7 +127,7 @@ def write_manifest(folder: Path, numba_version: str) -> None:
 
 @contextmanager
 def draft() -> Iterator[Path]:
-    """A new folder in the cache for this user alone; removed at the end if it is still there.
+    """A new folder in the cache that only this user can access; removed unless published.
 
     Raises:
         UntrustedError: Other users may write to the cache.
@@ -142,7 +143,7 @@ def draft() -> Iterator[Path]:
 
 
 def publish(path: Path) -> None:
-    """Give a draft the name under which compiled code is looked for.
+    """Move a draft to `code_folder()`, replacing what is there.
 
     Raises:
         OSError: The cache cannot be written, or other users may write to it.
@@ -161,7 +162,7 @@ def _remove(path: Path) -> None:
 
 
 def claim() -> bool:
-    """Whether this process may compile: no other one does.
+    """Take the lock; False if another process compiles or the cache cannot be written.
 
     Raises:
         UntrustedError: Other users may write to the cache.
@@ -180,13 +181,13 @@ def claim() -> bool:
 
 
 def release() -> None:
-    """Let other processes compile."""
+    """Release the lock."""
     with suppress(OSError), opened_folder(user_cache()) as opened:
         os.unlink(_LOCK, dir_fd=opened)
 
 
 def _create(name: str, folder: int, data: bytes = b"") -> None:
-    """Write a new file; a link in its place is an error."""
+    """Write a new file; raises an error if anything of that name exists, even a link."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with open(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:  # noqa: PTH123
         file.write(data)

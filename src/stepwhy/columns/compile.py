@@ -17,19 +17,19 @@ from stepwhy.text import visible
 
 
 def main(arguments: list[str]) -> int:
-    """Compile the kernels if they are missing; the exit status.
+    """Compile the kernels if they are missing; returns the exit status.
 
     Args:
-        arguments: `--claimed` if the process that started this one holds the lock.
+        arguments: `--claimed` if the process that started this one already took the lock.
 
     Raises:
         OSError: The cache cannot be written, or other users may write to it.
     """
-    is_there = is_compiled()
-    if "--claimed" not in arguments and (is_there or not code_cache.claim()):
-        return int(not is_there)
+    is_done = is_compiled()
+    if "--claimed" not in arguments and (is_done or not code_cache.claim()):
+        return int(not is_done)
     try:
-        if not is_there:
+        if not is_done:
             compile_all()
     finally:
         code_cache.release()
@@ -72,13 +72,13 @@ def _module_name(path: Path) -> str:
 
 
 def _isolated(arguments: list[str]) -> int:
-    """Run in a process that imports nothing from the current folder, which `-m` puts first."""
+    """Run again in a process without the current folder, which `-m` puts first on the path."""
     command = children.module_command("stepwhy.columns.compile", *arguments)
     return children.run(command, check=False, cwd=Path(sys.executable).anchor).returncode
 
 
 def _main(arguments: list[str]) -> int | str:
-    """The exit status, or an error for people."""
+    """The exit status, or an error message."""
     if not sys.flags.safe_path:
         return _isolated(arguments)
     os.umask(0o077)

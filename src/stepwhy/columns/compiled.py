@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _COMPILER: Final = "stepwhy.columns.compile"
-# numba reads this file in the current folder, which may come from a stranger.
+# numba reads this file from the current folder, which may not be trusted.
 _NUMBA_SETTINGS: Final = ".numba_config.yaml"
-# Settings of numba that change no code; with others, it would compile everything again.
+# Settings of numba that do not affect compiled code; others would make it compile again.
 _HARMLESS: Final = frozenset(("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER"))
-# Rows from which on kernels are faster than NumPy: if numba must be imported first, which takes
-# 0.3 s, and if it is already there.
+# Number of rows from which kernels are faster than NumPy: if numba must be imported first, which
+# takes 0.3 s, and if it is already imported.
 _MANY: Final = 1 << 21
 _FEW: Final = 1 << 12
 _STARTED: list[str] = []
@@ -62,10 +62,10 @@ def load(module: str) -> Any | None:
 
 
 def for_rows(rows: int, module: str) -> Any | None:
-    """A module of kernels, None if NumPy takes less time for so many rows.
+    """A module of kernels, None if NumPy is faster for this number of rows.
 
     Args:
-        rows: How many rows there are.
+        rows: Number of rows.
         module: As for `load`.
     """
     least = _FEW if _STARTED else _MANY
@@ -73,12 +73,12 @@ def for_rows(rows: int, module: str) -> Any | None:
 
 
 def enabled() -> bool:
-    """Whether the user wants kernels."""
+    """Whether kernels are turned on."""
     return os.environ.get("STEPWHY_NATIVE", "1") != "0"
 
 
 def refusal() -> str | None:
-    """Why compiled code was not used or made, if other users could have written it."""
+    """Why compiled code was not used or saved, if other users could have written it."""
     return _REFUSALS[0] if _REFUSALS else None
 
 
@@ -90,7 +90,7 @@ def _is_neutral() -> bool:
 
 def _imported(module: str, folder: Path, version: str) -> Any | None:
     """Import a module whose functions numba finds in a folder; None if it would compile them."""
-    # A cache that cannot be written makes numba look for another one.
+    # numba would use another folder if it could not write to this one.
     if not os.access(folder, os.W_OK):
         return None
     with _LOADING, _without_current_folder(), _without_scipy(), _without_collections():
@@ -108,7 +108,7 @@ def _imported(module: str, folder: Path, version: str) -> Any | None:
 
 @contextmanager
 def _without_current_folder() -> Iterator[None]:
-    """Import nothing from the current folder, nor from relative paths, in this context."""
+    """Do not import from the current folder or relative paths inside this context."""
     before, here = sys.path[:], Path.cwd()
     sys.path[:] = [entry for entry in before if Path(entry).is_absolute() and Path(entry) != here]
     try:
@@ -119,9 +119,9 @@ def _without_current_folder() -> Iterator[None]:
 
 @contextmanager
 def _without_scipy() -> Iterator[None]:
-    """Let numba not find SciPy: it would import it for linear algebra, which takes 0.2 s.
+    """Hide SciPy from numba, which would import it for linear algebra; that takes 0.2 s.
 
-    Other threads may need SciPy, so this does nothing if there are any.
+    Does nothing if there are other threads, which may need SciPy.
     """
     if "scipy" in sys.modules or active_count() > 1:
         yield
@@ -135,7 +135,7 @@ def _without_scipy() -> Iterator[None]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Do not look for garbage among the many objects that numba makes, all of which stay."""
+    """Pause garbage collection: all of the many objects that numba creates stay alive."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -159,7 +159,7 @@ def prepare() -> None:
 
 
 def can_compile() -> bool:
-    """Whether there is a compiler."""
+    """Whether numba is installed."""
     from importlib.util import find_spec  # noqa: PLC0415 - only before a compilation
 
     return find_spec("numba") is not None

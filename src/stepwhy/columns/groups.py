@@ -16,26 +16,25 @@ if TYPE_CHECKING:
     Ints = NDArray[np.integer[Any]] | NDArray[np.bool_]
     Rows = NDArray[np.int64]
 
-# NumPy sorts integers of this many bits by their digits: ten times as fast as by comparing them.
-_BY_DIGITS = 16
+# NumPy uses radix sort for integers of up to this many bits, which is ten times as fast.
+_RADIX_BITS = 16
 
 
 def by_code(codes: NDArray[Any]) -> tuple[Rows, Rows]:
-    """The order in which rows with equal codes stand together, and where each group begins.
-
-    Groups ascend by code, rows within a group ascend.
+    """Sort rows by code; rows with equal codes keep their order.
 
     Args:
         codes: Integers; (rows,).
 
     Returns:
-        The order; (rows,). The place of the first row of each group in it; (groups,).
+        Rows in that order, (rows,), and the position in it at which each group of equal codes
+        begins, (groups,).
     """
     if not len(codes):
         none = np.empty(0, dtype=np.int64)
         return none, none
     low, high = int(codes.min()), int(codes.max())
-    if high - low < 1 << _BY_DIGITS:
+    if high - low < 1 << _RADIX_BITS:
         codes = (codes - low).astype(np.uint8 if high - low < 1 << 8 else np.uint16)
     order = np.argsort(codes, kind="stable")
     return order, np.flatnonzero(_firsts(codes[order]))
@@ -48,7 +47,7 @@ def first_rows(codes: NDArray[Any]) -> Rows:
 
 
 def distinct(codes: NDArray[Any]) -> Rows:
-    """Distinct codes, ascending; (groups,). As `np.unique`, see `numbered`."""
+    """Distinct codes, ascending; (distinct,). Faster than `np.unique`, see `numbered`."""
     if is_dense(codes):
         low, seen = _seen(codes)
         return np.flatnonzero(seen) + low
@@ -57,13 +56,16 @@ def distinct(codes: NDArray[Any]) -> Rows:
 
 
 def numbered(codes: NDArray[Any]) -> tuple[Rows, NDArray[np.int32]]:
-    """Distinct codes, ascending, and the place of each row's code among them; (groups,), (rows,).
+    """Distinct codes, ascending, and the position of each row's code among them.
 
-    As `np.unique` with its inverse, but without sorting where codes are small, and without the
-    first call of that, which imports NumPy's masked arrays (0.03 s).
+    The same as `np.unique(codes, return_inverse=True)`, but it does not sort dense codes, and does
+    not import NumPy's masked arrays (0.03 s).
 
     Args:
         codes: Integers; (rows,).
+
+    Returns:
+        The codes, (distinct,), and the positions, (rows,).
     """
     give_back_after(len(codes))
     if is_dense(codes):
@@ -82,25 +84,25 @@ def numbered(codes: NDArray[Any]) -> tuple[Rows, NDArray[np.int32]]:
 
 
 def _firsts(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each of ascending codes differs from the one before; (codes,)."""
+    """Mask of sorted codes that differ from the one before; (codes,)."""
     first = np.ones(len(ordered), dtype=bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return first
 
 
-# Codes that leave out no more numbers than this, or than four for each row, have a table.
+# Largest range of codes for which a lookup table is used, unless there are many rows.
 _TABLE = 1 << 16
 
 
 def is_dense(codes: NDArray[Any]) -> bool:
-    """Whether a table of all integers from the lowest code to the highest is small."""
+    """Whether a lookup table over the range of the codes is small."""
     if not len(codes):
         return False
     return int(codes.max()) - int(codes.min()) <= max(_TABLE, 4 * len(codes))
 
 
 def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
-    """The lowest code, and of each from there whether it occurs; (codes,)."""
+    """The lowest code, and whether each integer from there on occurs; (range,)."""
     low = int(codes.min())
     seen = np.zeros(int(codes.max()) - low + 1, dtype=bool)
     for part in chunks(len(codes)):
@@ -109,63 +111,63 @@ def _seen(codes: NDArray[Any]) -> tuple[int, NDArray[np.bool_]]:
 
 
 def looked_up(
-    keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int
+    keys: NDArray[Any], values: NDArray[Any], queries: NDArray[Any], missing: int
 ) -> NDArray[Any]:
-    """The value of each of some keys; (wanted,).
+    """Look up values by key; (queries,).
 
     Args:
-        keys: Integers; of equal ones, the first counts; (keys,).
-        values: Their values; (keys,).
-        wanted: Keys to look up; (wanted,).
-        missing: Value of those that are not among the keys.
+        keys: Integers; the first of equal keys counts; (keys,).
+        values: Value of every key; (keys,).
+        queries: Keys to look up; (queries,).
+        missing: Result for keys that do not exist.
     """
     if not len(keys):
-        return np.full(len(wanted), missing)
-    if len(wanted) > CHUNK and _ascend(keys) and _ascend(wanted):
-        return _looked_up_in_order(keys, values, wanted, missing)
+        return np.full(len(queries), missing)
+    if len(queries) > CHUNK and _ascend(keys) and _ascend(queries):
+        return _looked_up_in_order(keys, values, queries, missing)
     if is_dense(keys):
         low, high = int(keys.min()), int(keys.max())
         table = np.full(high - low + 1, missing, dtype=values.dtype)
         put(table, keys[::-1] - low, values[::-1])  # the last value written stays
-        found = np.full(len(wanted), missing, dtype=values.dtype)
-        for chunk in chunks(len(wanted)):
-            is_known = (wanted[chunk] >= low) & (wanted[chunk] <= high)
-            found[chunk][is_known] = table[wanted[chunk][is_known] - low]
+        found = np.full(len(queries), missing, dtype=values.dtype)
+        for chunk in chunks(len(queries)):
+            is_known = (queries[chunk] >= low) & (queries[chunk] <= high)
+            found[chunk][is_known] = table[queries[chunk][is_known] - low]
         return found
     order = np.argsort(keys, kind="stable")
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    return np.where(keys[place] == wanted, values[place], missing)
+    place = order[np.minimum(np.searchsorted(keys, queries, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == queries, values[place], missing)
 
 
 def _ascend(codes: NDArray[Any]) -> bool:
-    """Whether each code is larger than the one before."""
+    """Whether the codes ascend strictly."""
     return bool((codes[1:] > codes[:-1]).all())
 
 
 def _looked_up_in_order(
-    keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int
+    keys: NDArray[Any], values: NDArray[Any], queries: NDArray[Any], missing: int
 ) -> NDArray[Any]:
-    """Run `looked_up` with ascending keys, a chunk of them at a time."""
-    give_back_after(len(wanted))
-    found = np.empty(len(wanted), dtype=values.dtype)
-    for chunk in chunks(len(wanted)):
-        ends = np.clip(wanted[chunk][[0, -1]], keys[0], keys[-1]).astype(keys.dtype)
+    """Run `looked_up` a chunk at a time; both `keys` and `queries` ascend."""
+    give_back_after(len(queries))
+    found = np.empty(len(queries), dtype=values.dtype)
+    for chunk in chunks(len(queries)):
+        ends = np.clip(queries[chunk][[0, -1]], keys[0], keys[-1]).astype(keys.dtype)
         first, last = np.searchsorted(keys, ends[0]), np.searchsorted(keys, ends[1], side="right")
-        found[chunk] = looked_up(keys[first:last], values[first:last], wanted[chunk], missing)
+        found[chunk] = looked_up(keys[first:last], values[first:last], queries[chunk], missing)
     return found
 
 
-def rows_with(chosen: NDArray[np.bool_], codes: Ints, is_wanted: NDArray[np.bool_]) -> Rows:
-    """Chosen rows whose code is wanted, ascending.
+def rows_with(chosen: NDArray[np.bool_], codes: Ints, chosen_codes: NDArray[np.bool_]) -> Rows:
+    """Rows of a mask whose code is in another mask, ascending.
 
     Args:
-        chosen: Whether each row is chosen; overwritten; (rows,).
-        codes: The code of each; (rows,).
-        is_wanted: Whether each code is wanted; (codes,).
+        chosen: Mask of rows; overwritten; (rows,).
+        codes: Code of every row; (rows,).
+        chosen_codes: Mask of codes; (codes,).
     """
     for chunk in chunks(len(chosen)):
         rows = np.flatnonzero(chosen[chunk])
-        chosen[chunk][rows] = is_wanted[codes[chunk][rows]]
+        chosen[chunk][rows] = chosen_codes[codes[chunk][rows]]
     return np.flatnonzero(chosen)
 
 
@@ -173,7 +175,7 @@ def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
     """Group rows that are equal in all columns; groups are in the order of their first rows.
 
     Args:
-        columns: Equally long; (rows,) each.
+        columns: Columns of equal length; (rows,) each.
 
     Returns:
         The first row of each group; (groups,). The group of each row; (rows,).
@@ -198,10 +200,11 @@ def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
 
 
 def distinct_rows(*columns: Ints) -> tuple[list[tuple[int, ...]], NDArray[np.int32]]:
-    """Distinct rows in the order in which they first occur, and which of them each row is.
+    """Distinct rows in the order of their first occurrence, and the position of each row in them.
 
     Args:
-        columns: Equally long; (rows,) each. Few rows differ: each is returned as an object.
+        columns: Columns of equal length; (rows,) each. There should be few distinct rows, because
+            each becomes a tuple.
     """
     first, group = group_rows(*columns)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
@@ -211,10 +214,10 @@ def distinct_rows(*columns: Ints) -> tuple[list[tuple[int, ...]], NDArray[np.int
 def rows_by_group(
     groups: NDArray[np.signedinteger[Any]], count: int
 ) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
-    """Rows sorted by group, ascending within a group: all of them, and split by group.
+    """Rows sorted by group, ascending within each, as one array and split by group.
 
     Args:
-        groups: The group of each row, from 0 on; (rows,).
+        groups: Group of every row, counted from 0; (rows,).
         count: Number of groups.
     """
     order = by_code(groups)[0].astype(np.int32)

@@ -1,4 +1,4 @@
-"""Columns that grow at their end."""
+"""Columns to which values are appended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST: Final = 1 << 6  # bytes
 class Growing:
     """A column of unknown length in one block of memory, which grows in place.
 
-    Concatenating many arrays at the end would hold all values twice and fragment the heap.
+    Concatenating many arrays afterwards would store all values twice and fragment the heap.
 
     Args:
         dtype: Type of the values.
@@ -38,7 +38,7 @@ class Growing:
         self._one = Struct(self.dtype.char)
 
     def append(self, values: NDArray[Any]) -> None:
-        """Append values, converted to the type; (any,)."""
+        """Append values, converted to the type of the column; (any,)."""
         added = np.ascontiguousarray(values, dtype=self.dtype).view(np.uint8)
         end = self._used + len(added)
         if end > len(self._memory):
@@ -60,12 +60,12 @@ class Growing:
 
     @property
     def memory(self) -> bytearray | mmap.mmap:
-        """The buffer, with room at its end; nothing can be appended while it is in use."""
+        """The buffer, including spare room; nothing can be appended while it is in use."""
         return self._memory
 
 
 class NarrowColumn:
-    """Integers that grow at their end, in the narrowest type that holds all so far.
+    """A growing column of integers, in the narrowest type that holds all values so far.
 
     The sum of two values fits into the type, too (see `narrowest`).
 

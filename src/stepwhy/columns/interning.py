@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int32]
 
-# Strings to pack in one call, because every call has a fixed cost.
+# Strings packed in one call, because every call has a fixed cost.
 _BATCH: Final = 1 << 12
 _UNKNOWN: Final = -1
 _HASH: Final = (1 << 32) - 1
-# 2**64 divided by the golden ratio: neighbours get slots far from each other.
+# 2**64 divided by the golden ratio (Fibonacci hashing): consecutive keys get distant slots.
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -67,29 +67,29 @@ class Interner:
 
 
 class _Known(dict[str, int]):
-    """Dictionary of the first strings; looks up all others in `_Others`."""
+    """Dictionary of the first strings; looks up all others in `_PackedStrings`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._others: _Others | None = None
+        self._others: _PackedStrings | None = None
         self._strings: Strings | None = None
 
     def __missing__(self, text: str) -> int:
-        """Number of a string that is not in the dictionary, which may be a new one."""
+        """Number of a string that is not in the dictionary; a new string gets the next number."""
         if len(self) < FEW:
             number = self[text] = len(self)
             return number
         return self.packed().number(text)
 
     def count(self) -> int:
-        """Number of all strings, with the packed ones."""
+        """Number of distinct strings, packed ones included."""
         packed = self._strings if self._others is None else self._others
         return len(self) if packed is None else len(packed)
 
-    def packed(self) -> _Others:
+    def packed(self) -> _PackedStrings:
         """The packed strings, which include those of the dictionary."""
         if self._others is None:
-            self._others = _Others(self if self._strings is None else self._strings)
+            self._others = _PackedStrings(self if self._strings is None else self._strings)
             self._strings = None
         return self._others
 
@@ -100,8 +100,8 @@ class _Known(dict[str, int]):
         return tuple(self) if self._strings is None else self._strings
 
 
-class _Others:
-    """Numbers packed strings.
+class _PackedStrings:
+    """Interns strings into packed memory.
 
     Args:
         texts: Distinct strings that get the first numbers.
@@ -179,8 +179,8 @@ class _Others:
     ) -> NDArray[np.bool_]:
         """Whether strings, by number, equal strings of `parts`, by position; (numbers,)."""
         same: NDArray[np.bool_] = self._hashes.values()[numbers] == hashes[at]
-        alike = np.flatnonzero(same)
-        same[alike] = self._texts[numbers[alike]].are(parts[at[alike]])
+        candidates = np.flatnonzero(same)
+        same[candidates] = self._texts[numbers[candidates]].are(parts[at[candidates]])
         return same
 
 

@@ -1,7 +1,7 @@
 """Sets of time as sorted, disjoint half-open intervals, in integer nanoseconds.
 
-Written by hand because closedness to the nanosecond is the product's promise, and a sweep over
-sorted edges in NumPy takes milliseconds for a million slices.
+No library is used: the parts of a step must add up to the nanosecond, and a sweep over sorted edges
+in NumPy takes milliseconds for a million slices.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Intervals(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, starts: Times, ends: Times) -> Intervals:
-        """The union of arbitrary intervals; those without length vanish."""
+        """The union of arbitrary intervals; empty ones are ignored."""
         lasting = ends > starts
         if not lasting.all():
             starts, ends = starts[lasting], ends[lasting]
@@ -63,12 +63,12 @@ class Intervals(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_slices(cls, start_ns: Ints, dur_ns: Ints, rows: Ints) -> Intervals:
-        """The union of some slices.
+        """The union of the given slices.
 
         Args:
-            start_ns: Starts, ascending; (slices,).
-            dur_ns: Durations; (slices,).
-            rows: The slices; (rows,).
+            start_ns: Starts, ascending, ns; (slices,).
+            dur_ns: Durations, ns; (slices,).
+            rows: Rows of the slices to unite; (rows,).
         """
         give_back_after(len(rows))
         if (rows[1:] < rows[:-1]).any():
@@ -83,11 +83,11 @@ class Intervals(msgspec.Struct, frozen=True):
 
     @classmethod
     def covered(cls, begins: Times, ends: Times) -> Intervals:
-        """The time at which more has begun than has ended.
+        """The times at which more intervals have begun than have ended.
 
         Args:
-            begins: Where something begins, in any order; sorted in place; ns; (edges,).
-            ends: Where something ends, likewise; (edges,).
+            begins: Starts of intervals, in any order; sorted in place; ns; (edges,).
+            ends: Ends of intervals, likewise; (edges,).
         """
         for edges in (begins, ends):
             edges.sort(kind="stable")
@@ -140,7 +140,7 @@ class Intervals(msgspec.Struct, frozen=True):
         few, many = sorted((self, other), key=len)
         first = np.searchsorted(many.ends, few.starts, side="right")
         count = np.searchsorted(many.starts, few.ends) - first
-        # Each of the few with each of the many that it meets.
+        # All overlapping pairs of intervals of the two sets.
         one = np.repeat(np.arange(len(few)), count)
         other_one = np.arange(len(one)) + np.repeat(first - (np.cumsum(count) - count), count)
         return Intervals(
@@ -164,7 +164,7 @@ class Intervals(msgspec.Struct, frozen=True):
         return Measure(self).within(starts, ends)
 
     def between(self, start: int, end: int) -> Intervals:
-        """What of the set lies in a window [start, end)."""
+        """The part of the set inside a window [start, end)."""
         first = np.searchsorted(self.ends, start, side="right")
         last = np.searchsorted(self.starts, end)
         return Intervals(
@@ -172,14 +172,14 @@ class Intervals(msgspec.Struct, frozen=True):
         )
 
     def gaps_up_to(self, longest_ns: int) -> Intervals:
-        """The gaps between consecutive intervals that are not longer than this."""
+        """The gaps between consecutive intervals that are at most `longest_ns` long."""
         starts, ends = self.ends[:-1], self.starts[1:]
         short = ends - starts <= longest_ns
         return Intervals(starts[short], ends[short])
 
 
 class Measure:
-    """How much of a set of time lies before any time; prepared once, for many questions.
+    """How much of a set of time lies before any time; prepared once, for many queries.
 
     Args:
         one: The set.
@@ -187,7 +187,7 @@ class Measure:
 
     def __init__(self, one: Intervals) -> None:
         self._one = one
-        # Length of all intervals before each, and of all, ns; (n + 1,).
+        # Total length of the intervals before each one, and of all, ns; (n + 1,).
         self._complete = np.append(0, np.cumsum(one.ends - one.starts))
 
     @property
@@ -210,12 +210,12 @@ class Measure:
         return self.before(ends) - self.before(starts)
 
     def common_ns(self, other: Intervals) -> int:
-        """How much of another set lies in this one, ns; in time of the other set's size."""
+        """Length of the intersection with another set, ns; fast if the other set is small."""
         return int(self.within(other.starts, other.ends).sum())
 
 
 def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
-    """Of each set the time that lies in none before it: disjoint sets with the same union.
+    """Each set without the sets before it in the list: disjoint sets with the same union.
 
     Args:
         sets: 1 to 16 sets.
@@ -228,7 +228,7 @@ def first_of(sets: Sequence[Intervals]) -> list[Intervals]:
 
 
 def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
-    """Run `first_of` in one sweep over the edges of all sets, many of which come together."""
+    """Run `first_of` in one sweep over the edges of all sets."""
     edges = np.concatenate([np.stack([one.starts, one.ends], axis=1).ravel() for one in sets])
     if not len(edges):
         return list(sets)
@@ -238,7 +238,7 @@ def _first_of(sets: Sequence[Intervals]) -> list[Intervals]:
     flags = np.repeat(_BITS[: len(sets)], [2 * len(one) for one in sets])
     owner = _lowest_bit(len(sets))[np.bitwise_xor.accumulate(flags[order])]
     edges, owner = _changes(edges, owner)
-    # At the last edge all sets are left, so that it ends the one before and begins none.
+    # All sets are left at the last edge, so no interval begins there.
     owned = (np.flatnonzero(owner[:-1] == number) for number in range(len(sets)))
     return [Intervals(edges[mine], edges[mine + 1]) for mine in owned]
 
@@ -247,7 +247,7 @@ _BITS = np.left_shift(1, np.arange(16)).astype(np.uint16)
 
 
 def _lowest_bit(count: int) -> NDArray[np.int8]:
-    """Number of the lowest bit that is set in each number of so many bits, -1 in 0."""
+    """Position of the lowest set bit of every number with `count` bits, -1 for 0; (2**count,)."""
     lowest = np.full(1 << count, -1, dtype=np.int8)
     for bit in range(count):
         lowest[1 << bit :: 2 << bit] = bit
@@ -255,7 +255,7 @@ def _lowest_bit(count: int) -> NDArray[np.int8]:
 
 
 def _changes(edges: Times, state: NDArray[State]) -> tuple[Times, NDArray[State]]:
-    """The edges after which the state is another one; of edges at one time, the last counts."""
+    """The edges at which the state changes; of several edges at one time, the last counts."""
     last = np.append(edges[1:] > edges[:-1], True)
     edges, state = edges[last], state[last]
     changed = np.append(True, state[1:] != state[:-1])
@@ -263,7 +263,7 @@ def _changes(edges: Times, state: NDArray[State]) -> tuple[Times, NDArray[State]
 
 
 def _covered(begins: Times, ends: Times, depth: int, window: tuple[int, int]) -> Intervals:
-    """Run `Intervals.covered` in a window, before which `depth` more has begun than has ended."""
+    """Run `Intervals.covered` in a window at whose start `depth` intervals are open."""
     edges = np.concatenate([begins, ends])
     order = np.argsort(edges, kind="stable")
     step = np.where(order < len(begins), np.int8(1), np.int8(-1))
@@ -275,7 +275,7 @@ def _covered(begins: Times, ends: Times, depth: int, window: tuple[int, int]) ->
     return Intervals(edges[is_inside], edges[1:][is_inside[:-1]])
 
 
-# More sets than this are not cut, which takes time for each window and set.
+# Largest number of sets that are cut into windows, which takes time per window and set.
 _MOST_CUT = 16
 
 
@@ -292,7 +292,7 @@ def _windows(sets: Sequence[Intervals]) -> Iterator[Sequence[Intervals]]:
 
 
 def _joined(parts: Sequence[Intervals]) -> Intervals:
-    """Sets behind one another as one; the last interval of one may touch the first of the next."""
+    """Concatenate consecutive sets, merging intervals that touch where two sets meet."""
     filled = [part for part in parts if len(part)]
     if not filled:
         return Intervals.empty()
@@ -303,12 +303,12 @@ def _joined(parts: Sequence[Intervals]) -> Intervals:
 
 
 def windows_at(times: Times, starts: Times, ends: Times) -> NDArray[np.int32]:
-    """The window [start, end) in which each time lies, NULL outside of all; (times,).
+    """Number of the window [start, end) around each time, NULL outside of all; (times,).
 
     Args:
         times: In any order, ns; (times,).
-        starts: Starts of the windows, which are disjoint and ascending, ns; (windows,).
-        ends: Their ends, ns; (windows,).
+        starts: Starts of disjoint windows, ascending, ns; (windows,).
+        ends: Ends of the windows, ns; (windows,).
     """
     found = np.full(len(times), NULL, dtype=np.int32)
     for chunk in chunks(len(times) if len(starts) else 0):

@@ -1,4 +1,4 @@
-"""Distributes intervals that overlap over lanes on which none do."""
+"""Distribute overlapping intervals over lanes, as trace viewers draw them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 def assign_lanes(
     start_ns: NDArray[np.signedinteger[Any]], dur_ns: NDArray[np.signedinteger[Any]]
 ) -> NDArray[np.int32]:
-    """First-fit lanes in order of the starts: on one lane, each ends before the next begins.
+    """Put every interval, in order of the starts, on the lowest lane that is free.
 
     Args:
-        start_ns: Starts, in any order; (entries,).
-        dur_ns: Durations; (entries,).
+        start_ns: Starts, in any order, ns; (intervals,).
+        dur_ns: Durations, ns; (intervals,).
 
     Returns:
-        The lane of every entry; (entries,).
+        The lane of every interval; on one lane, none overlap; (intervals,).
     """
     order = stable_order(start_ns)
     lanes = np.empty(len(order), dtype=np.int32)
-    free = _Free()
-    for piece in chunks(len(order)):
-        rows = order[piece]
+    pool = _LanePool()
+    for chunk in chunks(len(order)):
+        rows = order[chunk]
         times = zip(start_ns[rows].tolist(), dur_ns[rows].tolist(), strict=True)
-        lanes[rows] = [free.take(start, start + duration) for start, duration in times]
+        lanes[rows] = [pool.occupy(start, start + duration) for start, duration in times]
     return lanes
 
 
-class _Free:
-    """Lanes in use and when they become free."""
+class _LanePool:
+    """Lanes in use, with the time at which each becomes free, and free lanes; both as heaps."""
 
     def __init__(self) -> None:
         self._busy: list[tuple[int, int]] = []
         self._free: list[int] = []
 
-    def take(self, start: int, end: int) -> int:
-        """Occupy the lowest lane that is free at `start`, which never decreases between calls."""
+    def occupy(self, start: int, end: int) -> int:
+        """Occupy the lowest lane that is free at `start`, which must not decrease between calls."""
         while self._busy and self._busy[0][0] <= start:
             heappush(self._free, heappop(self._busy)[1])
         lane = heappop(self._free) if self._free else len(self._busy)

@@ -1,6 +1,6 @@
-"""Memory outside of the heap, so that the system gets it back as soon as it is freed.
+"""Memory outside of the heap, which returns to the operating system as soon as it is freed.
 
-Large arrays in the heap leave holes when they grow, or when they are freed below others.
+Large arrays inside the heap leave holes when they grow or are freed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LARGE: Final = 1 << 20
 """Smallest block, in bytes, that lies outside of the heap."""
 
-# Private, for what is shared cannot become larger. Not on every system.
+# Only private mappings can be enlarged. The flags do not exist on every system.
 _FLAGS: Final = (
     {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 )
@@ -33,7 +33,7 @@ def room(size: int) -> bytearray | mmap.mmap:
 
 
 def larger(memory: bytearray | mmap.mmap, size: int) -> bytearray | mmap.mmap:
-    """Return the same memory with zeros at its end.
+    """Enlarge a block of memory; the new bytes are zero.
 
     Args:
         memory: The memory, which must not be used afterwards.
@@ -57,15 +57,15 @@ def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
     return np.empty(count, dtype) if size < LARGE else np.frombuffer(room(size), dtype)
 
 
-# Rows of columns that leave enough free memory behind for it to be worth the while.
+# Fewest rows whose temporary columns are worth the call.
 _MANY_ROWS: Final = 1 << 19
 
 
 def give_back_after(rows: int) -> None:
-    """Return free memory inside the heap to the system, if columns had many rows.
+    """Return free memory inside the heap to the system, after work on many rows.
 
     Args:
-        rows: Number of rows.
+        rows: Number of rows of the columns that were freed.
     """
     if rows >= _MANY_ROWS:
         give_back()

@@ -1,7 +1,4 @@
-"""Which slice encloses which on a track, and which one is innermost at what time.
-
-`_tree` builds the call tree of one track.
-"""
+"""Call trees of the slices of all tracks: parents, self time and innermost slices."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns import compiled
-from stepwhy.columns._tree import hang
+from stepwhy.columns._tree import build_tree
 from stepwhy.columns.chunks import chunks, take
 from stepwhy.columns.groups import by_code
 from stepwhy.columns.intervals import Intervals
@@ -29,16 +26,16 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
     Value = TypeVar("Value", np.int8, np.int32, np.int64)
 
-# All tracks one behind another take less, or they are nested one by one.
+# Total time of all tracks, ns, up to which they are shifted apart on one clock.
 _LONGEST_NS = 2**62
-# Slices that are nested at once: their columns fit into the processor's cache.
-_PIECE = 1 << 15
+# Slices nested at once; their columns fit into the processor's cache.
+_BATCH = 1 << 15
 _KERNELS = "stepwhy.columns.kernels.rows"
-# Bytes of values that the compiled function passes on.
-_INHERITED = (1, 4)
+# Bytes per value for which `inherit` is compiled.
+_COMPILED_SIZES = (1, 4)
 _NO_ROWS = np.empty(0, dtype=np.int64)
-# Slices that reach beyond their parents for which there is room at first.
-_FEW_CUT = 1 << 12
+# Initial room for slices that are cut.
+_CUT_ROOM = 1 << 12
 
 
 class Spans(Protocol):
@@ -53,11 +50,11 @@ class Nesting(msgspec.Struct, frozen=True):
     """The call trees of the slices of several tracks.
 
     Args:
-        slices: What is nested.
+        slices: The slices.
         parent: Row of the enclosing slice, NULL at the top and on tracks without call trees;
             (slices,).
-        cut: Slices that reach beyond their parents, ascending; (cut,).
-        cut_end_ns: Ends at which these are cut, ns; (cut,).
+        cut: Rows of slices that end after their parent, ascending; (cut,).
+        cut_end_ns: Ends of these slices after cutting, ns; (cut,).
     """
 
     slices: Spans
@@ -66,9 +63,9 @@ class Nesting(msgspec.Struct, frozen=True):
     cut_end_ns: Times
 
     def self_ns(self, rows: AnyRows) -> Times:
-        """Durations of some slices not covered by children, ns; (rows,).
+        """Time of the given slices that no child covers, ns; (rows,).
 
-        Computed again at each call, because a column of them takes as much memory as the trees.
+        Computed again at each call, because a column of it takes as much memory as the trees.
         """
         durations = self.slices.dur_ns
         give_back_after(len(durations))
@@ -84,7 +81,7 @@ class Nesting(msgspec.Struct, frozen=True):
         return found
 
     def _durations(self, chunk: slice, dtype: np.dtype[Any]) -> AnyRows:
-        """Durations of a chunk of slices, those of cut slices as they were cut, ns; (chunk,)."""
+        """Durations of a chunk of slices after cutting, ns; (chunk,)."""
         durations: AnyRows = self.slices.dur_ns[chunk].astype(dtype)
         first, last = np.searchsorted(self.cut, [chunk.start, chunk.stop])
         cut = self.cut[first:last]
@@ -92,7 +89,7 @@ class Nesting(msgspec.Struct, frozen=True):
         return durations
 
     def ends(self, rows: Rows) -> Times:
-        """Ends of some slices, those of cut slices as they were cut, ns; (rows,)."""
+        """Ends of the given slices after cutting, ns; (rows,)."""
         ends = _ends(self.slices, rows)
         if len(self.cut):
             place = np.minimum(np.searchsorted(self.cut, rows), len(self.cut) - 1)
@@ -102,11 +99,12 @@ class Nesting(msgspec.Struct, frozen=True):
 
 
 def nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
-    """Nest the slices of every track on which slices call each other.
+    """Build the call trees of all tracks.
 
     Args:
-        slices: Ordered by start, then longest first.
-        has_calls: Whether the slices of each track nest; (tracks,).
+        slices: Slices, ordered by start, then longest first.
+        has_calls: Whether a track has a call tree: threads have, device streams have not;
+            (tracks,).
     """
     kernels = compiled.for_rows(len(slices.start_ns), _KERNELS)
     if kernels is None:
@@ -121,9 +119,9 @@ def _nest_compiled(kernels: Any, slices: Spans, has_calls: NDArray[np.bool_]) ->
     )
     last = np.full(len(has_calls), NULL, dtype=np.int32)
     parent = np.empty(len(starts), dtype=np.int32)
-    cuts = np.empty((_FEW_CUT, 2), dtype=np.int64)
+    cuts = np.empty((_CUT_ROOM, 2), dtype=np.int64)
     while True:
-        is_cut = np.zeros(len(starts), dtype=np.bool_)  # no memory, where nothing is cut
+        is_cut = np.zeros(len(starts), dtype=np.bool_)  # its pages take no memory until written
         columns = (starts, durations, tracks, has_calls, last, parent, is_cut, cuts)
         count = kernels.nest_slices(*columns)
         if count >= 0:
@@ -133,14 +131,14 @@ def _nest_compiled(kernels: Any, slices: Spans, has_calls: NDArray[np.bool_]) ->
 
 
 def _nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
-    """Run `nest` with NumPy, many slices at a time."""
+    """Run `nest` with NumPy, a batch of slices at a time."""
     parent = np.full(len(slices.track), NULL, dtype=np.int32)
     cuts = [(_NO_ROWS, _NO_ROWS)]
     called = np.flatnonzero(has_calls[slices.track]) if len(slices.track) else _NO_ROWS
-    for rows, starts, ends in _pieces(slices, called):
-        tree = hang(starts, ends)
-        hung = np.flatnonzero(tree.parent != NULL)
-        parent[rows[hung]] = rows[tree.parent[hung]]
+    for rows, starts, ends in _batches(slices, called):
+        tree = build_tree(starts, ends)
+        children = np.flatnonzero(tree.parent != NULL)
+        parent[rows[children]] = rows[tree.parent[children]]
         if tree.ends is not ends:
             was_cut = np.flatnonzero(tree.ends != ends)
             shift = slices.start_ns[rows[was_cut]] - starts[was_cut]
@@ -150,29 +148,30 @@ def _nest(slices: Spans, has_calls: NDArray[np.bool_]) -> Nesting:
     return Nesting(slices, parent, cut[order], cut_end_ns[order])
 
 
-def _pieces(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
-    """Slices track by track, with starts and ends on clocks on which no two tracks overlap.
+def _batches(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
+    """Yield batches of slices, track by track: rows, starts and ends.
 
-    A piece ends where no slice is running, so that each can be nested by itself.
+    A batch ends where no slice is running, so each can be nested by itself. The tracks are shifted
+    in time so that no two overlap.
 
     Args:
         slices: All slices.
-        rows: Those that nest, ascending; (rows,).
+        rows: Slices on tracks with call trees, ascending; (rows,).
     """
-    for block, starts, ends in _sequences(slices, rows):
+    for block, starts, ends in _tracks_in_sequence(slices, rows):
         reach = np.maximum.accumulate(ends)
         tops = np.flatnonzero(starts[1:] >= reach[:-1]) + 1
         del reach
         begin = 0
         while begin < len(block):
-            place = int(np.searchsorted(tops, begin + _PIECE))
+            place = int(np.searchsorted(tops, begin + _BATCH))
             end = int(tops[place]) if place < len(tops) else len(block)
             yield block[begin:end], starts[begin:end], ends[begin:end]
             begin = end
 
 
-def _sequences(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
-    """As `_pieces`, but all tracks one behind another, or, where that leaves int64, each alone."""
+def _tracks_in_sequence(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]:
+    """Yield all tracks as one sequence; each track by itself if the total time exceeds int64."""
     if not len(rows):
         return
     order, first = by_code(slices.track[rows])
@@ -182,27 +181,27 @@ def _sequences(slices: Spans, rows: Rows) -> Iterator[tuple[Rows, Times, Times]]
     if sum(reach.tolist()) - sum(begins.tolist()) < _LONGEST_NS:
         after = np.cumsum(reach - begins + 1)
         shift = np.concatenate([[0], after[:-1]]) - begins
-        for place, (since, until) in enumerate(_bounds(first, len(rows))):
+        for place, (since, until) in enumerate(_group_bounds(first, len(rows))):
             starts[since:until] += shift[place]
             ends[since:until] += shift[place]
         yield rows, starts, ends
         return
-    for since, until in _bounds(first, len(rows)):
+    for since, until in _group_bounds(first, len(rows)):
         yield rows[since:until], starts[since:until], ends[since:until]
 
 
-def _bounds(first: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
-    """Beginning and end of consecutive groups."""
+def _group_bounds(first: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
+    """First and last position (exclusive) of consecutive groups."""
     begins = first.tolist()
     return list(zip(begins, [*begins[1:], count], strict=True))
 
 
 def innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
-    """When, on any track, the innermost slice is one of the chosen.
+    """Times at which the innermost slice of at least one track is chosen.
 
     Args:
         nesting: The call trees.
-        chosen: Whether each slice is chosen, none on tracks without call trees; (slices,).
+        chosen: Mask of slices; False on tracks without call trees; (slices,).
     """
     if not chosen.any():
         return Intervals.empty()
@@ -211,9 +210,9 @@ def innermost_time(nesting: Nesting, chosen: NDArray[np.bool_]) -> Intervals:
 
 
 def _innermost_edges(nesting: Nesting, chosen: NDArray[np.bool_]) -> tuple[Times, Times]:
-    """Where a chosen slice becomes the innermost one, and where it no longer is, ns.
+    """Times at which chosen slices become innermost, and at which they stop being so, ns.
 
-    Both happen only where a slice is chosen and its parent is not, or vice versa.
+    Either happens only where a slice is chosen and its parent is not, or vice versa.
     """
     around = take(chosen, nesting.parent) & (nesting.parent != NULL)
     entered, left = np.flatnonzero(chosen & ~around), np.flatnonzero(around & ~chosen)
@@ -223,13 +222,13 @@ def _innermost_edges(nesting: Nesting, chosen: NDArray[np.bool_]) -> tuple[Times
 
 
 def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> int:
-    """The innermost slice of one track at a time, NULL where none is running.
+    """Row of the slice of one track that is innermost at a time, NULL if none is running.
 
     Args:
         nesting: The call trees.
         rows: All slices of the track, ascending; (rows,).
         starts: Their starts, ns; (rows,).
-        time_ns: The time.
+        time_ns: The time, ns.
     """
     place = int(np.searchsorted(starts, time_ns, side="right")) - 1
     row = int(rows[place]) if place >= 0 else NULL
@@ -239,64 +238,69 @@ def innermost_at(nesting: Nesting, rows: Rows, starts: Times, time_ns: int) -> i
 
 
 def inherit(parent: NDArray[np.int32], own: NDArray[Value], null: int = 0) -> NDArray[Value]:
-    """Give every row without a value of its own the value of its nearest ancestor.
+    """Fill in missing values with the value of the nearest ancestor that has one.
 
     Args:
-        parent: Row of the parent, which is before its children; NULL at the top; (rows,).
-        own: A value per row, which is filled in; (rows,).
-        null: The value that means 'none of its own'.
+        parent: Row of the parent, which comes before its children; NULL at the top; (rows,).
+        own: Value of every row; changed in place; (rows,).
+        null: Value that means 'missing'.
+
+    Returns:
+        `own`.
     """
-    kernels = compiled.for_rows(len(own), _KERNELS) if own.itemsize in _INHERITED else None
+    kernels = compiled.for_rows(len(own), _KERNELS) if own.itemsize in _COMPILED_SIZES else None
     if kernels is None:
-        heirs, heads = _inheritance(parent, own != null)
-        own[heirs] = own[heads]
+        rows, ancestors = _nearest_ancestors(parent, own != null)
+        own[rows] = own[ancestors]
         return own
     kernels.inherit(np.ascontiguousarray(parent), own, own.dtype.type(null))
     return own
 
 
-def _inheritance(parent: NDArray[np.int32], holds: NDArray[np.bool_]) -> tuple[Rows, Rows]:
-    """Slices for which something does not hold, and the nearest around them for which it does.
+def _nearest_ancestors(
+    parent: NDArray[np.int32], has_value: NDArray[np.bool_]
+) -> tuple[Rows, Rows]:
+    """Rows without a value whose ancestors have one, and the nearest such ancestors; (found,) each.
 
-    While it does not hold for the slice that was found, what that one found takes its place: so
-    that they leap further in every round.
+    Pointer jumping: in every round, a candidate without a value is replaced by its own candidate,
+    so the distance doubles.
     """
-    if not holds.any():
+    if not has_value.any():
         return _NO_ROWS, _NO_ROWS
-    at = parent.copy()
-    heirs = np.flatnonzero(~holds & (parent != NULL))
-    climbing = heirs[~holds[at[heirs]]]
+    ancestor = parent.copy()
+    rows = np.flatnonzero(~has_value & (parent != NULL))
+    climbing = rows[~has_value[ancestor[rows]]]
     while len(climbing):
-        at[climbing] = at[at[climbing]]
-        climbing = climbing[at[climbing] != NULL]
-        climbing = climbing[~holds[at[climbing]]]
-    heirs = heirs[at[heirs] != NULL]
-    return heirs, at[heirs].astype(np.int64)
+        ancestor[climbing] = ancestor[ancestor[climbing]]
+        climbing = climbing[ancestor[climbing] != NULL]
+        climbing = climbing[~has_value[ancestor[climbing]]]
+    rows = rows[ancestor[rows] != NULL]
+    return rows, ancestor[rows].astype(np.int64)
 
 
-# Slices of which so many more are asked for than there are, or all, are answered at once.
+# `climb` works on all slices at once if it is asked for more than one in this many.
 _SPARSE = 8
 
 
-def nearest(nesting: Nesting, wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """For every slice, itself or the nearest wanted slice around it; (slices,).
+def nearest(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Nearest chosen ancestor of every slice, or the slice itself if it is chosen; (slices,).
 
     NULL where there is none.
 
     Args:
-        nesting: The call tree.
-        wanted: Whether each slice is wanted; (slices,).
+        nesting: The call trees.
+        chosen: Mask of slices; (slices,).
     """
-    rows = np.flatnonzero(wanted)
+    rows = np.flatnonzero(chosen)
     if not len(rows):
-        return constant(NULL, len(wanted), np.int32)
-    own = np.full(len(wanted), NULL, dtype=np.int32)
+        return constant(NULL, len(chosen), np.int32)
+    own = np.full(len(chosen), NULL, dtype=np.int32)
     own[rows] = rows
     return inherit(nesting.parent, own, NULL)
 
 
 def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
-    """Those of some slices that lie in no other of them; (outermost,)."""
+    """The given slices without those that lie inside another one of them; (outermost,)."""
     chosen = np.zeros(len(nesting.parent), dtype=bool)
     chosen[rows] = True
     around = nesting.parent[rows]
@@ -306,33 +310,31 @@ def outermost(nesting: Nesting, rows: AnyRows) -> AnyRows:
     return found
 
 
-def climb(nesting: Nesting, rows: AnyRows, wanted: NDArray[np.bool_]) -> Rows:
-    """For some slices, themselves or the nearest wanted slice around them; (rows,).
-
-    NULL where there is none.
+def climb(nesting: Nesting, rows: AnyRows, chosen: NDArray[np.bool_]) -> Rows:
+    """`nearest` for the given slices only; (rows,).
 
     Args:
-        nesting: The call tree.
+        nesting: The call trees.
         rows: The slices.
-        wanted: Whether each slice is wanted; (slices,).
+        chosen: Mask of slices; (slices,).
     """
-    if len(rows) * _SPARSE > len(wanted):
-        return nearest(nesting, wanted)[rows].astype(np.int64)
+    if len(rows) * _SPARSE > len(chosen):
+        return nearest(nesting, chosen)[rows].astype(np.int64)
     found = rows.astype(np.int64)
-    climbing = np.flatnonzero(~wanted[found])
+    climbing = np.flatnonzero(~chosen[found])
     while len(climbing):
         above = nesting.parent[found[climbing]]
         found[climbing] = above
-        climbing = climbing[(above != NULL) & ~wanted[above]]
+        climbing = climbing[(above != NULL) & ~chosen[above]]
     return found
 
 
 def inside(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each slice is one of the chosen or lies inside one; (slices,).
+    """Mask of slices that are chosen or lie inside a chosen one; (slices,).
 
     Args:
-        nesting: The call tree.
-        chosen: Whether each slice is chosen; overwritten; (slices,).
+        nesting: The call trees.
+        chosen: Mask of slices; overwritten; (slices,).
     """
     if not chosen.any():
         return chosen
@@ -340,7 +342,7 @@ def inside(nesting: Nesting, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _ends(slices: Spans, rows: Rows) -> Times:
-    """Ends as recorded, ns; (rows,)."""
+    """Ends before cutting, ns; (rows,)."""
     ends: Times = slices.start_ns[rows]
     ends += slices.dur_ns[rows]
     return ends

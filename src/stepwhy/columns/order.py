@@ -1,4 +1,4 @@
-"""Orders of rows, as 32-bit row numbers."""
+"""Sorting rows; the order is returned as row numbers of 32 bits where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Block = NDArray[Any]
     Order = NDArray[np.signedinteger[Any]]
 
-# Rows that are ordered by 32 bits, and runs of them that are merged two at a time.
+# Limits of the compiled merge sort: rows, and sorted runs among them.
 _MOST_ROWS: Final = 1 << 31
 _MOST_RUNS: Final = 1 << 9
 
@@ -24,19 +24,19 @@ def stable_order(values: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:
     """Return `np.argsort(values, kind="stable")` as 32-bit rows; (rows,).
 
     Args:
-        values: Fewer than 2**31; (rows,).
+        values: Fewer than 2**31 integers; (rows,).
     """
     return np.argsort(values, kind="stable").astype(np.int32)
 
 
 def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
-    """Return the order by start, then longest first, then row; None if rows are in it already.
+    """Return the order by start, then longest first, then row; None if rows are sorted already.
 
-    Files consist of one run in that order per thread, or a few more.
+    Most files consist of one sorted run per thread, or a few more, which are merged.
 
     Args:
-        start_ns: Starts; (rows,).
-        dur_ns: Durations; (rows,).
+        start_ns: Starts, ns; (rows,).
+        dur_ns: Durations, ns; (rows,).
     """
     give_back_after(len(start_ns))
     same = start_ns[1:] == start_ns[:-1]
@@ -53,7 +53,7 @@ def parents_first(start_ns: Block, dur_ns: Block) -> Order | None:
 
 
 def _sorted(start_ns: Block, dur_ns: Block) -> Order:
-    """Sort by start; then only rows that start together by duration, as they are few."""
+    """Sort by start, then sort the few rows that start together by duration."""
     order = stable_order(start_ns)
     starts = start_ns[order]
     same = starts[1:] == starts[:-1]
@@ -64,13 +64,13 @@ def _sorted(start_ns: Block, dur_ns: Block) -> Order:
 
 
 def _merged(kernels: Any, start_ns: Block, dur_ns: Block, bounds: list[int]) -> Order:
-    """As `parents_first`, of rows in few runs: the two neighbours that are shortest, and so on.
+    """Merge sorted runs, always the shortest two neighbours first.
 
     Args:
-        kernels: Compiled functions.
-        start_ns: Starts; (rows,).
-        dur_ns: Durations; (rows,).
-        bounds: Where each run begins, and the number of rows.
+        kernels: Module of compiled functions.
+        start_ns: Starts, ns; (rows,).
+        dur_ns: Durations, ns; (rows,).
+        bounds: First row of every run, and the number of rows; changed in place.
     """
     starts, durations = np.ascontiguousarray(start_ns), np.ascontiguousarray(dur_ns)
     order = np.arange(len(starts), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Which processor this is: code that was compiled for another one may not run on it."""
+"""Identify the processor: compiled code may not run on another type."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _IDENTIFYING = (
     *("CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"),
 )
 _FEATURES = {"flags", "Features"}
-# The first processor's lines; those of all may be a megabyte.
+# Enough for the lines of the first processor; those of all may take a megabyte.
 _ENOUGH = 1 << 13  # bytes
 
 
 def processor(described: Path = Path("/proc/cpuinfo")) -> bytes:
-    """The type of this machine's processor and its instruction sets, to compare with.
+    """A fingerprint of this machine's type of processor and its instruction sets.
 
     Args:
-        described: Where Linux describes the processors.
+        described: File in which Linux describes the processors.
 
     Raises:
-        ImportError: This system does not tell, and the compiler that could is not there.
+        ImportError: There is no such file, and the compiler library is not installed.
 
     Source: proc_cpuinfo(5).
     """
@@ -47,7 +47,7 @@ def _fields(described: Path) -> dict[str, str]:
 
 def _from_compiler() -> bytes:
     """The type according to the compiler library, which takes 40 ms to load."""
-    from llvmlite import binding  # noqa: PLC0415 - slow, and not always there
+    from llvmlite import binding  # noqa: PLC0415 - slow, and not always installed
 
     name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     return f"{binding.get_process_triple()}\0{name}\0{features}".encode()

@@ -1,4 +1,4 @@
-"""Sequences of strings, packed when there are many: every slice may have a name of its own."""
+"""Sequences of strings, packed when there are many: every slice may have its own name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 FEW: Final = 1 << 16
 """Number of strings up to which they are kept in a tuple, which is faster to read."""
 
-# Strings to pack or decode in one call; and to search in one call.
+# Strings packed or decoded in one call, and strings searched in one call.
 _BATCH: Final = 1 << 12
 _SEARCHED: Final = 1 << 16
-# More strings than this are searched together, not one by one.
+# Largest number of strings that are searched one by one; more are searched in one pass.
 _MANY: Final = 1 << 6
 _NO_PLACES: Final = np.empty(0, dtype=np.int64)
 
@@ -35,14 +35,14 @@ class Strings(Sequence[str]):
 
     Args:
         data: The strings in UTF-8, one after another.
-        bounds: First byte of each, and the end of the last; (strings + 1,).
+        bounds: First byte of each string, and the end of the last; (strings + 1,).
     """
 
     __slots__ = ("_bounds", "_data", "_places")
 
     def __init__(self, data: Data, bounds: Bounds) -> None:
         self._data, self._bounds = data, bounds
-        self._places = bounds.data  # integers of Python's
+        self._places = bounds.data  # indexing it returns Python integers
 
     def __reduce__(self) -> tuple[type[Strings], tuple[Any, ...]]:
         return Strings, (bytes(self._data[: self._places[-1]]), self._bounds)
@@ -100,7 +100,7 @@ class Strings(Sequence[str]):
         return np.concatenate([_NO_PLACES, *found])
 
     def where_any(self, texts: Iterable[str]) -> NDArray[np.int64]:
-        """Positions of any of some strings, ascending."""
+        """Positions of all strings that are in `texts`, ascending."""
         targets = set(texts)
         if len(targets) > _MANY:
             found = [place for place, text in enumerate(self) if text in targets]
@@ -112,7 +112,7 @@ class Strings(Sequence[str]):
         parts = parts_between(self._data, self._bounds[chunk.start : chunk.stop + 1])
         data, last = np.frombuffer(self._data, dtype=np.uint8), parts.begins + len(target)
         found = np.flatnonzero(parts.lengths == len(target))
-        for back in range(1, len(target) + 1):  # names differ at their ends
+        for back in range(1, len(target) + 1):  # backwards, because names often share prefixes
             found = found[data[last[found] - back] == target[-back]]
         result: NDArray[np.int64] = found + chunk.start
         return result

@@ -1,4 +1,4 @@
-"""Sums of times and sizes, which damaged records must not turn below zero."""
+"""Sums of times and sizes that never overflow, even with the values of damaged records."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST = 2**63 - 1
-"""What 64 bits hold."""
+"""Largest signed integer of 64 bits; larger sums are capped."""
 
-# A sum that is smaller as a double is far from where integers of 64 bits end.
+# Sums that are smaller, computed as a double, cannot overflow 64 bits.
 _SAFE = 2.0**62
-# Up to here, doubles hold every integer; they are added up several times as fast.
+# Doubles hold every integer up to here, and are summed several times as fast.
 _EXACT = 2**53
 
 
 def total_of(values: NDArray[np.int64]) -> int:
-    """The sum of some times or sizes, at most what 64 bits hold.
+    """The sum of times or sizes, capped at `LARGEST`.
 
     Args:
         values: Times in ns, or bytes; none below zero.
@@ -41,13 +41,13 @@ def sums_of(
     groups: int,
     where: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
-    """Sums of times or sizes per group, each at most what 64 bits hold; (groups,).
+    """Sums of times or sizes per group, each capped at `LARGEST`; (groups,).
 
     Args:
         values: Times in ns, or bytes; (values,).
-        group: The group of each; (values,).
-        groups: How many groups there are.
-        where: Whether each value counts, all by default; (values,).
+        group: Group of every value; (values,).
+        groups: Number of groups.
+        where: Mask of the values to add up, all by default; (values,).
     """
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     if largest * len(values) < _EXACT:
@@ -72,8 +72,8 @@ def counts_of(group: NDArray[np.signedinteger[Any]], groups: int) -> NDArray[np.
     """Number of rows per group; (groups,).
 
     Args:
-        group: The group of each; (rows,).
-        groups: How many groups there are.
+        group: Group of every row; (rows,).
+        groups: Number of groups.
     """
     counts = np.zeros(groups, dtype=np.int64)
     for chunk in chunks(len(group), max(CHUNK, groups)):
@@ -87,7 +87,7 @@ def _exact_sums(
     groups: int,
     where: NDArray[np.bool_] | None,
 ) -> NDArray[np.int64]:
-    """Run `sums_of` with doubles, which hold each of the sums."""
+    """Run `sums_of` with doubles, which are exact up to `_EXACT`."""
     sums = np.zeros(groups)
     for chunk in chunks(len(values), max(CHUNK, groups)):
         kept = slice(None) if where is None else where[chunk]

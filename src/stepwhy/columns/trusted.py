@@ -1,7 +1,7 @@
 """Opens folders and files that hold code, if no other user can have written them.
 
-Compiled code runs with the rights of whoever loads it. So it is loaded only from a file that the
-effective user owns, in a folder that the effective user owns, and neither may be written by its
+Compiled code runs with the rights of the user who loads it. So it is loaded only from a file that
+the effective user owns, in a folder that the effective user owns, and neither may be written by its
 group or by others. On the way there, only root and the effective user own folders and links, and
 others may write to none of them unless it is sticky, as `/tmp` is. Each folder is opened relative
 to the one before, so what was checked is what is used. An access control list that lets others
@@ -30,9 +30,9 @@ _MOST_LINKS = 40  # as in the kernel, path_resolution(7)
 
 
 class UntrustedError(OSError):
-    """A folder or file that other users may have written, or made point elsewhere.
+    """Other users may have written a folder or file, or replaced it by a link.
 
-    The message says which, and why.
+    The message names the path and the reason.
     """
 
 
@@ -42,11 +42,11 @@ def opened_folder(path: Path, *, create: bool = False) -> Iterator[int]:
 
     Args:
         path: The folder.
-        create: Make it, and what is missing above it, for this user alone.
+        create: Create it and missing parents, accessible by this user only.
 
     Raises:
-        UntrustedError: Other users may write to it, or put another folder in its place.
-        OSError: It is not there, or cannot be opened or made.
+        UntrustedError: Other users may write to it or replace it.
+        OSError: It does not exist, or cannot be opened or created.
     """
     if os.open not in os.supports_dir_fd or not hasattr(os, "geteuid"):
         raise UntrustedError("this system does not report who may write to a file")
@@ -70,7 +70,7 @@ def opened_file(path: Path, folder: int) -> Iterator[int]:
 
     Raises:
         UntrustedError: Other users may write to it, or it is a link, pipe, device or socket.
-        OSError: It is not there, or cannot be opened.
+        OSError: It does not exist, or cannot be opened.
     """
     file = _opened(path, folder)
     try:
@@ -96,7 +96,7 @@ def _opened(path: Path, folder: int) -> int:
 
 
 def _walk(path: Path, *, create: bool) -> int:
-    """Open a folder part by part; a file descriptor of the last one."""
+    """Open a path component by component; a file descriptor of the last one."""
     root, *names = path.parts
     names.reverse()
     folder, links = os.open(root, _FOLDER_FLAGS | _NO_LINK), 0
@@ -118,13 +118,13 @@ def _walk(path: Path, *, create: bool) -> int:
 
 
 def _entered(name: str, folder: int, *, create: bool) -> int:
-    """Open a part of a folder, and close that one."""
+    """Open a folder inside another one, and close the outer one."""
     if create:
         try:
             os.mkdir(name, 0o700, dir_fd=folder)
         except FileExistsError:
             pass
-        except OSError:  # a read-only file system says so of folders that are there, too
+        except OSError:  # a read-only file system reports this for existing folders, too
             os.stat(name, dir_fd=folder)
     inner = os.open(name, _FOLDER_FLAGS | _NO_LINK, dir_fd=folder)
     os.close(folder)
@@ -132,7 +132,11 @@ def _entered(name: str, folder: int, *, create: bool) -> int:
 
 
 def _target(name: str, folder: int, path: Path) -> Path | None:
-    """Where a symbolic link of root or of the effective user leads; None for anything else."""
+    """Target of a symbolic link of root or the effective user; None for anything else.
+
+    Raises:
+        UntrustedError: The link belongs to another user.
+    """
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -145,7 +149,7 @@ def _target(name: str, folder: int, path: Path) -> Path | None:
 
 
 def _check_own(status: os.stat_result, path: Path) -> None:
-    """Refuse what the effective user does not own, or others may write."""
+    """Raise an error unless the effective user owns a path and only that user may write."""
     if status.st_uid != os.geteuid():
         raise UntrustedError(f"{path} belongs to another user")
     if status.st_mode & _OTHERS_MAY_WRITE:
@@ -153,7 +157,7 @@ def _check_own(status: os.stat_result, path: Path) -> None:
 
 
 def _check_parent(status: os.stat_result, path: Path) -> None:
-    """Refuse a folder in which others may replace what lies in it."""
+    """Raise an error for a folder whose content other users may replace."""
     if status.st_uid not in {0, os.geteuid()}:
         raise UntrustedError(f"{path} lies in a folder of another user")
     if status.st_mode & stat.S_ISVTX or not status.st_mode & _OTHERS_MAY_WRITE:
@@ -163,9 +167,9 @@ def _check_parent(status: os.stat_result, path: Path) -> None:
 
 
 def _is_private_group(group: int) -> bool:
-    """Whether a group is that of the effective user alone, as many systems give to each user.
+    """Whether a group has the effective user as its only member.
 
-    There, folders are made with mode 0775.
+    Many systems create such a group for each user, and create folders with mode 0775.
     """
     import grp  # noqa: PLC0415 - rarely needed
     import pwd  # noqa: PLC0415

@@ -68,13 +68,13 @@ def merge_rows(start_ns, dur_ns, order, spare, first, middle, end):
     """Merge two adjacent runs of rows, ordered by start, then longest first; stable.
 
     Args:
-        start_ns: Of every row.
-        dur_ns: Of every row.
-        order: Rows; the runs are [first, middle) and [middle, end).
-        spare: Room for half of what is merged.
-        first: See `order`.
-        middle: See `order`.
-        end: See `order`.
+        start_ns: Starts; (rows,).
+        dur_ns: Durations; (rows,).
+        order: Row numbers, merged in place; the runs are [first, middle) and [middle, end).
+        spare: Room for the shorter run.
+        first: First position of the first run.
+        middle: First position of the second run.
+        end: Position after the second run.
     """
     if middle - first <= end - middle:
         _merge_forwards(start_ns, dur_ns, order, spare, first, middle, end)
@@ -84,7 +84,7 @@ def merge_rows(start_ns, dur_ns, order, spare, first, middle, end):
 
 @njit(**PLAIN)
 def _cut_end(cuts, count, row):
-    """Where a slice ends that was cut."""
+    """End of a cut slice."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -106,21 +106,21 @@ _NEST = [
 def nest_slices(start_ns, dur_ns, tracks, is_called, last, parent, is_cut, cuts):
     """Find the parent of every slice, and cut slices at the end of their parent.
 
-    Slices are ordered by start, the longest first. The last one on a track and those around it are
-    the only ones that can enclose the next one.
+    Slices are ordered by start, then longest first. Only the previous slice of a track and its
+    ancestors can enclose the next one.
 
     Args:
-        start_ns: Of every slice.
-        dur_ns: Of every slice.
-        tracks: Of every slice.
-        is_called: Whether slices on a track call each other.
-        last: Last slice of each track, NULL at first; updated.
-        parent: Filled in; of every slice.
-        is_cut: False at first; updated; of every slice.
-        cuts: Filled in with rows and ends of slices that were cut; (room, 2).
+        start_ns: Starts; (slices,).
+        dur_ns: Durations; (slices,).
+        tracks: Tracks; (slices,).
+        is_called: Whether a track has a call tree; (tracks,).
+        last: Previous slice of each track, initially NULL; updated; (tracks,).
+        parent: Receives the parents; (slices,).
+        is_cut: Initially False; set for slices that are cut; (slices,).
+        cuts: Receives row and end of each slice that is cut; (room, 2).
 
     Returns:
-        How many slices were cut; -1 if there is no room for them.
+        Number of slices that were cut; -1 if `cuts` has too little room.
     """
     count = 0
     for row in range(len(start_ns)):
@@ -151,7 +151,7 @@ def nest_slices(start_ns, dur_ns, tracks, is_called, last, parent, is_cut, cuts)
 
 @njit([void(_READ_ROWS, kind[::1], kind) for kind in (int8, int32)], cache=True, **PLAIN)
 def inherit(parent, values, null):
-    """Give rows whose value is null that of their parent, which is before them."""
+    """Replace null values by the value of the parent, which comes before its children."""
     for row in range(len(values)):
         above = parent[row]
         if above >= 0 and values[row] == null:

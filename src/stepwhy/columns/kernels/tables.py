@@ -29,8 +29,8 @@ class TableArrays(NamedTuple):
         slots: Id plus one, or 0 if the slot is free; (2 * room,).
         entries: By id: position and length of a text, or both numbers of a pair; then its hash.
             (room, 3).
-        state: How many entries there are, and a random seed; with an unknown seed, no file can
-            contain many texts of equal hashes. (2,).
+        state: Number of entries, and a random seed, so that no file can be made to contain many
+            texts with equal hashes. (2,).
     """
 
     slots: NDArray[np.int64]
@@ -43,9 +43,9 @@ _WORD: Final = np.dtype([("word", "<i8")])
 
 
 def words_of(data: bytes | mmap) -> NDArray[np.void]:
-    """Field `word`: the eight bytes from each position of a text on; (len(data) - 7,).
+    """The eight bytes from each position of a text on, as field `word`; (len(data) - 7,).
 
-    Two words of zeros for fewer than nine bytes.
+    A text of fewer than nine bytes gives two words of zeros.
     """
     if len(data) < _SHORT:  # an array of one word is contiguous, which is another type for numba
         data = bytes(_SHORT)
@@ -55,7 +55,7 @@ def words_of(data: bytes | mmap) -> NDArray[np.void]:
 
 
 class _Table:
-    """A hash table and how it grows."""
+    """A hash table that grows on request."""
 
     def __init__(self) -> None:
         empty = np.empty((0, 3), dtype=np.int64)
@@ -68,11 +68,11 @@ class _Table:
 
     @property
     def arrays(self) -> TableArrays:
-        """What kernels need; valid until the table grows."""
+        """The arrays for kernels; valid until the table grows."""
         return TableArrays(self._slots, self._entries, self._state)
 
     def make_room(self) -> bool:
-        """Double the table if it is at least half full; whether it was."""
+        """Double the table if it is more than half full; returns whether it was."""
         if 2 * len(self) <= len(self._entries):
             return False
         self._resize(2 * len(self._entries))

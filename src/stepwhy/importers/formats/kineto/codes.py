@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.columns.groups import first_rows
 from stepwhy.columns.memory import empty
 from stepwhy.importers.shared.chrome_json import Codes
 from stepwhy.trace import NULL
@@ -22,18 +23,6 @@ def first_new(codes: NDArray[np.signedinteger[Any]], known: int) -> list[int]:
     return rows
 
 
-def first_rows(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Row of the first occurrence of each distinct value, by ascending value; (distinct values,).
-
-    The index that `np.unique` returns, without importing NumPy's masked arrays (0.01 s).
-    """
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    first = np.ones(len(values), dtype=bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return order[first]
-
-
 def extended(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:
     """A table padded with NULL rows up to a length."""
     if length <= len(table):
@@ -45,4 +34,4 @@ def extended(table: NDArray[np.int32], length: int) -> NDArray[np.int32]:
     return padded
 
 
-__all__ = ["Codes", "extended", "first_new", "first_rows"]
+__all__ = ["Codes", "extended", "first_new"]

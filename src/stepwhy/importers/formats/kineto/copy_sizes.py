@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.importers.formats.kineto.codes import first_rows
+from stepwhy.columns.groups import first_rows
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:

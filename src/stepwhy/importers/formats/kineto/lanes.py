@@ -1,7 +1,7 @@
-"""Several sweeps over one file at once, each on a thread, in the order of the file.
+"""Sweeps over one file on several threads; the results come in the order of the file.
 
-Where a stretch begins is guessed while the one before it is still being read; what was read from a
-wrong guess is thrown away.
+The file is read in stretches. The begin of a stretch is guessed while the stretch before it is
+still being read; the result of a wrong guess is discarded.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 STRETCH: Final = 4 << 20
 """Bytes of a stretch; its columns fit into a processor's cache."""
 
-_MOST: Final = 2  # what uses the columns is not faster than two sweeps
+_MAX_SWEEPS: Final = 2  # the rest of the importer is not faster than two sweeps
 
 
-class _Coming(msgspec.Struct, frozen=True):
+class _Pending(msgspec.Struct, frozen=True):
     """A stretch that is being read.
 
     Args:
-        begin: Where it begins.
-        goal: Where it should end.
-        sweep: Who reads it.
-        swept: What is read.
+        begin: Offset of its first record.
+        goal: Offset at which the next stretch should begin.
+        sweep: The sweep that reads it.
+        swept: The result.
     """
 
     begin: int
@@ -58,54 +58,55 @@ class Lanes(AbstractContextManager["Lanes"]):
 
     def __init__(self, scan: Scan, data: bytes | mmap) -> None:
         self._data = data
-        count = min(_MOST, os.cpu_count() or 1)
+        count = min(_MAX_SWEEPS, os.cpu_count() or 1)
         self._sweeps = [Sweep(scan, data) for _ in range(count)]
         self._threads = ThreadPoolExecutor(count)
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the threads: they write to memory that is about to go."""
+        """Wait for the threads, which write to memory that is about to be freed."""
         self._threads.shutdown(cancel_futures=True)
 
     def read(self, position: int, end: int) -> Iterator[SweptRecords]:
-        """What sweeps find from a record on, up to the end or to what is not plain.
+        """Yield plain records from a position up to `end`, or up to one that is not plain.
 
-        Each is overwritten when the next but one is asked for.
+        The columns of a result are overwritten when the next but one is requested.
         """
-        coming: deque[_Coming] = deque()
+        pending: deque[_Pending] = deque()
         while position < end:
-            if not coming or coming[0].begin != position:
-                self._drop(coming)
-                self._begin(coming, position, end)
-            stretch = coming.popleft()
+            if not pending or pending[0].begin != position:
+                self._discard(pending)
+                self._start_all(pending, position, end)
+            stretch = pending.popleft()
             swept = stretch.swept.result()
             position = swept.end
             if swept.status != DONE:
-                self._drop(coming)
+                self._discard(pending)
             elif position < stretch.goal:  # a table was full
-                coming.appendleft(self._read(stretch.sweep, position, stretch.goal))
+                pending.appendleft(self._start(stretch.sweep, position, stretch.goal))
             else:
-                self._follow(coming, stretch.sweep, position, end)
+                self._start_next(pending, stretch.sweep, position, end)
             yield swept
             if swept.status != DONE:
                 return
 
-    def _begin(self, coming: deque[_Coming], position: int, end: int) -> None:
-        """Let every sweep read a stretch, the first from a position that is known."""
+    def _start_all(self, pending: deque[_Pending], position: int, end: int) -> None:
+        """Start a stretch on every sweep, the first one at a position that is known."""
         for sweep in self._sweeps:
-            self._follow(coming, sweep, position, end)
+            self._start_next(pending, sweep, position, end)
 
-    def _follow(self, coming: deque[_Coming], sweep: Sweep, position: int, end: int) -> None:
-        """Read the stretch behind the last one that is coming, or from a position."""
-        begin = coming[-1].goal if coming else position
+    def _start_next(self, pending: deque[_Pending], sweep: Sweep, position: int, end: int) -> None:
+        """Start the stretch after the last pending one; at a position if none is pending."""
+        begin = pending[-1].goal if pending else position
         if begin < end:
             goal = next_record(self._data, begin + STRETCH, end)
-            coming.append(self._read(sweep, begin, goal))
+            pending.append(self._start(sweep, begin, goal))
 
-    def _read(self, sweep: Sweep, begin: int, goal: int) -> _Coming:
-        return _Coming(begin, goal, sweep, self._threads.submit(sweep.read, begin, goal))
+    def _start(self, sweep: Sweep, begin: int, goal: int) -> _Pending:
+        return _Pending(begin, goal, sweep, self._threads.submit(sweep.read, begin, goal))
 
     @staticmethod
-    def _drop(coming: deque[_Coming]) -> None:
-        for stretch in coming:
-            stretch.swept.exception()  # it is still being written
-        coming.clear()
+    def _discard(pending: deque[_Pending]) -> None:
+        """Drop pending stretches, once their threads no longer write to the columns."""
+        for stretch in pending:
+            stretch.swept.exception()
+        pending.clear()

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     Codes = NDArray[np.signedinteger[Any]]
 
 # Host records that cannot come from a CPU: collectives of ProcessGroupNCCL, and operations that
-# have kernels for accelerators alone. Most names prove nothing: recurrent layers ask
-# aten::cudnn_is_acceptable, and loaders aten::is_pinned, on a CPU as well.
+# have kernels for accelerators only. Most names prove nothing: on a CPU, too, recurrent layers
+# call aten::cudnn_is_acceptable, and loaders aten::is_pinned.
 # Source: the dispatch of each operation in PyTorch's native_functions.yaml.
 _ON_DEVICE_ONLY = regex(
     r"nccl:|aten::(record_stream|_?cudnn_(rnn|ctc_loss|convolution\w*|batch_norm(_backward)?)"

@@ -1,4 +1,4 @@
-"""A large file of plain records, read by the compiled scanner; it refuses any other file."""
+"""A large file of plain records, read by the compiled scanner; any other file is refused."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ LARGE: Final = 64 << 20
 Measured as CPU time of `stepwhy explain`: with it 0.1 s more at 54 MB, equal at 67 MB.
 """
 
-_DROP: Final = 32 << 20  # bytes that stay mapped
+_DROP: Final = 32 << 20  # bytes read before their pages are released
 _SPACE: Final = regex(rb"[ \t\r\n]*")
 
 
 class NotPlainError(Exception):
-    """The file has to be read in another way, from its beginning."""
+    """The scanner cannot read the file; read it again with `Document`."""
 
 
 class PlainDocument:
@@ -52,7 +52,7 @@ class PlainDocument:
         health: Counters to fill.
 
     Raises:
-        NotPlainError: It is damaged somewhere; also while it is iterated.
+        NotPlainError: It is damaged somewhere; also raised while iterating.
         CorruptInputError: It has no list of events.
     """
 
@@ -80,7 +80,7 @@ class PlainDocument:
 
     def __iter__(self) -> Iterator[SweptRecords | Batch[KinetoArgs]]:
         """The records in file order."""
-        position = _behind_space(self._data, self._first)
+        position = _after_space(self._data, self._first)
         end = self._tail.cut.begin
         from stepwhy.importers.formats.kineto.lanes import Lanes  # noqa: PLC0415 - threads take 3 ms to load
 
@@ -103,7 +103,7 @@ class PlainDocument:
         yield self._read(self._tail.events)
 
     def _chunk(self, position: int) -> tuple[Batch[KinetoArgs], int]:
-        """Some records that are not all plain, and where the next one begins."""
+        """A chunk of records that are not all plain, and the offset of the next record."""
         end = self._tail.cut
         guesses = list(cuts(self._data, position, end.begin)) or [end]
         for cut in chain(guesses, farther_cuts(self._data, position, end)):
@@ -126,7 +126,7 @@ class PlainDocument:
         if batch is None:
             raise NotPlainError
         self._count(len(batch.events))
-        if not self._records:  # the other way tells what is wrong
+        if not self._records:  # `Document` raises the error that says why
             raise NotPlainError
         return batch
 
@@ -135,12 +135,12 @@ class PlainDocument:
         self._health.events_read += records
 
     def _drop(self, position: int) -> None:
-        """Give pages of the file back that are behind a position."""
+        """Release the pages of the file before a position."""
         if position - self._dropped >= _DROP:
             let_go(self._data, self._dropped, position)
             self._dropped = position
 
 
-def _behind_space(data: bytes | mmap.mmap, position: int) -> int:
+def _after_space(data: bytes | mmap.mmap, position: int) -> int:
     found = _SPACE.match(data, position)
     return found.end() if found else position

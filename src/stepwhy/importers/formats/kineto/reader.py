@@ -5,8 +5,8 @@
 - 2022: categories 'cpu_op', 'kernel', 'cuda_runtime', ...; `distributedInfo`; Python stacks.
 - 2024: fractional microseconds relative to `baseTimeNanoseconds`.
 
-The GPU's number and the host's process id share the field `pid` and can be equal, so host and
-device records are told apart by category.
+The GPU's number and the host's process id share the field `pid` and can be equal, so the category
+distinguishes host and device records.
 
 Source: pytorch/kineto, libkineto/src/output_json.cpp (record layout per generation).
 """
@@ -97,7 +97,7 @@ def _read(builder: TraceBuilder, document: Document[KinetoArgs] | PlainDocument)
 
 
 def _add_capacity(builder: TraceBuilder, size: int, time_ns: int, *, used: bool) -> None:
-    """How much memory a device has, where the trace also tells how much of it is used."""
+    """Add the memory size of a device, if the trace also shows how much of it is used."""
     if used and size != NULL:
         name = builder.intern("memory capacity")
         builder.add("counters", time_ns=time_ns, name=name, value=size)

@@ -36,7 +36,7 @@ def add_records(
     offset_ns: int,
     model: str,
 ) -> Facts:
-    """Add every record to the builder, or count why it was left out.
+    """Add every record to the builder, or count it with the reason why it was left out.
 
     Args:
         builder: Receives devices, tracks, slices and counters.

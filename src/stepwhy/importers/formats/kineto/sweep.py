@@ -1,8 +1,8 @@
 """The records of large files as columns, read by the compiled function `scan_records`.
 
 It reads the plain records that profilers write, and stops before any other one. Texts and pairs of
-texts get codes in the order in which they first occur. When there are many, a new table starts: a
-file may have a different text in every record.
+texts get codes in the order in which they first occur. A table with many of them is replaced by a
+new one, because a file may have a different text in every record.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class SweptRecords(msgspec.Struct, frozen=True):
 
     Args:
         data: The file.
-        strings: Texts and pairs that the codes in the columns stand for.
+        strings: The texts and pairs of texts that codes in the columns refer to.
         slices: Columns of slices by their names, ns and integers; absent integers are NULL, absent
             times are LARGEST_NS, texts are codes of `strings`; (slices,) each.
-        changes: Columns of the records of memory; absent addresses and totals are NULL, other
+        changes: Columns of allocations and releases; absent addresses and totals are NULL, other
             absent integers 0; (changes,) each.
-        arrows: Flow arrows.
-        metadata: Records of metadata.
-        others: All other records.
-        hint: Whether one of these shows that there is an accelerator.
+        arrows: Number of flow arrows.
+        metadata: Number of metadata records.
+        others: Number of all other records.
+        hint: Whether one of these proves an accelerator.
         high: Whether there are texts that are not ASCII.
         end: Offset at which the sweep stopped.
         status: Why it stopped: DONE, LIST or ODD.
@@ -71,7 +71,7 @@ class SweptRecords(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         counted = self.arrows + self.metadata + self.others
         return counted + len(self.slices["start_ns"]) + len(self.changes["time_ns"])
 
@@ -85,21 +85,21 @@ class StringTable:
 
     def __init__(self, data: bytes | mmap) -> None:
         self.texts, self.pairs = Texts(data), Pairs()
-        # First texts of pairs, which few share: categories of names.
+        # Decoded first texts of titles: categories, of which there are few.
         self._firsts: dict[int, str] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether there are many of them."""
+        """Whether a new table should start."""
         return max(len(self.texts), len(self.pairs)) > _MANY
 
     def texts_of(self, numbers: NDArray[Any]) -> list[str]:
-        """Texts of codes, decoded from JSON; the table stores them without quotes."""
+        """Texts of codes, decoded; the table stores them as JSON without quotes."""
         texts = (b'"%b"' % text for text in self.texts.many(numbers))
         return msgspec.json.decode(_list_of(texts), type=list[str])
 
     def titles_of(self, pairs: NDArray[Any]) -> list[tuple[str, str]]:
-        """Pairs of two such texts."""
+        """Pairs of decoded texts, as category and name."""
         first, second = self.pairs.many(pairs)
         for number in set(first.tolist()) - self._firsts.keys():
             self._firsts[number] = self.texts_of(np.asarray([number]))[0]
@@ -107,7 +107,7 @@ class StringTable:
         return list(zip(firsts, self.texts_of(second), strict=True))
 
     def threads_of(self, pairs: NDArray[Any]) -> list[tuple[Any, ...]]:
-        """Pairs of two values: integers, texts or None."""
+        """Pairs of values: integers, texts or None."""
         first, second = self.pairs.many(pairs)
         return list(zip(self._values(first), self._values(second), strict=True))
 
@@ -118,13 +118,13 @@ class StringTable:
         return [a + b for a, b in zip(outer, self.threads_of(second), strict=True)]
 
     def _values(self, numbers: NDArray[Any]) -> list[int | str | None]:
-        """What is written: an integer, a text in quotes, or nothing."""
+        """Values of JSON texts: an integer, a string, or None for the empty text."""
         texts = (text or b"null" for text in self.texts.many(numbers))
         return msgspec.json.decode(_list_of(texts), type=list[int | str | None])
 
 
 def _list_of(texts: Iterable[bytes]) -> bytes:
-    """Many JSON texts as one list: to decode them one by one takes five times as long."""
+    """JSON texts as one JSON list; decoding them one by one takes five times as long."""
     return b"[%b]" % b",".join(texts)
 
 
@@ -140,15 +140,15 @@ class Sweep:
         self._data, self._strings = data, StringTable(data)
         self._scan = scan
         self._words = words_of(data)
-        # One is read while the other is written.
+        # The importer reads one while the sweep writes the other.
         self._spare, self._columns = _new_columns(), _new_columns()
         self._record = np.zeros(_RECORD_FIELDS, dtype=np.int64)
 
     def read(self, position: int, goal: int) -> SweptRecords:
-        """The plain records from a position on.
+        """Read plain records.
 
         Args:
-            position: Offset of a record.
+            position: Offset of the first record.
             goal: Offset at which to stop: records that begin there or later are not read.
         """
         self._spare, self._columns = self._columns, self._spare
@@ -202,18 +202,18 @@ def _changes(columns: ChangeColumns, count: int) -> dict[str, NDArray[np.int64]]
 
 
 def _replace(values: NDArray[np.int64], default: int) -> None:
-    """Put a default in the place of what is absent."""
+    """Replace absent integers by a default."""
     values[values == _ABSENT] = default
 
 
 class Records:
-    """Records of a file by their number, decoded when they are asked for.
+    """Records of a file by row, decoded on access.
 
     Args:
         data: The file.
-        offset: Where each begins; (records,).
-        length: How many bytes each has; (records,).
-        kind: What they are decoded as.
+        offset: Offset of every record; (records,).
+        length: Number of bytes of every record; (records,).
+        kind: Type to decode them as.
     """
 
     def __init__(

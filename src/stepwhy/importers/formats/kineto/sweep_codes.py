@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from stepwhy.importers.formats.kineto.codes import first_rows
+from stepwhy.columns.groups import first_rows
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class SweepCodes:
     """Translates codes of a sweep's string table, each of them once."""
 
     def __init__(self) -> None:
-        # An entry goes away with its string table.
+        # An entry is dropped together with its string table.
         self._known: WeakKeyDictionary[StringTable, dict[str, Numbers]] = WeakKeyDictionary()
 
     def translate(
@@ -41,14 +41,14 @@ class SweepCodes:
             strings: The string table that the sweep's codes refer to.
             role: What is coded ('thread', 'title', ...); each role has its own translation.
             codes: Codes of the sweep, negative where the value is absent; (rows,).
-            assign: Returns the file's codes for so many values.
-            values_of: Returns the values of some of the sweep's codes.
+            assign: Returns the file's codes of values, given the values and their number.
+            values_of: Returns the values of codes of the sweep.
 
         Returns:
             Codes, NULL where the value is absent; (rows,).
         """
         known = self._known_up_to(strings, role, int(codes.max(initial=-1)))
-        found: Numbers = known[codes]  # negative codes find a NULL at the end
+        found: Numbers = known[codes]  # the NULL at the end is for negative codes
         unknown = codes[(found == NULL) & (codes >= 0)]
         if not len(unknown):
             return found

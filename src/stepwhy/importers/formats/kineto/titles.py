@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stepwhy.columns.groups import first_rows
 from stepwhy.columns.interning import Interner
-from stepwhy.importers.formats.kineto.codes import Codes, first_rows
+from stepwhy.importers.formats.kineto.codes import Codes
 from stepwhy.importers.shared.chrome_json import KeyCodes
 
 if TYPE_CHECKING:

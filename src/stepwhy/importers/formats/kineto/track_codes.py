@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepwhy.importers.formats.kineto.codes import Codes, first_rows
+from stepwhy.columns.groups import first_rows
+from stepwhy.importers.formats.kineto.codes import Codes
 from stepwhy.trace.builder import MOST_TRACKS
 
 if TYPE_CHECKING:

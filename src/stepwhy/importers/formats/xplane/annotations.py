@@ -75,7 +75,7 @@ def classify(event: HostEvent, *, has_accelerator: bool) -> Classification:
 
     Args:
         event: The event.
-        has_accelerator: Whether a device ran anything; if so, ops on the host only schedule.
+        has_accelerator: Whether a device ran anything; if so, ops on the host only schedule work.
     """
     if event.name.startswith("$"):
         return _frame(event.name)

@@ -1,4 +1,4 @@
-"""Collects the events of a plane, some at a time."""
+"""Collects the events of a plane chunk by chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwhy.importers.formats.xplane.events import (
     joined_labels,
     missing_id,
 )
-from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.groups import equal_rows
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.signedinteger[Any]]
 
-# Statistics of which it matters whether an event has them, not what they say.
+# Statistics of which only the presence is used.
 _MARKS = IDS | {"step_num"}
 _LARGEST_ID = 1 << 62
 _LARGEST_NARROW = np.iinfo(np.int32).max
 
 
 class Collector:
-    """Takes events as they are read, and holds of each no more than `Events` does.
+    """Collects events as columns; events with equal labels share one.
 
     Args:
-        room: No more events than this will come; memory is used for those that do.
+        room: Maximum number of events; unused room takes no memory.
     """
 
     def __init__(self, room: int) -> None:
@@ -47,34 +47,34 @@ class Collector:
         self._label_count = 0
 
     def __len__(self) -> int:
-        """How many events came."""
+        """Number of events so far."""
         return self._count
 
     def add(self, labels: Labels, start_ns: Ints, dur_ns: Ints) -> None:
-        """Take some events.
+        """Append events.
 
         Args:
-            labels: What each of them says, with the numbers of `IDS`.
-            start_ns: See `Events`.
-            dur_ns: See `Events`.
+            labels: A label for each event, with the values of `IDS`; changed in place.
+            start_ns: Starts, see `Events`; (events,).
+            dur_ns: Durations, see `Events`; (events,).
         """
         if not len(labels):
             return
-        here = slice(self._count, self._count + len(labels))
-        self._start_ns[here], self._dur_ns[here] = start_ns, dur_ns
+        rows = slice(self._count, self._count + len(labels))
+        self._start_ns[rows], self._dur_ns[rows] = start_ns, dur_ns
         for stat in IDS & labels.numbers.keys():
-            self._add_ids(stat, labels.numbers[stat], here)
+            self._add_ids(stat, labels.numbers[stat], rows)
         for stat in _MARKS & labels.numbers.keys():
             labels.numbers[stat] = np.where(labels.numbers[stat] == MISSING, MISSING, 1)
-        # A column with one value, repeated without memory, tells nothing apart.
+        # Constant columns do not distinguish labels.
         differing = [column for column in labels.columns if not is_constant(column)]
-        first, group = alike(*differing)
-        np.add(group, self._label_count, out=self._label[here], casting="same_kind")
+        first, group = equal_rows(*differing)
+        np.add(group, self._label_count, out=self._label[rows], casting="same_kind")
         self._labels.append(labels.take(first))
         self._label_count += len(first)
-        self._count = here.stop
+        self._count = rows.stop
 
-    def _add_ids(self, stat: str, numbers: Ints, here: slice) -> None:
+    def _add_ids(self, stat: str, numbers: Ints, rows: slice) -> None:
         column = self._ids.get(stat)
         if column is None:
             column = np.full(len(self._label), missing_id(stat))
@@ -82,19 +82,19 @@ class Collector:
             numbers = np.where((numbers <= 0) | (numbers >= _LARGEST_ID), NULL, numbers)
             if numbers.max() > _LARGEST_NARROW:
                 column = column.astype(np.int64, copy=False)
-        column[here] = numbers
+        column[rows] = numbers
         self._ids[stat] = column
 
     def finish(self) -> Events:
-        """All events that came."""
+        """All events; nothing may be added afterwards."""
         if not self._count:
             return Events.empty()
-        came = slice(self._count)
-        ids = {stat: column[came] for stat, column in self._ids.items()}
-        labels, label = joined_labels(self._labels), self._label[came]
-        first, group = alike(*labels.columns)
+        used = slice(self._count)
+        ids = {stat: column[used] for stat, column in self._ids.items()}
+        labels, label = joined_labels(self._labels), self._label[used]
+        first, group = equal_rows(*labels.columns)
         if len(first) < len(labels):
             labels = labels.take(first)
             for chunk in chunks(len(label)):
                 label[chunk] = group[label[chunk]]
-        return Events(labels, label, self._start_ns[came], self._dur_ns[came], ids)
+        return Events(labels, label, self._start_ns[used], self._dur_ns[used], ids)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.importers.formats.xplane.groups import alike, distinct
+from stepwhy.columns.groups import distinct
+from stepwhy.importers.formats.xplane.groups import equal_rows
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.importers.formats.xplane.names import (
     async_hlo_kind,
@@ -77,7 +78,7 @@ def add_device(table: SliceTable, plane: Plane, space: Space) -> bool:
     details = [labels.texts[stat] for stat in _DETAILS if stat in labels.texts]
     if space.programs:
         details += [labels.text("hlo_op"), labels.number("program_id")]
-    first, group = alike(labels.line, labels.name, *details)
+    first, group = equal_rows(labels.line, labels.name, *details)
     reader = _Reader(table, plane, labels.take(first), space)
     templates = [reader.template(row) for row in range(len(first))]
     table.add(events, [templates[place] for place in group.tolist()])

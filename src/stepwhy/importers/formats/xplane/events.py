@@ -1,7 +1,7 @@
 """Events of an XPlane profile as columns.
 
-Most events of a profile differ only in their times. Everything that events share is held once, as a
-label. Each event holds the row of its label, its times and its unique ids.
+Most events of a profile differ only in their times. Everything that events share is stored once, as
+a label. Each event has the row of its label, its times and its unique ids.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import chunks, take
-from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.groups import equal_rows
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.trace import NULL
 
@@ -83,7 +83,7 @@ class Labels(msgspec.Struct, eq=False):
     texts: dict[str, Ints] = msgspec.field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of labels."""
         return len(self.name)
 
     @property
@@ -102,7 +102,7 @@ class Labels(msgspec.Struct, eq=False):
         return np.zeros(len(self), dtype=np.int32) if found is None else found
 
     def take(self, rows: Ints | Bools) -> Labels:
-        """Some of them."""
+        """Select labels by row or by mask."""
         return Labels(
             self.line[rows],
             self.name[rows],
@@ -130,26 +130,26 @@ class Events(msgspec.Struct, eq=False):
 
     @classmethod
     def empty(cls) -> Events:
-        """None at all."""
+        """No events."""
         few, none = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
         return cls(Labels(few, few), few, none, none)
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of events."""
         return len(self.label)
 
     @property
     def line(self) -> Ints:
-        """Of every event."""
+        """Row of every event's line; (events,)."""
         return take(self.labels.line, self.label)
 
     @property
     def name(self) -> Ints:
-        """Of every event."""
+        """Code of every event's name; (events,)."""
         return take(self.labels.name, self.label)
 
     def id(self, stat: str) -> Ints:
-        """A statistic of `IDS`."""
+        """A statistic of `IDS`; (events,)."""
         found = self.ids.get(stat)
         return np.full(len(self), missing_id(stat)) if found is None else found
 
@@ -161,13 +161,13 @@ class Events(msgspec.Struct, eq=False):
         return found
 
     def labelled(self, chosen: Bools) -> Events:
-        """The events with some labels."""
+        """The events whose label is in a mask; (labels,)."""
         found = Events(self.labels, self.label, self.start_ns, self.dur_ns, dict(self.ids))
         found.keep(chosen)
         return found
 
     def keep(self, chosen: Bools) -> None:
-        """Drop all events but those with some labels."""
+        """Drop all events whose label is not in a mask; (labels,)."""
         if chosen.all():
             return
         self.reorder(np.flatnonzero(take(chosen, self.label)))
@@ -206,7 +206,7 @@ class Events(msgspec.Struct, eq=False):
         if not any(column.any() for column in columns):
             none = [np.zeros(len(self.labels), dtype=column.dtype) for column in columns]
             return np.arange(len(self.labels)), list(none)
-        first, label = alike(self.label, *columns)
+        first, label = equal_rows(self.label, *columns)
         before = self.label[first]
         self.labels, self.label = self.labels.take(before), label
         return before, [column[first] for column in columns]

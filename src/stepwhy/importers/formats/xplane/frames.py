@@ -1,8 +1,8 @@
-"""What a frame of the Python tracer is: the user's code, or the framework's.
+"""Classify frames of the Python tracer as user code or framework code.
 
 The tracer writes '$file.py:123 function' for Python functions and '$module function' for built-in
-ones. It keeps the file's name but not its folder, so the framework is known by the names of its
-files. Library code that both sides call (functools, built-ins) belongs to its caller.
+ones. It records the file's name but not its folder, so the framework is recognised by the names of
+its files. Library code that both sides call (functools, built-ins) counts as its caller's.
 
 Source: xla/python/profiler/internal/python_hooks.cc.
 """
@@ -39,7 +39,7 @@ _TENSORFLOW_FILES = (
     "|dispatch|attribute_utils|function_cache|transform|tf_decorator|tf_stack"
 )
 _FRAMEWORK_FILE = regex(rf"(?:{_JAX_FILES}|{_TENSORFLOW_FILES})\.py")
-# Called by the framework and by users alike.
+# Called both by the framework and by users.
 _LIBRARY_FILE = regex(
     r"<[^>]+>|(?:abc|codecs|collections|contextlib|copy|dataclasses|enum|functools|inspect"
     r"|importlib|itertools|logging|ntpath|operator|os|posixpath|random|re|selectors|ssl"
@@ -57,12 +57,12 @@ _STORING = regex(
 
 
 class Frame(NamedTuple):
-    """What a frame says.
+    """Classification of a frame.
 
     Args:
         kind: PYTHON, FRAMEWORK, COMPILE, SYNC or STORAGE.
         source: 'file(line): function', '' for built-in functions.
-        of_caller: Code of a library, which belongs to whoever called it.
+        of_caller: Whether it is library code, which counts as its caller's.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ class Frame(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def read_frame(name: str) -> Frame:
-    """Read the name of an event that begins with '$'."""
+    """Classify an event whose name begins with '$'."""
     match = _FRAME.match(name)
     if match is None:
         kind = Kind.SYNC if _WAITING.fullmatch(name.rpartition(" ")[2]) else Kind.PYTHON

@@ -1,4 +1,4 @@
-"""Which rows of columns agree, and codes for what columns hold."""
+"""Grouping of rows whose numbers may be `MISSING`, and codes for their values."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.signedinteger[Any]]
 
-# Codes below this can be combined with rows of any file without leaving the range of the integers.
+# Smaller codes can be combined with the number of a group without overflowing int64.
 _LARGEST_CODE = 1 << 31
-# A table of this many times the rows still fits where sorting them would take longer.
+# Largest lookup table, in entries per row and in any case; above this, sorting is faster.
 _DENSE = 4
-_SMALL = 1024  # rows of a table that fits whatever the rows are
+_SMALL = 1024
 
 
-def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Group rows that agree in all columns.
+def equal_rows(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Group rows that are equal in all columns; groups are in the order of their first rows.
 
     Args:
-        columns: Numbers of any kind, equally long.
+        columns: Integers or booleans; (rows,) each.
 
     Returns:
-        The first row of every group, in the order of the file; the group of every row.
+        The first row of every group, (groups,), and the group of every row, (rows,).
     """
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
@@ -39,43 +39,32 @@ def alike(*columns: Ints | NDArray[np.bool_]) -> tuple[Ints, Ints]:
             key = _dense(key * (largest + 1) + codes)
     groups = int(key.max(initial=-1)) + 1
     first = np.empty(groups, dtype=np.int64)
-    first[key[::-1]] = np.arange(len(key))[::-1]  # of equal keys the last one written stays
+    first[key[::-1]] = np.arange(len(key))[::-1]  # reversed, so that the first row stays
     order = np.argsort(first)
     place = np.empty(groups, dtype=np.int64)
     place[order] = np.arange(groups)
     return first[order], place[key]
 
 
-def distinct(codes: Ints) -> NDArray[np.intp]:
-    """The codes that occur, ascending.
-
-    Args:
-        codes: None negative, and not much larger than they are many.
-    """
-    taken = np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.bool_)
-    taken[codes] = True
-    return np.flatnonzero(taken)
-
-
 def ranked(column: Ints) -> Ints:
-    """Codes in place of any numbers, different where those are; `MISSING` is 0 where it occurs."""
-    is_there = column != MISSING
-    present = column if is_there.all() else column[is_there]
+    """Non-negative codes, one per distinct number; 0 for `MISSING` if it occurs; (rows,)."""
+    is_present = column != MISSING
+    present = column if is_present.all() else column[is_present]
     if not len(present):
         return np.zeros(len(column), dtype=np.int64)
     low, high = int(present.min()), int(present.max())
     if high - low <= _DENSE * len(column) + _SMALL:
-        return np.where(is_there, column - low + 1, 0)
+        return np.where(is_present, column - low + 1, 0)
     return _sorted_ranks(column)
 
 
 def _dense(key: Ints) -> Ints:
-    """Codes from 0 on, of which each occurs, in place of numbers of which none is negative."""
+    """Replace non-negative numbers by consecutive codes from 0; (rows,)."""
     largest = int(key.max(initial=0))
     if largest <= _DENSE * len(key) + _SMALL:
-        taken = np.zeros(largest + 1, dtype=np.bool_)
-        taken[key] = True
-        return np.cumsum(taken, dtype=np.int32)[key].astype(np.int64) - 1
+        seen = np.zeros(largest + 1, dtype=np.bool_)
+        seen[key] = True
+        return np.cumsum(seen, dtype=np.int32)[key].astype(np.int64) - 1
     return _sorted_ranks(key)
 
 

@@ -21,7 +21,7 @@ from stepwhy.importers.formats.xplane.annotations import (
     classify_worker,
 )
 from stepwhy.importers.formats.xplane.events import CORRELATION, Events
-from stepwhy.importers.formats.xplane.groups import alike
+from stepwhy.importers.formats.xplane.groups import equal_rows
 from stepwhy.importers.formats.xplane.kernels.layout import MISSING
 from stepwhy.importers.formats.xplane.names import (
     BOOKKEEPING,
@@ -155,16 +155,16 @@ class HostReader:
             deciding += _present(labels.texts, "hlo_op") + _present(labels.numbers, "program_id")
         else:
             deciding += [column > 0 for column in _present(labels.texts, "hlo_op")]
-        first, group = alike(*deciding)
+        first, group = equal_rows(*deciding)
         found = [
             self._classify(label, bool(feeds[label]), self._texts[int(outer_op[label])])
             for label in first.tolist()
         ]
         return [found[place] for place in group.tolist()]
 
-    def _around(self, outer: Ints, holds: Bools) -> Ints:
-        """`nearest`, without its cost if no event qualifies."""
-        return nearest(outer, holds) if holds.any() else np.full(len(outer), -1, dtype=np.int32)
+    def _around(self, outer: Ints, chosen: Bools) -> Ints:
+        """`nearest`, without its cost if no event is chosen."""
+        return nearest(outer, chosen) if chosen.any() else np.full(len(outer), -1, dtype=np.int32)
 
     def _classify(self, label: int, feeds: bool, outer_op: str) -> Classification:
         labels, texts = self._events.labels, self._texts
@@ -234,7 +234,7 @@ class HostReader:
             return None
         ended = [texts.code(texts[n].removeprefix(END_MARK)) for n in marks.name.tolist()]
         ids = np.concatenate([marks.id("_c"), events.id("_p")])
-        pair = alike(np.concatenate([np.array(ended), events.name]), ids)[1]
+        pair = equal_rows(np.concatenate([np.array(ended), events.name]), ids)[1]
         ends = np.full(int(pair.max()) + 1, NULL)
         ends[pair[: len(marks)]] = marks.start_ns
         return ends[pair[len(marks) :]]
@@ -243,9 +243,9 @@ class HostReader:
         column = self._events.labels.texts.get(stat)
         return "" if column is None else self._texts[int(column[label])]
 
-    def _named(self, holds: Callable[[str], object]) -> Bools:
+    def _named(self, predicate: Callable[[str], object]) -> Bools:
         """Mask of labels whose names satisfy a predicate; (labels,)."""
-        return self._by_name(lambda name: int(bool(holds(name)))) > 0
+        return self._by_name(lambda name: int(bool(predicate(name)))) > 0
 
     def _by_name(self, value: Callable[[str], int]) -> Ints:
         """A non-negative value of every label, computed once per name; (labels,)."""
@@ -267,7 +267,7 @@ def _order(events: Events) -> None:
 
 
 def _later(column: Ints) -> Bools:
-    """Where a value is larger than the one before it."""
+    """Mask of values larger than the one before; (rows - 1,)."""
     return column[1:] > column[:-1]
 
 

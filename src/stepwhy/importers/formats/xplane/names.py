@@ -1,4 +1,4 @@
-"""What an event is, from its name: the one place that knows the names.
+"""Kinds of events by their names; no other module knows these names.
 
 Source: the TraceMe annotations in TensorFlow's, XLA's and JAX's sources; CUDA and HIP runtime API
 references for which calls block; the HLO opcodes of `hlo_opcode.h`.
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 # --- host threads ------------------------------------------------------------------------------
 
 BOOKKEEPING = regex(r"ThreadpoolListener::|MemoryAllocation$|MemoryDeallocation$|end: ")
-"""Instants that carry no time: the profiler's own marks, and single allocations."""
+"""Instants, which have no duration: the profiler's own marks, and single allocations."""
 
 _TF_OP = regex(r"(?P<node>[^\s:$]+):(?P<op>_?[A-Z]\w*)")
 _EAGER_OP = regex(r"EagerLocalExecute: (?P<op>[A-Z_][A-Za-z]\w*)")
 _FUNCTION = regex(r"__(?:inference|forward|backward)_")
 EAGER_KERNEL = regex(r"KernelAndDevice(?:Func|Op)::Run(?:Async)?")
-"""Where an eager operation runs on the CPU; it runs under the name of its caller."""
+"""Runs an eager operation on the CPU; the enclosing event has the operation's name."""
 
 CONTROL_FLOW = regex(
     r"(?:Stateful|Stateless)?(?:PartitionedCall|While|If|Case)|RemoteCall|(?:Ref)?(?:Enter|Exit|"
@@ -107,7 +107,7 @@ def is_api_call(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def api_kind(name: str) -> Kind:
-    """What a call of the device API is; one that is named after its kernel launches it."""
+    """Kind of a device API call; a call with the name of a kernel launches it."""
     if _API_SYNC.search(name):
         return Kind.SYNC
     if _API_LOAD.search(name):
@@ -119,14 +119,14 @@ def api_kind(name: str) -> Kind:
 
 @lru_cache(maxsize=1 << 16)
 def host_kind(name: str) -> Kind | None:
-    """What an annotation of the framework is, None for a name that it does not use."""
+    """Kind of an annotation by the framework, None for names that it does not use."""
     return next((kind for kind, pattern in _HOST_KINDS if pattern.fullmatch(name)), None)
 
 
 # --- devices -----------------------------------------------------------------------------------
 
 _CALLING_HLO = regex(r"(?:while|conditional|call|async-(?:start|update|done))(?:[.\d]|$)")
-# A fusion over both cores of a chip shows its parts below itself.
+# A fusion over both cores of a chip encloses its instructions.
 _CALLING_CATEGORIES = frozenset(
     {"while", "conditional", "call", "async-start", "async-update", "async-done", "megacore fusion"}
 )
@@ -140,13 +140,13 @@ CALLBACK_HLO = regex(r"(?:pure_callback|io_callback|debug_callback|debug_print)(
 
 
 def hlo_kind(name: str, category: str = "") -> Kind:
-    """What an HLO instruction is on the device that runs it.
+    """Kind of an HLO instruction on the device that runs it.
 
     Args:
-        name: E.g. 'all-reduce-start.3'.
-        category: Its category, where the compiler gave one.
+        name: Name of the instruction, e.g. 'all-reduce-start.3'.
+        category: Category from the compiler, '' if it is not recorded.
     """
-    # Numbers tell instructions of a program apart, not what they are.
+    # The number only makes the name unique within its program.
     kind, _, number = name.rpartition(".")
     return _hlo_kind(kind if number.isdecimal() else name, category)
 
@@ -162,13 +162,13 @@ def _hlo_kind(name: str, category: str) -> Kind:
         return kinds[0]
     if "infeed" in category or "outfeed" in category:
         return Kind.DEVICE_WAIT
-    # What it calls stands on the same line.
+    # The instructions that it calls are on the same line.
     calls = category in _CALLING_CATEGORIES or _CALLING_HLO.match(name)
     return Kind.DEVICE_ANNOTATION if calls else Kind.KERNEL
 
 
 def async_hlo_kind(name: str, category: str = "") -> Kind:
-    """What an instruction is that runs beside the others: no computation of the core itself.
+    """Kind of an instruction that runs beside the others, so it is no computation of the core.
 
     Args:
         name: As for `hlo_kind`.
@@ -182,18 +182,18 @@ def async_hlo_kind(name: str, category: str = "") -> Kind:
 
 @lru_cache(maxsize=1 << 10)
 def hlo_copy(category: str) -> Copy:
-    """Which way an instruction copies, as its category tells ('host send-done')."""
+    """Direction in which an instruction copies, from its category ('host send-done')."""
     return _HOST_COPIES.get(category.removesuffix("-done"), Copy.NONE)
 
 
 @lru_cache(maxsize=1 << 16)
 def stream_kind(name: str) -> Kind:
-    """What an activity on a stream of a GPU is."""
+    """Kind of an activity on a stream of a GPU."""
     return kind_of(activity_row(name))
 
 
 class CopyDetails(NamedTuple):
-    """A copy as its name and details tell it; see the columns of the same names."""
+    """Direction, size and host memory of a copy; see the columns of the same names."""
 
     copy: Copy
     bytes: int
@@ -205,9 +205,9 @@ def copy_details(name: str, details: str) -> CopyDetails:
     """Direction, size and host memory of a copy.
 
     Args:
-        name: Of the activity, or of the API call that made it.
-        details: 'kind_src:pageable kind_dst:device size:65536 dest:0 async:1', older without the
-            first two; a size of 0 stands for 'not recorded'.
+        name: Name of the activity or of the API call that started it.
+        details: 'kind_src:pageable kind_dst:device size:65536 dest:0 async:1'; older profilers omit
+            the first two; a size of 0 means 'not recorded'.
     """
     fields = dict(_DETAIL.findall(details))
     size = fields.get("size", "")
@@ -217,17 +217,17 @@ def copy_details(name: str, details: str) -> CopyDetails:
     return CopyDetails(named_direction(name), int(size) if is_size else NULL, pageable)
 
 
-# Calls of tf.data into functions of the user's pipeline; their ids mark the ops that run for them.
+# Calls of tf.data into functions of the user's pipeline; the ops that they run have the same id.
 PIPELINE_CALL = regex(r"InstantiatedCapturedFunction::")
 END_MARK = "end: "
-"""Begins the name of a mark at the end of an instruction that runs asynchronously."""
+"""Prefix of the name of a mark at the end of an asynchronous instruction."""
 
 
-def needless_ids(names: Iterable[str]) -> frozenset[str]:
-    """Statistics that join events, where there are none to be joined.
+def unused_ids(names: Iterable[str]) -> frozenset[str]:
+    """Statistics that link events, if no event needs the link.
 
     Args:
-        names: Of all events, and others.
+        names: Names of all events; other texts may be among them.
     """
     calls = ends = False
     for name in names:

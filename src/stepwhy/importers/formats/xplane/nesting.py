@@ -1,4 +1,4 @@
-"""Which event encloses which, on all threads at once."""
+"""Enclosing events, for all threads at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> NDArray[np.int32]:
-    """The innermost event that is still open when each one starts, -1 for none.
+    """The innermost event that is still open when each one starts, -1 for none; (events,).
 
     Args:
-        line: The thread of every event, ascending.
-        start_ns: Starts; on each thread ascending, the longest first of those that are equal.
-        dur_ns: Durations.
+        line: Thread of every event, ascending; (events,).
+        start_ns: Starts; ascending on each thread, longest first; (events,).
+        dur_ns: Durations; (events,).
     """
     kernels = compiled.for_rows(len(line), "stepwhy.importers.formats.xplane.kernels.events")
     if kernels is None:
@@ -38,35 +38,35 @@ def enclosing(line: Ints, start_ns: Ints, dur_ns: Ints) -> NDArray[np.int32]:
     return outer
 
 
-def nearest(outer: NDArray[np.int32], holds: Bools) -> NDArray[np.int32]:
-    """The innermost event around each one for which a mask is true, -1 for none.
+def nearest(outer: NDArray[np.int32], chosen: Bools) -> NDArray[np.int32]:
+    """The innermost chosen event around each one, -1 for none; (events,).
 
     Args:
-        outer: What `enclosing` returned.
-        holds: The mask; (events,).
+        outer: Result of `enclosing`.
+        chosen: Mask of events; (events,).
     """
     rows = np.arange(len(outer), dtype=np.int32)
-    found = inherit(outer, np.where(holds, rows, np.int32(NULL)), NULL)[outer]
+    found = inherit(outer, np.where(chosen, rows, np.int32(NULL)), NULL)[outer]
     found[outer == NULL] = NULL
     return found
 
 
-def is_inside(outer: NDArray[np.int32], holds: Bools) -> Bools:
-    """Whether an event around each one is in a mask; (events,).
+def is_inside(outer: NDArray[np.int32], chosen: Bools) -> Bools:
+    """Whether an event around each one is chosen; (events,).
 
     Args:
-        outer: What `enclosing` returned.
-        holds: The mask; (events,).
+        outer: Result of `enclosing`.
+        chosen: Mask of events; (events,).
     """
-    if not holds.any():
+    if not chosen.any():
         return np.zeros(len(outer), dtype=np.bool_)
-    found: Bools = inherit(outer, holds.astype(np.int8)).view(np.bool_)[outer]
+    found: Bools = inherit(outer, chosen.astype(np.int8)).view(np.bool_)[outer]
     found[outer == NULL] = False
     return found
 
 
 def _first_of_line(line: Ints) -> Ints:
-    """Row of the first event on the same thread."""
+    """Row of the first event on the thread of each event; (events,)."""
     is_first = np.ones(len(line), dtype=np.bool_)
     is_first[1:] = line[1:] != line[:-1]
     first = np.flatnonzero(is_first)
@@ -76,14 +76,14 @@ def _first_of_line(line: Ints) -> Ints:
 def _enclosing(first: Ints, start_ns: Ints, end_ns: Ints) -> NDArray[np.int32]:
     """Run `enclosing` with NumPy, for all events at once.
 
-    The first candidate of an event is the one before it. A candidate that is over is replaced by
-    its own candidate, because all events between the two ended even earlier. So candidates move
+    The first candidate of an event is the one before it. A candidate that has ended is replaced by
+    its own candidate, because all events between the two have ended as well. So candidates move
     further in every round.
 
     Args:
-        first: Row of the first event on the same thread, for every event.
-        start_ns: Starts.
-        end_ns: Ends.
+        first: Row of the first event on the thread of each event; (events,).
+        start_ns: Starts; (events,).
+        end_ns: Ends; (events,).
     """
     at = np.arange(-1, len(first) - 1, dtype=np.int32)
     is_over = at >= first

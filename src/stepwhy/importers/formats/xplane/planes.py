@@ -1,7 +1,7 @@
-"""From the bytes to columns: the planes, lines and events of an XSpace.
+"""Decode the planes, lines and events of an XSpace into columns.
 
-Start and end of an event are rounded down to the nanosecond alike, so that what encloses an event
-still does. Parts of a plane that share its name, and lines that share an id, are one.
+Both the start and the end of an event are rounded down to the nanosecond, so that nested events
+stay nested. Planes with the same name are merged, and so are their lines with the same id.
 
 Source: tsl/profiler/protobuf/xplane.proto; `MergePlanes` of tsl/profiler/utils/xplane_utils.cc.
 """
@@ -26,7 +26,7 @@ from stepwhy.importers.formats.xplane.layout import (
     read_layout,
 )
 from stepwhy.importers.formats.xplane.metadata import Metadata
-from stepwhy.importers.formats.xplane.names import needless_ids
+from stepwhy.importers.formats.xplane.names import unused_ids
 from stepwhy.importers.formats.xplane.programs import PLANE as PROGRAMS
 from stepwhy.importers.formats.xplane.programs import Programs
 from stepwhy.importers.formats.xplane.scan import scan_events
@@ -38,23 +38,23 @@ from stepwhy.inputs.source import let_go
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepwhy.importers.formats.xplane.sweep import Read, Wanted
+    from stepwhy.importers.formats.xplane.sweep import Request, SweptEvents
     from stepwhy.inputs.source import Source
     from stepwhy.trace import Health
 
     Ints = NDArray[np.int64]
     Rows = NDArray[np.int32]
 
-# Planes that kernels read at a time: what uses the columns is not faster than two.
+# Planes that kernels read at the same time; the rest of the importer is not faster than two.
 _AT_ONCE = 2
-_MANY = 1 << 17  # events of a plane that is worth a thread
+_MANY = 1 << 17  # events from which a plane is worth a thread
 _NO_HEADS = np.empty(0, dtype=np.int64)
-# Times beyond this would leave int64 when added up.
+# Sums of larger times could overflow int64.
 _LARGEST_NS = 1 << 62
 
 
 class Plane(msgspec.Struct, eq=False):
-    """A device, the host, or facts about the session."""
+    """A plane: a device, the host, or facts about the session."""
 
     name: str
     stats: dict[str, int | str]
@@ -63,7 +63,7 @@ class Plane(msgspec.Struct, eq=False):
 
 
 class Space(msgspec.Struct, frozen=True):
-    """A file: its planes, the texts that their codes stand for, and the programs that ran."""
+    """A file: its planes, the texts that their codes refer to, and the programs that ran."""
 
     planes: list[Plane]
     texts: Texts
@@ -71,11 +71,11 @@ class Space(msgspec.Struct, frozen=True):
 
 
 def read_space(source: Source, health: Health) -> Space:
-    """All planes of a file; of a torn one those before the tear, which may be none.
+    """Read all planes of a file; of a truncated file, those before its end, which may be none.
 
     Args:
         source: A file that was recognised.
-        health: Takes what could not be read.
+        health: Counts what could not be read.
 
     Raises:
         CorruptInputError: Nothing of the message can be read.
@@ -138,18 +138,18 @@ def _count_damaged(count: int, health: Health) -> None:
     )
 
 
-class _Described(NamedTuple):
-    """A plane of which all but the events is read.
+class _PlaneHead(NamedTuple):
+    """A plane whose events are still to be read.
 
     Args:
-        at: Where it is.
+        at: Offsets of its contents.
         metadata: What its events refer to.
-        wanted: The same for kernels, None where there are none, or they are not for it.
+        request: What kernels have to read; None if they are not used.
     """
 
     at: PlaneAt
     metadata: Metadata
-    wanted: Wanted | None
+    request: Request | None
 
 
 class _Reader:
@@ -157,9 +157,9 @@ class _Reader:
 
     Args:
         data: The file.
-        sweeper: Reads events, where there are kernels.
-        texts: Takes all texts.
-        health: Takes what could not be read.
+        sweeper: Reads events with kernels; None to use NumPy.
+        texts: Interns all texts.
+        health: Counts what could not be read.
     """
 
     def __init__(self, data: Bytes, sweeper: Sweeper | None, texts: Texts, health: Health) -> None:
@@ -169,93 +169,94 @@ class _Reader:
         self._health = health
 
     def read(self, planes: list[PlaneAt]) -> list[Plane]:
-        """Decode planes, without those whose names cannot be read."""
-        found = [one for at in planes if (one := self._described(at)) is not None]
-        needless = needless_ids(self._texts)
-        for one in found:
-            one.metadata.leave_out(needless)
+        """Decode planes, except those whose metadata is damaged."""
+        heads = [head for at in planes if (head := self._head(at)) is not None]
+        unused = unused_ids(self._texts)
+        for head in heads:
+            head.metadata.leave_out(unused)
         if self._sweeper is not None:
-            found = [one._replace(wanted=one.metadata.for_kernels()) for one in found]
-        if sum(one.at.events >= _MANY for one in found) < _AT_ONCE:
-            return [self._plane(one, self._sweep(one)) for one in found]
+            heads = [head._replace(request=head.metadata.request()) for head in heads]
+        if sum(head.at.events >= _MANY for head in heads) < _AT_ONCE:
+            return [self._plane(head, self._sweep(head)) for head in heads]
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes 5 ms to load
 
-        with ThreadPoolExecutor(_AT_ONCE) as threads:  # kernels run beside the interpreter
-            swept = threads.map(self._sweep, found)
-            return [self._plane(one, read) for one, read in zip(found, swept, strict=True)]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:  # kernels release the interpreter lock
+            results = threads.map(self._sweep, heads)
+            return [self._plane(head, swept) for head, swept in zip(heads, results, strict=True)]
 
-    def _described(self, at: PlaneAt) -> _Described | None:
+    def _head(self, at: PlaneAt) -> _PlaneHead | None:
+        """Read all but the events of a plane; None if it is damaged."""
         message = parse_message("XPlane", at.rest)
         if message is None:
             _count_damaged(1, self._health)
             return None
-        return _Described(at, Metadata(message, self._texts), None)
+        return _PlaneHead(at, Metadata(message, self._texts), None)
 
-    def _sweep(self, plane: _Described) -> Read | None:
-        """What kernels read; None where they cannot."""
-        if self._sweeper is None or plane.wanted is None:
+    def _sweep(self, head: _PlaneHead) -> SweptEvents | None:
+        """Read events with kernels; None if they cannot read them."""
+        if self._sweeper is None or head.request is None:
             return None
-        return self._sweeper.read(plane.at.lines, plane.wanted)
+        return self._sweeper.read(head.at.lines, head.request)
 
-    def _plane(self, plane: _Described, read: Read | None) -> Plane:
-        at, metadata = plane.at, plane.metadata
+    def _plane(self, head: _PlaneHead, swept: SweptEvents | None) -> Plane:
+        at, metadata = head.at, head.metadata
         lines = [Line(ln.id, ln.name) for ln in at.lines]
-        events = self._plain(at, metadata) if read is None else self._swept(at, read, metadata)
+        events = self._scan(at, metadata) if swept is None else self._swept(at, swept, metadata)
         return Plane(at.name, metadata.stats, lines, events)
 
-    def _plain(self, at: PlaneAt, metadata: Metadata) -> Events:
-        """Events as NumPy reads them."""
+    def _scan(self, at: PlaneAt, metadata: Metadata) -> Events:
+        """Read all events of a plane with NumPy."""
         heads = [np.asarray(line.heads(self._data)) for line in at.lines]
         for line in at.lines:
-            line.runs.clear()  # they hold the same
+            line.runs.clear()  # frees their offsets, which are in `heads`
         lines = np.arange(len(heads), dtype=np.int32)
         of_line = np.repeat(lines, [len(of_one) for of_one in heads])
         return self._decoded(at, np.concatenate([_NO_HEADS, *heads]), of_line, metadata)[0]
 
-    def _swept(self, at: PlaneAt, read: Read, metadata: Metadata) -> Events:
-        """Events as kernels read them."""
-        events = read.events
-        metadata.spell(events.labels, read.texts)
-        self._health.events_read += len(events) + sum(read.left_out)
-        _count_left_out(self._health, 0, *read.left_out)
-        return self._with_odd(at, events, read, metadata) if len(read.odd) else events
+    def _swept(self, at: PlaneAt, swept: SweptEvents, metadata: Metadata) -> Events:
+        """Complete the events that kernels read."""
+        events = swept.events
+        metadata.resolve_texts(events.labels, swept.texts)
+        self._health.events_read += len(events) + sum(swept.left_out)
+        _count_left_out(self._health, 0, *swept.left_out)
+        return self._with_odd(at, swept, metadata) if len(swept.odd) else events
 
-    def _with_odd(self, at: PlaneAt, events: Events, read: Read, metadata: Metadata) -> Events:
-        """The same with those events that kernels left to others, in their places."""
-        odd, kept = self._decoded(at, read.odd, read.odd_line, metadata)
-        place = np.concatenate([2 * np.arange(len(events)) + 1, 2 * read.odd_row[kept]])
-        every = joined([events, odd])
+    def _with_odd(self, at: PlaneAt, swept: SweptEvents, metadata: Metadata) -> Events:
+        """Insert the events that kernels could not read, in the order of the file."""
+        odd, kept = self._decoded(at, swept.odd, swept.odd_line, metadata)
+        place = np.concatenate([2 * np.arange(len(swept.events)) + 1, 2 * swept.odd_row[kept]])
+        every = joined([swept.events, odd])
         every.reorder(np.argsort(place, kind="stable"))
         return every
 
     def _decoded(
         self, at: PlaneAt, heads: Ints, line: Rows, metadata: Metadata
     ) -> tuple[Events, NDArray[np.bool_]]:
-        """Events with a name and a usable time, and which of all these are.
+        """Decode events; those with a name and a usable time, and a mask of them.
 
         Args:
-            at: Their plane.
-            heads: Where they begin.
-            line: The line of each.
+            at: The plane.
+            heads: Offsets of the events; (events,).
+            line: Their lines; (events,).
             metadata: What they refer to.
         """
         base_ns = np.array([ln.time_ns for ln in at.lines], dtype=np.int64)
-        collected = Collector(len(heads))
+        collector = Collector(len(heads))
         kept = [np.empty(0, dtype=np.bool_)]
-        for some in chunks(len(heads)):
-            kept.append(self._collect(collected, base_ns, heads[some], line[some], metadata))
-            let_go(self._data, int(heads[some][0]), int(heads[some][-1]))
-        return collected.finish(), np.concatenate(kept)
+        for chunk in chunks(len(heads)):
+            kept.append(self._collect(collector, base_ns, heads[chunk], line[chunk], metadata))
+            let_go(self._data, int(heads[chunk][0]), int(heads[chunk][-1]))
+        return collector.finish(), np.concatenate(kept)
 
     def _collect(
-        self, collected: Collector, base_ns: Ints, heads: Ints, line: Rows, metadata: Metadata
+        self, collector: Collector, base_ns: Ints, heads: Ints, line: Rows, metadata: Metadata
     ) -> NDArray[np.bool_]:
-        """As `_decoded`, of some events, where every line begins at its own time."""
-        scanned = scan_events(Wire(self._data), heads, metadata.wanted)
+        """Run `_decoded` for a chunk of events; `base_ns` is the start of every line, (lines,)."""
+        scanned = scan_events(Wire(self._data), heads, metadata.stat_ids)
         base_ns = base_ns[line]
         ids, offset_ps, duration_ps, occurrences = scanned.columns
         start_ns = base_ns + offset_ps // 1000
-        # Sums that leave the range of the integers come out negative, and so unusable.
+        # Sums that overflow are negative, and so unusable.
         end_ns = base_ns + (offset_ps + duration_ps) // 1000
         rows = metadata.rows_of(ids)
         names = metadata.names(rows)
@@ -266,7 +267,7 @@ class _Reader:
         dur_ns = end_ns - start_ns
         if not kept.all():
             labels, start_ns, dur_ns = labels.take(kept), start_ns[kept], dur_ns[kept]
-        collected.add(labels, start_ns, dur_ns)
+        collector.add(labels, start_ns, dur_ns)
         return kept
 
 
@@ -320,7 +321,7 @@ def _count_left_out(health: Health, damaged: int, unnamed: int, summed: int, unt
 
 
 def _merged(planes: list[Plane]) -> list[Plane]:
-    """Planes of the same name as one: the profiler divides large ones."""
+    """Merge planes with the same name, because the profiler divides large planes."""
     by_name: dict[str, list[Plane]] = {}
     for plane in planes:
         by_name.setdefault(plane.name, []).append(plane)
@@ -328,11 +329,11 @@ def _merged(planes: list[Plane]) -> list[Plane]:
 
 
 def merge(name: str, planes: list[Plane]) -> Plane:
-    """Several planes as one, and lines of the same id as one line.
+    """Merge planes, and their lines with the same id.
 
     Args:
         name: Name of the result.
-        planes: What a line is called in the first of them holds.
+        planes: The planes; the first one that names a line gives it its name.
     """
     places: dict[int | str, int] = {}
     lines: list[Line] = []
@@ -348,7 +349,7 @@ def merge(name: str, planes: list[Plane]) -> Plane:
 
 
 def _place(line: Line, places: dict[int | str, int], lines: list[Line]) -> int:
-    """Where a line is among all, added at first sight; those without an id go by their name."""
+    """Position of a line among the merged ones, added if it is new; keyed by id, else by name."""
     place = places.setdefault(line.id or line.name, len(lines))
     if place == len(lines):
         lines.append(line)

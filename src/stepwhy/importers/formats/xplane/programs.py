@@ -102,7 +102,7 @@ class Programs:
             elif part.number == _INSTRUCTION_METADATA:
                 for found in inside(data, part.value, part.end, _METADATA_OP_NAME):
                     op_name = text(data[found.value : found.end])
-                break  # the many fields after it say nothing that is asked for
+                break  # none of the many fields after it is used
         return name, op_name
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.importers.formats.xplane.devices import device_name
-from stepwhy.importers.formats.xplane.groups import distinct
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind, Meta
 

@@ -1,8 +1,8 @@
-"""The events of a plane as columns, decoded many at a time.
+"""The events of a plane as columns, decoded with NumPy, a chunk at a time.
 
-An event is a handful of fields in any order. All events advance together: each round decodes the
-next field of every event that has one more, so that the number of rounds is that of the fields of
-the longest event. What the rounds do not understand is left to protobuf, one event at a time.
+An event consists of a few fields in any order. All events of a chunk advance together: each round
+decodes the next field of every event that has one, so there are as many rounds as the longest event
+has fields. Events that the rounds cannot decode are left to protobuf, one at a time.
 
 Source: tsl/profiler/protobuf/xplane.proto.
 """
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-# Columns of an event by the tag of their field; statistics have the last code.
+# Column of an event by the tag of its field; the last code is that of statistics.
 _FIELDS = {0x08: 0, 0x10: 1, 0x18: 2, 0x28: 3, 0x22: 4}
 _METADATA, _OFFSET, _DURATION, _OCCURRENCES, _STAT = range(5)
 _CODES = np.full(256, -1, dtype=np.int8)
 _CODES[list(_FIELDS)] = list(_FIELDS.values())
 _STAT_ID_TAG = 0x08
 UINT, INT, TEXT, REFERENCE = 0x18, 0x20, 0x2A, 0x38
-"""Tags of the values of statistics that are looked at."""
+"""Tags of the values of statistics that are read."""
 
-# What a statistic's value is, by its tag. Nothing asks for doubles, bytes and compressed text.
-_IS_STRANGE, _IS_NUMBER, _IS_TEXT, _IS_UNSEEN = range(4)
-_VALUES = np.full(256, _IS_STRANGE, dtype=np.int8)
-_VALUES[[UINT, INT, REFERENCE]] = _IS_NUMBER
-_VALUES[TEXT] = _IS_TEXT
-_VALUES[[0x11, 0x32, 0x42]] = _IS_UNSEEN
+# Kind of a statistic's value, by its tag; doubles, bytes and compressed texts are not used.
+_IS_UNKNOWN, _IS_NUMBER, _IS_TEXT, _IS_UNUSED = range(4)
+_KINDS = np.full(256, _IS_UNKNOWN, dtype=np.int8)
+_KINDS[[UINT, INT, REFERENCE]] = _IS_NUMBER
+_KINDS[TEXT] = _IS_TEXT
+_KINDS[[0x11, 0x32, 0x42]] = _IS_UNUSED
 
 
 class Stats(NamedTuple):
-    """Statistics of events, in the order of the file within each event.
+    """Statistics of events, in the order of the file within each event; (stats,) each.
 
-    There are several times as many as events: each column is as narrow as it can be.
+    The columns are narrow, because there are several times as many statistics as events.
 
     Args:
         row: Row of the event, int32.
-        which: Which of the wanted statistics, int16.
+        which: Position among the statistics to read, int16.
         tag: `UINT`, `INT`, `TEXT` or `REFERENCE`, uint8.
-        value: The number, or where the text begins, int64.
+        value: The number, or the offset of the text, int64.
         size: Bytes of the text, int32.
     """
 
@@ -64,12 +64,12 @@ class Stats(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """Events as they stand in the file; times in picoseconds from the start of their line.
+    """Events as recorded; times in picoseconds from the start of their line.
 
     Args:
-        columns: Metadata id, offset, duration and number of occurrences, shape (4, events).
-        damaged: Whether nothing of the event can be read.
-        stats: Those that were asked for.
+        columns: Metadata id, offset, duration and number of occurrences; (4, events).
+        damaged: Whether the event cannot be read at all; (events,).
+        stats: The statistics to read.
     """
 
     columns: Ints
@@ -77,59 +77,59 @@ class Scanned(NamedTuple):
     stats: Stats
 
 
-def scan_events(wire: Wire, heads: Ints, wanted: Ints) -> Scanned:
+def scan_events(wire: Wire, heads: Ints, stat_ids: Ints) -> Scanned:
     """Decode a chunk of events.
 
     Args:
         wire: The bytes.
-        heads: Where the field of every event begins; all of it lies in the data.
-        wanted: Ids of the statistics to decode, ascending.
+        heads: Offset of every event's field, which must be complete; (events,).
+        stat_ids: Ids of the statistics to read, ascending.
     """
     columns = np.zeros((4, len(heads)), dtype=np.int64)
     damaged = np.zeros(len(heads), dtype=np.bool_)
-    stats, odd = _Rounds(wire, columns, heads, wanted).run()
+    stats, odd = _Rounds(wire, columns, heads, stat_ids).run()
     for row in odd.tolist():
-        slow = _slowly(wire.data, int(heads[row]), columns[:, row], wanted)
-        damaged[row] = slow is None
-        if slow is not None:
-            stats.append(slow._replace(row=slow.row + np.int32(row)))
+        parsed = _parse_event(wire.data, int(heads[row]), columns[:, row], stat_ids)
+        damaged[row] = parsed is None
+        if parsed is not None:
+            stats.append(parsed._replace(row=parsed.row + np.int32(row)))
     return Scanned(columns, damaged, _joined(stats))
 
 
 class _Open(NamedTuple):
-    """Events of which fields are left.
+    """Events with fields left to decode; (open,) each.
 
     Args:
-        row: Their rows.
-        at: Where the next field begins.
-        end: Where they end.
+        row: Row of the event.
+        at: Offset of its next field.
+        end: End of the event.
     """
 
     row: Ints
     at: Ints
     end: Ints
 
-    def where(self, those: NDArray[np.bool_]) -> _Open:
-        """Some of them."""
-        return self if those.all() else _Open(*(column[those] for column in self))
+    def where(self, mask: NDArray[np.bool_]) -> _Open:
+        """Select events by mask."""
+        return self if mask.all() else _Open(*(column[mask] for column in self))
 
 
 class _Rounds:
-    """Decodes some events, all at a time.
+    """Decodes events in rounds, one field of every event per round.
 
     Args:
         wire: The bytes.
-        columns: Takes the fields.
-        heads: Where the field of every event begins.
-        wanted: Ids of the statistics to decode, ascending.
+        columns: Receives the fields; (4, events).
+        heads: Offset of every event's field; (events,).
+        stat_ids: Ids of the statistics to read, ascending.
     """
 
-    def __init__(self, wire: Wire, columns: Ints, heads: Ints, wanted: Ints) -> None:
+    def __init__(self, wire: Wire, columns: Ints, heads: Ints, stat_ids: Ints) -> None:
         self._wire = wire
         self._columns = columns
-        # An id that no statistic has stands in for none at all.
-        self._wanted = wanted if len(wanted) else np.array([MISSING])
-        # Only protobuf looks at what ends too close to the end of the data.
+        # The search needs at least one id; no statistic has this one.
+        self._stat_ids = stat_ids if len(stat_ids) else np.array([MISSING])
+        # Events too close to the end of the data are left to protobuf.
         near = heads > len(wire.data) - 2 * REACH
         sizes, lengths = wire.varints(np.where(near, 0, heads + 1))
         at = heads + 1 + lengths
@@ -138,23 +138,23 @@ class _Rounds:
         self._open = every.where(~self._odd & (sizes > 0))
 
     def run(self) -> tuple[list[Stats], Ints]:
-        """The wanted statistics, and the rows that protobuf has to read."""
+        """The statistics to read, and the rows that protobuf has to decode."""
         found = []
         while len(self._open.row):
             stats = self._round(self._open)
             if len(stats.row):
                 found.append(self._stats(*stats))
         if self._odd.any():
-            found = [chosen(stats, ~self._odd[stats.row]) for stats in found]
+            found = [selected(stats, ~self._odd[stats.row]) for stats in found]
         return found, np.flatnonzero(self._odd)
 
     def _round(self, events: _Open) -> _Open:
-        """Decode the next field of every event; returns the statistics that were met."""
+        """Decode the next field of every event; returns the statistics among the fields."""
         codes = _CODES[self._wire.octets[events.at]]
         values, sizes = self._wire.varints(events.at + 1)
         after = events.at + 1 + sizes
         is_stat = codes == _STAT
-        # Compared, not added: a lying length must not leave the range of the integers.
+        # Compared rather than added, because a wrong length could overflow.
         room = events.end - after
         good = (codes >= 0) & (sizes > 0) & (room >= 0)
         good &= ~is_stat | ((values >= 0) & (values <= room))
@@ -174,57 +174,58 @@ class _Rounds:
         return stats
 
     def _keep(self, rows: Ints, codes: NDArray[np.int8], values: Ints) -> None:
+        """Write decoded fields to their columns."""
         for code, column in enumerate(self._columns):
-            those = codes == code
-            if those.all():
+            mask = codes == code
+            if mask.all():
                 column[rows if len(rows) < len(column) else slice(None)] = values
                 return
-            if those.any():
-                column[rows[those]] = values[those]
+            if mask.any():
+                column[rows[mask]] = values[mask]
 
     def _stats(self, rows: Ints, at: Ints, ends: Ints) -> Stats:
-        """Those of the statistics that are wanted; events with others than expected are odd."""
+        """The statistics to read; marks events with statistics in an unexpected form as odd."""
         ids, sizes = self._wire.varints(at + 1)
         value_at = at + 1 + sizes
         odd = (self._wire.octets[at] != _STAT_ID_TAG) | (sizes <= 0) | (value_at > ends)
         if odd.any():
             self._odd[rows[odd]] = True
-        place = np.minimum(np.searchsorted(self._wanted, ids), len(self._wanted) - 1)
-        those = np.flatnonzero((self._wanted[place] == ids) & ~odd & (value_at < ends))
-        return self._values(rows[those], place[those], value_at[those], ends[those])
+        place = np.minimum(np.searchsorted(self._stat_ids, ids), len(self._stat_ids) - 1)
+        used = np.flatnonzero((self._stat_ids[place] == ids) & ~odd & (value_at < ends))
+        return self._values(rows[used], place[used], value_at[used], ends[used])
 
     def _values(self, rows: Ints, which: Ints, at: Ints, ends: Ints) -> Stats:
         tags = self._wire.octets[at]
         values, sizes = self._wire.varints(at + 1)
         after = at + 1 + sizes
-        what = _VALUES[tags]
-        is_text = what == _IS_TEXT
+        kinds = _KINDS[tags]
+        is_text = kinds == _IS_TEXT
         good = (sizes > 0) & np.where(is_text, values == ends - after, after == ends)
-        good &= what != _IS_STRANGE
-        unseen = what == _IS_UNSEEN
-        if not (good | unseen).all():
-            self._odd[rows[~(good | unseen)]] = True
+        good &= kinds != _IS_UNKNOWN
+        unused = kinds == _IS_UNUSED
+        if not (good | unused).all():
+            self._odd[rows[~(good | unused)]] = True
         sizes = np.where(is_text, values, 0)
         values = np.where(is_text, after, values)
         stats = _stats(rows, which, tags, values, sizes)
-        return chosen(stats, ~unseen) if unseen.any() else stats
+        return selected(stats, ~unused) if unused.any() else stats
 
 
-def _slowly(data: Bytes, head: int, column: Ints, wanted: Ints) -> Stats | None:
-    """An event as protobuf reads it, whatever order and types its fields have; None if it cannot.
+def _parse_event(data: Bytes, head: int, column: Ints, stat_ids: Ints) -> Stats | None:
+    """Decode an event with protobuf, in any form; None if it is damaged.
 
     Args:
         data: The bytes.
-        head: Where the field of the event begins.
-        column: Takes its fields.
-        wanted: Ids of the statistics to decode.
+        head: Offset of the event's field.
+        column: Receives its fields; (4,).
+        stat_ids: Ids of the statistics to read.
     """
     part = next(parts(data, head, len(data)))
     event = parse_message("XEvent", data[part.value : part.end])
     if event is None:
         return None
     column[:] = event.metadata_id, event.offset_ps, event.duration_ps, event.num_occurrences
-    places = {key: place for place, key in enumerate(wanted.tolist())}
+    places = {key: place for place, key in enumerate(stat_ids.tolist())}
     stats = [s for s in event.stats if s.metadata_id in places]
     found = [(0, places[s.metadata_id], *_value(s, data, part.value)) for s in stats]
     return _stats(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
@@ -240,13 +241,13 @@ def _value(stat: Any, data: Bytes, start: int) -> tuple[int, int, int]:
     return INT, stat.int64_value or as_int64(stat.uint64_value), 0
 
 
-def chosen(stats: Stats, where: Ints | NDArray[np.bool_]) -> Stats:
-    """Some of them."""
+def selected(stats: Stats, where: Ints | NDArray[np.bool_]) -> Stats:
+    """Select statistics by row or by mask."""
     return Stats(*(column[where] for column in stats))
 
 
 def _joined(parts: list[Stats]) -> Stats:
-    """All of them; empties the list, so that they are not held twice."""
+    """Concatenate statistics; empties the list, to free each column as soon as it is copied."""
     columns = [list(column) for column in zip(_NONE, *parts, strict=True)]
     parts.clear()
     joined = []

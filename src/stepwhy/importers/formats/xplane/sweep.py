@@ -41,7 +41,7 @@ LARGE: Final = 18 << 20
 Measured as CPU time of `stepwhy explain`: with it 0.03 s more at 15 MB, 0.08 s less at 23 MB.
 """
 
-# Bytes that are mapped at a time: the columns of their events stay in a processor's cache.
+# Bytes mapped at a time; the columns of their events fit into a processor's cache.
 _CHUNK = 1 << 21
 # A file with more events in unknown forms is read without kernels.
 _ODD_EVENTS = 1 << 12
@@ -50,37 +50,37 @@ _LARGEST_STAT = 1 << 16
 _MOST_STATS = 62  # a bit each
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """What to read from the events of a plane, and the tables that they refer to.
 
     Args:
-        stats: Ids of the statistics to read.
-        called: Their names.
-        entries: Row of the entry of a metadata id, -1 where there is none.
-        names: Code of the name of every entry.
-        references: Code of the text that a statistic refers to.
-        shared: By place of a statistic in `stats`: numbers and codes of texts by entry.
+        stats: Ids of the statistics to read, ascending.
+        stat_names: Their names.
+        entries: Maps metadata ids to rows of entries, -1 if missing.
+        names: Code of the name of every entry; (entries,).
+        references: Maps references of statistics to codes of texts.
+        shared: Numbers and codes of texts of every entry, by position in `stats`; (entries,) each.
     """
 
     stats: Ints
-    called: tuple[str, ...]
+    stat_names: tuple[str, ...]
     entries: IdTable
     names: NDArray[np.int32]
     references: IdTable
     shared: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int32]]]
 
 
-class Read(NamedTuple):
-    """What was read.
+class SweptEvents(NamedTuple):
+    """The events of a plane, read by kernels.
 
     Args:
-        events: The code -1 - n of a text means the n-th of `texts`.
-        texts: Texts that are spelled out.
-        left_out: Number of events without a name, of sums over many, and of those without a
-            usable time.
-        odd: Positions of the events that no kernel can read.
-        odd_line: Their lines.
-        odd_row: The rows before which they belong.
+        events: The events; code -1 - n of a text refers to the n-th of `texts`.
+        texts: Texts that are stored inside events.
+        left_out: Number of events without a name, of sums over many events, and of events without
+            a usable time.
+        odd: Offsets of events that kernels cannot read, ascending; (odd,).
+        odd_line: Their lines; (odd,).
+        odd_row: Rows of `events` before which they belong; (odd,).
     """
 
     events: Events
@@ -113,7 +113,7 @@ class Sweeper:
         return cls(data, kernels) if kernels else None
 
     def walk(self, at: int, limit: int, tag: int) -> list[Run]:
-        """Consecutive fields of a tag from `at` on, in chunks; see `Walk`."""
+        """Consecutive fields with a tag, in chunks; see `Walk`."""
         runs: list[Run] = []
         while True:
             for goal in (min(at + _CHUNK, limit), limit):
@@ -126,52 +126,53 @@ class Sweeper:
             let_go(self._data, at, after)
             at = after
 
-    def read(self, lines: Sequence[LineAt], wanted: Wanted) -> Read | None:
+    def read(self, lines: Sequence[LineAt], request: Request) -> SweptEvents | None:
         """Read the events of lines; None if too many are in a form that profilers do not write.
 
         Args:
-            lines: Lines whose runs `walk` has found.
-            wanted: What to read.
+            lines: Lines with runs from `walk`.
+            request: What to read.
         """
-        stats = wanted.stats
+        stats = request.stats
         if len(stats) > _MOST_STATS or (stats < 0).any() or (stats >= _LARGEST_STAT).any():
             return None
         room = max((r.events for ln in lines for r in ln.runs), default=0)
-        events = _Events(self._kernels.scan_events, self._wire, Texts(self._data), wanted, room)
-        collected = Collector(sum(line.count for line in lines))
+        events = _Events(self._kernels.scan_events, self._wire, Texts(self._data), request, room)
+        collector = Collector(sum(line.count for line in lines))
         for place, line in enumerate(lines):
             for run in line.runs:
                 if not events.fill(run, line.time_ns):
                     return None
-                events.note_odd(place, len(collected))
-                events.hand_over(place, collected)
+                events.note_odd(place, len(collector))
+                events.move_to(collector, place)
                 let_go(self._data, run.at, run.end)
-        return events.read(collected.finish())
+        return events.result(collector.finish())
 
 
 class _Events:
-    """The columns that the scanner fills with the events of one run after another.
+    """Columns that the scanner fills with the events of one run at a time.
 
     Args:
         scan: The compiled function `scan_events`.
         wire: The file.
-        texts: Collects texts that are spelled out.
-        wanted: What to read.
-        room: Most events of a run.
+        texts: Collects texts that are stored inside events.
+        request: What to read.
+        room: Maximum number of events of a run.
     """
 
-    def __init__(self, scan: Any, wire: Wire, texts: Texts, wanted: Wanted, room: int) -> None:
-        self._scan, self._wire, self._texts, self._wanted = scan, wire, texts, wanted
-        self._columns = Columns.empty(room, len(wanted.stats), _ODD_EVENTS)
-        which = np.zeros(int(wanted.stats.max(initial=-1)) + 1, dtype=np.uint8)
-        which[wanted.stats] = np.arange(len(wanted.stats)) + 1
-        shared = Shared.of(wanted.shared, len(wanted.names))
-        self._lookups = Lookups(which, wanted.entries, wanted.names, wanted.references, shared)
+    def __init__(self, scan: Any, wire: Wire, texts: Texts, request: Request, room: int) -> None:
+        self._scan, self._wire, self._texts = scan, wire, texts
+        self._stat_names, stats = request.stat_names, request.stats
+        self._columns = Columns.empty(room, len(stats), _ODD_EVENTS)
+        which = np.zeros(int(stats.max(initial=-1)) + 1, dtype=np.uint8)
+        which[stats] = np.arange(len(stats)) + 1
+        shared = Shared.of(request.shared, len(request.names))
+        self._lookups = Lookups(which, request.entries, request.names, request.references, shared)
         self._state = new_state()
         self._odd_line: list[int] = []
 
     def fill(self, run: Run, base_ns: int) -> bool:
-        """Read a run of a line that starts at a time; False if the scanner cannot read it."""
+        """Read a run of a line that starts at `base_ns`; False if the scanner cannot read it."""
         state, columns = self._state, self._columns
         state["position"], state["row"], columns.room[0] = run.at, 0, run.events
         for codes, has_codes in zip(columns.codes, columns.has_codes, strict=True):
@@ -186,34 +187,34 @@ class _Events:
             self._texts.make_room()
 
     def note_odd(self, line: int, before: int) -> None:
-        """Note where events belong that the scanner cannot read.
+        """Note line and row of the events of the run that the scanner cannot read.
 
         Args:
             line: The line of the run.
-            before: How many events were read before it.
+            before: Number of events read before the run.
         """
         since, count = len(self._odd_line), int(self._state["odd"][0])
         self._columns.odd[since:count, 1] += before
         self._odd_line += [line] * (count - since)
 
-    def hand_over(self, line: int, collected: Collector) -> None:
-        """Add the events of a run to those collected."""
-        columns, called = self._columns, self._wanted.called
+    def move_to(self, collector: Collector, line: int) -> None:
+        """Add the events of the run, which belongs to a line, to a collector."""
+        columns, names = self._columns, self._stat_names
         rows = slice(int(self._state["row"][0]))
         name = columns.name[rows]
         labels = Labels(
             np.broadcast_to(np.int32(line), len(name)),
             name,
-            {called[n]: columns.numbers[n, rows] for n in np.flatnonzero(columns.has_numbers)},
-            {called[n]: columns.codes[n, rows] for n in np.flatnonzero(columns.has_codes)},
+            {names[n]: columns.numbers[n, rows] for n in np.flatnonzero(columns.has_numbers)},
+            {names[n]: columns.codes[n, rows] for n in np.flatnonzero(columns.has_codes)},
         )
-        collected.add(labels, columns.start_ns[rows], columns.dur_ns[rows])
+        collector.add(labels, columns.start_ns[rows], columns.dur_ns[rows])
 
-    def read(self, events: Events) -> Read:
-        """What was read into the columns."""
+    def result(self, events: Events) -> SweptEvents:
+        """The collected events, with what was noted about all runs."""
         state = self._state[0]
         odd = self._columns.odd[: int(state["odd"])]
-        return Read(
+        return SweptEvents(
             events,
             [self._texts[number] for number in range(len(self._texts))],
             tuple(int(state[name]) for name in ("unnamed", "summed", "untimed")),

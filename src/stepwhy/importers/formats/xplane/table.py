@@ -1,7 +1,7 @@
 """Collects the slices of host and device planes as columns.
 
-Most slices share everything but their times with many others. These shared values are held once, as
-a template.
+Most slices share everything but their times with many others. These shared values are stored once,
+as a template.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class SliceTable:
                 [block.correlation[rows], *(block.templates[n][templates] for n, _ in _OF_COPIES)]
             )
         columns = [np.concatenate(c) for c in zip(*found, strict=True)]
-        # Of calls with the same id the last one counts.
+        # The last of several calls with one id counts.
         ids, last = np.unique(columns[0][::-1], return_index=True)
         return [ids, *(column[::-1][last] for column in columns[1:])]
 

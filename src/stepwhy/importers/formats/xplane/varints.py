@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_LAST = np.uint64(0x8080808080808080)  # of every byte the bit that is clear in a varint's last
+# The bit of each byte that is clear only in the last byte of a varint.
+_LAST = np.uint64(0x8080808080808080)
 _ONE = np.uint64(1)
-# Groups of 7 bits are brought together pairwise: what stays, what moves, and by how much.
+# Groups of 7 bits are joined pairwise: the bits that stay, those that move, and how far.
 _JOINS = tuple(
     (np.uint64(low), np.uint64(low << shift << bits), np.uint64(shift))
     for low, shift, bits in (
@@ -28,11 +29,11 @@ _JOINS = tuple(
 _EXPONENT_OF_ONE = 1023
 
 REACH = 16
-"""How many bytes before the end of its buffer a varint must begin to be read by `Wire.varints`."""
+"""Minimum distance, in bytes, from a varint to the end of the data for `Wire.varints`."""
 
 
 class Wire:
-    """The bytes of a message, to be read at many positions at once.
+    """The bytes of a message, read at many positions at once.
 
     Args:
         data: The message.
@@ -54,16 +55,16 @@ class Wire:
             at: Positions, at least `REACH` bytes before the end of the data.
 
         Returns:
-            The values in two's complement; how many bytes each takes, 0 or less where none ends
-            within ten bytes.
+            The values in two's complement, and their lengths in bytes, 0 or less where a varint
+            does not end within ten bytes; (positions,) each.
         """
         first = self.octets[at]
-        if (first < 0x80).all():  # as good as always for lengths and ids of statistics
+        if (first < 0x80).all():  # nearly always true for lengths and ids of statistics
             return first.astype(np.int64), np.ones(len(at), dtype=np.int64)
         word = self._words[at]
         last = ~word & _LAST
         last &= ~last + _ONE  # the lowest of them
-        # A power of two as a float tells its exponent, which is 7, 15, 23, ...
+        # The exponent of this power of two, read from its float, is 7, 15, 23, ...
         exponent = last.astype(np.float64).view(np.int64) >> 52
         sizes = (exponent - (_EXPONENT_OF_ONE - 1)) >> 3
         word &= (last << _ONE) - _ONE
@@ -79,7 +80,7 @@ class Wire:
     def _longer(
         self, at: NDArray[np.int64], low: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Varints of nine or ten bytes, of which eight are read."""
+        """Complete varints of nine or ten bytes, whose first eight were read."""
         ninth, tenth = self.octets[at + 8], self.octets[at + 9]
         is_ten = ninth >= 0x80
         top = np.where(is_ten, tenth, 0).astype(np.uint64)

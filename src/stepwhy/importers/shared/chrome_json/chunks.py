@@ -45,7 +45,7 @@ class ChunkReader(Generic[A]):
         self._typed: Any = msgspec.json.Decoder(list[self._event])  # type: ignore[name-defined]
         self._raw = msgspec.json.Decoder(list[msgspec.Raw])
         self.ended_early = False
-        """Whether the last text that failed to decode only lacked its end, as after a wrong cut."""
+        """Whether the last text that failed to decode ended too early, as after a wrong cut."""
 
     def read(self, text: bytes | msgspec.Raw) -> Batch[A] | None:
         """The records of a JSON list, None if the text is not one."""

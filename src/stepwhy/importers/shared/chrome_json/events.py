@@ -70,7 +70,7 @@ def batch_of(events: list[Event[A]]) -> Batch[A]:
 
 
 def phases_of(batch: Batch[Any]) -> dict[int, int]:
-    """How many records a batch has of each phase."""
+    """Number of records of each phase in a batch."""
     phases, counts = np.unique(batch.phase, return_counts=True)
     return dict(zip(phases.tolist(), counts.tolist(), strict=True))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# Beyond this (146 years) nanoseconds may leave int64 once a file's clock offset is added.
+# Longer times (146 years) in nanoseconds may overflow int64 once a file's clock offset is added.
 LARGEST_NS = 2**62
 # Not valid JSON, so that no file contains them.
 ABSENT = msgspec.Raw(b"-00")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from stepwhy.trace import Health
 
-# Damaged records after which the search for the next one is given up.
+# Damaged records after which the search for the next one stops.
 _RESYNC_LIMIT = 1000
 # Bytes read beyond the chunk to complete its last record, before the whole rest is read.
 _MARGINS = (1 << 16, 1 << 22)
@@ -75,9 +75,9 @@ class Salvage:
         """Scan the bytes from `begin` to `end`; None if the last record needs more of the text."""
         whole = end >= len(self._data)
         text = self._decoded(begin, end)
-        is_plain = len(text) == end - begin  # a character is a byte, and none was left out
+        is_plain = len(text) == end - begin  # every character is one byte, and none was skipped
         last = goal - begin if is_plain else len(self._decoded(begin, goal))
-        clean = encodable if _SURROGATE.search(text) else _as_it_is
+        clean = encodable if _SURROGATE.search(text) else _unchanged
         records: list[Any] = []
         at, broken = _skip(text, 0), 0
         while at < min(last, len(text)) and text[at] != "]":
@@ -86,7 +86,7 @@ class Salvage:
                 records.append(clean(record))
             except (ValueError, RecursionError):
                 broken += 1
-                at = self._behind_damage(text, at, broken)
+                at = self._after_damage(text, at, broken)
             at = _skip(text, at)
         if at >= len(text) and not whole:
             return None
@@ -98,7 +98,7 @@ class Salvage:
         with memoryview(self._data) as view:
             return str(view[begin:end], "utf-8", "ignore")
 
-    def _behind_damage(self, text: str, at: int, broken: int) -> int:
+    def _after_damage(self, text: str, at: int, broken: int) -> int:
         return _resync(text, at) if self.broken + broken <= _RESYNC_LIMIT else len(text)
 
     def count(self, health: Health, complete: bool) -> None:
@@ -163,7 +163,7 @@ def _skip(text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 

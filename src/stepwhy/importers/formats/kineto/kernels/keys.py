@@ -3,6 +3,7 @@
 A record is an array of int64; the names below are its indices.
 """
 
+import numpy as np
 from numba import njit
 
 from stepwhy.importers.formats.kineto.kernels.numbers import ABSENT, BEYOND, integer, nanoseconds
@@ -38,23 +39,52 @@ def word_of(text, begin=0):
 
 
 _STREAM_NAME_BEGINS = word_of('"stream ')
-# Short keys with the quote behind them.
-_PH, _TS, _CAT, _PID, _TID, _DUR, _NAME, _ARGS = (
-    word_of(key + '"') for key in ("ph", "ts", "cat", "pid", "tid", "dur", "name", "args")
+
+
+def _mask(count):
+    """The lowest bytes of a word."""
+    return (1 << 8 * count) - 1 if count < 8 else -1
+
+
+def _key(text, field):
+    """A key and its quote as two words, each after the mask of its bytes; then its field."""
+    key = text + '"'
+    first, rest = min(len(key), 8), max(len(key) - 8, 0)
+    return _mask(first), word_of(key), _mask(rest), word_of(key, 8), field
+
+
+_FIELDS = np.array(
+    [
+        _key("ph", PHASE),
+        _key("ts", START),
+        _key("cat", CAT),
+        _key("pid", PID),
+        _key("tid", TID),
+        _key("dur", DUR),
+        _key("name", NAME),
+    ]
 )
-_SIZE, _ADDR, _BYTES, _CHANGE, _DEVICE, _STREAM = (
-    word_of(key + '"') for key in ("size", "Addr", "bytes", "Bytes", "device", "stream")
+_ARGUMENTS = np.array(
+    [
+        _key("device", DEVICE),
+        _key("stream", STREAM),
+        _key("bytes", BYTES),
+        _key("Bytes", CHANGE),
+        _key("name", STREAM_NAME),
+        _key("size", SIZE),
+        _key("Addr", ADDRESS),
+        _key("correlation", CORRELATION),
+        _key("Sequence number", SEQUENCE),
+        _key("Fwd thread id", FORWARD),
+        _key("Call stack", STACK),
+        _key("Device Type", DEVICE_TYPE),
+        _key("Device Id", DEVICE_ID),
+        _key("Total Allocated", ALLOCATED),
+        _key("Total Reserved", RESERVED),
+    ]
 )
-_TWO, _THREE, _FOUR, _FIVE, _SIX = ((1 << (8 * (n + 1))) - 1 for n in (2, 3, 4, 5, 6))
-# Longer keys: their first eight bytes, and the rest with the quote behind it.
-_CORRELATION, _CORRELATION_2 = word_of("correlation"), word_of('correlation"', 8)
-_SEQUENCE, _SEQUENCE_2 = word_of("Sequence number"), word_of('Sequence number"', 8)
-_FORWARD, _FORWARD_2 = word_of("Fwd thread id"), word_of('Fwd thread id"', 8)
-_STACK, _STACK_2 = word_of("Call stack"), word_of('Call stack"', 8)
-_TYPE, _TYPE_2 = word_of("Device Type"), word_of('Device Type"', 8)
-_ID, _ID_2 = word_of("Device Id"), word_of('Device Id"', 8)
-_ALLOCATED, _ALLOCATED_2 = word_of("Total Allocated"), word_of('Total Allocated"', 8)
-_RESERVED, _RESERVED_2 = word_of("Total Reserved"), word_of('Total Reserved"', 8)
+_ARGS_MASK, _ARGS, *_ = _key("args", HAS_ARGS)
+_NO_FIELD = -1
 
 
 @njit(**FAST)
@@ -137,11 +167,11 @@ def _token(text, record, field, p, limit):
 
 
 @njit(**FAST)
-def _call_stack(text, record, p, limit, begin):
+def _call_stack(text, record, p, limit):
     if not is_null(text, p):
         return _text(text, record, STACK, p, limit)
-    record[STACK] = begin
-    record[STACK + 1] = begin
+    record[STACK] = p
+    record[STACK + 1] = p
     return p + 4
 
 
@@ -166,73 +196,46 @@ def _name_of_thread(text, record, p, limit):
 
 
 @njit(**FAST)
-def read_argument(text, record, key, p, limit):
-    """Read the value at `p` of the argument whose key is at `key`; the position after it, or 0."""
-    word = word_at(text, key)
-    if word & _SIX == _DEVICE:
-        return _token(text, record, DEVICE, p, limit)
-    if word & _SIX == _STREAM:
-        return _token(text, record, STREAM, p, limit)
-    if word & _FIVE == _BYTES:
-        return _integer(text, record, BYTES, p, limit)
-    if word & _FIVE == _CHANGE:
-        return _integer(text, record, CHANGE, p, limit)
-    if word & _FOUR == _NAME:
-        return _name_of_thread(text, record, p, limit)
-    if word & _FOUR == _SIZE:
-        return _integer(text, record, SIZE, p, limit)
-    if word & _FOUR == _ADDR:
-        return _integer(text, record, ADDRESS, p, limit)
-    return _read_long_argument(text, record, word, word_at(text, key + 8), p, limit)
+def _field_of(keys, text, key):
+    """The field of a key, `_NO_FIELD` if it is not among the keys."""
+    word, rest = word_at(text, key), word_at(text, key + 8)
+    for row in range(len(keys)):
+        if word & keys[row, 0] == keys[row, 1] and rest & keys[row, 2] == keys[row, 3]:
+            return keys[row, 4]
+    return _NO_FIELD
 
 
 @njit(**FAST)
-def _read_long_argument(text, record, word, rest, p, limit):
-    """The same for keys of more than eight characters."""
-    if word == _CORRELATION and rest & _THREE == _CORRELATION_2:
-        return _integer(text, record, CORRELATION, p, limit)
-    if word == _SEQUENCE and rest == _SEQUENCE_2:
-        return _integer(text, record, SEQUENCE, p, limit)
-    if word == _FORWARD and rest & _FIVE == _FORWARD_2:
-        return _integer(text, record, FORWARD, p, limit)
-    if word == _STACK and rest & _TWO == _STACK_2:
-        return _call_stack(text, record, p, limit, p)
-    if word == _TYPE and rest & _THREE == _TYPE_2:
-        return _integer(text, record, DEVICE_TYPE, p, limit)
-    if word == _ID and rest & ((1 << 16) - 1) == _ID_2:
-        return _integer(text, record, DEVICE_ID, p, limit)
-    if word == _ALLOCATED and rest == _ALLOCATED_2:
-        return _integer(text, record, ALLOCATED, p, limit)
-    if word == _RESERVED and rest & _SIX == _RESERVED_2:
-        return _integer(text, record, RESERVED, p, limit)
-    return _skipped(text, record, p, limit)
-
-
-@njit(**FAST)
-def read_field(text, record, key, p, limit):
-    """Read the value at `p` of the field whose key is at `key`; the position after it, or 0."""
-    word = word_at(text, key)
-    if word & _TWO == _PH:
+def _read(text, record, field, p, limit):
+    """Read the value of a field at `p`; the position after it, or 0."""
+    if field == _NO_FIELD:
+        return _skipped(text, record, p, limit)
+    if field <= _LAST_INTEGER:
+        return _integer(text, record, field, p, limit)
+    if field <= DUR:
+        return _time(text, record, field, p, limit)
+    if field <= NAME:
+        return _title(text, record, field, p, limit)
+    if field == STACK:
+        return _call_stack(text, record, p, limit)
+    if field == PHASE:
         return _phase(text, record, p)
-    if word & _TWO == _TS:
-        return _time(text, record, START, p, limit)
-    if word & _THREE == _CAT:
-        return _title(text, record, CAT, p, limit)
-    if word & _THREE == _PID:
-        return _token(text, record, PID, p, limit)
-    if word & _THREE == _TID:
-        return _token(text, record, TID, p, limit)
-    if word & _THREE == _DUR:
-        return _time(text, record, DUR, p, limit)
-    if word & _FOUR == _NAME:
-        return _title(text, record, NAME, p, limit)
-    return _skipped(text, record, p, limit)
+    if field == STREAM_NAME:
+        return _name_of_thread(text, record, p, limit)
+    return _token(text, record, field, p, limit)
+
+
+@njit(**FAST)
+def read_value(text, record, key, p, limit, in_args):
+    """Read the value at `p` of the field or argument at `key`; the position after it, or 0."""
+    field = _field_of(_ARGUMENTS if in_args else _FIELDS, text, key)
+    return _read(text, record, field, p, limit)
 
 
 @njit(**FAST)
 def begins_arguments(text, record, key, p):
     """Whether an object of arguments begins here, the first one of its record."""
-    if word_at(text, key) & _FOUR != _ARGS or byte_at(text, p) != OPEN_OBJECT:
+    if word_at(text, key) & _ARGS_MASK != _ARGS or byte_at(text, p) != OPEN_OBJECT:
         return False
     if record[HAS_ARGS]:
         return False
@@ -243,6 +246,6 @@ def begins_arguments(text, record, key, p):
 @njit(**FAST)
 def is_odd_arguments(text, record, key, p):
     """Whether the key is `args`, but its value is no object, or not the first one."""
-    if word_at(text, key) & _FOUR != _ARGS:
+    if word_at(text, key) & _ARGS_MASK != _ARGS:
         return False
     return record[HAS_ARGS] == 1 or not is_null(text, p)

@@ -10,20 +10,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SAFETY: Final = 64
-"""Bytes behind a position that the scanner may read."""
+"""Bytes after a position that the scanner may read."""
 
 DONE, LIST, ODD, FULL = range(4)
-"""Why a sweep ended: at its goal, at the end of the list, at an unusual record, at a full table."""
+"""Why a sweep ended: it reached its goal, the end of the list or an unusual record, or filled a
+table."""
 
 _COUNTS = ("position", "slices", "changes", "arrows", "metadata", "others", "hint", "high")
 STATE: Final = np.dtype([(name, np.int64) for name in _COUNTS])
-"""Position in the text, and what was found since the sweep began: slices, changes of memory, flow
-arrows, metadata, other records; whether there is a sign of an accelerator, and whether there is
-text that is not ASCII."""
+"""Position in the text, and counts since the sweep began: slices, changes of memory, flow arrows,
+metadata, other records; then whether a record proves an accelerator, and whether any text is not
+ASCII."""
 
 
 def new_state(position: int = 0) -> NDArray[np.void]:
-    """One `STATE` at a position, before a sweep; (1,)."""
+    """A `STATE` at a position with all counts zero; (1,)."""
     state = np.zeros(1, dtype=STATE)
     state["position"] = position
     return state
@@ -47,7 +48,7 @@ class SliceColumns(NamedTuple):
 
     @classmethod
     def empty(cls, room: int) -> Self:
-        """Columns for so many slices, not initialised."""
+        """Uninitialised columns for `room` slices."""
         wide: list[NDArray[Any]] = [np.empty(room, dtype=np.int64) for _ in range(7)]
         return cls(*wide, *(np.empty(room, dtype=np.int32) for _ in range(5)))
 
@@ -68,5 +69,5 @@ class ChangeColumns(NamedTuple):
 
     @classmethod
     def empty(cls, room: int) -> Self:
-        """Columns for so many changes, not initialised."""
+        """Uninitialised columns for `room` changes."""
         return cls(*(np.empty(room, dtype=np.int64) for _ in cls._fields))

@@ -15,9 +15,9 @@ from stepwhy.importers.formats.kineto.kernels.text import (
 )
 
 ABSENT = -(2**63)
-"""No integer: the key is not there, or null."""
+"""Integer of a key that is missing or null."""
 BEYOND = 2**62
-"""No usable time: LARGEST_NS of the importers."""
+"""Time that is missing or unusable; the importer's LARGEST_NS."""
 
 _MOST_QUOTED = 15  # digits that a double holds as well
 _FIVE = ord("5")
@@ -26,7 +26,7 @@ _E, _SMALL_E = map(ord, "Ee")
 
 @njit(**FAST)
 def _digits(text, p, limit, most):
-    """The value of the digits at `p` and the position after them; 0 if they are no integer."""
+    """Value of the digits at `p` and the position after them, 0 if they are not an integer."""
     first = byte_at(text, p)
     value = 0
     begin = p
@@ -70,7 +70,7 @@ def integer(text, p, limit):
 
 @njit(**FAST)
 def _rounds_up(text, p, limit, odd):
-    """Whether decimals from `p` on round up (half to even), and the position after them."""
+    """Whether the decimals from `p` round up (half to even), and the position after them."""
     first = byte_at(text, p)
     up = first > _FIVE
     half = first == _FIVE
@@ -87,7 +87,7 @@ def _rounds_up(text, p, limit, odd):
 
 @njit(**FAST)
 def nanoseconds(text, p, limit):
-    """Microseconds as nanoseconds, and the position after them; 0 if they are no plain number."""
+    """Microseconds as nanoseconds, and the position after them, 0 if they are no plain number."""
     if p >= limit:
         return 0, 0
     negative = byte_at(text, p) == MINUS

@@ -1,9 +1,9 @@
 """Scans the records of a Chrome trace into columns, in one sweep over the text of the file.
 
-Only plain records are understood, but profilers write no others. Any other JSON (escaped keys,
-exponents in times, a list in place of a number) ends the sweep before its record, and the caller
-reads that record with the general decoder. A row counts only if a comma and another record, or the
-end of the list, follow its record.
+Only plain records are read, but profilers write no others. Any other JSON (escaped keys, exponents
+in times, a list instead of a number) ends the sweep before its record, and the caller reads that
+record with the general decoder. A record counts only if it is followed by a comma and another
+record, or by the end of the list.
 """
 
 from numba import int64, njit, typeof
@@ -38,8 +38,7 @@ from stepwhy.importers.formats.kineto.kernels.keys import (
     begins_arguments,
     clear,
     is_odd_arguments,
-    read_argument,
-    read_field,
+    read_value,
     word_of,
 )
 from stepwhy.importers.formats.kineto.kernels.layout import (
@@ -93,7 +92,7 @@ def _after_record(text, record, p, limit):
         if marks:
             record[MARKS] = record[MARKS] | marks
         if in_args:
-            p = read_argument(text, record, key, p, limit)
+            p = read_value(text, record, key, p, limit, True)
         elif begins_arguments(text, record, key, p):
             p = after_space(text, p + 1, limit)
             if byte_at(text, p) != CLOSE_OBJECT:
@@ -103,7 +102,7 @@ def _after_record(text, record, p, limit):
         elif is_odd_arguments(text, record, key, p):
             return 0
         else:
-            p = read_field(text, record, key, p, limit)
+            p = read_value(text, record, key, p, limit, False)
         if p == 0:
             return 0
         p = after_space(text, p, limit)
@@ -122,7 +121,7 @@ def _after_record(text, record, p, limit):
 
 @njit(**FAST)
 def _next_record(text, p, limit):
-    """Where the next record begins, or the closing bracket of the list; 0 for anything else."""
+    """Position of the next record or of the list's closing bracket, 0 for anything else."""
     p = after_space(text, p, limit)
     c = byte_at(text, p)
     if c == CLOSE_LIST:
@@ -232,7 +231,7 @@ def _count(state, text, record, phase):
 
 @njit(**FAST)
 def _keep(state, slices, changes, texts, pairs, text, record, begin, end):
-    """Store or count a record; DONE, or the reason why that is impossible."""
+    """Store or count a record; returns DONE, or the reason why that is impossible."""
     phase = record[PHASE]
     if phase == _X:
         row = state.slices
@@ -274,8 +273,8 @@ def scan_records(text, goal, states, record, slices, changes, texts, pairs):
 
     Args:
         text: The file, from `words_of`.
-        goal: A position in it.
-        states: One `STATE`, whose counts are of this sweep; updated.
+        goal: Position at which to stop.
+        states: A `STATE`; updated.
         record: Room for the fields of a record; (RECORD_FIELDS,).
         slices: Columns to fill.
         changes: Columns to fill.

@@ -2,7 +2,7 @@
 
 A text is an array from `columns.kernels.tables.words_of`: `text[p]` holds the eight bytes from
 position p on. All positions are int64. 64 bytes can be read from each position up to `limit`, and
-no function reads further. A function that does not understand its input returns position 0.
+no function reads further. A function returns position 0 for input that it cannot read.
 """
 
 from numba import njit

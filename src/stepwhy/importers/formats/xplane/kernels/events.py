@@ -1,7 +1,7 @@
 """Scans the events of an XPlane profile into columns, in one sweep over the bytes of the file.
 
-It understands what profilers write. It notes the position of an event in any other form, which the
-caller reads with protobuf. It reads no byte outside of the data, whatever the lengths in it say.
+It reads events as profilers write them. It notes the position of an event in any other form, and
+the caller reads it with protobuf. It never reads outside of the data, even if lengths are wrong.
 
 Source: tsl/profiler/protobuf/xplane.proto.
 """
@@ -15,7 +15,7 @@ from stepwhy.importers.formats.xplane.kernels.layout import (
     DONE,
     FULL,
     MISSING,
-    STRANGE,
+    UNREADABLE,
     Columns,
     IdTable,
     Lookups,
@@ -40,7 +40,7 @@ _TAIL = 16  # bytes at the end of the data that are read one by one
 
 @njit(**PLAIN)
 def looked_up(table, key, missing):
-    """The number of an id in a table."""
+    """Look up an id in an `IdTable`."""
     if 0 <= key < len(table.dense):
         return np.int64(table.dense[np.uint64(key)])
     low, high = 0, len(table.keys)
@@ -60,7 +60,7 @@ _WIRE = types.NamedTuple((types.Array(types.uint8, 1, "C", readonly=True), TEXT)
 
 @njit(types.UniTuple(int64, 2)(_WIRE, int64, int64, int64), cache=True, **PLAIN)
 def walk_fields(wire, at, goal, tag):
-    """Skip fields of a tag up to the first that does not end by a goal; how many, and its place."""
+    """Skip consecutive fields with a tag that end by a goal; how many, and the end of the last."""
     safe = len(wire.octets) - _TAIL
     count = 0
     while at < goal and byte_at(wire, at) == tag:
@@ -89,7 +89,7 @@ def _put_code(columns, which, row, code):
 
 @njit(**INLINE)
 def _statistic(wire, columns, lookups, texts, at, end, safe, row):
-    """Store a statistic; its kind (see `_NOTHING` and the others) and its place in the columns."""
+    """Store a statistic; its kind (`_NOTHING` to `_ODD`) and its position in the columns."""
     if at + 2 > end or byte_at(wire, at) != _STAT_ID:
         return _ODD, 0
     key = byte_at(wire, at + 1)
@@ -144,7 +144,7 @@ def _forget(columns, row, numbers, codes):
 
 @njit(**PLAIN)
 def _share(columns, shared, row, entry, numbers, codes):
-    """Give an event the statistics of its entry that it does not carry itself."""
+    """Give an event the statistics of its entry that it does not have itself."""
     for place in range(len(shared.which)):
         which = shared.which[place]
         if not numbers >> which & 1:
@@ -159,7 +159,7 @@ def _share(columns, shared, row, entry, numbers, codes):
 
 @njit(**PLAIN)
 def _name(columns, names, row, entry):
-    """Store the name of an event; whether it has one."""
+    """Store the name of an event; returns whether it has one."""
     name = names[entry] if entry >= 0 else np.int32(0)
     columns.name[row] = name
     return name != 0
@@ -167,7 +167,7 @@ def _name(columns, names, row, entry):
 
 @njit(**PLAIN)
 def _time(columns, base_ns, row, offset, duration):
-    """Store the time of an event, ps after the start of its line; whether the time is usable."""
+    """Store the time of an event, given in ps after `base_ns`; returns whether it is usable."""
     start = base_ns + offset // 1000
     # A sum that overflows is negative, and so unusable.
     end = base_ns + (offset + duration) // 1000
@@ -178,7 +178,7 @@ def _time(columns, base_ns, row, offset, duration):
 
 @njit(**PLAIN)
 def _note_odd(state, odd, at, row):
-    """Note an event that the caller has to read; whether there was room."""
+    """Note an event that the caller has to read; returns whether there was room."""
     count = state.odd
     if count == len(odd):
         return False
@@ -190,7 +190,7 @@ def _note_odd(state, odd, at, row):
 
 @njit(**INLINE)
 def _event(wire, base_ns, state, columns, lookups, texts, at, end, safe, row):
-    """Read an event; its kind (see `_NOTHING` and the others)."""
+    """Read an event; returns its kind, `_NOTHING` to `_ODD`; `_NUMBER` if it was stored."""
     entry_id = 0
     offset = 0
     duration = 0
@@ -260,15 +260,15 @@ def scan_events(wire, goal, base_ns, states, columns, lookups, texts):
 
     Args:
         wire: The file.
-        goal: A position in it.
+        goal: Position at which to stop.
         base_ns: Start of the line.
-        states: One `STATE`; updated.
-        columns: Where to write rows.
-        lookups: What events refer to.
+        states: A `STATE`; updated.
+        columns: Columns to fill.
+        lookups: Tables of what events refer to.
         texts: Arrays of `Texts`.
 
     Returns:
-        DONE, STRANGE or FULL.
+        DONE, UNREADABLE or FULL.
     """
     state = states[0]
     at, row = state.position, state.row
@@ -279,7 +279,7 @@ def scan_events(wire, goal, base_ns, states, columns, lookups, texts):
         size, body = varint(wire, at + 1, goal, safe)
         is_event = byte_at(wire, at) == _EVENT and body >= 0 and 0 <= size <= goal - body
         if row >= room or not is_event:
-            status = STRANGE
+            status = UNREADABLE
             break
         end = body + size
         found = _event(wire, base_ns, state, columns, lookups, texts, body, end, safe, row)
@@ -287,7 +287,7 @@ def scan_events(wire, goal, base_ns, states, columns, lookups, texts):
             status = FULL
             break
         if found == _ODD and not _note_odd(state, columns.odd, at, row):
-            status = STRANGE
+            status = UNREADABLE
             break
         if found == _NUMBER:
             row += 1
@@ -304,14 +304,14 @@ _READ_TIMES = readonly(int64)
 def enclose_events(line, start_ns, dur_ns, outer):
     """Find the innermost event that is still open when each one starts, -1 for none.
 
-    The first candidate is the event before. All events between a candidate and the one that
-    encloses it have ended before the candidate, so the latter is the next candidate.
+    The first candidate is the previous event. If it has ended, the next candidate is the event that
+    encloses it, because all events between the two have ended as well.
 
     Args:
-        line: The thread of every event, ascending.
-        start_ns: Starts; on each thread ascending, the longest first of those that are equal.
-        dur_ns: Durations.
-        outer: Row of the enclosing event, filled in.
+        line: Thread of every event, ascending; (events,).
+        start_ns: Starts; ascending on each thread, longest first; (events,).
+        dur_ns: Durations; (events,).
+        outer: Receives the row of the enclosing event; (events,).
     """
     for row in range(len(line)):
         at = row - 1

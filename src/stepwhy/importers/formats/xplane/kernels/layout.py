@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MISSING: Final = np.iinfo(np.int64).min
-"""A number that an event does not carry."""
+"""Value of a number that an event does not have."""
 
-DONE, STRANGE, FULL = range(3)
-"""Why a scan ended: at its goal, at something that is no event, or at a full table."""
+DONE, UNREADABLE, FULL = range(3)
+"""Why a scan ended: it reached its goal, found data that it cannot read, or filled a table."""
 
 _FIELDS = ("position", "row", "unnamed", "summed", "untimed", "odd")
 STATE: Final = np.dtype([(name, np.int64) for name in _FIELDS])
-"""Position in the data, next row, and how many events lack a name, are sums over many, have no
-usable time, or cannot be read by the scanner."""
+"""Position in the data, next row, and the number of events that have no name, are sums over many,
+have no usable time, or cannot be read by the scanner."""
 
-# Longest table of ids, by their number; larger ids are searched.
+# Largest lookup table, in entries per id and in any case; ids beyond it are found by binary search.
 _DENSE = 4
 _SMALL = 1024
 
 
 def new_state() -> NDArray[np.void]:
-    """One `STATE`; (1,)."""
+    """A `STATE` of zeros; (1,)."""
     return np.zeros(1, dtype=STATE)
 
 
@@ -50,12 +50,12 @@ class Wire(NamedTuple):
 
 
 class IdTable(NamedTuple):
-    """Numbers by id.
+    """Maps ids to integers.
 
     Args:
-        dense: The number of each id from 0 on, `missing` included.
-        keys: The other ids, ascending.
-        values: Their numbers.
+        dense: Value of every id from 0, `missing` for ids that do not occur; (ids,).
+        keys: Ids beyond `dense`, ascending; (others,).
+        values: Their values; (others,).
     """
 
     dense: NDArray[np.int32]
@@ -64,12 +64,12 @@ class IdTable(NamedTuple):
 
     @classmethod
     def of(cls, keys: NDArray[np.int64], values: NDArray[np.int32], missing: int) -> Self:
-        """A table.
+        """Build a table.
 
         Args:
-            keys: Ids, ascending.
-            values: Their numbers.
-            missing: The number of all other ids.
+            keys: Ids, ascending; (ids,).
+            values: Their values; (ids,).
+            missing: Value of ids that do not occur.
         """
         near = (keys >= 0) & (keys < _DENSE * len(keys) + _SMALL)
         dense = np.full(int(keys[near].max(initial=-1)) + 1, missing, dtype=np.int32)
@@ -78,12 +78,12 @@ class IdTable(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Statistics that all events of an entry share.
+    """Statistics that all events of a metadata entry share.
 
     Args:
-        which: Their places among the statistics to read; (shared,).
-        numbers: By entry, `MISSING` where there is none; (shared, entries).
-        codes: Of texts by entry, 0 where there is none; (shared, entries).
+        which: Their positions among the statistics to read; (shared,).
+        numbers: Numbers, `MISSING` where absent; (shared, entries).
+        codes: Codes of texts, 0 where absent; (shared, entries).
     """
 
     which: NDArray[np.int64]
@@ -94,7 +94,7 @@ class Shared(NamedTuple):
     def of(
         cls, found: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int32]]], entries: int
     ) -> Self:
-        """From numbers and codes by place."""
+        """Combine columns of numbers and codes, given by position among the statistics to read."""
         numbers = np.empty((len(found), entries), dtype=np.int64)
         codes = np.empty((len(found), entries), dtype=np.int32)
         for row, columns in enumerate(found.values()):
@@ -103,14 +103,14 @@ class Shared(NamedTuple):
 
 
 class Lookups(NamedTuple):
-    """What events refer to.
+    """Tables of what events refer to.
 
     Args:
-        which: By id of a statistic, its place among those to read plus one, else 0.
-        entries: Row of the entry of a metadata id, -1 if missing.
-        names: Code of the name of every entry.
-        references: Code of the text that a statistic refers to, 0 if missing.
-        shared: Statistics of entries, which hold for all of their events.
+        which: Position of a statistic, by id, among those to read plus one; 0 for others; (ids,).
+        entries: Maps metadata ids to rows of entries, -1 if missing.
+        names: Code of the name of every entry; (entries,).
+        references: Maps references of statistics to codes of texts, 0 if missing.
+        shared: Statistics of entries.
     """
 
     which: NDArray[np.uint8]
@@ -124,15 +124,15 @@ class Columns(NamedTuple):
     """Columns of events that the scanner fills.
 
     Args:
-        name: Codes; (room,).
-        start_ns: (room,).
-        dur_ns: (room,).
-        numbers: Of each statistic, filled from its first number on; (stats, room).
-        codes: Of each statistic, 0 where there is no text; (stats, room).
+        name: Codes of names; (room,).
+        start_ns: Starts; (room,).
+        dur_ns: Durations; (room,).
+        numbers: Numbers of every statistic, valid only where `has_numbers`; (stats, room).
+        codes: Codes of texts of every statistic, 0 where absent; (stats, room).
         has_numbers: Whether a statistic has numbers; (stats,).
         has_codes: Whether a statistic has texts; (stats,).
         odd: Position and row of events that the scanner cannot read; (odd, 2).
-        room: How many rows are in use; (1,).
+        room: Number of rows that may be filled; (1,).
     """
 
     name: NDArray[np.int32]
@@ -147,12 +147,12 @@ class Columns(NamedTuple):
 
     @classmethod
     def empty(cls, room: int, stats: int, odd: int) -> Self:
-        """Columns without content; memory that nothing is written to is never used.
+        """Columns without content; their pages take no memory until written to.
 
         Args:
             room: Number of events.
             stats: Number of statistics.
-            odd: Number of events that the scanner cannot read.
+            odd: Maximum number of events that the scanner cannot read.
         """
         flags: list[NDArray[Any]] = [np.zeros(stats, dtype=np.bool_) for _ in range(2)]
         return cls(

@@ -1,6 +1,6 @@
 """Reads varints of the wire format in compiled code.
 
-Positions are int64. A function reads no byte from `end` on, except that eight bytes can be read
+Positions are int64. No function reads a byte at or after `end`, except that eight bytes can be read
 from every position before `safe`.
 
 Source: "Encoding" in the Protocol Buffers documentation.
@@ -59,7 +59,7 @@ def varint(wire, at, end, safe):
     stops = ~word & _LAST
     if stops == 0:
         return _byte_by_byte(wire, at, end)
-    # The lowest bit that is set is the highest one of a byte: count the bytes up to it.
+    # The lowest set bit is the highest bit of the last byte: count the bytes up to it.
     after = at + (((((stops - 1) & ~stops) & _ONES) * _ONES >> 56) & 0xFF)
     if after > end:
         return 0, -1

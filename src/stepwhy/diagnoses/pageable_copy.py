@@ -1,0 +1,115 @@
+"""Batches are copied to the device from pageable memory.
+
+## What it means
+The driver cannot read pageable memory directly. It copies the data through a small pinned buffer,
+and the call returns only when the data has left the host memory.
+
+## Why it costs
+The copy is slower than the link allows, cannot overlap with the computation of the step before, and
+keeps the host from launching work.
+
+## How it is measured
+Time of the steady steps in which a copy from pageable host memory to the device is the only device
+activity. The profiler records the kind of memory of each copy.
+
+## Fix
+Let the loader pin its batches, and copy them without blocking.
+
+## Fix risk
+None for the result. Pinned memory cannot be swapped out, so too much of it leaves too little for
+other programs.
+
+## When it abstains
+When device activity or the kind of host memory was not recorded, and on a run without copies from
+the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.columns.sums import total_of
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.devices import known_bytes
+from stepwhy.trace import NULL, Copy, Kind
+from stepwhy.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="pageable-copy",
+    family="transfer",
+    name="Copies from pageable memory",
+    found="Copy batches from pinned memory",
+    clear="Copies from pageable memory take little time",
+    needs=(("device-activity",), ("device-time",), ("steps",)),
+    accelerator_only=True,
+    refines="exposed-transfer",
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.5  # of the exposed time; the copy before the first kernel cannot be hidden
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which only copies from pageable host memory run."""
+    slices, rows = facts.trace.slices, facts.slices(Kind.MEMCPY, steady=True)
+    rows = rows[slices.copy[rows] == Copy.H2D]
+    if not len(rows):
+        return RULE.nothing()
+    if (slices.pageable[rows] == NULL).all():
+        return RULE.no_data("The trace does not record the kind of host memory of copies.")
+    rows = rows[slices.pageable[rows] == 1]
+    exposed = mean_within(facts, facts.partition.sets["transfer"] & time_of(facts, rows))
+    cost = on_scale(facts, exposed, "transfer")
+    evidence = _evidence(facts, rows, cost)
+    if not cost or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    return RULE.finding(
+        cost, evidence, _fix(facts), saving("pin batches", LEAST_SAVED * cost, cost)
+    )
+
+
+def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
+    durations, share = facts.trace.slices.dur_ns, cost / max(facts.wall_ns, 1)
+    calls = facts.launches.calls_of(rows)
+    calls = calls[calls != NULL]
+    found = [
+        Evidence("share of the step copying from pageable memory alone", share, "fraction"),
+        Evidence("copies per step", len(rows) / max(facts.steady_count, 1), "count"),
+    ]
+    if len(calls):
+        blocked = facts.mean_ns(total_of(durations[calls]))
+        found.append(Evidence("time in the calls that copy", blocked, "ns"))
+    size, total_ns = known_bytes(facts.trace, rows), total_of(durations[rows])
+    if size is not None and total_ns:
+        found.append(Evidence("copied", facts.mean_ns(size), "bytes"))
+        found.append(Evidence("copied per second", round(size * NS_PER_S / total_ns), "bytes"))
+    return tuple(found)
+
+
+def _fix(facts: Facts) -> Fix:
+    """How to pin, if batches come from a DataLoader: weights that are offloaded do not."""
+    fetches = by_name(facts, facts.slices(Kind.INPUT, steady=True))
+    loads = any("DataLoader" in group.name for group in fetches)
+    return _PYTORCH if facts.trace.meta.framework == "pytorch" and loads else _ANY
+
+
+_PYTORCH = Fix(
+    "Let the DataLoader pin its batches, and copy them without blocking: the copy then overlaps "
+    "with the computation of the step before.",
+    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
+    "for batch in loader:\n"
+    "    batch = batch.to(device, non_blocking=True)",
+    "changes-memory",
+)
+_ANY = Fix(
+    "Copy from pinned host memory, without blocking, and before the data is needed.",
+    "",
+    "changes-memory",
+)

@@ -1,0 +1,136 @@
+"""Inference converts the weights of the model in every step.
+
+## What it means
+`torch.autocast` converts weights and values to a shorter type before each operation that computes
+in it, and back before each one that needs FP32.
+
+## Why it costs
+Each conversion is a kernel that reads and writes a whole tensor. In inference, weights do not
+change, so that converting them gives the same result in every step.
+
+## How it is measured
+Kernels of conversions (`aten::to`) that another operation calls, which is how autocast inserts
+them. The cost is their time in the steady steps, of values as well, because a converted model needs
+neither. In training they are only shown: the weights change in each step.
+
+## Fix
+Convert the model and its input once, and leave autocast out.
+
+## Fix risk
+Normalisations and softmax then compute in the shorter type as well. Compare the outputs.
+
+## When it abstains
+Without an accelerator or host operations, outside of PyTorch, and when most kernels cannot be
+attributed to an operation, as with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
+from stepwhy.diagnoses.shared.measure import by_string, mean_within, nearest, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import strings_of
+from stepwhy.diagnoses.shared.training import is_training
+from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="redundant-cast",
+    family="compute",
+    name="Repeated type conversions",
+    found="Convert the model once",
+    clear="Type conversions take little time, or are needed in every step",
+    needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.5  # of the cost; some outputs have to be converted back
+_BFLOAT16 = regex(r"bf16|bfloat")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of the conversions that autocast inserts."""
+    if facts.trace.meta.framework != "pytorch":
+        return RULE.not_applicable("Only PyTorch converts types while it runs.")
+    if not attributes_calls(facts):
+        return RULE.incomplete(NOT_ATTRIBUTED)
+    rows, causes = _casts(facts)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows)), "compute")
+    evidence = _evidence(facts, rows, causes, cost)
+    if not cost or cost < SHARE * facts.wall_ns or is_training(facts):
+        return RULE.nothing(evidence[:2])
+    gain = saving("convert types once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain)
+
+
+def _casts(facts: Facts) -> tuple[Rows, Rows]:
+    """Kernels of conversions inside of operations, and these operations; (slices,) twice."""
+    calls, names = calls_in_order(facts), facts.trace.slices.name
+    around = nearest(facts, Kind.OP)
+    causes = calls.ops.copy()
+    for name in ("aten::copy_", "aten::_to_copy", "aten::to"):
+        known = causes != NULL
+        known[known] = np.isin(names[causes[known]], facts.trace.strings_where([name]))
+        above = np.where(known, facts.nesting.parent[causes], NULL)
+        causes = np.where(above == NULL, NULL, around[above])
+    inside = causes != NULL
+    return calls.rows[inside], causes[inside]
+
+
+def _evidence(facts: Facts, rows: Rows, causes: Rows, cost: int) -> tuple[Evidence, ...]:
+    slices = facts.trace.slices
+    found = [
+        Evidence("conversions inside of operations per step",
+                 len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("share of the step in them", cost / max(facts.wall_ns, 1), "fraction"),
+    ]  # fmt: skip
+    found.extend(
+        Evidence("time of conversions for the operation", facts.mean_ns(g.total_ns), "ns", g.name)
+        for g in by_string(facts, slices.name[causes], _durations(facts, rows))[:4]
+    )
+    return tuple(found)
+
+
+def _durations(facts: Facts, rows: Rows) -> NDArray[np.int64]:
+    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[rows]
+    return durations
+
+
+def _fix(facts: Facts) -> Fix:
+    """The conversion to the type in which the matrix kernels compute."""
+    names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
+    is_bfloat16 = any(_BFLOAT16.search(facts.trace.string(name)) for name in names)
+    return _TO_BFLOAT16 if is_bfloat16 else _TO_FLOAT16
+
+
+_TEXT = (
+    "Convert the model and its input once to the type in which its matrix products compute, and "
+    "leave torch.autocast out. The trace shows no training, for which autocast is needed."
+)
+_TO_FLOAT16 = Fix(
+    _TEXT,
+    "model = model.to(torch.float16)         # once\n"
+    "with torch.inference_mode():\n"
+    "    output = model(batch.to(torch.float16))",
+    "changes-numerics",
+)
+_TO_BFLOAT16 = Fix(
+    _TEXT,
+    "model = model.to(torch.bfloat16)        # once\n"
+    "with torch.inference_mode():\n"
+    "    output = model(batch.to(torch.bfloat16))",
+    "changes-numerics",
+)

@@ -1,0 +1,74 @@
+"""Kernels of an eager program in the order of its operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from stepwhy.diagnoses.shared.batch_norm import attributed
+from stepwhy.diagnoses.shared.measure import nearest
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
+
+
+NOT_ATTRIBUTED = "For most kernels, the trace does not record which operation launched them."
+_FEWEST_KNOWN = 0.5  # of the kernels' time; replayed graphs record no operations
+
+
+def attributes_calls(facts: Facts) -> bool:
+    """Whether most kernels are known to be of an operation."""
+    return attributed(facts) >= _FEWEST_KNOWN
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """Kernels of the steady steps by thread, in the order in which they were launched.
+
+    Args:
+        rows: The kernels; (calls,).
+        ops: The operation that launched each; (calls,).
+        tracks: The thread that called it; (calls,).
+    """
+
+    rows: Rows
+    ops: Rows
+    tracks: Rows
+
+    def matching(self, facts: Facts, patterns: Sequence[re.Pattern[str]]) -> NDArray[np.int8]:
+        """Index of the first pattern that the whole name of each operation matches, or -1.
+
+        Args:
+            facts: Facts of the run.
+            patterns: Patterns of operations; (any,).
+        """
+        names, place = np.unique(facts.trace.slices.name[self.ops], return_inverse=True)
+        numbers = np.array([_first(facts.trace.string(int(n)), patterns) for n in names], np.int8)
+        return numbers[place]
+
+
+def _first(name: str, patterns: Sequence[re.Pattern[str]]) -> int:
+    return next((i for i, pattern in enumerate(patterns) if pattern.fullmatch(name)), -1)
+
+
+def calls_in_order(facts: Facts) -> Calls:
+    """Kernels of the steady steps whose operation is known, in the order of their launches."""
+    slices = facts.trace.slices
+    rows, calls = facts.launches.joined
+    ops = nearest(facts, Kind.OP)[calls]
+    chosen = (ops != NULL) & facts.is_steady[rows] & (slices.kind[rows] == Kind.KERNEL)
+    rows, calls, ops = rows[chosen], calls[chosen], ops[chosen]
+    order = np.lexsort((slices.start_ns[calls], slices.track[calls]))
+    return Calls(rows[order], ops[order], slices.track[calls][order])
+
+
+__all__ = ["NOT_ATTRIBUTED", "Calls", "attributes_calls", "calls_in_order"]

@@ -1,0 +1,130 @@
+"""Attention consists of two batched matrix products with a softmax in between.
+
+## What it means
+The program computes all scores of an attention by one batched matrix product, normalises them by a
+softmax, and multiplies them by the values in a second product.
+
+## Why it costs
+Every operation in between (scaling, masks, type conversions, softmax, dropout) reads and writes all
+scores, whose number grows with the square of the sequence length. A fused kernel keeps them on the
+chip.
+
+## How it is measured
+From the operations of an eager program: a batched product, a softmax and a batched product, without
+another matrix product or convolution in between. The cost is the time of the operations between
+the two products in the forward pass. The backward pass repeats them, which is not counted.
+
+## Fix
+Call the library's fused attention.
+
+## Fix risk
+The last digits differ. Fused kernels support fewer masks, types and head sizes; what they do not
+support is computed as before.
+
+## When it abstains
+Without an accelerator or host operations, outside of PyTorch, and when most kernels cannot be
+attributed to an operation, as with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
+from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.diagnoses.shared.calls import Calls
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="unfused-attention",
+    family="compute",
+    name="Unfused attention",
+    found="Use a fused attention",
+    clear="No attention consists of separate operations",
+    needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
+    accelerator_only=True,
+)
+
+SHARE = 0.05  # of the step; below it the gain is less than the variation between steps
+LEAST_SAVED = 0.5  # of the cost; a fused kernel still applies the mask and the softmax
+_PRODUCT, _SOFTMAX = 0, 1
+# Source: operators of PyTorch. The last pattern is of what lies in no attention.
+_OPS = (
+    regex(r"aten::(bmm|baddbmm)_?"),
+    regex(r"aten::_(masked_|safe_)?softmax"),
+    regex(r"aten::\w*(mm|conv|linear|attention)\w*"),
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of the operations between the two products of attentions."""
+    if facts.trace.meta.framework != "pytorch":
+        return RULE.not_applicable("Only PyTorch's operations are known to be of an attention.")
+    if not attributes_calls(facts):
+        return RULE.incomplete(NOT_ATTRIBUTED)
+    calls = calls_in_order(facts)
+    between, count = _between(facts, calls)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, calls.rows[between])), "compute")
+    evidence = _evidence(facts, calls, between, count, cost)
+    if not cost or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    gain = saving("fuse attention", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _between(facts: Facts, calls: Calls) -> tuple[NDArray[np.bool_], int]:
+    """Mask of the calls between the two products of an attention, and the number of attentions."""
+    numbers, edges = calls.matching(facts, _OPS), np.zeros(len(calls.rows) + 1, dtype=np.int8)
+    key = np.flatnonzero(numbers >= 0)
+    # An operation may launch several kernels.
+    key = key[np.append(True, calls.ops[key][1:] != calls.ops[key][:-1])[: len(key)]]
+    first, middle, last = key[:-2], key[1:-1], key[2:]
+    is_attention = (
+        (numbers[first] == _PRODUCT)
+        & (numbers[middle] == _SOFTMAX)
+        & (numbers[last] == _PRODUCT)
+        & (calls.tracks[first] == calls.tracks[last])
+    )
+    edges[first[is_attention] + 1] += 1
+    edges[last[is_attention]] -= 1
+    inside = np.cumsum(edges)[:-1] > 0
+    return inside & (numbers != _PRODUCT), int(is_attention.sum())
+
+
+def _evidence(
+    facts: Facts, calls: Calls, between: NDArray[np.bool_], count: int, cost: int
+) -> tuple[Evidence, ...]:
+    slices, rows = facts.trace.slices, calls.rows[between]
+    share = cost / max(facts.wall_ns, 1)
+    found = [
+        Evidence("attentions per step", count / max(facts.steady_count, 1), "count"),
+        Evidence("share of the step between their two products", share, "fraction"),
+    ]
+    ops = by_string(facts, slices.name[calls.ops[between]], slices.dur_ns[rows])
+    found.extend(
+        Evidence("time of the operation", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in ops[:4]
+    )
+    return tuple(found)
+
+
+_FIX = Fix(
+    "Use the library's fused attention, which does not write the scores to memory. In "
+    "torch.nn.MultiheadAttention, request no weights; in a model of Transformers, pass "
+    'attn_implementation="sdpa".',
+    "hidden = torch.nn.functional.scaled_dot_product_attention(\n"
+    "    query, key, value, attn_mask=mask)\n"
+    "# or\n"
+    "hidden, _ = attention(query, key, value, need_weights=False)",
+    "changes-numerics",
+)
