@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from stepwhy.diagnoses.exposed_communication import without_waits
+from stepwhy.diagnoses.shared.causes import explains, with_causes
 from stepwhy.diagnoses.shared.rule import Diagnosis, Rule, examine
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def run_all(facts: Facts, table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
         facts: Facts of the run.
         table: The diagnoses to run.
     """
-    return rank([examine(load(name), facts) for name in table], table)
+    findings = [examine(load(name), facts) for name in table]
+    return rank(with_causes(facts, findings, _rules(table)), table)
 
 
 def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -98,41 +100,45 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks}
     causes = rank([f for f in compared.values() if f.verdict == "found"])
     everything = [compared.get(f.id, f) for f in findings]
-    return rank(
-        [
-            without_waits(f, facts, causes) if f.id == "exposed-communication" else f
-            for f in everything
-        ]
-    )
-
-
-_MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less ranks by its own cost
+    merged = [
+        without_waits(f, facts, causes) if f.id == "exposed-communication" else f
+        for f in everything
+    ]
+    return rank(with_causes(facts, merged, _rules(TABLE)))
 
 
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:
     """Sort findings: found ones by decreasing cost, then found ones without a cost, then the rest.
 
-    A cause that explains most of a symptom's cost comes before the symptom (`Rule.refines`).
+    Found ones that another explains come after all others that were found. A cause that explains
+    most of a symptom's cost (`Rule.refines`) ranks by the cost of the symptom.
 
     Args:
         findings: In any order; the sort is stable.
         table: Diagnoses that may have returned them.
     """
-    refines = {rule.id: rule.refines for rule in (load(name).RULE for name in table)}
-    costs = {f.id: f.cost_ns_per_step for f in findings if f.verdict == "found"}
+    rules = _rules(table)
+    found = {f.id: f for f in findings if f.verdict == "found"}
 
-    def key(finding: Finding) -> tuple[int, bool, int, bool]:
-        cost, symptom = finding.cost_ns_per_step or 0, refines.get(finding.id, "")
-        whole = costs.get(symptom) or 0
-        explains = finding.id in costs and whole > 0 and cost >= _MAIN_CAUSE * whole
+    def key(finding: Finding) -> tuple[int, bool, bool, int, bool]:
+        cost, rule = finding.cost_ns_per_step or 0, rules.get(finding.id)
+        symptom = found.get(rule.refines) if rule and finding.id in found else None
+        is_cause = symptom is not None and explains(finding, symptom)
+        if symptom is not None and is_cause:
+            cost = max(cost, symptom.cost_ns_per_step or 0)
         return (
             _VERDICTS.index(finding.verdict),
+            finding.explained_by != "",
             finding.cost_ns_per_step is None,
-            -(max(cost, whole) if explains else cost),
-            not explains,
+            -cost,
+            not is_cause,
         )
 
     return tuple(sorted(findings, key=key))
+
+
+def _rules(table: Sequence[str]) -> dict[str, Rule]:
+    return {rule.id: rule for rule in (load(name).RULE for name in table)}
 
 
 __all__ = ["TABLE", "Diagnosis", "Rule", "load", "rank", "run_across", "run_all"]

@@ -304,6 +304,8 @@ class Finding(msgspec.Struct, frozen=True):
         evidence: Facts that support it, most important first.
         fix: How to fix it, or None.
         reason: Why it abstained or failed; '' otherwise.
+        explained_by: Id of the finding that explains this one, or that has to be fixed before
+            this one can matter; '' for none.
     """
 
     id: str
@@ -314,6 +316,7 @@ class Finding(msgspec.Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     fix: Fix | None = None
     reason: str = ""
+    explained_by: str = ""
 
 
 class Verdict(msgspec.Struct, frozen=True):

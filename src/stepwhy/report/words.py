@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         BoundBy,
         Breakdown,
         Evidence,
+        Finding,
         FindingVerdict,
         GpuLoad,
         Result,
@@ -246,6 +247,20 @@ def parallel_sentence(result: Result) -> str:
 
 
 _REPEATED = {"trace": "traced", "compile": "compiled"}
+
+
+def found(result: Result) -> list[Finding]:
+    """What to change: the findings that no other explains."""
+    return [f for f in result.findings if f.verdict == "found" and not f.explained_by]
+
+
+def explained_sentence(result: Result) -> str:
+    """The findings that others explain; '' for none."""
+    explained = [f for f in result.findings if f.verdict == "found" and f.explained_by]
+    if not explained:
+        return ""
+    names = [f"{one_line(f.id)} (by {one_line(f.explained_by)})" for f in explained]
+    return f"Also found, but explained by a finding above: {', '.join(names)}."
 
 
 def nothing_found(result: Result) -> str:

@@ -55,7 +55,7 @@ class Rule(msgspec.Struct, frozen=True):
         needs: Required signals; one signal of each tuple is enough.
         accelerator_only: Whether the pattern needs an accelerator to occur.
         refines: Id of the symptom that this pattern can cause; '' for none. If it explains most of
-            the symptom's cost, it is listed before the symptom.
+            the symptom's cost, the symptom is only listed as explained by it.
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
     """
 

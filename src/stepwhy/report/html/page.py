@@ -32,7 +32,8 @@ def page(result: Result) -> str:
         .get_template("report.html.jinja")
         .render(
             result=result,
-            found=[finding for finding in result.findings if finding.verdict == "found"],
+            found=words.found(result),
+            explained=words.explained_sentence(result),
             others=_others(result),
             health=_health(result),
             advice=advice.next_steps(result) if result.verdict.bound_by == "unknown" else [],

@@ -34,7 +34,7 @@ def findings(result: Result, width: int, *, show_all: bool) -> Iterator[Renderab
         width: Columns of the report.
         show_all: Print every finding in full, with all its evidence.
     """
-    found = [finding for finding in result.findings if finding.verdict == "found"]
+    found = words.found(result)
     if not found:
         yield from _nothing_found(result)
         return
@@ -49,6 +49,8 @@ def findings(result: Result, width: int, *, show_all: bool) -> Iterator[Renderab
         if number == in_full + 1:
             yield Text("")
         yield _title(finding, number).append("  ").append(_cost(result, finding))
+    if explained := words.explained_sentence(result):
+        yield Padding(Text(f"\n{explained}", "dim"), _INDENT)
 
 
 def _nothing_found(result: Result) -> Iterator[RenderableType]:

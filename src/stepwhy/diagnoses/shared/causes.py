@@ -1,0 +1,79 @@
+"""One cause, one finding: which findings another one explains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stepwhy.diagnoses.shared.rule import Rule
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less leaves most of it open
+INPUT_FIRST = 0.5  # of the step waits for input; until that is mended, faster compute waits longer
+
+# Remedies for the same time rather than causes of it: both findings are worth reading.
+_ALTERNATIVES = frozenset({"repeated-preprocessing"})
+# What makes the device's own work faster or larger, which a step that waits for input cannot use.
+_COMPUTE_FAMILY = "compute"
+_COMPUTE_IDS = frozenset({"launch-bound", "eager-loop", "memory-headroom"})
+
+
+def with_causes(
+    facts: Facts, findings: Sequence[Finding], rules: Mapping[str, Rule]
+) -> list[Finding]:
+    """The findings, each with the id of the finding that explains it.
+
+    Args:
+        facts: Facts of the run.
+        findings: In any order.
+        rules: Rules of the diagnoses by id.
+    """
+    found = {f.id: f for f in findings if f.verdict == "found"}
+    causes = _refined(found, rules) | _behind_input(facts, found, rules)
+    return [replace(f, explained_by=causes.get(f.id, "")) for f in findings]
+
+
+def _refined(found: Mapping[str, Finding], rules: Mapping[str, Rule]) -> dict[str, str]:
+    """Symptoms by the costliest found cause that explains most of their cost."""
+    causes: dict[str, str] = {}
+    for cause in sorted(found.values(), key=lambda f: f.cost_ns_per_step or 0):
+        rule = rules.get(cause.id)
+        symptom = found.get(rule.refines) if rule else None
+        is_cause = cause.id not in _ALTERNATIVES
+        if symptom is not None and is_cause and explains(cause, symptom):
+            causes[symptom.id] = cause.id
+    return causes
+
+
+def explains(cause: Finding, symptom: Finding) -> bool:
+    """Whether a cause explains most of the cost of its symptom."""
+    whole = symptom.cost_ns_per_step or 0
+    return whole > 0 and (cause.cost_ns_per_step or 0) >= MAIN_CAUSE * whole
+
+
+def _behind_input(
+    facts: Facts, found: Mapping[str, Finding], rules: Mapping[str, Rule]
+) -> dict[str, str]:
+    """Findings about the device's work in a step that mostly waits for input."""
+    late = [f for f in found.values() if _family(f, rules) == "input" and f.cost_ns_per_step]
+    if not late or facts.share("input_wait") < INPUT_FIRST:
+        return {}
+    cause = max(late, key=lambda f: f.cost_ns_per_step or 0).id
+    return {
+        id_: cause
+        for id_, finding in found.items()
+        if _family(finding, rules) == _COMPUTE_FAMILY or id_ in _COMPUTE_IDS
+    }
+
+
+def _family(finding: Finding, rules: Mapping[str, Rule]) -> str:
+    rule = rules.get(finding.id)
+    return rule.family if rule else ""
+
+
+__all__ = ["explains", "with_causes"]

@@ -1,0 +1,63 @@
+"""Findings that others explain."""
+
+from types import SimpleNamespace
+
+from stepwhy.diagnoses import TABLE, load, rank
+from stepwhy.diagnoses.shared.causes import with_causes
+from stepwhy.findings import Finding
+
+RULES = {load(name).RULE.id: load(name).RULE for name in TABLE}
+
+
+def found(id_, cost=10):
+    return Finding(id_, "found", "Do it", cost)
+
+
+def explained(*findings, input_wait=0.0):
+    facts = SimpleNamespace(share=lambda category: {"input_wait": input_wait}[category])
+    return {f.id: f.explained_by for f in with_causes(facts, findings, RULES)}
+
+
+def test_a_cause_explains_its_symptom_if_it_costs_at_least_half():
+    symptom = found("input-bound")
+    assert explained(symptom, found("python-preprocessing", 5)) == {
+        "input-bound": "python-preprocessing",
+        "python-preprocessing": "",
+    }
+    assert explained(symptom, found("python-preprocessing", 4))["input-bound"] == ""
+    clear = Finding("python-preprocessing", "clear", "It is not")
+    assert explained(symptom, clear)["input-bound"] == ""
+
+
+def test_the_costliest_cause_is_named():
+    causes = found("python-preprocessing", 8), found("queue-starvation", 6)
+    assert explained(found("input-bound"), *causes)["input-bound"] == "python-preprocessing"
+
+
+def test_another_remedy_for_the_same_time_explains_nothing():
+    assert explained(found("input-bound"), found("repeated-preprocessing"))["input-bound"] == ""
+
+
+def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
+    findings = (
+        found("input-bound", 50),
+        found("unfavourable-layout"),
+        found("launch-bound"),
+        found("memory-headroom", None),
+        found("exposed-transfer"),
+    )
+    assert explained(*findings, input_wait=0.5) == {
+        "input-bound": "",
+        "unfavourable-layout": "input-bound",
+        "launch-bound": "input-bound",
+        "memory-headroom": "input-bound",
+        "exposed-transfer": "",
+    }
+    assert set(explained(*findings, input_wait=0.4).values()) == {""}
+
+
+def test_explained_findings_come_after_all_others_that_were_found():
+    symptom = Finding("input-bound", "found", "Do it", 10, explained_by="python-preprocessing")
+    cause, cheap = found("python-preprocessing", 6), found("launch-bound", 1)
+    clear = Finding("host-sync", "clear", "It is not")
+    assert rank([clear, symptom, cheap, cause]) == (cause, cheap, symptom, clear)
