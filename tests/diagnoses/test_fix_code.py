@@ -120,6 +120,13 @@ RUNS = [
     ("serial_input", "_KERAS", KERAS, "assert Batches().workers == 2"),
     ("serial_input", "_TF", TF + DATA, "assert next(iter(dataset)).shape == 4"),
     ("serial_input", "_GENERATOR", JAX + POOL, "assert params == 1.0"),
+    ("worker_respawn", "_PERSISTENT", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),
+    (
+        "worker_respawn",
+        "_NEW",
+        TORCH + ROWS + "epochs, train_step = 2, lambda batch, rate: batch[0].sum()",
+        "",
+    ),
     ("missing_prefetch", "_TORCH", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),
     ("missing_prefetch", "_KERAS", KERAS, "assert Batches().workers == 2"),
     ("missing_prefetch", "_TF", TF + DATA, "assert next(iter(dataset)) == 0"),

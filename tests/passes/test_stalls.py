@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepwhy.passes.facts import Facts
-from stepwhy.passes.stalls import events_in, find_stalls, rows_of_kinds
+from stepwhy.passes.stalls import events_in, find_stalls, restarts, rows_of_kinds
 from stepwhy.trace.notation import parse
 
 MS = 1_000_000
@@ -77,3 +77,26 @@ def test_steps_after_the_last_logged_event_are_unknown():
     trace = run([10] * 10, events)
     inside = events_in(trace, np.arange(1, 10), rows_of_kinds(trace, "save"))
     assert inside.steps.tolist() == [1, 2, 3]
+
+
+def test_workers_that_start_again_add_to_the_wait_for_input():
+    durations = [30 if step in {4, 8, 12} else 10 for step in range(13)]
+    epochs = [
+        (kind, step, ms) for step in (4, 8, 12) for kind, ms in (("epoch", 20), ("workers", 5))
+    ]
+    trace = run(durations, epochs)
+    assert stalls_of(trace).mean_ns == {"input_wait": 5 * MS}
+    assert [trace.events.dur_ns[row] for row in restarts(trace)] == [20 * MS] * 3
+
+
+def test_epochs_of_workers_that_stay_add_nothing():
+    durations = [30 if step in {4, 8, 12} else 10 for step in range(13)]
+    epochs = [("workers", 0, 5), *(("epoch", step, 20) for step in (4, 8, 12))]
+    assert stalls_of(run(durations, epochs)).mean_ns == {}
+
+
+def test_steps_after_the_last_logged_epoch_are_unknown():
+    events = [(kind, 1, 0) for _ in range(200) for kind in ("epoch", "workers")]
+    trace = run([10] * 10, events)
+    assert events_in(trace, np.arange(1, 10), rows_of_kinds(trace, "epoch")).steps.tolist() == [1]
+    assert len(events_in(trace, np.arange(1, 10), rows_of_kinds(trace, "save")).steps) == 9

@@ -85,7 +85,7 @@ def judge_pair(
 def _step_ns(sample: Sample) -> float:
     """Step time of the report, ns, from which findings predict savings.
 
-    Usually the median step, but the mean if some steps compile or save.
+    Usually the median step, but the mean if some steps compile, save or start workers.
     """
     return float(sum(sample.breakdown.values()))
 

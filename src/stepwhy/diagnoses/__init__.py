@@ -22,6 +22,7 @@ TABLE: tuple[str, ...] = (
     "input_bound",
     "serial_input",
     "missing_prefetch",
+    "worker_respawn",
     "python_preprocessing",
     "queue_starvation",
     "repeated_preprocessing",

@@ -108,7 +108,7 @@ def _waits(facts: Facts, work: Preparation) -> dict[str, int]:
     if work.role is SampleRole.DRIVER and not work.entry:
         return {"outside the framework": parts["python"] + parts["unexplained"]}
     waited = facts.lock_wait_ns
-    waits = {"waiting for input": parts["input_wait"] - waited}
+    waits = {"waiting for input": max(facts.usual_input_wait_ns - waited, 0)}
     if waited:
         waits[_GIL] = waited
     return waits

@@ -12,7 +12,7 @@ again takes as long as the first time.
 A PyTorch DataLoader that is iterated again reads the same data set again. In `tf.data`, a `repeat`
 has restarted its input if it has passed on more elements than its input has produced since the last
 start; the work before it, up to a `cache`, is repeated. The cost is the time of the step spent
-waiting for input.
+waiting for input, without the time in which workers start again.
 
 ## Fix
 Keep prepared elements: `dataset.cache()` before shuffling and random augmentation, a file of
@@ -79,12 +79,13 @@ def diagnose(facts: Facts) -> Finding:
     work = find_batch_work(facts)
     if work is not None and work.source == "DataLoader":
         return RULE.not_applicable(_SERIAL)
-    cost = facts.breakdown["input_wait"]
-    share = Evidence("share of the step waiting for input", facts.share("input_wait"), "fraction")
+    cost = facts.usual_input_wait_ns
+    share = cost / max(facts.wall_ns, 1)
+    waits = Evidence("share of the step waiting for input", share, "fraction")
     if cost < SHARE * facts.wall_ns:
-        return RULE.nothing((share, *repeated.evidence[:1]))
+        return RULE.nothing((waits, *repeated.evidence[:1]))
     gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, (share, *repeated.evidence, *_lines(facts.trace)), repeated.fix, gain)
+    return RULE.finding(cost, (waits, *repeated.evidence, *_lines(facts.trace)), repeated.fix, gain)
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:

@@ -53,7 +53,7 @@ class BatchWork(msgspec.Struct, frozen=True):
 
 def find_batch_work(facts: Facts) -> BatchWork | None:
     """The serial work that the step waits for; None if there is none, or other threads do it."""
-    exposed_ns = facts.breakdown["input_wait"]
+    exposed_ns = facts.usual_input_wait_ns
     if not exposed_ns:
         return None
     prepared = find_preparation(facts.sampled)

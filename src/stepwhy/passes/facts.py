@@ -288,6 +288,12 @@ class Facts:
         ratios = [scaled[c] / recorded[c] for c in ("compute", "python") if recorded[c]]
         return min(round(within * min(ratios, default=1.0)), scaled["python"])
 
+    @property
+    def usual_input_wait_ns(self) -> int:
+        """The wait for input in the mean steady step, without the restarts of workers."""
+        stalls = self.observed.stalls_ns if self.observed else {}
+        return max(self.breakdown["input_wait"] - stalls.get("input_wait", 0), 0)
+
     @cached_property
     def wall_ns(self) -> int:
         """Wall time of the mean steady step; the categories of `breakdown` sum to it."""

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.passes.overhead import observer_cost
-from stepwhy.passes.stalls import CATEGORIES, Stalls, find_stalls, time_of_kinds
+from stepwhy.passes.stalls import Stalls, find_stalls, stalling, time_of
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Kind
 from stepwhy.trace.kinds import HAND_OVER
@@ -150,7 +150,7 @@ def find_observed(
 
 def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
     """The recorded steps in which nothing was compiled or saved."""
-    stalled = time_of_kinds(trace, *CATEGORIES).within(recorded.starts, recorded.ends) > 0
+    stalled = time_of(trace, stalling(trace)).within(recorded.starts, recorded.ends) > 0
     columns = ("starts", "ends", "host_starts", "host_ends")
     kept = {name: getattr(recorded, name)[~stalled] for name in columns}
     return replace(recorded, **kept, warm_up=int((~stalled[: recorded.warm_up]).sum()))
@@ -281,7 +281,9 @@ def rescale(
         on_accelerator: Whether an accelerator decides the breakdown.
     """
     stalls = observed.stalls_ns
-    usual = {c: 0 if c in stalls else ns for c, ns in breakdown.items()}
+    # Profiled steps show the usual wait for input, but no usual compilation or checkpoint.
+    rare = stalls.keys() - {"input_wait"}
+    usual = {c: 0 if c in rare else ns for c, ns in breakdown.items()}
     scaled = _with_compilation(_rescale(usual, observed, on_accelerator), observed)
     return {c: ns + stalls.get(c, 0) for c, ns in scaled.items()}
 

@@ -1,4 +1,4 @@
-"""Logged events that make steps stall: compilations and checkpoints.
+"""Logged events that make steps stall: compilations, checkpoints, and workers that start again.
 
 If only some of the steps have such events, the median step has none, although they may take most of
 the training time. The step time is then that of the steps without events, plus the mean time of the
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 CATEGORIES = {"trace": "compile", "compile": "compile", "save": "storage"}
 """Category of the breakdown by kind of event."""
 
-# The observer logs no more events, so later steps are unknown.
-_MOST_EVENTS = 2000
+_LOADING = ("epoch", "workers")
+# The observer logs no more events, and no more of loaders, so later steps are unknown.
+_MOST_EVENTS, _MOST_OF_LOADERS = 2000, 400
 # Steps; the median of fewer steps without an event is not reliable.
 _FEWEST_FREE = 8
 # Steps; fewer stalls do not recur: an evaluation that is compiled, a checkpoint at the end.
@@ -104,11 +105,30 @@ def rows_of_kinds(trace: Trace, *kinds: str) -> Rows:
     return np.flatnonzero(np.isin(trace.events.kind, trace.strings_where(kinds)))
 
 
+def restarts(trace: Trace) -> Rows:
+    """Rows of the events in which a loader starts workers, until its first batch; ascending."""
+    events = trace.events
+    epochs, starts = (rows_of_kinds(trace, kind) for kind in _LOADING)
+    begins, ends = events.start_ns[epochs], events.start_ns[epochs] + events.dur_ns[epochs]
+    started = events.start_ns[starts]
+    found: Rows = epochs[np.searchsorted(started, begins) < np.searchsorted(started, ends)]
+    return found
+
+
+def stalling(trace: Trace) -> Rows:
+    """Rows of all events that make steps stall, ascending."""
+    return np.union1d(rows_of_kinds(trace, *CATEGORIES), restarts(trace))
+
+
+def time_of(trace: Trace, rows: Rows) -> Intervals:
+    """The time of some events."""
+    starts = trace.events.start_ns[rows]
+    return Intervals.of(starts, starts + trace.events.dur_ns[rows])
+
+
 def time_of_kinds(trace: Trace, *kinds: str) -> Intervals:
     """Time of the events of some kinds."""
-    events, rows = trace.events, rows_of_kinds(trace, *kinds)
-    starts = events.start_ns[rows]
-    return Intervals.of(starts, starts + events.dur_ns[rows])
+    return time_of(trace, rows_of_kinds(trace, *kinds))
 
 
 def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
@@ -120,7 +140,9 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
         rows: Rows of its `events`; (events,).
     """
     marks, events = trace.marks, trace.events
-    if len(events) >= _MOST_EVENTS:
+    of_loaders = rows_of_kinds(trace, *_LOADING)
+    is_full = len(of_loaders) >= _MOST_OF_LOADERS and np.isin(rows, of_loaders).any()
+    if len(events) >= _MOST_EVENTS or is_full:
         steps = steps[marks.start_ns[steps] <= events.start_ns[-1]]
     starts, ends = marks.start_ns[steps], marks.start_ns[steps] + marks.dur_ns[steps]
     begins = events.start_ns[rows]
@@ -132,24 +154,36 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
 
 
 def find_stalls(trace: Trace, steps: Rows) -> Stalls:
-    """Time that compilations and checkpoints add to the mean of some steps.
+    """Time that compilations, checkpoints and restarted workers add to the mean of some steps.
 
     Args:
         trace: The trace of an observed run.
         steps: Rows of its `marks`, ascending; (steps,).
     """
-    every = events_in(trace, steps, rows_of_kinds(trace, *CATEGORIES))
+    every = events_in(trace, steps, stalling(trace))
     free = every.steps[~every.affected]
     if len(free) < _FEWEST_FREE:
         return Stalls(steps, {})
     compiled = events_in(trace, steps, rows_of_kinds(trace, "trace", "compile"))
     saved = events_in(trace, steps, rows_of_kinds(trace, "save"))
+    restarted = events_in(trace, steps, restarts(trace))
     # A new version of a function also takes longer when it first runs.
     found = {
         "compile": (compiled, max(compiled.mean_ns, compiled.excess_ns)),
         "storage": (saved, saved.mean_ns),
+        "input_wait": (restarted, restarted.mean_ns),
     }
     return Stalls(free, {c: ns for c, (events, ns) in found.items() if events.recur})
 
 
-__all__ = ["Stalls", "StepEvents", "events_in", "find_stalls", "rows_of_kinds", "time_of_kinds"]
+__all__ = [
+    "Stalls",
+    "StepEvents",
+    "events_in",
+    "find_stalls",
+    "restarts",
+    "rows_of_kinds",
+    "stalling",
+    "time_of",
+    "time_of_kinds",
+]

@@ -266,6 +266,9 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "stages", "tuned", "int8", "0 or 1", "-1", "Whether its library chooses its parallelism."
     ),
+    Column(
+        "stages", "persistent", "int8", "0 or 1", "-1", "Whether its processes outlive an epoch."
+    ),
     Column("stages", "buffer_size", "int64", "", "-1", "Capacity of its buffer, elements."),
     Column("stages", "elements", "int64", "", "-1", "Number of elements produced."),
     Column(

@@ -63,8 +63,9 @@ def _sentence(note: StepNote) -> str:
             )
         case Unprofiled(profiled, None, with_stalls_ns):
             return (
-                f"{_sentence(Unprofiled(profiled))} Some steps compile or save, so the step time "
-                f"is that of the others plus the mean of this: {format_ns(with_stalls_ns or 0)}."
+                f"{_sentence(Unprofiled(profiled))} Some steps compile, save or start workers, "
+                "so the step time is that of the others plus the mean of this: "
+                f"{format_ns(with_stalls_ns or 0)}."
             )
         case Unprofiled(profiled, mean_ns):
             return (

@@ -43,7 +43,7 @@ def test_stages_have_their_takers_and_what_is_known_of_them():
 def test_loaders_are_one_stage_each():
     lines = [
         b'{"name":"Images","workers":4,"prefetch_factor":2,"batch_size":null,"time_ns":3}',
-        b'{"name":"Images 2","workers":0,"prefetch_factor":null}',
+        b'{"name":"Images 2","workers":0,"prefetch_factor":null,"persistent_workers":false}',
         b'{"name":"torn',
     ]
     trace = read(add_loaders, lines)
@@ -52,6 +52,7 @@ def test_loaders_are_one_stage_each():
     assert stages.parallelism.tolist() == [4, 0]
     assert stages.buffer_size.tolist() == [8, 0]
     assert stages.buffered.tolist() == [1, 0]
+    assert stages.persistent.tolist() == [NULL, 0]
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"stages":[{"id":1}]}', b'{"stages":[', b"\xff"])

@@ -45,6 +45,7 @@ class _Loader(msgspec.Struct):
     name: str
     workers: Int = 0
     prefetch_factor: Int | None = None
+    persistent_workers: bool | None = None
 
 
 def add_pipeline(data: bytes, builder: TraceBuilder) -> None:
@@ -94,6 +95,7 @@ def add_loaders(lines: Sequence[bytes], builder: TraceBuilder) -> None:
             kind=builder.intern("dataloader"),
             buffered=int(loader.workers > 0),
             parallelism=loader.workers,
+            persistent=_known(loader.persistent_workers),
             buffer_size=bounded(loader.workers * (loader.prefetch_factor or 0)),
         )
 
