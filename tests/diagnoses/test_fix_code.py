@@ -48,6 +48,10 @@ variables = [tf.Variable(tf.ones(2))]
 loss_of = lambda batch: tf.reduce_sum(variables[0] * batch)
 optimizer = tf.keras.optimizers.SGD(0.1)
 """
+PARAMETERS = """
+params, moments = [torch.ones(2)], [torch.zeros(2)]
+gradients, beta = [torch.ones(2)], 0.9
+"""
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
 classes, counts = 3, torch.zeros(9)
@@ -78,6 +82,9 @@ train_step = lambda *arguments: seen.append(arguments[-1])
 """
 DATA = "dataset, parse, batch_size = tf.data.Dataset.range(8), (lambda x: x + 1), 4"
 RUNS = [
+    ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),
+    ("unfused_optimizer", "_LISTS", TORCH + PARAMETERS, "optimizer.step()"),
+    ("unfused_optimizer", "_OWN", TORCH + PARAMETERS, "assert (moments[0] == 0.1).all()"),
     ("eager_loop", "_TF", TF + VARIABLES, "assert train_step(tf.ones(2)).shape == ()"),
     (
         "eager_loop",

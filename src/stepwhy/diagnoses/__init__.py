@@ -52,6 +52,7 @@ TABLE: tuple[str, ...] = (
     "full_precision_matmul",
     "unfused_attention",
     "redundant_cast",
+    "unfused_optimizer",
     "dominant_op",
     "swapping",
     "allocator_pressure",

@@ -1,0 +1,181 @@
+"""The optimizer updates each parameter by itself, in several small operations.
+
+## What it means
+`optimizer.step()` loops over the parameters in Python, and runs a dozen operations for each.
+PyTorch does so on a CPU by default.
+
+## Why it costs
+Each operation takes some microseconds to launch, and reads and writes the parameter and its state
+again. A fused optimizer updates parameters in one pass over the memory.
+
+## How it is measured
+The time of `Optimizer.step` in the mean step. Counted are the operations that the optimizer calls,
+and the parameters that receive a gradient.
+
+## Fix
+Use the fused implementation where the optimizer has one, else the one for lists of parameters
+(`foreach`).
+
+## Fix risk
+`foreach` needs memory for intermediate results of all parameters. Results may differ by rounding.
+
+## When it abstains
+If the operations of the host were not recorded. Does not apply to TensorFlow and JAX, which compile
+the update with the step (`eager-loop` judges loops that do not), nor to accelerators, on which
+PyTorch updates lists of parameters by default (`launch-bound` judges what is left).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from stepwhy.diagnoses.shared.measure import (
+    by_name,
+    mean_within,
+    on_scale,
+    outermost,
+    time_of,
+)
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    import re
+
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="unfused-optimizer",
+    family="compute",
+    name="Updating each parameter by itself",
+    found="Update all parameters at once: use a fused optimizer",
+    clear="The optimizer takes little of the step, or updates many parameters at once",
+    needs=(("host-ops",), ("steps",)),
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+FEWEST = 50  # operations per step; fewer are launched in less than a millisecond
+LEAST_SAVED = 0.4  # of the cost: AdamW of large tensors on a CPU, fused
+MOST_SAVED = 0.8  # of the cost: the same for hundreds of small tensors
+
+_STEP = regex(r"Optimizer\.step#(?P<optimizer>\w+)\.step")
+_AT_ONCE = regex(r"_foreach_|_fused_|multi_tensor")
+_GRADIENT = "torch::autograd::AccumulateGrad"
+_SHOWN = 3
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of an optimizer that runs operations for each parameter."""
+    if facts.trace.meta.framework != "pytorch":
+        return RULE.not_applicable("The run does not use PyTorch's optimizers.")
+    if facts.has_accelerator:
+        return RULE.not_applicable("The run uses an accelerator: see launch-bound.")
+    steps = _named(facts, _STEP)
+    calls = _calls(facts, steps)
+    per_step = len(calls) / max(facts.steady_count, 1)
+    if per_step < FEWEST or _updates_at_once(facts, calls):
+        return RULE.nothing()
+    name = facts.trace.string(int(facts.trace.slices.name[steps[0]]))
+    cost = on_scale(facts, mean_within(facts, time_of(facts, steps)))
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", name)
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,))
+    evidence = (share, *_counts(facts, calls, per_step), *_longest(facts, calls))
+    gain = saving("fuse optimizer", LEAST_SAVED * cost, MOST_SAVED * cost)
+    match = _STEP.fullmatch(name)
+    return RULE.finding(cost, evidence, _fix(match["optimizer"] if match else ""), gain)
+
+
+def _named(facts: Facts, pattern: re.Pattern[str]) -> Rows:
+    """Steady slices whose whole name matches a pattern, ascending."""
+    rows = facts.slices(Kind.FRAMEWORK, Kind.ANNOTATION, steady=True)
+    names = np.unique(facts.trace.slices.name[rows]).tolist()
+    matching = [name for name in names if pattern.fullmatch(facts.trace.string(name))]
+    found: Rows = rows[np.isin(facts.trace.slices.name[rows], matching)]
+    return found
+
+
+def _calls(facts: Facts, steps: Rows) -> Rows:
+    """Operations that some steps of optimizers call, not from other operations; ascending."""
+    rows = facts.slices(Kind.OP, steady=True)
+    rows = rows[outermost(facts, Kind.OP)[rows] == rows]
+    starts = facts.trace.slices.start_ns[rows]
+    inside = time_of(facts, steps).within(starts, facts.trace.ends(rows)) > 0
+    on_driver = np.isin(facts.trace.slices.track[rows], facts.threads.all)
+    found: Rows = rows[inside & on_driver]
+    return found
+
+
+def _updates_at_once(facts: Facts, calls: Rows) -> bool:
+    """Whether operations on lists of parameters take part, in PyTorch or in a library."""
+    names = [group.name for group in by_name(facts, calls)]
+    fused = _named(facts, regex(r"Optimizer\.step#\w*[Ff]used\w*\.step"))
+    return bool(len(fused)) or any(_AT_ONCE.search(name) for name in names)
+
+
+def _counts(facts: Facts, calls: Rows, per_step: float) -> tuple[Evidence, ...]:
+    """Operations per step, and per parameter if the backward pass shows how many there are."""
+    slices, text = facts.trace.slices, facts.trace.strings_where((_GRADIENT,))
+    rows = facts.slices(Kind.OP, steady=True)
+    parameters = int(np.isin(slices.name[rows], text).sum()) / max(facts.steady_count, 1)
+    found = (
+        Evidence("operations of the optimizer per step", per_step, "count"),
+        Evidence("median time of one", int(np.median(slices.dur_ns[calls])), "ns"),
+    )
+    if parameters < 1:
+        return found
+    return (
+        *found,
+        Evidence("parameters that receive a gradient", parameters, "count"),
+        Evidence("operations per parameter", per_step / parameters, "count"),
+    )
+
+
+def _longest(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence("time of an operation", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in by_name(facts, calls)[:_SHOWN]
+    )
+
+
+# Source: the optimizers of `torch.optim` with fused kernels for CPUs (PyTorch 2.4), and the others.
+_FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
+_FOREACH = ("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
+
+
+def _fix(optimizer: str) -> Fix:
+    """What to do for an optimizer, by its class."""
+    known = _AT_ONCE_FUSED if optimizer in _FUSED else _LISTS
+    fix = known if optimizer in (*_FUSED, *_FOREACH) else _OWN
+    return replace(fix, code=fix.code.replace("AdamW", optimizer))
+
+
+_AT_ONCE_FUSED = Fix(
+    "Use the fused implementation, which PyTorch has for CPUs since version 2.4.",
+    "optimizer = torch.optim.AdamW(params, lr=rate, fused=True)",
+    "changes-numerics",
+)
+_LISTS = Fix(
+    "Update the parameters as lists. This helps with many small parameters; with few large ones "
+    "it can be slower, so compare.",
+    "optimizer = torch.optim.AdamW(params, lr=rate, foreach=True)",
+    "changes-memory",
+)
+_OWN = Fix(
+    "Update the parameters as lists, with the operations torch._foreach_..., as the optimizers of "
+    "PyTorch do; or use one of these, with fused=True.",
+    "torch._foreach_mul_(moments, beta)            # one call for all\n"
+    "torch._foreach_add_(moments, gradients, alpha=1 - beta)\n"
+    "torch._foreach_add_(params, moments, alpha=-rate)",
+    "changes-memory",
+)
