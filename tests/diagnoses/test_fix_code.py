@@ -81,6 +81,15 @@ batches, seen = [1.0, 2.0], []
 train_step = lambda *arguments: seen.append(arguments[-1])
 """
 DATA = "dataset, parse, batch_size = tf.data.Dataset.range(8), (lambda x: x + 1), 4"
+LAYER = "model = torch.nn.Linear(3, 2)"
+HEADS = """
+query = key = value = torch.ones(2, 4, 8)
+mask, attention = torch.zeros(4, 4), torch.nn.MultiheadAttention(8, 2)
+"""
+LOADER = """
+from torch.utils.data import DataLoader
+dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
+"""
 RUNS = [
     ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_LISTS", TORCH + PARAMETERS, "optimizer.step()"),
@@ -100,16 +109,6 @@ RUNS = [
         TORCH + "self, width, inputs = torch.nn.Module(), 3, torch.ones(2, 5, 3)",
         "assert states.shape == (2, 5, 3)",
     ),
-LAYER = "model = torch.nn.Linear(3, 2)"
-HEADS = """
-query = key = value = torch.ones(2, 4, 8)
-mask, attention = torch.zeros(4, 4), torch.nn.MultiheadAttention(8, 2)
-"""
-LOADER = """
-from torch.utils.data import DataLoader
-dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
-"""
-RUNS = [
     ("pageable_copy", "_PYTORCH", TORCH + LOADER, "assert batch.shape == (2, 3)"),
     ("redundant_cast", "_TO_FLOAT16", TORCH + LAYER, "assert output.dtype == torch.float16"),
     ("redundant_cast", "_TO_BFLOAT16", TORCH + LAYER, "assert output.dtype == torch.bfloat16"),
