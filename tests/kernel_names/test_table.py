@@ -1,5 +1,7 @@
 """What names of device work stand for: names as libraries write them, checked by hand."""
 
+import time
+
 import pytest
 
 from stepwhy.kernel_names import (
@@ -196,6 +198,14 @@ def test_operations(op, expected):
 )
 def test_ranges_on_the_host(name, expected):
     assert is_exchange(name) is expected
+
+
+@pytest.mark.parametrize("part", ["gemm", "all", "x", "loop_a_", "deep_ep::", "1a"])
+def test_very_long_names_take_no_time(part):
+    start = time.process_time()
+    for ask in (kernel_row, moving_row, activity_row, instruction_row, operation_row):
+        ask(part * 200_000)
+    assert time.process_time() - start < 5  # without a limit, hours
 
 
 def test_every_row_has_a_source_and_a_name_that_only_it_knows():

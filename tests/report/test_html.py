@@ -140,6 +140,15 @@ def test_a_finding_shows_all_its_evidence_and_its_fix(sample):
         assert part in text
 
 
+def test_a_kernel_has_a_short_name_and_the_full_one_under_the_pointer(sample):
+    result = sample("input_bound")
+    kernel = structs.replace(result.ops[0], name="void at::native::tril_kernel<float>(float*)")
+    text = html.render(structs.replace(result, ops=(kernel, *result.ops[1:])))
+    full = "void at::native::tril_kernel&lt;float&gt;(float*)"
+    assert f'<th scope="row" title="{full}">tril_kernel&lt;float&gt;</th>' in text
+    assert 'title="aten::batch_norm"' not in text
+
+
 def test_lists_clear_checks_and_abstentions(sample):
     text = " ".join(Page(html.render(sample("healthy"))).text.split())
     assert "No problem found" in text

@@ -8,6 +8,7 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
+from stepwhy.findings import Evidence
 from stepwhy.report import terminal, words
 
 
@@ -112,6 +113,17 @@ def test_what_makes_times_unreliable_stands_first(sample):
         structs.replace(result, verdict=structs.replace(result.verdict, caveat="It was hot."))
     )
     assert text.strip().startswith("■ It was hot.")
+
+
+def test_kernels_have_short_names(sample):
+    result = sample("input_bound")
+    name = "void at::native::tril_kernel<float>(float*)"
+    fact = Evidence("time of the kernel", 1, "ns", name)
+    finding = structs.replace(result.findings[0], evidence=(fact,))
+    kernel = structs.replace(result.ops[0], name=name)
+    text = printed(structs.replace(result, ops=(kernel,), findings=(finding,)), show_all=True)
+    assert text.count("tril_kernel<float>") == 2
+    assert "at::native" not in text
 
 
 def test_all_lists_every_check_and_the_tables(sample):

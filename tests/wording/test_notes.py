@@ -28,11 +28,14 @@ def test_of_many_files_that_were_left_out_only_some_are_named():
 
 
 def test_the_longest_operations():
-    ops = [Op("b", "host", "", 1, MS, MS, None), Op("x" * 70, "GPU:0", "", 1, 1, 1, None)]
+    ops = [Op("b", "host", "", 1, MS, MS, None), Op("x" * 90, "GPU:0", "", 1, 1, 1, None)]
     assert longest(ops, per_step=True) == (
-        "Longest per step, excluding nested operations: 'b' 1.00 ms, '...' 1 ns on GPU:0."
+        "Longest per step, excluding nested operations: 'b' 1.00 ms, "
+        f"'{'x' * 80}...' 1 ns on GPU:0."
     )
     assert longest(ops, per_step=False).startswith("Longest in all, ")
+    kernel = Op("void at::native::tril_kernel<float>(int)", "GPU:0", "", 1, MS, MS, None)
+    assert "'tril_kernel<float>' 1.00 ms" in longest([kernel], per_step=True)
 
 
 def test_operations_beyond_the_most():

@@ -19,7 +19,8 @@ _WRAPPER = regex(
     r"(?:cutlass\w*::(?:Kernel2?|device_kernel)|ck_tile::kentry|\w+::enable_sm\w+)<"
     r"(?:(?:(?:\(\w+\))?\d+|ck_tile::gfx\w+), *)*"
 )
-_BRACKETS = {"<": 1, "(": 1, "[": 1, "{": 1, ">": -1, ")": -1, "]": -1, "}": -1}
+BRACKETS = {"<": 1, "(": 1, "[": 1, "{": 1, ">": -1, ")": -1, "]": -1, "}": -1}
+"""How much deeper each bracket nests."""
 
 
 def qualified_name(symbol: str) -> str:
@@ -71,10 +72,10 @@ def _start(signature: str) -> int:
         return 0
     depth = 0
     for at, letter in enumerate(signature):
-        depth += _BRACKETS.get(letter, 0)
+        depth += BRACKETS.get(letter, 0)
         if letter == " " and not depth:
             return at + 1
     return 0
 
 
-__all__ = ["own_name", "plain_signature", "qualified_name"]
+__all__ = ["BRACKETS", "own_name", "plain_signature", "qualified_name"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import NoView
 from stepwhy.units import format_ns
+from stepwhy.wording.names import shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from stepwhy.findings import Op
     from stepwhy.findings.reasons import RankChoice
 
-# Most characters of an operation's name in a sentence.
-_LONGEST_NAME = 60
 # Most files that are listed as left out.
 _MOST_FILES = 50
 
@@ -78,7 +76,7 @@ def longest(ops: Sequence[Op], *, per_step: bool) -> str:
         per_step: Whether their times are per step, not over the whole trace.
     """
     named = ", ".join(
-        f"'{shorten(op.name, _LONGEST_NAME, placeholder='...')}' {format_ns(op.self_ns)}"
+        f"'{shown_name(op.name)}' {format_ns(op.self_ns)}"
         + (f" on {op.device}" if op.device != "host" else "")
         for op in ops
     )

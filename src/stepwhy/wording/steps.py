@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import BetweenMarkers, Cut, LongSteps, Repeats, Unprofiled
 from stepwhy.units import format_count, format_fraction, format_ns
+from stepwhy.wording.names import shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepwhy.findings import Stretch
     from stepwhy.findings.reasons import StepNote
-
-# Most characters of a name in a sentence; names of kernels may have thousands.
-_LONGEST_NAME = 80
 
 _CUTS = {
     Cut.BY_OPTIMIZER: "Steps are inferred from the calls of the optimizer.",
@@ -44,8 +42,7 @@ def _sentence(note: StepNote) -> str:
         case Cut():
             return _CUTS[note]
         case Repeats(count, name):
-            short = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
-            return f"Steps are inferred from what repeats: {count} times '{short}'."
+            return f"Steps are inferred from what repeats: {count} times '{shown_name(name)}'."
         case BetweenMarkers(share):
             return (
                 f"The step markers leave out {format_fraction(share)} of the time from the first "

@@ -12,6 +12,7 @@ import jinja2
 
 from stepwhy import units
 from stepwhy.findings import CATEGORIES
+from stepwhy.kernel_names.short import short_name
 from stepwhy.report import advice, picture, watched, words
 from stepwhy.report.html import chart, levels, placement
 from stepwhy.report.html.bidi import isolate
@@ -78,6 +79,7 @@ def _environment() -> jinja2.Environment:
         bytes=_bytes,
         fraction=units.format_fraction,
         value=words.format_value,
+        short=short_name,
     )
     environment.globals.update(
         categories=CATEGORIES,

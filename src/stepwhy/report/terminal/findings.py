@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stepwhy import units
+from stepwhy.kernel_names.short import short_name
 from stepwhy.report import words
 from stepwhy.report.console import Text
 from stepwhy.text import one_line, plain
@@ -105,7 +106,7 @@ def _evidence(facts: tuple[Evidence, ...], width: int) -> Table:
     for fact in facts:
         value = Text(words.format_value(fact))
         if fact.where:
-            value.append(f" · {one_line(fact.where)}", "dim")
+            value.append(f" · {one_line(short_name(fact.where))}", "dim")
         table.add_row(Text(one_line(fact.what)), value)
     return table
 

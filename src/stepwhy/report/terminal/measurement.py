@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 
+from stepwhy.kernel_names.short import short_name
 from stepwhy.report import words
 from stepwhy.report.console import Console, Text
 from stepwhy.report.terminal.finish import Finish
@@ -153,7 +154,7 @@ def _ops(result: Comparison) -> Iterator[RenderableType]:
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
     for op in result.ops[:_MOST_OPS]:
         a, b = ("" if ns is None else format_ns(ns) for ns in (op.a_ns, op.b_ns))
-        table.add_row(op.change, one_line(op.name), a, b, _signed(op.difference_ns))
+        table.add_row(op.change, one_line(short_name(op.name)), a, b, _signed(op.difference_ns))
     left = len(result.ops) - _MOST_OPS
     if left > 0:
         table.add_row("", Text(f"and {left} more, in --json", "dim"), "", "", "")

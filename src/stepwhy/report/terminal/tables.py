@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stepwhy import units
+from stepwhy.kernel_names.short import short_name
 from stepwhy.report import words
 from stepwhy.report.console import Text
 from stepwhy.text import one_line
@@ -60,7 +61,7 @@ def _op_row(op: Op, wall_ns: int) -> tuple[Text, ...]:
         units.format_ns(op.self_ns),
         words.share(op.self_ns, wall_ns),
         words.format_calls(op.count),
-        op.name,
+        short_name(op.name),
         op.phase,
         op.device,
     )
