@@ -81,6 +81,16 @@ batches, seen = [1.0, 2.0], []
 train_step = lambda *arguments: seen.append(arguments[-1])
 """
 DATA = "dataset, parse, batch_size = tf.data.Dataset.range(8), (lambda x: x + 1), 4"
+DDP = TORCH + """
+import contextlib
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = DistributedDataParallel(torch.nn.Linear(3, 2))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+micro_batches = [torch.ones(4, 3)] * 3
+"""
+END = "dist.destroy_process_group()"
 LAYER = "model = torch.nn.Linear(3, 2)"
 HEADS = """
 query = key = value = torch.ones(2, 4, 8)
@@ -113,6 +123,7 @@ RUNS = [
     ("redundant_cast", "_TO_FLOAT16", TORCH + LAYER, "assert output.dtype == torch.float16"),
     ("redundant_cast", "_TO_BFLOAT16", TORCH + LAYER, "assert output.dtype == torch.bfloat16"),
     ("unfused_attention", "_FIX", TORCH + HEADS, "assert hidden.shape == (2, 4, 8)"),
+    ("redundant_gradient_sync", "_FIX", DDP, END),
     ("full_precision_matmul", "_TF32", TORCH, ""),
     ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
     ("full_precision_matmul", "_FLOAT16", TORCH + LINEAR, ""),

@@ -62,6 +62,7 @@ TABLE: tuple[str, ...] = (
     "start_skew",
     "pipeline_bubble",
     "stage_imbalance",
+    "redundant_gradient_sync",
     "exposed_communication",
     "warmup_included",
     "wall_device_gap",

@@ -1,0 +1,128 @@
+"""Ranks exchange gradients after each micro-batch, not once per optimizer step.
+
+## What it means
+Gradients of several micro-batches are accumulated before an optimizer step, and
+DistributedDataParallel exchanges them in every backward pass.
+
+## Why it costs
+Only the sum is used. With n micro-batches, n - 1 of n exchanges are superfluous, and each waits for
+the slowest rank.
+
+## How it is measured
+By the forward passes of DistributedDataParallel between two optimizer steps, and the gradients that
+it copies for the exchange after each of them: if several passes are followed by equally many, all
+but the last exchange are superfluous. The cost is their part of the time in which only all-reduces
+run; on a CPU, also of the time to copy the gradients.
+
+## Fix
+Run all micro-batches but the last one in `no_sync()`, its forward pass included.
+
+## Fix risk
+None: the sum of the gradients is the same. Trainers of Lightning, Hugging Face and Accelerate do it
+if they are told the number of micro-batches.
+
+## When it abstains
+On a run without DistributedDataParallel, or if the trace records no framework code on the host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.columns.groups import distinct
+from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduces, named
+from stepwhy.diagnoses.shared.measure import on_scale
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="redundant-gradient-sync",
+    family="ranks",
+    name="Gradient exchange for each micro-batch",
+    found="Exchange gradients once per optimizer step",
+    clear="Gradients are exchanged once per optimizer step",
+    needs=(("host-ops",), ("steps",)),
+    refines="exposed-communication",
+)
+
+SHARE = 0.05  # of the step; below it the exchanges overlap with computation
+LEAST_SAVED = 0.5  # of the cost; what the last exchange waits for remains
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge how often gradients are exchanged per optimizer step."""
+    forward = named(facts, FORWARD)
+    if not len(forward):
+        return RULE.not_applicable("The run does not use DistributedDataParallel.")
+    exchanges = _exchanges(facts)
+    if exchanges is None:
+        return RULE.no_data(
+            "The trace does not show when DistributedDataParallel copies gradients."
+        )
+    evidence = (
+        Evidence("exchanges of all gradients per optimizer step", exchanges, "count"),
+        Evidence("forward passes per step", len(forward) / facts.steady_count, "count"),
+    )
+    cost = round(_exchange_ns(facts) * (1 - 1 / exchanges))
+    if exchanges < 2 or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("exchange gradients once", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _exchanges(facts: Facts) -> float | None:
+    """Exchanges of the same gradients per optimizer step; None if not recorded.
+
+    Passes that are followed by fewer gradients than others are of another model, or of no_sync().
+    """
+    start_ns = facts.trace.slices.start_ns
+    forward, gradients = named(facts, FORWARD), named(facts, SCALED)
+    if not len(gradients):
+        return None
+    passed = np.searchsorted(start_ns[forward], start_ns[gradients], side="right") - 1
+    copied = np.bincount(passed[passed >= 0], minlength=len(forward))
+    update = np.searchsorted(_updates(facts), start_ns[forward])
+    alike = [np.unique(copied[update == one], return_counts=True) for one in distinct(update)]
+    return float(np.mean([max(counts[sizes > 0], default=0) for sizes, counts in alike])) or None
+
+
+_UPDATE = regex(r"Optimizer\.step#")
+
+
+def _updates(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """When optimizers begin their steps, or the steps where that is not recorded, ns."""
+    rows = facts.slices(Kind.FRAMEWORK, steady=True)
+    strings = distinct(facts.trace.slices.name[rows]).tolist()
+    names = {facts.trace.string(s) for s in strings if s != NULL}
+    found = named(facts, *(name for name in names if _UPDATE.match(name)))
+    return facts.trace.slices.start_ns[found] if len(found) else facts.steps.starts
+
+
+def _exchange_ns(facts: Facts) -> int:
+    """Time of the step in which only all-reduces run, and on a CPU, to copy gradients for them."""
+    dur_ns, every = facts.trace.slices.dur_ns, facts.slices(Kind.COLLECTIVE, steady=True)
+    total = float(dur_ns[every].sum())
+    share = float(dur_ns[all_reduces(facts)].sum()) / total if total else 0.0
+    copied_ns = 0 if facts.has_accelerator else facts.mean_ns(dur_ns[named(facts, SCALED)].sum())
+    return round(share * facts.breakdown["communication"]) + on_scale(facts, copied_ns)
+
+
+_FIX = Fix(
+    "Accumulate the gradients of all micro-batches but the last one in no_sync(), with its forward "
+    "pass inside.",
+    "for i, batch in enumerate(micro_batches):\n"
+    "    is_last = i == len(micro_batches) - 1\n"
+    "    with contextlib.nullcontext() if is_last else model.no_sync():\n"
+    "        loss = model(batch).mean() / len(micro_batches)\n"
+    "        loss.backward()\n"
+    "optimizer.step()",
+    "none",
+)

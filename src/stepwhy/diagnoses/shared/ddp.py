@@ -1,0 +1,50 @@
+"""What PyTorch's DistributedDataParallel records of a step: forward passes and gradients.
+
+Source: `torch/nn/parallel/distributed.py` and `torch/csrc/distributed/c10d/reducer.cpp`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.slices import strings_among
+from stepwhy.patterns import regex
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.signedinteger[Any]]
+
+FORWARD = "DistributedDataParallel.forward"
+"""One forward pass of a wrapped model."""
+SCALED = "torch::distributed::reducer::mul_out"
+"""A gradient is scaled and copied to its bucket, to be exchanged."""
+GRADIENT = "torch::autograd::AccumulateGrad"
+"""A gradient is complete in this backward pass."""
+_ALL_REDUCE = regex(r"(?i).*all_?reduce")
+
+
+def named(facts: Facts, *names: str) -> Rows:
+    """Operations and framework code on the host with some names, in the steady steps, ascending.
+
+    Args:
+        facts: Facts of the run.
+        names: The names.
+    """
+    rows = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
+    chosen: Rows = rows[strings_among(facts, names)[facts.trace.slices.name[rows]]]
+    return chosen
+
+
+def all_reduces(facts: Facts) -> Rows:
+    """All-reduces in the steady steps, ascending."""
+    rows = facts.slices(Kind.COLLECTIVE, steady=True)
+    names, place = np.unique(facts.trace.slices.name[rows], return_inverse=True)
+    matches = [_ALL_REDUCE.match(facts.trace.string(int(name))) is not None for name in names]
+    chosen: Rows = rows[np.array(matches, dtype=bool)[place]]
+    return chosen
