@@ -81,7 +81,9 @@ batches, seen = [1.0, 2.0], []
 train_step = lambda *arguments: seen.append(arguments[-1])
 """
 DATA = "dataset, parse, batch_size = tf.data.Dataset.range(8), (lambda x: x + 1), 4"
-DDP = TORCH + """
+DDP = (
+    TORCH
+    + """
 import contextlib
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -90,6 +92,7 @@ model = DistributedDataParallel(torch.nn.Linear(3, 2))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 micro_batches = [torch.ones(4, 3)] * 3
 """
+)
 END = "dist.destroy_process_group()"
 LAYER = "model = torch.nn.Linear(3, 2)"
 HEADS = """
@@ -124,6 +127,13 @@ RUNS = [
     ("redundant_cast", "_TO_BFLOAT16", TORCH + LAYER, "assert output.dtype == torch.bfloat16"),
     ("unfused_attention", "_FIX", TORCH + HEADS, "assert hidden.shape == (2, 4, 8)"),
     ("redundant_gradient_sync", "_FIX", DDP, END),
+    ("small_collectives", "_WRAPPED", DDP + "model = model.module", END),
+    (
+        "small_collectives",
+        "_BY_HAND",
+        DDP + "loss = model(micro_batches[0]).sum().backward()",
+        "assert (model.module.bias.grad == 4).all(); " + END,
+    ),
     ("full_precision_matmul", "_TF32", TORCH, ""),
     ("full_precision_matmul", "_BFLOAT16", TORCH + LINEAR, "loss.backward()"),
     ("full_precision_matmul", "_FLOAT16", TORCH + LINEAR, ""),

@@ -63,6 +63,7 @@ TABLE: tuple[str, ...] = (
     "pipeline_bubble",
     "stage_imbalance",
     "redundant_gradient_sync",
+    "small_collectives",
     "exposed_communication",
     "warmup_included",
     "wall_device_gap",

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.groups import distinct
-from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduces, named
+from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, named
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -108,11 +108,9 @@ def _updates(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def _exchange_ns(facts: Facts) -> int:
     """Time of the step in which only all-reduces run, and on a CPU, to copy gradients for them."""
-    dur_ns, every = facts.trace.slices.dur_ns, facts.slices(Kind.COLLECTIVE, steady=True)
-    total = float(dur_ns[every].sum())
-    share = float(dur_ns[all_reduces(facts)].sum()) / total if total else 0.0
-    copied_ns = 0 if facts.has_accelerator else facts.mean_ns(dur_ns[named(facts, SCALED)].sum())
-    return round(share * facts.breakdown["communication"]) + on_scale(facts, copied_ns)
+    copies = facts.trace.slices.dur_ns[named(facts, SCALED)]
+    copied_ns = 0 if facts.has_accelerator else facts.mean_ns(copies.sum())
+    return all_reduce_ns(facts) + on_scale(facts, copied_ns)
 
 
 _FIX = Fix(

@@ -48,3 +48,11 @@ def all_reduces(facts: Facts) -> Rows:
     matches = [_ALL_REDUCE.match(facts.trace.string(int(name))) is not None for name in names]
     chosen: Rows = rows[np.array(matches, dtype=bool)[place]]
     return chosen
+
+
+def all_reduce_ns(facts: Facts) -> int:
+    """Time of the step in which nothing but communication runs, as far as it is all-reduces."""
+    dur_ns, every = facts.trace.slices.dur_ns, facts.slices(Kind.COLLECTIVE, steady=True)
+    total = float(dur_ns[every].sum())
+    share = float(dur_ns[all_reduces(facts)].sum()) / total if total else 0.0
+    return round(share * facts.breakdown["communication"])

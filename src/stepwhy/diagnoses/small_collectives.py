@@ -1,0 +1,113 @@
+"""Gradients are exchanged one by one.
+
+## What it means
+A step runs about as many all-reduces as there are gradients. Each is short: its time is mostly the
+latency of the exchange, and hardly depends on the number of bytes.
+
+## Why it costs
+The latency is paid for each exchange, and each waits for the slowest rank. In buckets of some
+megabytes it is paid a few times per step.
+
+## How it is measured
+By the number of all-reduces per step, beside the number of gradients that the backward pass
+completes, and by their median time. The cost is the time in which only all-reduces run, and on a
+CPU also the time between two of them in which nothing runs. Sizes are not needed: an exchange as
+large as a bucket of DistributedDataParallel, 25 MB, takes longer.
+
+## Fix
+Wrap the model in DistributedDataParallel, or copy all gradients into one tensor and exchange that.
+If it is wrapped, do not make its buckets small.
+
+## Fix risk
+The order of a sum may change the last bits. One more copy of the gradients is held.
+
+## When it abstains
+On a run without collectives, or if the trace does not record which of them are all-reduces, or when
+gradients are complete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.columns.intervals import Intervals
+from stepwhy.diagnoses.shared.ddp import FORWARD, GRADIENT, all_reduce_ns, all_reduces, named
+from stepwhy.diagnoses.shared.measure import idle, mean_within, on_scale
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.trace import Kind
+
+if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.ddp import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="small-collectives",
+    family="ranks",
+    name="Many small exchanges",
+    found="Exchange gradients in few large buckets",
+    clear="Gradients are exchanged in buckets",
+    needs=(("host-ops",), ("steps",)),
+    refines="exposed-communication",
+)
+
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+FEWEST = 10  # all-reduces per step; fewer are usual for buckets
+PER_GRADIENT = 0.8  # all-reduces per gradient; buckets hold several, and layers exchange less often
+SHORT = 50_000  # ns; 25 MB take longer, except over the fastest links
+SHORT_CPU = 5_000_000  # ns; 25 MB take longer over gloo
+LEAST_SAVED = 0.3  # of the cost; the bytes, and the wait for the slowest rank, remain
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the number of all-reduces and their time."""
+    rows, gradients = all_reduces(facts), named(facts, GRADIENT)
+    if not len(facts.slices(Kind.COLLECTIVE, steady=True)):
+        return RULE.not_applicable("The run has no collectives.")
+    if not len(rows):
+        return RULE.no_data("The recorded collectives do not name any all-reduce.")
+    if not len(gradients):
+        return RULE.no_data("The trace does not show when gradients are complete.")
+    steps = max(facts.steady_count, 1)
+    count, median_ns = len(rows) / steps, float(np.median(facts.trace.slices.dur_ns[rows]))
+    cost = all_reduce_ns(facts) + (0 if facts.has_accelerator else _between_ns(facts, rows))
+    evidence = (
+        Evidence("all-reduces per step", count, "count"),
+        Evidence("gradients per step", len(gradients) / steps, "count"),
+        Evidence("median time of an all-reduce", round(median_ns), "ns"),
+    )
+    is_many = count >= FEWEST and len(rows) >= PER_GRADIENT * len(gradients)
+    is_short = median_ns < (SHORT if facts.has_accelerator else SHORT_CPU)
+    if not (is_many and is_short and cost >= SHARE * facts.wall_ns):
+        return RULE.nothing(evidence)
+    gain = saving("exchange gradients in buckets", LEAST_SAVED * cost, (1 - 1 / count) * cost)
+    return RULE.finding(cost, evidence, _WRAPPED if len(named(facts, FORWARD)) else _BY_HAND, gain)
+
+
+def _between_ns(facts: Facts, rows: Rows) -> int:
+    """Time of the step between two all-reduces in which nothing runs: threads wake each other."""
+    starts, ends = facts.trace.slices.start_ns[rows], facts.trace.ends(rows)
+    step = np.searchsorted(facts.steps.starts, starts)
+    is_gap = (starts[1:] > ends[:-1]) & (step[1:] == step[:-1])
+    gaps = Intervals.of(ends[:-1][is_gap], starts[1:][is_gap])
+    return on_scale(facts, mean_within(facts, gaps & idle(facts)))
+
+
+_WRAPPED = Fix(
+    "Leave the size of the buckets at 25 MB, or set it to more.",
+    "model = DistributedDataParallel(model, bucket_cap_mb=25)",
+    "changes-memory",
+)
+_BY_HAND = Fix(
+    "Wrap the model in DistributedDataParallel, which exchanges buckets during the backward pass. "
+    "Or exchange all gradients at once, after it.",
+    "gradients = [p.grad for p in model.parameters()]\n"
+    "flat = torch.nn.utils.parameters_to_vector(gradients)\n"
+    "dist.all_reduce(flat)\n"
+    "flat /= dist.get_world_size()\n"
+    "torch.nn.utils.vector_to_parameters(flat, gradients)",
+    "changes-memory",
+)
