@@ -153,3 +153,28 @@ def test_a_wait_for_a_rank_that_starts_late_is_no_exposed_communication():
     assert by_id["start-skew"].cost_ns_per_step == 7_500_000
     assert by_id["exposed-communication"].verdict == "clear"
     assert by_id["exposed-communication"].evidence[-1].where == "see start-skew"
+
+
+@pytest.mark.parametrize(("track", "explained"), [("main  ", "straggler"), ("GPU:0 ", "")])
+def test_python_of_the_late_rank_alone_is_what_it_does_longer(track, explained):
+    """For 6 ms longer than rank 1, rank 0 runs Python alone, or 2 ms of it and 4 ms of kernels."""
+    kind = "python" if track.strip() == "main" else "kernel"
+    late = parse(
+        f"""
+        unit: 1 ms
+        framework: pytorch
+        rank: 0
+        world_size: 2
+        main   step       |[--------][--------]|
+        main   python     |  pp        pp      |  p=score {{source: train.py(3): score}}
+        {track} {kind}     |    ssss      ssss  |  s=work
+        GPU:0  kernel     |kk        kk        |  k=gemm
+        GPU:0/8 collective|        aa        aa|  a=ncclDevKernel_AllReduce
+        """
+    )
+    early = drawn(1, "kk        kk        ", "  aaaaaaaa  aaaaaaaa")
+    result = combine([analyse(Opened("rank0", "drawing", late)), early], [])
+    by_id = {f.id: f for f in result.findings}
+    assert result.findings[0].id == "straggler"
+    assert by_id["python-overhead"].verdict == "found"
+    assert by_id["python-overhead"].explained_by == explained

@@ -8,9 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.exposed_communication import without_waits
 from stepwhy.diagnoses.shared.causes import explains, with_causes
 from stepwhy.diagnoses.shared.rule import Diagnosis, Rule, examine
+from stepwhy.diagnoses.straggler import symptoms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,12 +106,21 @@ def run_across(facts: Facts, findings: Sequence[Finding]) -> tuple[Finding, ...]
     modules = [load(name) for name in TABLE]
     compared = {m.RULE.id: examine(m, facts) for m in modules if m.RULE.of_ranks}
     causes = rank([f for f in compared.values() if f.verdict == "found"])
-    everything = [compared.get(f.id, f) for f in findings]
     merged = [
         without_waits(f, facts, causes) if f.id == "exposed-communication" else f
-        for f in everything
+        for f in (compared.get(f.id, f) for f in findings)
     ]
-    return rank(with_causes(facts, merged, _rules(TABLE)))
+    explained = with_causes(facts, merged, _rules(TABLE))
+    return rank(_of_straggler(facts, compared["straggler"], explained))
+
+
+def _of_straggler(facts: Facts, late: Finding, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings; those that show what only the late rank does are explained by it."""
+    shown = symptoms(facts) if late.verdict == "found" else frozenset()
+    return [
+        replace(f, explained_by=late.id) if f.id in shown and explains(late, f) else f
+        for f in findings
+    ]
 
 
 def rank(findings: Sequence[Finding], table: Sequence[str] = TABLE) -> tuple[Finding, ...]:

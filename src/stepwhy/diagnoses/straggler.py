@@ -50,7 +50,6 @@ RULE = Rule(
     name="A rank that the others wait for",
     found="Speed up the rank that the others wait for",
     clear="No rank makes the others wait by its work",
-    refines="python-overhead",
     of_ranks=True,
 )
 
@@ -85,6 +84,13 @@ def _evidence(facts: Facts, late: LateRank) -> tuple[Evidence, ...]:
         Evidence("time that the others wait longer", late.waits_ns, "ns"),
         compared(facts, late),
     )
+
+
+def symptoms(facts: Facts) -> frozenset[str]:
+    """Findings on the late rank that show what it does longer than the others, if it is late."""
+    late = find_late(facts.ranks)
+    is_own = late is not None and late.rank.number == facts.trace.meta.rank
+    return frozenset({"python-overhead"} if late and is_own and _group(late) == "host" else ())
 
 
 _HOST = ("dispatch", "python", "sync", "compile", "storage")
