@@ -24,6 +24,7 @@ INSTRUMENTATION = {
     f"{_POLYMORPHIC}.tracing_compilation": "tf2.tracing:observe_tracing",
     "tensorflow.python.data.ops.iterator_ops": "tf2.pipeline:observe_iterators",
     "torch.optim.optimizer": "torch.observer:observe_optimizers",
+    "torch.autograd": "torch.observer:observe_backward",
     "torch.amp.grad_scaler": "torch.observer:observe_scalers",
     "torch.utils.data.dataloader": "torch.observer:observe_loaders",
     "torch._dynamo.utils": "torch.observer:observe_compiler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -99,6 +100,44 @@ def test_one_optimizer_is_the_clock(observer: observing.StepObserver, tmp_path: 
         observer.stepped(discriminator)
         observer.stepped(generator)
     assert len(log(observer, tmp_path)) == 9
+
+
+def test_a_loop_without_an_optimizer_has_a_step_per_backward_pass(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    for _ in range(19):
+        observer.passed_backward()
+    assert observer._clock is None
+    for _ in range(5):
+        observer.passed_backward()
+    steps = log(observer, tmp_path)
+    assert len(steps) == 23
+    assert all(a["end_ns"] == b["start_ns"] for a, b in itertools.pairwise(steps))
+    assert observer.calls == 0  # of optimizers
+
+
+def test_an_optimizer_takes_over_from_backward_passes_at_once(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    for _ in range(25):
+        observer.passed_backward()
+    optimizer = Optimizer()
+    for _ in range(3):
+        observer.passed_backward()
+        observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 25 + 2
+    assert observer.calls == 3
+
+
+def test_backward_passes_of_an_accumulated_batch_are_no_steps(
+    observer: observing.StepObserver, tmp_path: Path
+) -> None:
+    optimizer = Optimizer()
+    for _ in range(4):
+        for _ in range(16):
+            observer.passed_backward()
+        observer.stepped(optimizer)
+    assert len(log(observer, tmp_path)) == 3
 
 
 def test_another_optimizer_takes_over_if_the_clock_is_deleted_or_silent(

@@ -16,9 +16,9 @@ NOT_ATTACHED = (
     "Start the training with an interpreter that reads PYTHONPATH"
 )
 NO_LOOP = (
-    "no training loop was seen: no torch optimizer took a step, and no session, Keras fit, "
-    "tf.function or jitted JAX function ran often enough. Check that the command trains with one "
-    "of them, or call stepwhy.step() once per step in the program"
+    "no training loop was seen: no torch optimizer took a step, and no backward(), session, Keras "
+    "fit, tf.function or jitted JAX function ran often enough. Check that the command trains with "
+    "one of them, or call stepwhy.step() once per step in the program"
 )
 _NOT_WRITTEN = (
     "{seen}, but none was logged: {reason}. Free some space if the disk is full, or name a "

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NO_LOOP = (
-    "no training loop was seen in the block: no torch optimizer took a step, and no session, Keras "
-    "fit, tf.function or jitted JAX function ran often enough. Call stepwhy.step() once per step"
+    "no training loop was seen in the block: no torch optimizer took a step, and no backward(), "
+    "session, Keras fit, tf.function or jitted JAX function ran often enough. Call stepwhy.step() "
+    "once per step"
 )
 _FAILED = "the block ended with an exception before a training step could be timed"
 _VANISHED = "the run directory vanished during the block, so nothing was recorded"

@@ -78,6 +78,23 @@ def observe_optimizers(module: ModuleType, run_dir: str) -> None:
     observe_existing(base, around, stepped)
 
 
+def observe_backward(module: ModuleType, run_dir: str) -> None:
+    """Call the observer after each pass by `backward` of `torch.autograd`, as of tensors."""
+    functions: Any = module
+    original = functions.backward
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        from torch.compiler import is_compiling
+
+        result = original(*args, **kwargs)
+        if not is_compiling():
+            observer_of(run_dir).steps.passed_backward()
+        return result
+
+    functions.backward = backward
+
+
 def observe_scalers(module: ModuleType, run_dir: str) -> None:
     """Count the steps that the `GradScaler` of `torch.amp.grad_scaler` skips."""
     steps = observer_of(run_dir).steps

@@ -1,5 +1,7 @@
 """Log the steps of a PyTorch loop and open profiler windows: a step ends after an optimizer step.
 
+A loop without an optimizer, which updates its parameters by hand, has a step per backward pass.
+
 The first optimizer that steps is the clock of the loop, until another one steps repeatedly without
 it. Others, such as a GAN's second optimizer, count as work within the steps. So with gradient
 accumulation a step covers several batches. A step that a `GradScaler` skips, because gradients are
@@ -42,8 +44,15 @@ _SILENT_STEPS = 4
 # of its own (a critic trained several times per generator step). It may then be silent for longer.
 _MOST_INSIDE = 16
 _LONG_SILENCE = 50
+# After so many backward passes without a step of an optimizer, the program updates its parameters
+# by hand. Fewer may be the batches that one step accumulates.
+_PASSES_BY_HAND = 20
 # How long a light step leaves the writing to the next observed step.
 _GRACE_NS = 100_000_000
+
+
+class _BackwardPasses:
+    """Stands for an optimizer in a loop that has none."""
 
 
 class StepObserver:
@@ -68,6 +77,7 @@ class StepObserver:
         self._waits = waits
         self._compilations = compilations
         self._log = StepLog(recorder)
+        self._passes = _BackwardPasses()
         self.forget()
 
     def forget(self) -> None:
@@ -89,6 +99,16 @@ class StepObserver:
     def stepped(self, optimizer: Any) -> None:
         """An optimizer has stepped; never raises."""
         self.calls += 1
+        self._ended(optimizer)
+
+    def passed_backward(self) -> None:
+        """A backward pass has ended; never raises."""
+        clock = self._clock and self._clock()
+        if clock is None or clock is self._passes:
+            self._ended(self._passes)
+
+    def _ended(self, optimizer: Any) -> None:
+        """A step of an optimizer, or of what stands for one, has ended."""
         if not self._recorder.alive:
             self._window.abandon()
             return
@@ -110,7 +130,12 @@ class StepObserver:
         """
         if step_marks.marker() is not None:
             return False
-        if self._clock is None or self._clock() is None:
+        clock = self._clock and self._clock()
+        if optimizer is self._passes:
+            ends = self._others.setdefault(id(optimizer), [])
+            ends.append(now_ns())
+            return len(ends) >= _PASSES_BY_HAND
+        if clock is None or clock is self._passes:
             return True
         if self._former is not None and self._former() is optimizer:
             return True
