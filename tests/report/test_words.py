@@ -116,6 +116,14 @@ def test_the_described_step_comes_before_a_median_of_other_steps():
     )
 
 
+def test_how_the_run_ended_is_no_note(sample):
+    result = sample("healthy")
+    ended = structs.replace(result.run, ending="It crashed.")
+    assert words.notes(structs.replace(result, run=ended, notes=("It crashed.", "It was hot."))) == [
+        "It was hot."
+    ]
+
+
 def test_one_step_has_no_percentiles():
     assert words.steps_sentence(some_steps(10, count=1, warm_up=0), 10 * MS) == (
         "1 marked in the trace · 10.0 ms"

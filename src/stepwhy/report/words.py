@@ -263,6 +263,11 @@ def explained_sentence(result: Result) -> str:
     return f"Also found, but explained by a finding above: {', '.join(names)}."
 
 
+def notes(result: Result) -> list[str]:
+    """The notes, without how the run ended, which stands first in every report."""
+    return [note for note in result.notes if note != result.run.ending]
+
+
 def nothing_found(result: Result) -> str:
     """Sentence for a result without findings; a step that waits is not healthy."""
     clear = sum(finding.verdict == "clear" for finding in result.findings)

@@ -34,6 +34,7 @@ def page(result: Result) -> str:
         .render(
             result=result,
             found=words.found(result),
+            notes=words.notes(result),
             explained=words.explained_sentence(result),
             others=_others(result),
             health=_health(result),

@@ -61,7 +61,7 @@ def _rows(result: Result, *, show_all: bool) -> Iterator[tuple[str, list[Text]]]
     yield "Reading", _health(result.inputs, show_all=show_all)
     if not show_all:
         yield "Not checked", _abstained(result)
-    yield "Notes", [Text(one_line(note)) for note in result.notes]
+    yield "Notes", [Text(one_line(note)) for note in words.notes(result)]
 
 
 def _inputs(inputs: tuple[Input, ...]) -> list[Text]:
