@@ -6,8 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from stepwhy.columns.groups import numbered
+from stepwhy.columns.nesting import climb
 from stepwhy.columns.sums import LARGEST, sums_of
 from stepwhy.findings import Breakdown
+from stepwhy.passes.program_lines import has_program_line
 from stepwhy.passes.sampled_lines import python_lines
 from stepwhy.passes.selection import of_threads, rows_of
 from stepwhy.trace import NULL, Copy, Kind, Phase, among
@@ -71,6 +73,9 @@ def _times_of_lines(facts: Facts) -> dict[int, int]:
     trace = facts.trace
     rows = rows_of(trace, (Kind.PYTHON, Kind.INPUT), of_threads(trace, facts.threads.all))
     rows = facts.in_steady(rows[trace.slices.source[rows] != NULL])
-    lines, group = numbered(trace.slices.source[rows])
+    # A call into the standard library is time of the line that made it.
+    lined = climb(facts.nesting, rows, has_program_line(trace)) if len(rows) else rows
+    rows, lined = rows[lined != NULL], lined[lined != NULL]
+    lines, group = numbered(trace.slices.source[lined])
     times = sums_of(facts.nesting.self_ns(rows), group, len(lines)) if len(rows) else rows
     return dict(zip(lines.tolist(), times.tolist(), strict=True))

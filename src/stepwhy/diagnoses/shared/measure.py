@@ -15,6 +15,7 @@ from stepwhy.columns.sums import counts_of, sums_of
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
+from stepwhy.passes.program_lines import has_program_line
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -153,12 +154,10 @@ def outermost(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
 def source_lines(facts: Facts, rows: Rows) -> NDArray[np.int32]:
     """For each of the given slices, its source line or that of its nearest ancestor; (rows,).
 
-    Strings. Lines of the framework do not count. NULL if there is none.
+    Strings. Lines of the framework and of the standard library do not count. NULL if there is none.
     """
-    slices = facts.trace.slices
-    has_line = (slices.kind != Kind.FRAMEWORK) & (slices.source != NULL)
-    found = climb(facts.nesting, rows, has_line)
-    return np.where(found == NULL, NULL, slices.source[found])
+    found = climb(facts.nesting, rows, has_program_line(facts.trace))
+    return np.where(found == NULL, NULL, facts.trace.slices.source[found])
 
 
 def enclosing(facts: Facts, row: int, *kinds: Kind) -> int:

@@ -18,13 +18,13 @@ from stepwhy.trace import Kind
 _FRAME = regex(r"^\$(?P<file>[^: ]+\.py|<[^>]+>):(?P<line>\d+) (?P<function>.+)$")
 
 _JAX_FILES = (
-    "abstract_arrays|ad|api|api_util|array|array_methods|async_collective|basearray|batching"
+    "abstract_arrays|ad|api|api_util|array|array_creation|array_methods|async_collective|basearray|batching"
     "|cached_module|checkpoint_manager|compilation_cache|compiler|compute_on|config|convolution"
     "|core|custom_batching|custom_derivatives|deprecations|device_put|dispatch|dtypes"
     "|ffi|flatten_util|indexing|jaxpr_util|lax|lax_numpy|layout|linear_util|literals|mesh|mlir"
     "|named_sharding|op_shardings|partial_eval|partition_spec|pjit|profiler|pxla|reductions"
     "|sharding|sharding_impls|sharding_specs|sharding_utils|source_info_util|stages"
-    "|state_types|traceback_util|tree_util|typing|ufunc_api|ufuncs|util|xla_bridge|xla_client"
+    "|state_types|traceback_util|tree_util|typing|ufunc_api|ufuncs|util|xla|xla_bridge|xla_client"
 )
 _TENSORFLOW_FILES = (
     "_api|ag_ctx|atomic_function|autograph_util|backprop|base_optimizer|composite_tensor|constant_op"

@@ -1,0 +1,48 @@
+"""Which slices have a line of the program, and not one of the standard library."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.columns.groups import distinct
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.trace import Trace
+
+# Traces name files relative to where Python finds them: 'threading.py(320): wait'. A program may
+# have the name of a module of the standard library, but then its own code is '<module>' or 'main'.
+_LINE = regex(r"(?:\S*python3\.\d+/)?(?P<module>\w+)(?:/\S+)?\.py\(\d+\): (?P<function>.+)")
+_OF_PROGRAMS = frozenset({"<module>", "main"})
+
+
+def is_of_library(line: str) -> bool:
+    """Whether a line 'file(line): function' is of the standard library."""
+    match = _LINE.fullmatch(line)
+    if match is None or match["function"] in _OF_PROGRAMS:
+        return False
+    return match["module"] in sys.stdlib_module_names
+
+
+def has_program_line(trace: Trace) -> NDArray[np.bool_]:
+    """Whether each slice has a line of the program, or of a library that it uses; (slices,).
+
+    Lines of the framework and of the standard library do not count.
+    """
+    slices = trace.slices
+    found: NDArray[np.bool_] = slices.source != NULL
+    lines = distinct(slices.source[found])
+    library = [line for line in lines.tolist() if is_of_library(trace.string(line))]
+    found &= slices.kind != Kind.FRAMEWORK
+    if library:
+        found &= ~np.isin(slices.source, library)
+    return found
+
+
+__all__ = ["has_program_line", "is_of_library"]
