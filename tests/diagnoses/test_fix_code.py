@@ -104,6 +104,12 @@ from torch.utils.data import DataLoader
 dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
 """
 RUNS = [
+    (
+        "gc_pause",
+        "_FIX",
+        TORCH + "import gc; batches = [batch] * 2; train_step = print",
+        "assert not gc.isenabled(); gc.enable()",
+    ),
     ("unfused_optimizer", "_AT_ONCE_FUSED", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_LISTS", TORCH + PARAMETERS, "optimizer.step()"),
     ("unfused_optimizer", "_OWN", TORCH + PARAMETERS, "assert (moments[0] == 0.1).all()"),

@@ -48,6 +48,56 @@ def test_the_step_is_the_usual_one_and_its_stalls():
     assert (facts.breakdown["compute"], facts.breakdown["storage"]) == (10 * MS, 10 * MS)
 
 
+COLLECTIONS = [("gc", step, 40) for step in (4, 8, 12)]
+
+
+def test_collections_of_garbage_are_python():
+    facts = Facts(run(USUAL, COLLECTIONS))
+    assert (facts.breakdown["compute"], facts.breakdown["python"]) == (10 * MS, 10 * MS)
+
+
+def test_a_collection_in_the_profiled_step_does_not_count_twice():
+    facts = Facts(
+        parse("""
+            unit: 1 ms
+            framework: pytorch
+            signals: +step-log
+            main  step   |[------------------]|
+            main  op     |mmmmmmmmmm          |  m=aten::mm
+            main  python |          pppp      |  p=f
+
+            marks: start_ns | dur_ns | profiled
+            0 ms | 20 ms | 1
+            20 ms | 14 ms | 0
+            34 ms | 14 ms | 0
+            48 ms | 14 ms | 0
+            62 ms | 54 ms | 0
+            116 ms | 14 ms | 0
+            130 ms | 14 ms | 0
+            144 ms | 54 ms | 0
+            198 ms | 14 ms | 0
+            212 ms | 14 ms | 0
+            226 ms | 14 ms | 0
+            240 ms | 54 ms | 0
+            294 ms | 14 ms | 0
+
+            events: kind | start_ns | dur_ns | name
+            gc | 14 ms | 6 ms | generation 2
+            gc | 70 ms | 40 ms | generation 2
+            gc | 150 ms | 40 ms | generation 2
+            gc | 250 ms | 40 ms | generation 2
+        """)
+    )
+    # Of 20 ms of the profiled step, 6 ms are a collection: 10 ms compute, and 4 ms Python.
+    assert facts.wall_ns == 24 * MS
+    assert facts.breakdown["python"] == 14 * MS
+
+
+def test_collections_in_most_steps_do_not_hide_checkpoints():
+    short = [("gc", step, 1) for step in range(1, 13)]
+    assert stalls_of(run(USUAL, [*SAVES, *short])).mean_ns == {"storage": 10 * MS}
+
+
 def test_compilation_counts_with_the_first_run_of_what_it_makes():
     compiling = [("compile", step, 20) for step in (4, 8, 12)]
     assert stalls_of(run(USUAL, compiling)).mean_ns == {"compile": 10 * MS}

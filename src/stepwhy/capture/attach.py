@@ -94,6 +94,7 @@ def _instrumenter(name: str, target: str) -> import_hooks.Hook:
             return  # the watched block has ended; the next one will instrument the module
         _instrumented.add(name)
         _allow_sampler()
+        import_module("stepwhy.capture.garbage").observe_garbage(run_dir())
         home, _, function = target.partition(":")
         getattr(import_module(f"stepwhy.capture.{home}"), function)(module, run_dir())
 

@@ -38,6 +38,7 @@ TABLE: tuple[str, ...] = (
     "python_overhead",
     "host_callback",
     "eager_loop",
+    "gc_pause",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

@@ -39,9 +39,11 @@ import numpy as np
 from stepwhy.diagnoses.shared.eager_calls import eager_loop, single_elements
 from stepwhy.diagnoses.shared.measure import by_string
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.own_python import own_share
 from stepwhy.passes.sampled_lines import driver_lines
+from stepwhy.passes.stalls import rows_of_kinds
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
@@ -96,10 +98,15 @@ def diagnose(facts: Facts) -> Finding:
 def _outside(facts: Facts) -> int:
     """Time of the step in Python between the framework's calls, ns.
 
-    What lies between many small operations is left out: it launches them.
+    What lies between many small operations is left out: it launches them. So are pauses of the
+    garbage collector, unless single elements make the garbage.
     """
     loop = eager_loop(facts)
-    return facts.breakdown["python"] - facts.callback_ns - (loop.python_ns if loop else 0)
+    collecting = steady_events(facts, rows_of_kinds(facts.trace, "gc"))
+    left_out = facts.callback_ns + (loop.python_ns if loop else 0)
+    if collecting.recur and not single_elements(facts)[0]:
+        left_out += cost_per_step(facts, collecting)
+    return max(facts.breakdown["python"] - left_out, 0)
 
 
 def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) -> Finding:

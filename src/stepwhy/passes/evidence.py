@@ -69,7 +69,8 @@ def find_evidence(
         python = python | gaps
     else:
         dispatch = dispatch | gaps
-    called = callback_time(trace)
+    collecting = time_of_kinds(trace, "gc")
+    python, called = python | collecting, callback_time(trace) | collecting
     collectives = rows_of(trace, (Kind.COLLECTIVE,), of_role(trace, Role.HOST_THREAD))
     return {
         "communication": _executors(trace, Kind.WAIT) | intervals_of(trace, collectives),

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.passes.overhead import observer_cost
-from stepwhy.passes.stalls import Stalls, find_stalls, stalling, time_of
+from stepwhy.passes.stalls import Stalls, find_stalls, stalling, time_of, time_of_kinds
 from stepwhy.passes.steps import count_warm_up
 from stepwhy.trace import NULL, Kind
 from stepwhy.trace.kinds import HAND_OVER
@@ -63,6 +63,8 @@ class Observed(msgspec.Struct, frozen=True):
         usual_ns: Wall time of the steady steps that did not stall; None for all steady steps.
         stalls_ns: Time that compilations and checkpoints in some steps add to the mean step, by
             category; empty if they take little time or are in almost every step.
+        collecting_ns: Time of the mean profiled step in which garbage was collected, if the mean
+            step has that time of unprofiled steps instead.
     """
 
     durations_ns: NDArray[np.int64]
@@ -79,6 +81,7 @@ class Observed(msgspec.Struct, frozen=True):
     wait_traced: bool = True
     usual_ns: NDArray[np.int64] | None = None
     stalls_ns: dict[str, int] = msgspec.field(default_factory=dict)
+    collecting_ns: int = 0
 
     @property
     def without_stalls_ns(self) -> int:
@@ -117,6 +120,7 @@ def find_observed(
     every = steady = free[warm_up:]
     in_call = bool((marks.graph_ns[steady] != NULL).all())
     stalls = Stalls(steady, {}) if in_call else find_stalls(trace, steady)
+    collecting_ns = _collecting(trace, recorded)
     steady, recorded = stalls.free, _without_stalls(trace, recorded) if stalls.mean_ns else recorded
     calls = marks.graph_ns[steady]
     runs_ahead = not in_call and (has_accelerator or trace.meta.framework == "jax")
@@ -145,7 +149,15 @@ def find_observed(
         wait_traced,
         marks.dur_ns[steady],
         stalls.mean_ns,
+        collecting_ns if "python" in stalls.mean_ns else 0,
     )
+
+
+def _collecting(trace: Trace, recorded: StepTable) -> int:
+    """Time of the mean profiled step in which the garbage collector ran, ns."""
+    starts, ends = recorded.starts[recorded.steady], recorded.ends[recorded.steady]
+    inside = time_of_kinds(trace, "gc").within(starts, ends)
+    return round(float(inside.mean())) if len(inside) else 0
 
 
 def _without_stalls(trace: Trace, recorded: StepTable) -> StepTable:
@@ -282,8 +294,9 @@ def rescale(
     """
     stalls = observed.stalls_ns
     # Profiled steps show the usual wait for input, but no usual compilation or checkpoint.
-    rare = stalls.keys() - {"input_wait"}
+    rare = stalls.keys() - {"input_wait", "python"}
     usual = {c: 0 if c in rare else ns for c, ns in breakdown.items()}
+    usual["python"] = max(usual["python"] - observed.collecting_ns, 0)
     scaled = _with_compilation(_rescale(usual, observed, on_accelerator), observed)
     return {c: ns + stalls.get(c, 0) for c, ns in scaled.items()}
 

@@ -143,7 +143,9 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
     of_loaders = rows_of_kinds(trace, *_LOADING)
     is_full = len(of_loaders) >= _MOST_OF_LOADERS and np.isin(rows, of_loaders).any()
     if len(events) >= _MOST_EVENTS or is_full:
-        steps = steps[marks.start_ns[steps] <= events.start_ns[-1]]
+        # The observer of each kind has a limit of its own, and other kinds go on after it.
+        last = rows[-1] if len(rows) >= _MOST_EVENTS else -1
+        steps = steps[marks.start_ns[steps] <= events.start_ns[last]]
     starts, ends = marks.start_ns[steps], marks.start_ns[steps] + marks.dur_ns[steps]
     begins = events.start_ns[rows]
     step = np.searchsorted(starts, begins, side="right") - 1
@@ -154,15 +156,24 @@ def events_in(trace: Trace, steps: Rows, rows: Rows) -> StepEvents:
 
 
 def find_stalls(trace: Trace, steps: Rows) -> Stalls:
-    """Time that compilations, checkpoints and restarted workers add to the mean of some steps.
+    """Time that rare events add to the mean of some steps.
+
+    These are compilations, checkpoints, restarted workers and collections of garbage.
 
     Args:
         trace: The trace of an observed run.
         steps: Rows of its `marks`, ascending; (steps,).
     """
-    every = events_in(trace, steps, stalling(trace))
-    free = every.steps[~every.affected]
-    if len(free) < _FEWEST_FREE:
+    # In most steps, collections are part of the usual step, as the profiled steps show it.
+    for kinds in (("gc",), ()):
+        collections = rows_of_kinds(trace, *kinds)
+        collected = events_in(trace, steps, collections)
+        some = collections if collected.recur else collections[:0]
+        every = events_in(trace, steps, np.union1d(stalling(trace), some))
+        free = every.steps[~every.affected]
+        if len(free) >= _FEWEST_FREE:
+            break
+    else:
         return Stalls(steps, {})
     compiled = events_in(trace, steps, rows_of_kinds(trace, "trace", "compile"))
     saved = events_in(trace, steps, rows_of_kinds(trace, "save"))
@@ -172,6 +183,7 @@ def find_stalls(trace: Trace, steps: Rows) -> Stalls:
         "compile": (compiled, max(compiled.mean_ns, compiled.excess_ns)),
         "storage": (saved, saved.mean_ns),
         "input_wait": (restarted, restarted.mean_ns),
+        "python": (collected, collected.mean_ns),
     }
     return Stalls(free, {c: ns for c, (events, ns) in found.items() if events.recur})
 

@@ -90,8 +90,11 @@ def later_events(result: Result) -> list[EventGroup]:
 
 
 def listed_events(result: Result) -> list[EventGroup]:
-    """All events except changes of the step time, which the report shows elsewhere."""
-    return [event for event in result.events if event.kind != "change"]
+    """All events except changes of the step time and collections of garbage.
+
+    The report shows these elsewhere.
+    """
+    return [event for event in result.events if event.kind not in {"change", "gc"}]
 
 
 def events_title(events: list[EventGroup]) -> str:

@@ -60,7 +60,8 @@ def _sentence(note: StepNote) -> str:
             )
         case Unprofiled(profiled, None, with_stalls_ns):
             return (
-                f"{_sentence(Unprofiled(profiled))} Some steps compile, save or start workers, "
+                f"{_sentence(Unprofiled(profiled))} Some steps compile, save, start workers or "
+                "collect garbage, "
                 "so the step time is that of the others plus the mean of this: "
                 f"{format_ns(with_stalls_ns or 0)}."
             )

@@ -1,0 +1,118 @@
+"""Python's garbage collector pauses the training.
+
+## What it means
+CPython frees most objects when their last reference is gone. For cycles of references, it searches
+all lists, dictionaries and other containers from time to time. The more of them a program keeps and
+makes, the longer and the more often it searches.
+
+## Why it costs
+The collector holds the interpreter's lock: no thread runs Python meanwhile, and nothing new is
+launched. In a distributed run, all ranks wait for the one that pauses.
+
+## How it is measured
+stepwhy logs collections of the older generations that take half a millisecond or more
+(`gc.callbacks`), with the line whose allocation has started each. The cost is their time in steady
+steps, as a mean over all of these steps.
+
+## Fix
+Switch automatic collection off, and collect at a fixed interval, in all ranks at the same step.
+Let the collector leave out what was made before the loop (`gc.freeze`). Keep values in arrays
+instead of millions of Python objects.
+
+## Fix risk
+Objects in cycles stay in memory until the next collection.
+
+## When it abstains
+If the steps were not observed by `stepwhy run`. Does not apply to loops that read single elements
+of tensors, which make the garbage: `python-overhead` judges them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.eager_calls import single_elements
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.steady_events import SHOWN, cost_per_step, steady_events, summary
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.stalls import rows_of_kinds
+from stepwhy.trace import NULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="gc-pause",
+    family="host",
+    name="Pauses of the garbage collector",
+    found="Collect garbage less often: it pauses the training",
+    clear="Collecting garbage takes little time",
+)
+
+LEAST_SAVED = 0.8  # of the cost; collections that remain still take time
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in which garbage is collected."""
+    if "step-log" not in facts.trace.meta.signals:
+        return RULE.no_data("Only 'stepwhy run' logs when garbage is collected.")
+    if single_elements(facts)[0]:
+        return RULE.not_applicable("The loop reads single elements: see python-overhead.")
+    inside = steady_events(facts, rows_of_kinds(facts.trace, "gc"))
+    if not inside.recur:
+        return RULE.nothing(summary(inside, "collect", "collecting") if len(inside.rows) else ())
+    cost = cost_per_step(facts, inside)
+    evidence = (
+        *summary(inside, "collect", "collecting"),
+        *_freed(facts, inside.rows),
+        *_lines(facts, inside.rows),
+    )
+    gain = saving("collect garbage rarely", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _freed(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """Objects that a collection frees, in the median."""
+    freed = facts.trace.events.count[rows]
+    known = freed[freed != NULL]
+    if not len(known):
+        return ()
+    return (Evidence("objects that a collection frees", int(np.median(known)), "count"),)
+
+
+def _lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """Share of the collections by the line whose allocation has started them."""
+    lines, counts = np.unique(facts.trace.events.source[rows], return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:SHOWN]
+    return tuple(
+        Evidence(
+            "collections that start at",
+            int(counts[place]) / len(rows),
+            "fraction",
+            facts.trace.string(int(lines[place])),
+        )
+        for place in order.tolist()
+        if lines[place] != NULL
+    )
+
+
+_FIX = Fix(
+    "Collect garbage at a fixed interval, and leave out what was made before the loop. If memory "
+    "grows between two collections, shorten the interval. Keep values that the loop collects in "
+    "arrays, not in lists of lists or objects.",
+    "gc.collect()\n"
+    "gc.freeze()                   # what exists now is not searched again\n"
+    "gc.disable()\n"
+    "for step, batch in enumerate(batches):\n"
+    "    train_step(batch)\n"
+    "    if step % 1000 == 999:\n"
+    "        gc.collect()",
+    "changes-memory",
+)
