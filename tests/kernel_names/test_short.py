@@ -94,7 +94,7 @@ EIGEN = (
         ),
         (
             "kernel_cutlass_kernel_flashinfernormkernelsrmsnormRMSNormKernel_object_at__tensorptr",
-            "CuTe flashinfernormkernelsrmsnormRMSNormKernel",
+            "CuTe RMSNormKernel",
         ),
         ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_Generic"),
         (
@@ -105,6 +105,7 @@ EIGEN = (
             "void (anonymous namespace)::softmax_warp_forward<c10::Half, float, float, 9>(int)",
             "softmax_warp_forward<Half>",
         ),
+        ("at::native::reduce_kernel", "reduce_kernel"),
         ("void gemv2N_kernel<int, int, float, float, 128>(int)", "gemv2N_kernel<float>"),
         (
             (

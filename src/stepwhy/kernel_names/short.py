@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 72
 """Characters of a short name; a longer one loses its middle."""
 _BEGIN, _END = 46, 21
-# Recorded signatures have up to 3,000 letters, and functions in 4 templates.
+# Recorded signatures have up to 5,000 letters, and functions in 4 templates.
 _LONGEST_READ = 1 << 13
 _DEEPEST = 16
 
@@ -65,7 +65,10 @@ _SCHEMES: tuple[tuple[re.Pattern[str], str], ...] = (
         "TensorRT-LLM bmm {type} {tile}",
     ),
     (regex(r"(?P<op>fmhaSm\d+\w*?Kernel_Qkv\w+?H\d+)\w*"), "TensorRT-LLM {op}"),
-    (regex(r"kernel_cutlass_kernel_(?P<op>\w+?)_(?:object_at|tensorptr).*"), "CuTe {op}"),
+    (
+        regex(r"kernel_cutlass_kernel_[a-z0-9_]*(?P<op>[A-Z]\w*?)_(?:object_at|tensorptr).*"),
+        "CuTe {op}",
+    ),
 )
 _LIBRARIES = {"cublas": "cuBLAS", "cudnn": "cuDNN"}
 # Types of a product's matrices in Tensile, by the first letter. Source: Tensile's DataType.py.
@@ -100,7 +103,7 @@ _LAMBDA = regex(r"[{\[]lambda\((?P<type>[\w:]*)")
 _EIGEN = regex(r"scalar_\w+_op|Tensor(?!Assign|CwiseBinary|CwiseUnary|CwiseNullary)\w+Op\b")
 _SUFFIX = regex(r"(?:_kernel|_impl)*(?:_cuda)?(?:_kernel|_impl)*$")
 _IS_SIGNATURE = regex(
-    r"^(?:void |std::enable_if<|_Z)|\(anonymous namespace\)::|<unnamed>::"
+    r"^(?:void |std::enable_if<|_Z|at::(?:native|cuda)::)|\(anonymous namespace\)::|<unnamed>::"
     r"|^(?:\w+::)+\w+[(<].*[)>]$|^\w+\(.*[*&<].*\)$"
 )
 _IS_SCHEME = regex(

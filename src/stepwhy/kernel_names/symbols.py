@@ -19,6 +19,9 @@ _WRAPPER = regex(
     r"(?:cutlass\w*::(?:Kernel2?|device_kernel)|ck_tile::kentry|\w+::enable_sm\w+)<"
     r"(?:(?:(?:\(\w+\))?\d+|ck_tile::gfx\w+), *)*"
 )
+# The same in mangled symbols: the wrapper, and the names in its own namespace ('NS_') behind sizes.
+_MANGLED_WRAPPER = regex(r"cutlass\w*::(?:Kernel2?|device_kernel)$|ck_tile::kentry$")
+_MANGLED_ARGUMENT = regex(r"I(?:Li\d+E)*NS_")
 BRACKETS = {"<": 1, "(": 1, "[": 1, "{": 1, ">": -1, ")": -1, "]": -1, "}": -1}
 """How much deeper each bracket nests."""
 
@@ -33,14 +36,14 @@ def qualified_name(symbol: str) -> str:
         return symbol
     nested = symbol.startswith("_ZN")
     position = len(symbol) - len(symbol[2:].lstrip("NKVrRO" if nested else ""))
-    parts: list[str] = []
-    while (nested or not parts) and (match := _SIZE.match(symbol, position)):
-        position = match.end() + int(match[1])
-        part = symbol[match.end() : position]
-        if not part:
-            break
-        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
-    return "::".join(parts) or symbol
+    parts, position = _parts(symbol, position, most=len(symbol) if nested else 1)
+    name = "::".join(parts)
+    argument = _MANGLED_ARGUMENT.match(symbol, position)
+    if argument and _MANGLED_WRAPPER.match(name):
+        parts, _ = _parts(symbol, argument.end(), most=len(symbol))
+        # What it wraps is mostly in the same namespace, which is not repeated.
+        name = "::".join([name.partition("::")[0], *parts]) if parts else name
+    return name or symbol
 
 
 def plain_signature(name: str) -> str:
@@ -49,6 +52,19 @@ def plain_signature(name: str) -> str:
     for namespace in _ANONYMOUS:
         text = text.replace(namespace, "")
     return text
+
+
+def _parts(symbol: str, position: int, most: int) -> tuple[list[str], int]:
+    """At most so many names that follow each other in a symbol, and where they end."""
+    parts: list[str] = []
+    while len(parts) < most and (match := _SIZE.match(symbol, position)):
+        end = match.end() + int(match[1])
+        part = symbol[match.end() : end]
+        if not part:
+            break
+        position = end
+        parts.append("(anonymous namespace)" if part.startswith("_GLOBAL__N") else part)
+    return parts, position
 
 
 @lru_cache(maxsize=1 << 16)
