@@ -90,3 +90,12 @@ def test_stages_that_wait_for_each_other(run, bubble, imbalance):
         assert finding.verdict == ("clear" if share is None else "found")
         if share is not None:
             assert finding.cost_ns_per_step / step_ns(run) == pytest.approx(share, abs=0.01)
+
+
+@pytest.mark.parametrize("rank", [0, 4, 7])
+def test_one_stage_shows_the_bubble(rank):
+    """The expert's primary cause for each of the eight files, also of the busiest stage."""
+    path = RUNS["pp8"] / f"pp_rank_{rank}.json"
+    if not path.exists():
+        pytest.skip("no recorded run of pp8")
+    assert explain([str(path)]).findings[0].id == "pipeline-bubble"

@@ -12,7 +12,8 @@ step, even if all stages take equally long.
 The cost is the time that stages of equal length need to fill and drain the pipeline, (p - 1) passes
 forward and backward, but not more than the time in which the stages were seen to wait, as the mean
 of all stages, without the part that `stage-imbalance` explains. In an interleaved schedule, n
-counts the passes of every model chunk.
+counts the passes of every model chunk. If one rank is recorded, and the number of stages is known,
+all stages count as equal.
 
 ## Fix
 Run more micro-batches per step, or interleave: with twice as many model chunks per stage, filling
@@ -22,17 +23,20 @@ and draining takes half as long, for more exchanges between stages.
 More micro-batches of the same size make the batch larger, which changes training.
 
 ## When it abstains
-If only one rank is recorded, if the run has no pipeline, or if the passes of some stages are not
-recorded.
+If the run has no pipeline, if the number of its stages is unknown, or if the passes of some stages
+are not recorded.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.stages import MEGATRON, no_stages
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.rank_summary import summarise_rank
 from stepwhy.passes.stages import find_stages
 
 if TYPE_CHECKING:
@@ -46,7 +50,9 @@ RULE = Rule(
     name="Filling and draining the pipeline",
     found="Fill and drain the pipeline in a smaller part of the step",
     clear="Filling and draining the pipeline takes a small part of the step",
+    refines="exposed-communication",
     of_ranks=True,
+    of_stages=True,
 )
 
 SHARE = 0.10  # of the step; shorter bubbles are usual, and interleaving costs exchanges
@@ -56,7 +62,7 @@ MOST_SAVED = 0.5  # of the cost, by twice as many model chunks
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the stages wait for each other."""
-    stages = find_stages(facts.ranks)
+    stages = find_stages(facts.ranks) if facts.ranks else _of_one(facts)
     if stages is None:
         return no_stages(RULE, facts)
     cost = min(stages.fill_ns, max(stages.idle_ns - stages.imbalance_ns, 0))
@@ -66,6 +72,13 @@ def diagnose(facts: Facts) -> Finding:
     gain = saving("twice as many model chunks per stage", LEAST_SAVED * cost, MOST_SAVED * cost)
     fix = _MEGATRON if facts.trace.meta.format in MEGATRON else _ANY
     return RULE.finding(cost, evidence, fix, gain)
+
+
+def _of_one(facts: Facts) -> Stages | None:
+    """The stages of a pipeline as if all were like the one that was recorded."""
+    rank = facts.derived(summarise_rank)
+    count = len({stage for _, stage in facts.trace.meta.stages})
+    return None if rank is None else find_stages([replace(rank, stage=i) for i in range(count)])
 
 
 def _evidence(stages: Stages) -> tuple[Evidence, ...]:

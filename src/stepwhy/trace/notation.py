@@ -27,10 +27,10 @@ r"""A trace drawn as text: the fixtures of literate tests.
   blank line; ``-`` is the null, an empty cell the empty string. Copies and counters name nodes and
   devices, allocations tracks. ``session_values:`` and ``flows:`` are tables, too; they name slices,
   of several with the same name or letter the first. Quantities take a unit: ``3 ms``.
-- **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``,
-  ``world_size``, ``signals`` (default: those for which something is drawn; ``+x`` and ``-x`` change
-  that), ``expects: accelerator``, ``model`` (of the accelerators below it). Lines that begin with
-  ``#`` are comments.
+- **Facts about the run**: ``unit``, ``format``, ``framework``, ``rank``, its pipeline ``stage``
+  (``1``, or ``1 of 4``), ``world_size``, ``signals`` (default: those for which something is drawn;
+  ``+x`` and ``-x`` change that), ``expects: accelerator``, ``model`` (of the accelerators below
+  it). Lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -159,12 +159,20 @@ class _Drawing(msgspec.Struct):
                 format=self.facts.get("format", "drawing"),
                 framework=self.facts.get("framework", ""),
                 rank=rank,
-                stages=((rank, int(self.facts["stage"])),) if "stage" in self.facts else (),
+                stages=self._stages(rank),
                 world_size=int(self.facts.get("world_size", NULL)),
                 signals=self._signals(),
                 device_expected=self.accelerator or self.facts.get("expects") == "accelerator",
             )
         )
+
+    def _stages(self, rank: int) -> tuple[tuple[int, int], ...]:
+        """The stage of the rank, and of its neighbours if their number is given."""
+        if "stage" not in self.facts:
+            return ()
+        own, _, count = self.facts["stage"].partition(" of ")
+        stages = range(int(count)) if count else [int(own)]
+        return tuple((rank + stage - int(own), stage) for stage in stages)
 
     def _signals(self) -> frozenset[str]:
         words = self.facts.get("signals", "").split()

@@ -57,6 +57,7 @@ class Rule(msgspec.Struct, frozen=True):
         refines: Id of the symptom that this pattern can cause; '' for none. If it explains most of
             the symptom's cost, the symptom is only listed as explained by it.
         of_ranks: Whether the pattern shows only in the comparison of several ranks, `Facts.ranks`.
+        of_stages: Whether it also shows in one stage of a pipeline.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Rule(msgspec.Struct, frozen=True):
     accelerator_only: bool = False
     refines: str = ""
     of_ranks: bool = False
+    of_stages: bool = False
 
     def finding(
         self,
@@ -127,7 +129,8 @@ def examine(diagnosis: Diagnosis, facts: Facts) -> Finding:
 
 def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     if rule.of_ranks:
-        return None if len(facts.ranks) > 1 else _one_rank(rule, facts)
+        enough = len(facts.ranks) > 1 or (rule.of_stages and is_stage(facts))
+        return None if enough else _one_rank(rule, facts)
     if rule.accelerator_only and not facts.has_accelerator:
         # A trace without slices does not show which devices exist.
         if not facts.trace.meta.device_expected and len(facts.trace.slices):
@@ -142,6 +145,11 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     # Placement is valid in any trace; times are not.
     reason = None if rule.family == "placement" else unusable(facts)
     return None if reason is None else rule.incomplete(why_unknown(reason))
+
+
+def is_stage(facts: Facts) -> bool:
+    """Whether a rank is a stage of a pipeline, of which it is known how many stages it has."""
+    return len({stage for _, stage in facts.trace.meta.stages}) > 1
 
 
 def _one_rank(rule: Rule, facts: Facts) -> Finding:

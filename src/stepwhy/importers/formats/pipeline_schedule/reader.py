@@ -33,6 +33,7 @@ FORMAT = "pipeline-schedule"
 _FIRST = regex(rb'(?:\xef\xbb\xbf)?\s*\{\s*"\d{1,18}"\s*:\s*\{\s*"')
 _RANK = regex(r"pp_rank_(\d{1,9})\b")
 _LONGEST_MS = 1e7  # a step of hours is damage
+_MOST_RANKS = 1 << 14  # more is damage
 _GAP = "wait for other stages"
 _NOTES = (
     "Whole passes were timed; kernels and idle time inside are not recorded.",
@@ -158,7 +159,7 @@ def read(source: Source) -> Trace | None:
             "pytorch",
             rank=rank,
             world_size=ranks,
-            stages=() if rank == NULL else ((rank, rank),),
+            stages=_stages(rank, ranks),
             signals=frozenset({"passes"}),
             device_expected=True,
             notes=_NOTES,
@@ -186,6 +187,12 @@ def _gaps(start_ns: Ints, end_ns: Ints) -> Iterator[tuple[int, int]]:
     reached = np.maximum.accumulate(np.append(0, end_ns[:-1]))
     idle = start_ns > reached
     yield from zip(reached[idle].tolist(), (start_ns - reached)[idle].tolist(), strict=True)
+
+
+def _stages(rank: int, ranks: int) -> tuple[tuple[int, int], ...]:
+    """Each rank is a stage; only this one is known if their number is not."""
+    known = range(ranks) if rank < ranks <= _MOST_RANKS else () if rank == NULL else (rank,)
+    return tuple((one, one) for one in known)
 
 
 def _rank_of(source: Source) -> int:
