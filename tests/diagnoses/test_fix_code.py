@@ -128,6 +128,7 @@ RUNS = [
         TORCH + "self, width, inputs = torch.nn.Module(), 3, torch.ones(2, 5, 3)",
         "assert states.shape == (2, 5, 3)",
     ),
+    ("unfused_pattern", "_FIX", TORCH, "assert model(words).shape == (4, 3, 2)"),
     ("pageable_copy", "_PYTORCH", TORCH + LOADER, "assert batch.shape == (2, 3)"),
     ("redundant_cast", "_TO_FLOAT16", TORCH + LAYER, "assert output.dtype == torch.float16"),
     ("redundant_cast", "_TO_BFLOAT16", TORCH + LAYER, "assert output.dtype == torch.bfloat16"),

@@ -55,6 +55,7 @@ TABLE: tuple[str, ...] = (
     "unfavourable_layout",
     "full_precision_matmul",
     "unfused_attention",
+    "unfused_pattern",
     "redundant_cast",
     "unfused_optimizer",
     "dominant_op",

@@ -28,10 +28,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
-from stepwhy.diagnoses.shared.measure import by_string, mean_within, nearest, on_scale, time_of
+from stepwhy.diagnoses.shared.calls import (
+    NOT_ATTRIBUTED,
+    attributes_calls,
+    calls_in_order,
+    converting,
+)
+from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.diagnoses.shared.training import is_training
@@ -40,6 +43,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses.shared.slices import Rows
@@ -78,14 +82,8 @@ def diagnose(facts: Facts) -> Finding:
 
 def _casts(facts: Facts) -> tuple[Rows, Rows]:
     """Kernels of conversions inside of operations, and these operations; (slices,) twice."""
-    calls, names = calls_in_order(facts), facts.trace.slices.name
-    around = nearest(facts, Kind.OP)
-    causes = calls.ops.copy()
-    for name in ("aten::copy_", "aten::_to_copy", "aten::to"):
-        known = causes != NULL
-        known[known] = np.isin(names[causes[known]], facts.trace.strings_where([name]))
-        above = np.where(known, facts.nesting.parent[causes], NULL)
-        causes = np.where(above == NULL, NULL, around[above])
+    calls = calls_in_order(facts)
+    causes = converting(facts, calls)
     inside = causes != NULL
     return calls.rows[inside], causes[inside]
 

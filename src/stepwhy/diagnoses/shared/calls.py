@@ -71,4 +71,19 @@ def calls_in_order(facts: Facts) -> Calls:
     return Calls(rows[order], ops[order], slices.track[calls][order])
 
 
-__all__ = ["NOT_ATTRIBUTED", "Calls", "attributes_calls", "calls_in_order"]
+def converting(facts: Facts, calls: Calls) -> Rows:
+    """The operation inside which each call converts a type, as autocast does; (calls,).
+
+    NULL for other calls, and for conversions that the program wrote.
+    """
+    names, around = facts.trace.slices.name, nearest(facts, Kind.OP)
+    causes = calls.ops.copy()
+    for name in ("aten::copy_", "aten::_to_copy", "aten::to"):
+        known = causes != NULL
+        known[known] = np.isin(names[causes[known]], facts.trace.strings_where([name]))
+        above = np.where(known, facts.nesting.parent[causes], NULL)
+        causes = np.where(above == NULL, NULL, around[above])
+    return causes
+
+
+__all__ = ["NOT_ATTRIBUTED", "Calls", "attributes_calls", "calls_in_order", "converting"]

@@ -1,0 +1,172 @@
+"""Chains of small operations that a compiler would fuse.
+
+## What it means
+A normalisation, rotary embedding, activation or loss consists of several operations one after
+another, each of which does little arithmetic per value.
+
+## Why it costs
+These operations are limited by memory bandwidth. Each reads and writes a whole tensor, while a
+fused kernel reads the input once, and writes the result once.
+
+## How it is measured
+From the operations of an eager program: at least `FEWEST` kernels of element-wise operations,
+reductions, copies and normalisations, without any other in between. The cost is their time in the
+steady steps beyond the longest kernel of each chain, because a fused kernel needs about as long.
+Type conversions inside of operations, and the update of the weights, do not count.
+
+## Fix
+Let a compiler fuse the model, or use the library's operation.
+
+## Fix risk
+The last digits differ. The first steps take longer, because they compile, as does each new shape.
+
+## When it abstains
+Without an accelerator or host operations, outside of PyTorch, where a compiler made some of the
+kernels, and when most kernels cannot be attributed to an operation, as with CUDA graphs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.columns.sums import total_of
+from stepwhy.diagnoses.shared.calls import (
+    NOT_ATTRIBUTED,
+    attributes_calls,
+    calls_in_order,
+    converting,
+)
+from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import strings_of
+from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
+from stepwhy.trace import NULL, Kind, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepwhy.diagnoses.shared.calls import Calls
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Range = tuple[int, int]
+
+RULE = Rule(
+    id="unfused-pattern",
+    family="compute",
+    name="Chains of small operations",
+    found="Fuse chains of small operations",
+    clear="Chains of small operations take little time",
+    needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
+    accelerator_only=True,
+)
+
+FEWEST = 4  # kernels of a chain; in a shorter one, fusion saves little
+SHARE = 0.10  # of the step; a compiler is worth its trouble from there on
+LEAST_SAVED = 0.3  # of the cost; compilers do not fuse all that follows one another
+# Source: operators of PyTorch that its compiler fuses.
+_SMALL = regex(
+    r"aten::(add|sub|rsub|mul|div|pow|square|sqrt|rsqrt|reciprocal|neg|abs|exp|log|sin|cos|tanh"
+    r"|sigmoid|silu|gelu|relu|leaky_relu|softplus|threshold|clamp|clamp_(min|max)|lerp|addcmul"
+    r"|addcdiv|mean|sum|var|var_mean|std|copy|cat|where|masked_fill|fill|eq|ne|lt|gt|le|ge"
+    r"|native_layer_norm|_softmax|native_dropout)_?"
+)
+_COMPILED = regex(r"triton")
+# Source: formulas of the operations.
+_NAMES = (
+    ("RMS normalisation", ("pow", "mean", "add", "rsqrt", "mul")),
+    ("rotary embedding", ("neg", "cat")),
+    ("layer normalisation", ("native_layer_norm",)),
+)
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of chains of small operations."""
+    if facts.trace.meta.framework != "pytorch":
+        return RULE.not_applicable("Only PyTorch runs operations one by one on an accelerator.")
+    if not attributes_calls(facts):
+        return RULE.incomplete(NOT_ATTRIBUTED)
+    names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
+    if any(_COMPILED.search(facts.trace.string(name)) for name in names):
+        return RULE.not_applicable("A compiler made some of the kernels.")
+    calls = calls_in_order(facts)
+    chains = _chains(facts, calls)
+    cost = _cost_ns(facts, calls, chains)
+    evidence = _evidence(facts, calls, chains, cost)
+    if not cost or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence[:2])
+    gain = saving("fuse small operations", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _FIX, gain)
+
+
+def _chains(facts: Facts, calls: Calls) -> list[Range]:
+    """First and last call, exclusive, of each chain."""
+    small = calls.matching(facts, (_SMALL,)) == 0
+    small &= (converting(facts, calls) == NULL) & (facts.phases[calls.ops] != Phase.OPTIMIZER)
+    begins = np.append(True, calls.tracks[1:] != calls.tracks[:-1])[: len(small)]
+    begins |= np.append(True, small[1:] != small[:-1])[: len(small)]
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], len(small))[: len(starts)]
+    chosen = small[starts] & (ends - starts >= FEWEST)
+    return list(zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True))
+
+
+def _cost_ns(facts: Facts, calls: Calls, chains: Sequence[Range]) -> int:
+    """Time of the mean step in chains, without the longest kernel of each, ns."""
+    if not chains:
+        return 0
+    durations = facts.trace.slices.dur_ns[calls.rows]
+    inside = np.concatenate([np.arange(*chain) for chain in chains])
+    longest = sum(int(durations[first:end].max()) for first, end in chains)
+    # Devices may work at the same time.
+    time = mean_within(facts, time_of(facts, calls.rows[inside]))
+    beyond = 1 - longest / max(total_of(durations[inside]), 1)
+    return on_scale(facts, round(time * beyond), "compute")
+
+
+def _evidence(
+    facts: Facts, calls: Calls, chains: Sequence[Range], cost: int
+) -> tuple[Evidence, ...]:
+    steps, share = max(facts.steady_count, 1), cost / max(facts.wall_ns, 1)
+    names, durations = facts.trace.slices.name[calls.ops], facts.trace.slices.dur_ns[calls.rows]
+    count = sum(end - first for first, end in chains)
+    found = [
+        Evidence("share of the step beyond the longest kernel of each chain", share, "fraction"),
+        Evidence("chains per step", len(chains) / steps, "count"),
+        Evidence("their kernels per step", count / steps, "count"),
+    ]
+    texts = {int(name): facts.trace.string(int(name)) for name in np.unique(names)}
+    each = (
+        (_described([texts[name] for name in names[first:end].tolist()]), total)
+        for first, end in chains
+        for total in (total_of(durations[first:end]),)
+    )
+    found.extend(
+        Evidence("time of the chain", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in grouped(each)[:3]
+    )
+    return tuple(found)
+
+
+_MOST_SHOWN = 12  # operations; a longer chain does not fit into a line
+
+
+def _described(ops: Sequence[str]) -> str:
+    """The operations of a chain, and what it computes as far as that is known."""
+    plain = [op.removeprefix("aten::").rstrip("_") for op in ops]
+    shown = " ".join(plain[:_MOST_SHOWN]) + (" ..." if len(plain) > _MOST_SHOWN else "")
+    # Type conversions may stand in between.
+    text = " ".join(["", *(op for op in plain if op != "copy"), ""])
+    known = [name for name, part in _NAMES if f" {' '.join(part)} " in text]
+    return f"{', '.join(known)}: {shown}" if known else shown
+
+
+_FIX = Fix(
+    "Let the compiler fuse the operations of the model: the whole of it, or the function that "
+    "contains the longest chain. When you compare, leave out the first steps, which compile.",
+    "model = torch.compile(model)",
+    "changes-numerics",
+)
