@@ -1,14 +1,25 @@
-"""The code of fixes runs in the framework that it is for."""
+"""The code of fixes runs in the framework that it is for.
+
+The code of older fixes is run by `fix_contexts.CONTEXTS`, that of others by `RUNS`.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from stepwhy.diagnoses import load
+from stepwhy.diagnoses import TABLE, load
+from stepwhy.findings import Fix
+
+_spec = importlib.util.spec_from_file_location(
+    "fix_contexts", Path(__file__).with_name("fix_contexts.py")
+)
+contexts = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(contexts)
 
 TF = """
 import tensorflow as tf
@@ -216,6 +227,7 @@ def test_code_runs(framework, tmp_path):
     if importlib.util.find_spec(framework) is None:
         pytest.skip("the framework is not installed")
     code = [text for text in map(program, RUNS) if text[0] == framework]
+    code += [text for text in map(in_context, contexts.CONTEXTS) if text[0] == framework]
     lines = [f"exec({text!r}, {{}})" for _, text in code]
     run = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],
@@ -236,3 +248,28 @@ def program(case):
     code = getattr(load(diagnosis), fix).code
     assert code
     return framework, f"{before}\n{code}\n{after}"
+
+
+def in_context(case):
+    """The framework of a case of `fix_contexts`, and its code."""
+    diagnosis, fix = case
+    framework, before, after = contexts.CONTEXTS[case]
+    return framework, f"{before}\n{getattr(load(diagnosis), fix).code}\n{after}"
+
+
+def test_all_code_runs_or_compiles():
+    known = {tuple(case[:2]) for case in RUNS} | contexts.CONTEXTS.keys()
+    known |= contexts.COMPILED | contexts.COMMANDS
+    code = {
+        (name, key)
+        for name in TABLE
+        for key, value in vars(load(name)).items()
+        if isinstance(value, Fix) and value.code
+    }
+    assert known == code
+
+
+@pytest.mark.parametrize("case", sorted(contexts.COMPILED), ids="-".join)
+def test_code_compiles(case):
+    diagnosis, fix = case
+    compile(getattr(load(diagnosis), fix).code, fix, "exec")

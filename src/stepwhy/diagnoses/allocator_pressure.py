@@ -39,6 +39,7 @@ from stepwhy.diagnoses.shared.measure import (
     steady,
     time_of,
 )
+from stepwhy.diagnoses.shared.program import is_pytorch, on_gpu
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.findings import Evidence, Fix
@@ -82,7 +83,7 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns or _steps_with(facts, calls) < OFTEN * facts.steady_count:
         return RULE.nothing(evidence[:1])
     gain = saving("remove device memory calls", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    return RULE.finding(cost, evidence, _fix(facts), gain)
 
 
 def _calls(facts: Facts) -> NDArray[np.int64]:
@@ -128,11 +129,19 @@ def _growth(facts: Facts, what: str) -> list[Evidence]:
     ]
 
 
-_FIX = Fix(
+def _fix(facts: Facts) -> Fix:
+    return _PYTORCH if is_pytorch(facts) and on_gpu(facts) else _ANY
+
+
+_ANY = Fix(
+    "Reduce peak memory, for example by a smaller batch, and keep the sizes of tensors constant.",
+    "",
+    "changes-memory",
+)
+_PYTORCH = Fix(
     "Reduce peak memory or keep tensor sizes constant, and let the allocator's segments grow "
-    "instead of being replaced.",
-    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py\n"
-    "# and: a smaller batch, torch.utils.checkpoint,\n"
-    "# DataLoader(..., drop_last=True)",
+    "instead of being replaced. A smaller batch, torch.utils.checkpoint, and a DataLoader with "
+    "drop_last=True help, too.",
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
     "changes-memory",
 )

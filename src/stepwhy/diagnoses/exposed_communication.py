@@ -31,12 +31,14 @@ then the overlap is unknown.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
+from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -146,14 +148,26 @@ def _hidden_ns(facts: Facts) -> int:
 
 
 def _fix(facts: Facts) -> Fix:
-    names = (g.name for g in by_name(facts, facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)))
+    rows = facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)
+    names = [group.name for group in by_name(facts, rows)]
     if any(_BETWEEN_STAGES.match(name) for name in names):
         return _PIPELINE
-    return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+    if facts.trace.meta.framework == "tensorflow":
+        return _TENSORFLOW
+    is_ddp = is_pytorch(facts) and is_training(facts) and any(map(_GRADIENTS.search, names))
+    return _PYTORCH if is_ddp else _ANY
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.
 _BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]|.*(-send|-recv|other stages)$")
+# What `DistributedDataParallel` calls. Source: kernel names of NCCL and RCCL, ranges of Gloo.
+_GRADIENTS = regex(r"all_?reduce", re.IGNORECASE)
+_ANY = Fix(
+    "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, start "
+    "communication earlier, while something else computes, and communicate less.",
+    "",
+    "unknown",
+)
 _PIPELINE = Fix(
     "Give every pipeline stage the same work: compare the ranks' compute time, and move layers "
     "away from the stage that computes longest (the last one has the loss, too). Then make filling "

@@ -28,7 +28,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.columns.sums import total_of
+from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.devices import known_bytes
@@ -114,15 +117,49 @@ def _direction(facts: Facts, rows: Rows, direction: Copy) -> list[Evidence]:
 def _fix(facts: Facts) -> Fix:
     if facts.trace.meta.framework == "tensorflow":
         return _TENSORFLOW if facts.has_accelerator else _TASKS
-    return _PYTORCH
+    longest = _longest(facts)
+    if longest == Copy.H2D and uses_loader(facts) and on_gpu(facts):
+        return _LOADER
+    return _ADVISED.get(longest, _ANY)
 
 
-_PYTORCH = Fix(
+def _longest(facts: Facts) -> Copy:
+    """The direction in which most time is spent."""
+    slices, rows = facts.trace.slices, facts.slices(Kind.MEMCPY, steady=True)
+    rows = rows[slices.copy[rows] != Copy.D2D]
+    times = np.bincount(slices.copy[rows], slices.dur_ns[rows])
+    return Copy(int(times.argmax()))
+
+
+_LOADER = Fix(
     "Use pinned host memory and non-blocking copies, and start copying the next batch before "
     "this one is computed.",
-    "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
+    "for batch in loader:\n"
+    "    batch = batch.to(device, non_blocking=True)",
     "none",
 )
+_ANY = Fix("Copy while something else is computed, and copy less.", "", "none")
+_ADVISED = {
+    Copy.H2D: Fix(
+        "Copy to the device before the data is needed, from pinned memory and without blocking. "
+        "Keep on the device what does not change.",
+        "",
+        "none",
+    ),
+    Copy.D2H: Fix(
+        "Read results back less often, or reduce them on the device first, and do not wait for "
+        "the copy.",
+        "",
+        "none",
+    ),
+    Copy.PEER: Fix(
+        "Keep operations on the device that has their largest input, and copy while another part "
+        "of the model computes.",
+        "",
+        "none",
+    ),
+}
 _TASKS = Fix(
     "Keep connected operations on one task: place an operation where its largest input is "
     "computed, and only variables on the parameter host.",

@@ -37,9 +37,9 @@ import numpy as np
 from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.precision import faster_type, model_names, precision_of
+from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
-from stepwhy.diagnoses.shared.training import is_training
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind
 

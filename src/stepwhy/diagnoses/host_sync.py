@@ -43,6 +43,7 @@ from stepwhy.diagnoses.shared.measure import (
     source_lines,
     time_of,
 )
+from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind, among
@@ -139,7 +140,9 @@ def _places(facts: Facts, calls: NDArray[np.int64]) -> list[Group]:
 
 
 def _fix(facts: Facts) -> Fix:
-    return _PYTORCH if facts.trace.meta.framework == "pytorch" else _ANY
+    if not is_pytorch(facts):
+        return _ANY
+    return _PYTORCH if is_training(facts) else _INFERENCE
 
 
 _ANY = Fix(
@@ -150,13 +153,17 @@ _ANY = Fix(
     "",
     "none",
 )
+_INFERENCE = Fix(
+    "Do not read values from the device inside the loop: collect results there, and read them at "
+    "once. Copy to and from pinned memory without blocking.",
+    "",
+    "none",
+)
 _PYTORCH = Fix(
     "Do not read values from the device inside the loop: accumulate them on the device and "
     "read them every few steps. Copy to and from pinned memory without blocking.",
     "running_loss += loss.detach()          # stays on the device\n"
     "if step % 100 == 0:\n"
-    "    print(running_loss.item())         # waits once\n"
-    "batch = batch.to(device, non_blocking=True)\n"
-    "# with pin_memory=True in the DataLoader",
+    "    print(running_loss.item())         # waits once",
     "none",
 )

@@ -155,16 +155,16 @@ _PYTORCH_WORKERS = Fix(
         "Let worker processes prepare the batches: without workers, the DataLoader runs in the "
         "training loop."
     ),
-    "loader = DataLoader(dataset, batch_size=..., num_workers=2,\n"
+    "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
     "                    persistent_workers=True)",
     "none",
 )
 _PYTORCH_MORE = Fix(
-    "The workers cannot keep up: use more of them if cores are free, or do less per sample "
+    "The workers cannot keep up: use as many as there are cores, or do less per sample "
     "(decode smaller images, store preprocessed samples).",
-    "loader = DataLoader(dataset, batch_size=..., num_workers=8,\n"
-    "                    pin_memory=True, persistent_workers=True,\n"
-    "                    prefetch_factor=4)",
+    "workers = len(os.sched_getaffinity(0))   # cores of this job\n"
+    "loader = DataLoader(dataset, batch_size=32, num_workers=workers,\n"
+    "                    persistent_workers=True)",
     "none",
 )
 _TF_DATA = Fix(
@@ -178,10 +178,11 @@ _TF_QUEUE = Fix(
     "that prefetches. A py_func holds Python's GIL, so more threads do not speed it up: "
     "precompute its results into TFRecords.",
     "batch = tf.train.shuffle_batch(tensors, batch_size, capacity,\n"
-    "                               min_after_dequeue, num_threads=4)\n"
+    "                               min_after_dequeue,\n"
+    "                               num_threads=os.cpu_count())\n"
     "# or\n"
-    "dataset = (dataset.map(parse, num_parallel_calls=4)\n"
-    "           .batch(batch_size).prefetch(2))",
+    "dataset = dataset.map(parse, tf.data.experimental.AUTOTUNE)\n"
+    "dataset = dataset.batch(batch_size).prefetch(2)",
     "none",
 )
 _ANY = Fix("Prepare the next batch in the background while the step computes.", "", "none")

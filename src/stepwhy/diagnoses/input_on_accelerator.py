@@ -174,7 +174,6 @@ _FIX = Fix(
     'with tf.device("/cpu:0"):\n'
     "    images, labels = input_pipeline()     # decode, distort, batch\n"
     'with tf.device("/gpu:0"):\n'
-    "    loss = model(images, labels)\n"
-    "# PyTorch: transform in DataLoader workers, then batch.to(device)",
+    "    loss = model(images, labels)",
     "unknown",
 )

@@ -35,6 +35,7 @@ import numpy as np
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import on_scale, steady
+from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch, is_training, on_gpu
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
@@ -73,8 +74,8 @@ def diagnose(facts: Facts) -> Finding:
     evidence = _evidence(facts, rows, gaps, cost)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
-    fix = _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
-    return RULE.finding(cost, evidence, fix, saving("remove dispatch", LEAST_SAVED * cost, cost))
+    gain = saving("remove dispatch", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts), gain)
 
 
 def _host_gaps(facts: Facts) -> NDArray[np.int64]:
@@ -109,11 +110,50 @@ def _evidence(
     return tuple(found)
 
 
-_PYTORCH = Fix(
-    "Record the step as a CUDA graph or compile it, use a fused or foreach optimizer, or raise "
-    "the batch size.",
-    'model = torch.compile(model, mode="reduce-overhead")  # CUDA graphs\n'
-    "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+def _fix(facts: Facts) -> Fix:
+    """What launches less, by framework, device, and whether the program trains."""
+    if not is_pytorch(facts):
+        return {"tensorflow": _TENSORFLOW, "jax": _JAX}.get(facts.trace.meta.framework, _ANY)
+    if not on_gpu(facts):
+        return _ANY
+    if is_compiled(facts):
+        return _REST
+    return _INFERENCE if is_training(facts) is False else _TRAINING
+
+
+_ANY = Fix(
+    "Let a compiler join operations, launch several steps at once, or raise the batch size.",
+    "",
+    "changes-numerics",
+)
+_TRAINING = Fix(
+    "Compile the model, which fuses kernels and records them as a graph, pass fused=True to an "
+    "optimizer that has it, or raise the batch size.",
+    'model = torch.compile(model, mode="reduce-overhead")  # with graphs',
+    "changes-numerics",
+)
+_INFERENCE = Fix(
+    "Compile the model, which fuses kernels and records them as a graph, or collect more requests "
+    "in a batch.",
+    'model = torch.compile(model, mode="reduce-overhead")  # with graphs\n'
+    "with torch.inference_mode():\n"
+    "    output = model(batch)",
+    "changes-numerics",
+)
+_REST = Fix(
+    "Parts of the program are compiled, or replayed as a graph. Bring the rest of the step into "
+    "them: look for what runs between them, and for what breaks the graph.",
+    "explained = torch._dynamo.explain(model)(batch)\nprint(explained.break_reasons)",
+    "changes-numerics",
+)
+_JAX = Fix(
+    "Put the whole step into one jax.jit, and several steps into one call by jax.lax.scan. Or "
+    "raise the batch size.",
+    "@jax.jit\n"
+    "def run_steps(params, batches):\n"
+    "    return jax.lax.scan(step, params, batches)\n"
+    "\n"
+    "params, losses = run_steps(params, batches)",
     "changes-numerics",
 )
 _TENSORFLOW = Fix(

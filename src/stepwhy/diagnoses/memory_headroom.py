@@ -38,9 +38,10 @@ import numpy as np
 
 from stepwhy.answers.memory import memory_uses
 from stepwhy.diagnoses.shared.measure import steady
+from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
-from stepwhy.trace import Kind, Phase
+from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,9 +130,10 @@ def _evidence(
 
 
 def _fix(facts: Facts) -> Fix:
-    if not (facts.phases == Phase.BACKWARD).any():
-        return _INFERENCE
-    return _TENSORFLOW if facts.trace.meta.framework == "tensorflow" else _PYTORCH
+    framework = facts.trace.meta.framework
+    if not is_training(facts):
+        return _INFERENCE if framework == "pytorch" else _REQUESTS
+    return {"tensorflow": _TENSORFLOW, "pytorch": _PYTORCH}.get(framework, _ANY)
 
 
 _TEXT = (
@@ -139,6 +141,7 @@ _TEXT = (
     "larger batch changes the training: adapt the learning rate and its schedule, and check "
     "that validation results stay as good."
 )
+_ANY = Fix(_TEXT, "", "changes-numerics")
 _PYTORCH = Fix(
     _TEXT,
     "# 256 examples per update, in 2 batches instead of 64:\n"
@@ -152,9 +155,13 @@ _TENSORFLOW = Fix(
     "dataset = dataset.batch(256)\n# adapt the learning rate: warm up, compare the validation",
     "changes-numerics",
 )
-_INFERENCE = Fix(
+_SERVING = (
     "The trace shows no backward pass. If requests may wait, use larger batches: throughput "
-    "rises, but so does latency. Otherwise, let several models share the device.",
+    "rises, but so does latency. Otherwise, let several models share the device."
+)
+_REQUESTS = Fix(_SERVING, "", "changes-numerics")
+_INFERENCE = Fix(
+    _SERVING,
     "batch = torch.cat(requests)   # as many as the latency limit allows",
     "changes-numerics",
 )

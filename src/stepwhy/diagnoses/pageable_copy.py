@@ -29,7 +29,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.columns.sums import total_of
-from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.devices import known_bytes
@@ -95,9 +96,7 @@ def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
 
 def _fix(facts: Facts) -> Fix:
     """How to pin, if batches come from a DataLoader: weights that are offloaded do not."""
-    fetches = by_name(facts, facts.slices(Kind.INPUT, steady=True))
-    loads = any("DataLoader" in group.name for group in fetches)
-    return _PYTORCH if facts.trace.meta.framework == "pytorch" and loads else _ANY
+    return _PYTORCH if uses_loader(facts) and on_gpu(facts) else _ANY
 
 
 _PYTORCH = Fix(

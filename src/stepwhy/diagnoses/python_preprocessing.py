@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -151,6 +152,8 @@ _WHO = {
 
 
 def _fix(facts: Facts, work: Preparation) -> Fix:
+    if is_random(work.line):
+        return RANDOM
     if facts.trace.meta.framework == "pytorch":
         return _PYTORCH
     if facts.trace.meta.framework == "tensorflow":
@@ -165,7 +168,7 @@ _TFRECORDS = (
     "        writer.write(to_example(x, prepare(x)).SerializeToString())\n"
     "# in the training, TF1 and TF2:\n"
     "dataset = (tf.data.TFRecordDataset(path).shuffle(n).repeat()\n"
-    "           .map(parse, num_parallel_calls=4)\n"
+    "           .map(parse, tf.data.experimental.AUTOTUNE)\n"
     "           .batch(batch_size).prefetch(2))"
 )
 _TF = Fix(
@@ -183,11 +186,17 @@ _TF_FED = Fix(
 _PYTORCH = Fix(
     "Compute it once and store the result: load arrays in __getitem__ instead of computing "
     "them. More workers help as long as there are free cores.",
-    "# once:\n"
-    "np.save(path, np.stack([prepare(x) for x in data]))\n"
-    "# in the Dataset:\n"
-    "self.prepared = np.load(path, mmap_mode='r')      # in __init__\n"
-    "return self.images[i], self.prepared[i].copy()    # in __getitem__",
+    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
+    "\n"
+    "class Prepared(torch.utils.data.Dataset):\n"
+    "    def __init__(self):\n"
+    '        self.prepared = np.load("prepared.npy", mmap_mode="r")\n'
+    "\n"
+    "    def __len__(self):\n"
+    "        return len(self.prepared)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return images[i], self.prepared[i].copy()",
     "none",
 )
 _ANY = Fix("Compute it once, before training, and read the result during training.", "", "none")

@@ -163,7 +163,7 @@ _FASTER = Fix(
     "                               enqueue_many=True)\n"
     "# TF2\n"
     "dataset = (tf.data.TFRecordDataset(path).shuffle(n).repeat()\n"
-    "           .batch(batch_size).map(decode, num_parallel_calls=4)\n"
+    "           .batch(batch_size).map(decode, tf.data.AUTOTUNE)\n"
     "           .prefetch(2))",
     "none",
 )

@@ -35,9 +35,9 @@ from stepwhy.diagnoses.shared.calls import (
     converting,
 )
 from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_of
-from stepwhy.diagnoses.shared.training import is_training
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind

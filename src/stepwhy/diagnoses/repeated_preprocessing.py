@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
@@ -85,7 +86,9 @@ def diagnose(facts: Facts) -> Finding:
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing((waits, *repeated.evidence[:1]))
     gain = saving("cache: remove input_wait", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, (waits, *repeated.evidence, *_lines(facts.trace)), repeated.fix, gain)
+    lines = _lines(facts.trace)
+    fix = RANDOM if lines and is_random(lines[0].where) else repeated.fix
+    return RULE.finding(cost, (waits, *repeated.evidence, *lines), fix, gain)
 
 
 def _lines(trace: Trace) -> tuple[Evidence, ...]:
@@ -157,11 +160,17 @@ _PYTORCH = Fix(
     "Prepare each element once: store the results in a file before training, or cache them "
     "in memory if they fit. Workers do not share memory, so prefer a file with several "
     "workers. Leave random augmentation in __getitem__.",
-    "# once:\n"
-    "np.save(path, np.stack([prepare(x) for x in data]))\n"
-    "# in the Dataset:\n"
-    "self.prepared = np.load(path, mmap_mode='r')   # in __init__\n"
-    "return augment(self.prepared[i].copy())        # in __getitem__",
+    'np.save("prepared.npy", np.stack([prepare(x) for x in data]))   # once\n'
+    "\n"
+    "class Prepared(torch.utils.data.Dataset):\n"
+    "    def __init__(self):\n"
+    '        self.prepared = np.load("prepared.npy", mmap_mode="r")\n'
+    "\n"
+    "    def __len__(self):\n"
+    "        return len(self.prepared)\n"
+    "\n"
+    "    def __getitem__(self, i):\n"
+    "        return augment(self.prepared[i].copy())",
     "changes-memory",
 )
 _TF_DATA = Fix(

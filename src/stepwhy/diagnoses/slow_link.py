@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import on_gpu, uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.cores import background_cores
@@ -216,30 +217,44 @@ def _fix(facts: Facts, speed: _Speed) -> Fix:
     if speed.link.direction == Copy.PEER:
         if facts.has_accelerator and speed.attainable <= PCIE_5:
             return _PCIE
-        return _COMBINE
+        return _combine(facts)
     states = slices.pageable[rows]
     if (
         (states == 1).any()
         and (states == 0).any()
         and slices.bytes[rows[states == 1]].max() >= LARGE
     ):
-        return _PIN
-    return _COMBINE
+        return _PIN if uses_loader(facts) and on_gpu(facts) else _PINNED
+    return _combine(facts)
 
 
-_COMBINE = Fix(
+def _combine(facts: Facts) -> Fix:
+    return {"tensorflow": _COMBINE_TF, "pytorch": _COMBINE_TORCH}.get(
+        facts.trace.meta.framework, _COMBINE
+    )
+
+
+_COMBINED = (
     "Combine small copies: one array for all inputs of a batch, one flat buffer for many "
-    "small variables or gradients, and one fetch for all results of a step.",
-    "flat = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)\n"
-    "# PyTorch: flat = torch.cat([t.flatten() for t in tensors]).to(device)",
+    "small variables or gradients, and one fetch for all results of a step."
+)
+_COMBINE = Fix(_COMBINED, "", "none")
+_COMBINE_TF = Fix(
+    _COMBINED, "flat = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)", "none"
+)
+_COMBINE_TORCH = Fix(
+    _COMBINED, "flat = torch.cat([t.flatten() for t in tensors]).to(device)", "none"
+)
+_PINNED = Fix(
+    "Use pinned host memory for the slow copies: other copies of this run reach the link's speed.",
+    "",
     "none",
 )
 _PIN = Fix(
-    (
-        "Use pinned host memory for the slow copies: other copies of this run reach the link's "
-        "speed."
-    ),
-    "loader = DataLoader(..., pin_memory=True)\nbatch = batch.to(device, non_blocking=True)",
+    _PINNED.text,
+    "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
+    "for batch in loader:\n"
+    "    batch = batch.to(device, non_blocking=True)",
     "none",
 )
 _PCIE = Fix(

@@ -91,9 +91,9 @@ def diagnose(facts: Facts) -> Finding:
     if not swap.is_cause or share < SHARE:
         return RULE.nothing(evidence[:2])
     if swap.wait is None:
-        return RULE.finding(None, evidence, _FIX)
+        return RULE.finding(None, evidence, _fix(facts))
     cost = round(min(swap.wait, 1.0) * facts.wall_ns)
-    return RULE.finding(cost, evidence, _FIX, saving("hold less", LEAST_SAVED * cost, cost))
+    return RULE.finding(cost, evidence, _fix(facts), saving("hold less", LEAST_SAVED * cost, cost))
 
 
 def _swap(facts: Facts) -> _Swap | None:
@@ -130,11 +130,21 @@ def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
     return tuple(Evidence(what, value, unit) for what, value, unit in rows if value is not None)
 
 
-_FIX = Fix(
+def _fix(facts: Facts) -> Fix:
+    return {"tensorflow": _TF, "pytorch": _TORCH}.get(facts.trace.meta.framework, _ANY)
+
+
+_TEXT = (
     "Reduce the memory that the training needs: smaller buffers, fewer workers, data read in "
-    "chunks. Or use a machine with more memory.",
-    "dataset = dataset.shuffle(1_000).batch(64).prefetch(2)\n"
-    "loader = DataLoader(data, num_workers=2, prefetch_factor=2)\n"
-    'array = np.load("data.npy", mmap_mode="r")  # read in pieces',
+    "chunks. Or use a machine with more memory."
+)
+_CHUNKS = 'array = np.load("data.npy", mmap_mode="r")   # read in chunks'
+_ANY = Fix(_TEXT, _CHUNKS, "changes-memory")
+_TF = Fix(
+    _TEXT, "dataset = dataset.shuffle(1_000).batch(64).prefetch(2)\n" + _CHUNKS, "changes-memory"
+)
+_TORCH = Fix(
+    _TEXT,
+    "loader = DataLoader(data, num_workers=1, prefetch_factor=1)\n" + _CHUNKS,
     "changes-memory",
 )

@@ -215,18 +215,37 @@ def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int
     if len(by_program) > len(by_library):
         return _TRANSPOSED
     if facts.trace.meta.framework != "tensorflow":
-        return _CHANNELS_LAST
+        return _channels_last(facts, by_library)
     to_first = len(_going(facts, by_library, "first")) >= len(_going(facts, by_library, "last"))
     return _TF_FIRST if to_first else _TF_LAST
 
 
+def _channels_last(facts: Facts, rows: NDArray[np.int64]) -> Fix:
+    """How to keep that layout in PyTorch; MIOpen needs a setting for it."""
+    if facts.trace.meta.framework != "pytorch":
+        return _ANY
+    names = map(facts.trace.string, distinct(facts.trace.slices.name[rows]).tolist())
+    return _CHANNELS_LAST_AMD if any(map(_MIOPEN.search, names)) else _CHANNELS_LAST
+
+
+_MIOPEN = regex(r"batched_transpose|transpose_NCHW2|2NCHW")
+_ANY = Fix(
+    "Keep the model and its input in the layout that the convolutions use, so that no conversion "
+    "is needed.",
+    "",
+    "none",
+)
 _CHANNELS_LAST = Fix(
     "Keep the model and its input in channels-last layout, which the convolutions use, so "
     "that no conversion is needed. Measure the result: operations without a channels-last "
     "kernel convert back.",
     "model = model.to(memory_format=torch.channels_last)\n"
-    "images = images.to(memory_format=torch.channels_last)\n"
-    "# AMD: set PYTORCH_MIOPEN_SUGGEST_NHWC=1 as well",
+    "images = images.to(memory_format=torch.channels_last)",
+    "none",
+)
+_CHANNELS_LAST_AMD = Fix(
+    _CHANNELS_LAST.text,
+    'os.environ["PYTORCH_MIOPEN_SUGGEST_NHWC"] = "1"   # before torch\n' + _CHANNELS_LAST.code,
     "none",
 )
 _TRANSPOSED = Fix(

@@ -39,11 +39,11 @@ from stepwhy.diagnoses.shared.calls import (
     converting,
 )
 from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_compiled
 from stepwhy.diagnoses.shared.rule import Rule, saving
-from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind, Phase
+from stepwhy.trace import NULL, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,6 @@ _SMALL = regex(
     r"|addcdiv|mean|sum|var|var_mean|std|copy|cat|where|masked_fill|fill|eq|ne|lt|gt|le|ge"
     r"|native_layer_norm|_softmax|native_dropout)_?"
 )
-_COMPILED = regex(r"triton")
 # Source: formulas of the operations.
 _NAMES = (
     ("RMS normalisation", ("pow", "mean", "add", "rsqrt", "mul")),
@@ -89,9 +88,8 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("Only PyTorch runs operations one by one on an accelerator.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)
-    names = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
-    if any(_COMPILED.search(facts.trace.string(name)) for name in names):
-        return RULE.not_applicable("A compiler made some of the kernels.")
+    if is_compiled(facts):
+        return RULE.not_applicable("A compiler made some of the kernels, or a graph is replayed.")
     calls = calls_in_order(facts)
     chains = _chains(facts, calls)
     cost = _cost_ns(facts, calls, chains)

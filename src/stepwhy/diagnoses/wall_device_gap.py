@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.diagnoses.shared.program import on_gpu
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.session_evidence import FEED_LESS, is_overhead, session_evidence
 from stepwhy.findings import Evidence, Fix
@@ -134,7 +135,7 @@ def _fix(facts: Facts) -> Fix:
         return _observed_fix(facts)
     framework = facts.trace.meta.framework
     if framework == "pytorch":
-        return _PYTORCH_GPU if facts.has_accelerator else _PYTORCH
+        return _PYTORCH_GPU if on_gpu(facts) else _PYTORCH
     return FEED_LESS if framework == "tensorflow" else _ANY
 
 
@@ -152,13 +153,15 @@ def _observed_fix(facts: Facts) -> Fix:
 
 _PYTORCH = Fix(
     "Record what the host does meanwhile: operations and Python stacks.",
-    "torch.profiler.profile(\n    activities=[ProfilerActivity.CPU], with_stack=True\n)",
+    "from torch.profiler import ProfilerActivity, profile\n"
+    "profile(activities=[ProfilerActivity.CPU], with_stack=True)",
     "none",
 )
 _PYTORCH_GPU = Fix(
     "Record what the host does meanwhile: operations and Python stacks.",
+    "from torch.profiler import ProfilerActivity, profile\n"
     "activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]\n"
-    "torch.profiler.profile(activities=activities, with_stack=True)",
+    "profile(activities=activities, with_stack=True)",
     "none",
 )
 _ANY = Fix("Record what the host does meanwhile.", "", "none")

@@ -120,9 +120,9 @@ _PYTORCH = Fix(
     "Start the profiler after the warm-up.",
     "schedule = torch.profiler.schedule(skip_first=10, wait=1, warmup=2,\n"
     "                                   active=5)\n"
-    "with torch.profiler.profile(schedule=schedule, ...) as prof:\n"
+    "with torch.profiler.profile(schedule=schedule) as prof:\n"
     "    for batch in loader:\n"
-    "        train_step(batch)\n"
+    "        step(batch)\n"
     "        prof.step()",
     "none",
 )

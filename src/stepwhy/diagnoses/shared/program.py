@@ -1,0 +1,60 @@
+"""What the record shows of the program, so that only advice is given that fits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.columns.groups import distinct
+from stepwhy.patterns import regex
+from stepwhy.trace import DeviceKind, Kind, Phase, among
+
+if TYPE_CHECKING:
+    import re
+
+    from stepwhy.passes.facts import Facts
+
+# Source: kernel names of PyTorch, cuDNN, MIOpen and XLA.
+_BACKWARD = regex(r"[Bb]ackward|_bwd|wgrad|dgrad|_bw_|bprop|multi_tensor_apply|[Aa]dam")
+# Source: names of torch.compile (Inductor) and of the calls that replay a recorded graph.
+_COMPILED = regex(r"^triton_|^CompiledFunction|^Torch-Compiled|GraphLaunch")
+_LOADER = regex(r"DataLoader")
+
+
+def is_training(facts: Facts) -> bool | None:
+    """Whether the program trains; None if the trace does not show it."""
+    if among(facts.phases, (Phase.BACKWARD, Phase.OPTIMIZER)).any():
+        return True
+    if _occurs(facts, _BACKWARD, Kind.KERNEL):
+        return True
+    # Where operations are recorded, those of a backward pass would be among them.
+    return False if "host-ops" in facts.trace.meta.signals else None
+
+
+def is_compiled(facts: Facts) -> bool:
+    """Whether a compiler of PyTorch made some kernels, or recorded graphs are replayed."""
+    kinds = (Kind.KERNEL, Kind.LAUNCH, Kind.RUNTIME, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION)
+    return _occurs(facts, _COMPILED, *kinds)
+
+
+def uses_loader(facts: Facts) -> bool:
+    """Whether batches come from a `DataLoader` of PyTorch."""
+    return is_pytorch(facts) and _occurs(facts, _LOADER, Kind.INPUT)
+
+
+def is_pytorch(facts: Facts) -> bool:
+    """Whether the program is one of PyTorch."""
+    return facts.trace.meta.framework == "pytorch"
+
+
+def on_gpu(facts: Facts) -> bool:
+    """Whether the program computes on GPUs, which PyTorch calls 'cuda', those of AMD as well."""
+    return bool(facts.leading) and all(a.kind is DeviceKind.GPU for a in facts.leading)
+
+
+def _occurs(facts: Facts, pattern: re.Pattern[str], *kinds: Kind) -> bool:
+    """Whether the name of any slice of some kinds matches a pattern."""
+    names = distinct(facts.trace.slices.name[facts.slices(*kinds)])
+    return any(pattern.search(facts.trace.string(int(name))) for name in names)
+
+
+__all__ = ["is_compiled", "is_pytorch", "is_training", "on_gpu", "uses_loader"]

@@ -1,0 +1,185 @@
+"""What surrounds the code of fixes, so that it runs: framework, before, after.
+
+`COMPILED` cannot run without an accelerator or a cluster, and `COMMANDS` are for a shell.
+"""
+
+DATA = """
+import numpy as np, torch
+from torch.utils.data import DataLoader
+data = dataset = images = [np.ones(3, np.float32)] * 64
+prepare = augment = lambda x: x
+batch_size, device = 2, "cpu"
+"""
+MODEL = """
+import torch
+model, batch = torch.nn.Linear(3, 2), torch.ones(4, 3)
+"""
+EAGER = """
+import functools
+torch.compile = functools.partial(torch.compile, backend="eager")
+"""
+IMAGES = """
+import os, torch
+model, images = torch.nn.Conv2d(3, 4, 3), torch.ones(2, 3, 8, 8)
+"""
+LAST = "assert model(images).is_contiguous(memory_format=torch.channels_last)"
+GROUP = """
+import torch.distributed
+from torch.nn.parallel import DistributedDataParallel
+store = torch.distributed.HashStore()
+torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+loss = torch.nn.Linear(3, 2)(torch.ones(1, 3)).sum()
+"""
+TF2 = """
+import os, numpy as np, tensorflow as tf
+dataset, files = tf.data.Dataset.range(64), tf.data.Dataset.range(8)
+parse = decode = augment = lambda x: x
+n, batch_size = 8, 4
+np.save("data.npy", np.ones(3))
+"""
+RECORDS = """
+path, data = "records", [1, 2, 3]
+prepare = lambda x: x
+to_example = lambda x, y: tf.train.Example()
+"""
+GRAPH = """
+import os, numpy as np, tensorflow.compat.v1 as tf
+graph = tf.Graph().as_default()
+graph.__enter__()
+session = tf.Session()
+steps, batch, batch_size, capacity, min_after_dequeue, towers = 2, 2, 2, 64, 8, 2
+tensors = [tf.random.normal([])]
+"""
+END = "\nsession.close(); graph.__exit__(None, None, None)"
+QUEUE = """
+dataset = tf.data.Dataset.range(64)
+parse = decode = lambda x: x
+n, path, names = 8, "records", tf.FIFOQueue(2, tf.string)
+reader, features = tf.TFRecordReader(), {"x": tf.io.FixedLenFeature([], tf.int64)}
+"""
+FEEDS = """
+x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.int32, [None])
+train = tf.reduce_sum(x)
+rows, classes, first = [[1.0, 2.0, 3.0]] * 4, [1, 2, 3, 4], 0
+all_rows, all_classes = np.ones([4, 3]), np.ones(4)
+"""
+FETCHES = """
+table, watched, train, feed = tf.ones([4, 2]), [1], tf.constant(1), {}
+train_op, loss_op = tf.constant(1), tf.constant(2)
+"""
+NETWORK = """
+weights = tf.Variable(tf.ones([3, 2]))
+model = lambda *inputs: tf.reduce_sum(inputs[0] @ weights)
+tower, host = "/device:CPU:0", "/device:CPU:0"
+devices, losses, batches = [tower], [], [tf.ones([2, 3])]
+batch = batches[0]
+loss = tower_loss = model(batch)
+optimizer = tf.train.GradientDescentOptimizer(0.1)
+input_pipeline = lambda: (tf.ones([2, 3]), tf.ones([2]))
+gradients = [tf.ones([2]), tf.ones([3])]
+"""
+NORMS = """
+net, gamma, beta = tf.ones([2, 4, 4, 3]), tf.ones([3]), tf.zeros([3])
+images, kernel = tf.ones([2, 3, 8, 8]), tf.ones([3, 3, 3, 4])
+"""
+JAX = """
+import jax, jax.numpy as jnp
+step, params, batches = lambda params, batch: (params + batch, batch), 0.0, jnp.ones(4)
+"""
+
+CONTEXTS = {
+    ("input_bound", "_PYTORCH_WORKERS"): ("torch", DATA, "assert loader.num_workers == 2"),
+    ("input_bound", "_PYTORCH_MORE"): ("torch", "import os" + DATA, "loader.num_workers"),
+    ("input_bound", "_TF_DATA"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 4"),
+    ("input_bound", "_TF_QUEUE"): ("tensorflow", GRAPH + QUEUE, END),
+    ("python_preprocessing", "_TF"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
+    ("python_preprocessing", "_TF_FED"): ("tensorflow", TF2 + RECORDS, "next(iter(dataset))"),
+    ("python_preprocessing", "_PYTORCH"): ("torch", DATA, "assert len(Prepared()[3]) == 2"),
+    ("serial_input", "_RANDOM"): ("tensorflow", GRAPH, END),
+    ("queue_starvation", "_FASTER"): ("tensorflow", GRAPH + QUEUE, END),
+    ("queue_starvation", "_SMALLER"): ("tensorflow", GRAPH + QUEUE, END),
+    ("repeated_preprocessing", "_PYTORCH"): ("torch", DATA, "assert len(Prepared()[3]) == 3"),
+    ("repeated_preprocessing", "_TF_DATA"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("feed_dict_copy", "_CONVERTED"): ("tensorflow", GRAPH + FEEDS, END),
+    ("feed_dict_copy", "_LARGE"): ("tensorflow", GRAPH + FEEDS, "session.run(rows)" + END),
+    ("launch_bound", "_TRAINING"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),
+    ("launch_bound", "_INFERENCE"): ("torch", MODEL + EAGER, "assert output.shape == (4, 2)"),
+    ("launch_bound", "_REST"): ("torch", MODEL, ""),
+    ("launch_bound", "_JAX"): ("jax", JAX, "assert params == 4 and losses.shape == (4,)"),
+    ("launch_bound", "_TENSORFLOW"): ("tensorflow", TF2, "train_step(1)"),
+    ("host_sync", "_PYTORCH"): (
+        "torch",
+        "import torch; step, running_loss, loss = 0, 0, torch.ones(())",
+        "assert running_loss == 1",
+    ),
+    ("large_fetch", "_FIX"): ("tensorflow", GRAPH + FETCHES, END),
+    ("session_overhead", "FEED_LESS"): ("tensorflow", GRAPH + FETCHES, "assert loss == 2" + END),
+    ("single_device_towers", "_SPREAD"): (
+        "tensorflow",
+        GRAPH + NETWORK + "tower = lambda i: loss",
+        "assert len(losses) == towers" + END,
+    ),
+    ("unfetched_tower", "_FIX"): (
+        "tensorflow",
+        GRAPH + "batch, tower = tf.ones([4, 3]), lambda i, images: images + i",
+        "assert len(logits) == towers" + END,
+    ),
+    ("soft_placement_fallback", "_FIX"): ("tensorflow", GRAPH, "tf.Session(config=config)" + END),
+    ("input_on_accelerator", "_FIX"): ("tensorflow", GRAPH + NETWORK, END),
+    ("uncolocated_gradients", "_FIX"): ("tensorflow", GRAPH + NETWORK, END),
+    ("variable_traffic", "_FIX"): ("tensorflow", GRAPH + NETWORK, END),
+    ("exposed_transfer", "_LOADER"): ("torch", DATA, "assert batch.shape == (2, 3)"),
+    ("exposed_transfer", "_TASKS"): ("tensorflow", GRAPH + NETWORK, END),
+    ("slow_link", "_COMBINE_TF"): ("tensorflow", GRAPH + NETWORK, "assert flat.shape == 5" + END),
+    ("slow_link", "_COMBINE_TORCH"): (
+        "torch",
+        "import torch; tensors, device = [torch.ones(2, 2)] * 2, 'cpu'",
+        "assert flat.shape == (8,)",
+    ),
+    ("slow_link", "_PIN"): ("torch", DATA, "assert batch.shape == (2, 3)"),
+    ("unfused_batch_norm", "_TENSORFLOW"): ("tensorflow", GRAPH + NORMS, END),
+    ("unfused_batch_norm", "_PYTORCH"): ("torch", "from torch import nn", "nn.Sequential(*layers)"),
+    ("unfavourable_layout", "_CHANNELS_LAST"): ("torch", IMAGES, LAST),
+    ("unfavourable_layout", "_CHANNELS_LAST_AMD"): ("torch", IMAGES, LAST),
+    ("unfavourable_layout", "_TRANSPOSED"): ("tensorflow", GRAPH + NORMS, END),
+    ("unfavourable_layout", "_TF_FIRST"): (
+        "tensorflow",
+        GRAPH + NORMS + "images = tf.ones([2, 8, 8, 3])",
+        END,
+    ),
+    ("unfavourable_layout", "_TF_LAST"): ("tensorflow", GRAPH + NORMS, END),
+    ("swapping", "_ANY"): ("tensorflow", TF2, "assert array.shape == (3,)"),
+    ("swapping", "_TF"): ("tensorflow", TF2, "assert next(iter(dataset)).shape == 64"),
+    ("swapping", "_TORCH"): ("torch", DATA + 'np.save("data.npy", np.ones(3))', "loader.dataset"),
+    ("memory_headroom", "_PYTORCH"): (
+        "torch",
+        DATA + "loss = torch.ones((), requires_grad=True)",
+        "assert loss.grad == 0.5",
+    ),
+    ("memory_headroom", "_TENSORFLOW"): ("tensorflow", TF2, "next(iter(dataset))"),
+    ("memory_headroom", "_INFERENCE"): (
+        "torch",
+        "import torch; requests = [torch.ones(2, 3)] * 2",
+        "assert batch.shape == (4, 3)",
+    ),
+    ("exposed_communication", "_PYTORCH"): ("torch", MODEL + GROUP, ""),
+    ("warmup_included", "_PYTORCH"): (
+        "torch",
+        "import torch; loader, step = range(3), lambda batch: None",
+        "",
+    ),
+    ("wall_device_gap", "_PYTORCH"): ("torch", "", ""),
+    ("wall_device_gap", "_PYTORCH_GPU"): ("torch", "", ""),
+    ("wall_device_gap", "FEED_LESS"): ("tensorflow", GRAPH + FETCHES, END),
+}
+COMPILED = {
+    ("exposed_transfer", "_TENSORFLOW"),  # needs a GPU
+}
+COMMANDS = {
+    ("slow_link", "_PCIE"),
+    ("allocator_pressure", "_PYTORCH"),
+    ("page_faults", "_FIX"),
+    ("pipeline_bubble", "_MEGATRON"),
+    ("stage_imbalance", "_LAST_MEGATRON"),
+    ("exposed_communication", "_PIPELINE"),
+}
