@@ -117,8 +117,11 @@ def _ambiguous(trace: Trace, calls: Rows) -> tuple[NDArray[np.bool_], NDArray[np
 def _blocking(trace: Trace, launches: Launches) -> NDArray[np.int64]:
     """Copy calls that returned only after their copy had ended, ascending."""
     kinds, (rows, calls) = trace.slices.kind, launches.joined
-    returned_early = trace.ends(rows) > trace.ends(calls)
     is_copy = (kinds[rows] == Kind.MEMCPY) & (kinds[calls] == Kind.LAUNCH)
+    copying = np.zeros(len(trace.slices), dtype=bool)
+    copying[calls[is_copy]] = True
     # A graph launch returns while its later nodes run, whatever its first copy did.
-    waited, early = distinct(calls[is_copy & ~returned_early]), distinct(calls[returned_early])
-    return np.setdiff1d(waited, early, assume_unique=True)
+    of_copying = copying[calls]
+    rows, calls = rows[of_copying], calls[of_copying]
+    returned_early = trace.ends(rows) > trace.ends(calls)
+    return np.setdiff1d(distinct(calls), distinct(calls[returned_early]), assume_unique=True)
