@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stepwhy.columns import chunks, groups
-from stepwhy.columns.groups import by_code, distinct, looked_up, numbered, rows_with
+from stepwhy.columns.groups import by_code, distinct, keep_codes, looked_up, numbered
 
 
 @pytest.mark.parametrize("low", [-1, 0, 300, -(2**40)])
@@ -42,8 +42,8 @@ def test_lookup_in_chunks_equals_lookup_at_once(monkeypatch):
     assert whole.tolist() == [-1, 6, -1, 10, 18, -1]
 
 
-def test_rows_with_chosen_codes(monkeypatch):
+def test_keep_codes(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 2)
     chosen = np.asarray([True, True, False, True, True])
-    rows = rows_with(chosen, np.asarray([0, 1, 1, 2, 1]), np.asarray([False, True, True]))
-    assert rows.tolist() == [1, 3, 4]
+    keep_codes(chosen, np.asarray([0, 1, 1, 2, 1]), np.asarray([False, True, True]))
+    assert chosen.tolist() == [False, True, False, True, True]

@@ -157,18 +157,17 @@ def _looked_up_in_order(
     return found
 
 
-def rows_with(chosen: NDArray[np.bool_], codes: Ints, chosen_codes: NDArray[np.bool_]) -> Rows:
-    """Rows of a mask whose code is in another mask, ascending.
+def keep_codes(chosen: NDArray[np.bool_], codes: Ints, chosen_codes: NDArray[np.bool_]) -> None:
+    """Remove from a mask the rows whose code is not in another mask.
 
     Args:
-        chosen: Mask of rows; overwritten; (rows,).
-        codes: Code of every row; (rows,).
+        chosen: Mask of rows; changed in place; (rows,).
+        codes: Code of every row, counted from 0; (rows,).
         chosen_codes: Mask of codes; (codes,).
     """
     for chunk in chunks(len(chosen)):
-        rows = np.flatnonzero(chosen[chunk])
-        chosen[chunk][rows] = chosen_codes[codes[chunk][rows]]
-    return np.flatnonzero(chosen)
+        # NumPy needs half the time in this mode.
+        chosen[chunk] &= np.take(chosen_codes, codes[chunk], mode="clip")
 
 
 def group_rows(*columns: Ints) -> tuple[Rows, NDArray[np.int32]]:
@@ -232,8 +231,8 @@ __all__ = [
     "first_rows",
     "group_rows",
     "is_dense",
+    "keep_codes",
     "looked_up",
     "numbered",
     "rows_by_group",
-    "rows_with",
 ]

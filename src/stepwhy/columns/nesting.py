@@ -69,12 +69,12 @@ class Nesting(msgspec.Struct, frozen=True):
         """
         durations = self.slices.dur_ns
         give_back_after(len(durations))
-        own = durations.astype(narrowest(0, int(durations.max(initial=0))))
+        # The last element, at index NULL, receives the slices without a parent; it may overflow.
+        own = np.empty(len(durations) + 1, dtype=narrowest(0, int(durations.max(initial=0))))
+        own[:-1] = durations
         own[self.cut] = self.cut_end_ns - self.slices.start_ns[self.cut]
-        for chunk in chunks(len(own)):
-            parent = self.parent[chunk]
-            inner = parent != NULL
-            np.subtract.at(own, parent[inner], self._durations(chunk, own.dtype)[inner])
+        for chunk in chunks(len(durations)):
+            np.subtract.at(own, self.parent[chunk], self._durations(chunk, own.dtype))
         found = np.empty(len(rows), dtype=np.int64)
         for chunk in chunks(len(rows)):
             found[chunk] = own[rows[chunk]]

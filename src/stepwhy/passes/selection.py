@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from stepwhy.columns.groups import rows_with
+from stepwhy.columns.groups import keep_codes
 from stepwhy.trace import among
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def mask(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None) ->
     """
     found = among(trace.slices.kind, kinds)
     if tracks is not None and len(tracks):
-        found &= tracks[trace.slices.track]
+        keep_codes(found, trace.slices.track, tracks)
     return found
 
 
@@ -42,10 +42,7 @@ def rows_of(trace: Trace, kinds: Collection[Kind], tracks: Tracks | None = None)
         kinds: The kinds.
         tracks: Mask of tracks, all by default; (tracks,).
     """
-    chosen = among(trace.slices.kind, kinds)
-    if tracks is None:
-        return np.flatnonzero(chosen)
-    return rows_with(chosen, trace.slices.track, tracks)
+    return np.flatnonzero(mask(trace, kinds, tracks))
 
 
 def of_role(trace: Trace, *roles: Role) -> Tracks:
