@@ -45,6 +45,7 @@ from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, tim
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
+from stepwhy.kernel_names import Family, kernel_row, own_name
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
@@ -86,7 +87,8 @@ _UNKNOWN_LAYOUT = (
     "A library converts layouts, but the trace does not show which one its convolutions use."
 )
 _TRANSPOSE = frozenset({"Transpose", "ConjugateTranspose"})
-_KERNEL = regex(r"conv|wgrad|dgrad|fprop|igemm|winograd", re.IGNORECASE)
+# Kernels that the table of names does not know; no conversions.
+_KERNEL = regex(r"conv(?!er)", re.IGNORECASE)
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -124,7 +126,14 @@ def _convolves(facts: Facts) -> bool:
     if count_of(facts, CONVOLUTION):
         return True
     kernels = strings_of(facts, facts.trace.slices.name, Kind.KERNEL)
-    return any(_KERNEL.search(facts.trace.string(name)) for name in kernels)
+    return any(map(_is_convolution, map(facts.trace.string, kernels)))
+
+
+def _is_convolution(kernel: str) -> bool:
+    row = kernel_row(kernel)
+    if row is None:
+        return _KERNEL.search(own_name(kernel)) is not None
+    return row.family is Family.CONVOLUTION
 
 
 def _library_rows(facts: Facts) -> Rows:
