@@ -171,7 +171,10 @@ _REFUSED = ("the file is", "what to do")
 def lab_results() -> str:
     """What the lab's pairs showed when they were last measured."""
     rows = map(generate_lab.row, generate_lab.results())
-    parts = (generate_lab.INTRODUCTION, table(generate_lab.HEAD, rows), generate_lab.versions())
+    parts = [generate_lab.INTRODUCTION, table(generate_lab.HEAD, rows), generate_lab.versions()]
+    if grade := generate_lab.grades():
+        graded = table(generate_lab.GRADE_HEAD, map(generate_lab.grade_row, grade.pairs))
+        parts += [generate_lab.GRADE_INTRODUCTION, generate_lab.grade_sentences(grade), graded]
     return "\n".join([_HEAD, "# Results of the lab\n", *parts])
 
 

@@ -6,10 +6,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepwhy.units import format_ns
+import msgspec
+
+from stepwhy.findings import Grade
+from stepwhy.report.grade import remark, summary
+from stepwhy.units import format_fraction, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from stepwhy.findings import GradedPair
 
 RESULTS = Path(__file__).resolve().parent.parent / "lab" / "results"
 
@@ -74,6 +80,41 @@ def _interval(low: int | None, high: int | None) -> str:
 
 def _time(ns: int) -> str:
     return f"{'-' if ns < 0 else ''}{format_ns(abs(ns))}"
+
+
+GRADES = RESULTS.parent / "grade.json"
+GRADE_INTRODUCTION = """\
+## Every pair
+
+What `stepwhy lab grade --record` showed, with a run of each program: the first finding in the
+faulty one, and what was found in the fixed one.
+"""
+GRADE_HEAD = ("pair", "planted", "found first", "false alarm", "unexplained", "remark", "date")
+
+
+def grades() -> Grade | None:
+    """The stored grades of the pairs; None if there are none."""
+    if not GRADES.is_file():
+        return None
+    return msgspec.json.decode(GRADES.read_bytes(), type=Grade)
+
+
+def grade_sentences(grade: Grade) -> str:
+    """The totals, as a list."""
+    return "\n".join(f"- {sentence}" for sentence in summary(grade)) + "\n"
+
+
+def grade_row(pair: GradedPair) -> tuple[str, ...]:
+    """One line of the table of grades."""
+    return (
+        f"`{pair.name}`",
+        f"[`{pair.diagnosis}`](../diagnoses/{pair.diagnosis}.md)",
+        f"{pair.found_first} of {pair.faulty_runs}",
+        f"{pair.false_alarms} of {pair.fixed_runs}",
+        "-" if pair.unexplained is None else format_fraction(pair.unexplained),
+        remark(pair),
+        pair.date,
+    )
 
 
 HEAD = (

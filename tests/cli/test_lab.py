@@ -75,3 +75,22 @@ def test_every_pair_has_an_existing_diagnosis():
         assert "small" in pair.sizes
         for words in (pair.faulty, pair.fixed):
             assert (pair.folder / words[0]).is_file()
+
+
+def test_grade_shows_each_pair_and_the_totals(folder):
+    outcome = invoke("grade", "--out", "o", "--record")
+    assert outcome.exit_code == 1, outcome.output  # the program has no growing graph
+    text = " ".join(outcome.stdout.split())
+    assert "tf1/slow graph-growth 0 of 1 0 of 1" in text
+    assert "Found in 0 of 1 faulty runs of 1 pairs, as the first finding in 0; found by" in text
+    stored = json.loads((folder.parents[1] / "grade.json").read_text())
+    assert stored["schema"] == "stepwhy.grade/1"
+    assert [pair["name"] for pair in stored["pairs"]] == ["tf1/slow"]
+    assert json.loads((folder.parents[2] / "o/grade.json").read_text()) == stored
+
+
+def test_a_program_that_fails_is_graded_as_not_run(folder):
+    (folder / "train.py").write_text("raise SystemExit(3)")
+    outcome = invoke("grade", "slow", "--out", "o")
+    assert outcome.exit_code == 1
+    assert "Not run: tf1/slow." in outcome.stdout

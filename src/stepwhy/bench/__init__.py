@@ -5,6 +5,7 @@ commands, stored runs and traces of other profilers are measured in the same way
 """
 
 from stepwhy.bench.compare import compare
+from stepwhy.bench.grade import grade_pair, graded
 from stepwhy.bench.lab import judge_pair
 from stepwhy.bench.measure import Program, measure, measure_pairs, order
 from stepwhy.bench.sample import Sample, sample
@@ -14,6 +15,8 @@ __all__ = [
     "Program",
     "Sample",
     "compare",
+    "grade_pair",
+    "graded",
     "judge_pair",
     "measure",
     "measure_pairs",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from stepwhy.findings import LabResult
 
 RESULT_FILE = "lab.json"
+GRADE_FILE = "grade.json"
 
 
 @click.group()
@@ -96,28 +96,73 @@ def run_pair(
     ctx.exit({True: 0, False: 1, None: 7}[result.passed])
 
 
+@lab.command("grade")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--size", default="small", show_default=True, help="Size of the programs.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of runs of each program.",
+)
+@click.option("--record", is_flag=True, help="Also store the grades in the lab's folder.")
+@out_option
+@json_option
+@click.pass_context
+def grade(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    size: str,
+    repeats: int,
+    out: Path | None,
+    *,
+    record: bool,
+    as_json: bool,
+) -> None:
+    """Run the pairs, or all, and show what was found, and what was found by mistake.
+
+    Unlike 'stepwhy lab run', this measures no gain. With --record, grades of other pairs that are
+    stored in the lab stay. Exits with 0 if every planted problem was the first finding and no twin
+    had it, with 1 if not.
+    """
+    from stepwhy.bench import graded
+    from stepwhy.cli.lab_grades import grades, stored
+    from stepwhy.cli.lab_pairs import find, lab_folder, pairs
+    from stepwhy.cli.measuring import run_folder, run_progress, save_result
+    from stepwhy.report.grade import is_passed
+    from stepwhy.report.terminal.grade import render_grade
+
+    chosen = [find(name) for name in names] or pairs()
+    folder = run_folder(out, "lab-grade")
+    place = lab_folder() / GRADE_FILE
+    done = []
+    with run_progress() as progress:
+        for pair in grades(chosen, size, repeats, folder, progress):
+            done.append(pair)
+            text = save_result(folder / GRADE_FILE, graded(done))
+            if record:
+                save_result(place, graded([*stored(place), pair]))
+    if as_json:
+        output.document(text)
+    else:
+        render_grade(graded(done))
+        output.line(f"Runs: {folder}")
+    ctx.exit(0 if all(map(is_passed, done)) else 1)
+
+
 def _run(
     pair: Pair, size: str, repeats: int, out: Path | None, *, allow_busy: bool
 ) -> tuple[LabResult, Path]:
     """Run the programs; returns the result and the folder of the runs."""
     from stepwhy.bench import judge_pair, measure_pairs
-    from stepwhy.capture.launcher.command import default_run_dir
-    from stepwhy.cli.measuring import new_folder, run_progress
-    from stepwhy.cli.programs import program
+    from stepwhy.cli.lab_pairs import programs_of
+    from stepwhy.cli.measuring import run_folder, run_progress
 
-    if size not in pair.sizes:
-        raise click.BadParameter(f"{pair.name} has the sizes {', '.join(pair.sizes)}")
-    now = datetime.now().astimezone()
-    folder = new_folder(out or default_run_dir([f"lab-{pair.name.replace('/', '-')}"], now))
-    sides = [
-        program(label, _command(pair, words, size), folder / label, folder)
-        for label, words in (("faulty", pair.faulty), ("fixed", pair.fixed))
-    ]
+    folder = run_folder(out, f"lab-{pair.name.replace('/', '-')}")
+    sides = programs_of(pair, size, folder)
+    day = datetime.now().astimezone().date()
     with run_progress() as progress:
         faulty, fixed = measure_pairs(sides, repeats, allow_busy=allow_busy, progress=progress)
     about = (pair.name, pair.title, pair.diagnosis)
-    return judge_pair(*about, faulty, fixed, requested=repeats, day=now.date()), folder
-
-
-def _command(pair: Pair, words: tuple[str, ...], size: str) -> list[str]:
-    return [sys.executable, str(pair.folder / words[0]), *words[1:], *pair.sizes[size]]
+    return judge_pair(*about, faulty, fixed, requested=repeats, day=day), folder

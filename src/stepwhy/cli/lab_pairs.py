@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import click
 import msgspec
 
 from stepwhy.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from stepwhy.bench import Program
 
 PAIR_FILE = "pair.toml"
 
@@ -68,6 +74,32 @@ def find(name: str) -> Pair:
     names = ", ".join(p.name for p in found or every)
     kind = "several pairs are" if found else "no pair is"
     raise NotFoundError(f"{kind} called {name}", f"Choose one of: {names}")
+
+
+def programs_of(pair: Pair, size: str, folder: Path) -> list[Program]:
+    """The faulty and the fixed program of a pair, ready to run.
+
+    Args:
+        pair: The pair.
+        size: A name in `Pair.sizes`.
+        folder: Folder for their runs.
+
+    Raises:
+        click.BadParameter: If the pair has no such size.
+    """
+    from stepwhy.cli.programs import program
+
+    if size not in pair.sizes:
+        raise click.BadParameter(f"{pair.name} has the sizes {', '.join(pair.sizes)}")
+    return [
+        program(
+            label,
+            [sys.executable, str(pair.folder / words[0]), *words[1:], *pair.sizes[size]],
+            folder / label,
+            folder,
+        )
+        for label, words in (("faulty", pair.faulty), ("fixed", pair.fixed))
+    ]
 
 
 def _pair(file: Path, root: Path) -> Pair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stepwhy import output
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from stepwhy.findings import BenchResult, Comparison, LabResult
+    from stepwhy.findings import BenchResult, Comparison, Grade, LabResult
 
 
 def new_folder(folder: Path) -> Path:
@@ -35,7 +36,18 @@ def new_folder(folder: Path) -> Path:
     return folder
 
 
-def save_result(path: Path, result: BenchResult | Comparison | LabResult) -> str:
+def run_folder(out: Path | None, name: str) -> Path:
+    """Create the folder for runs: the one that the user named, or one named after the time.
+
+    Raises:
+        CaptureError: If it is not empty, or cannot be created; nothing has run.
+    """
+    from stepwhy.capture.launcher.command import default_run_dir
+
+    return new_folder(out or default_run_dir([name], datetime.now().astimezone()))
+
+
+def save_result(path: Path, result: BenchResult | Comparison | Grade | LabResult) -> str:
     """Write a result as JSON.
 
     Returns:

@@ -9,6 +9,7 @@ import msgspec
 BENCH_SCHEMA = "stepwhy.bench/1"
 COMPARE_SCHEMA = "stepwhy.compare/1"
 LAB_SCHEMA = "stepwhy.lab/2"
+GRADE_SCHEMA = "stepwhy.grade/1"
 
 ComparisonVerdict = Literal["faster", "slower", "same", "cannot tell"]
 
@@ -207,4 +208,57 @@ class LabResult(msgspec.Struct, frozen=True):
     date: str = ""
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     schema: str = LAB_SCHEMA
+    stepwhy: str = ""
+
+
+class GradedPair(msgspec.Struct, frozen=True):
+    """What stepwhy reported about one pair of the lab.
+
+    Args:
+        name: Name of the pair.
+        diagnosis: Id of the diagnosis that should find the fault.
+        faulty_runs: Number of runs of the faulty program that were explained.
+        found: Number of them in which the diagnosis found the fault.
+        found_first: Number of them in which this was the first finding.
+        other_first: Ids of other diagnoses that were the first finding of faulty runs.
+        fixed_runs: Number of runs of the fixed program that were explained.
+        false_alarms: Number of them in which the diagnosis found the fault.
+        also_in_fixed: Ids of other diagnoses that found something in fixed runs.
+        abstained: Number of all runs without a verdict.
+        unexplained: Largest unexplained share of the step of all runs, 0..1; null without a run.
+        busy: Number of all runs during which other programs kept the machine busy.
+        error: Why a program could not be run or explained; '' if all could.
+        date: Day of the runs, ISO 8601.
+        framework: Framework and version.
+    """
+
+    name: str
+    diagnosis: str
+    faulty_runs: int
+    found: int
+    found_first: int
+    other_first: tuple[str, ...]
+    fixed_runs: int
+    false_alarms: int
+    also_in_fixed: tuple[str, ...]
+    abstained: int
+    unexplained: float | None
+    busy: int
+    error: str = ""
+    date: str = ""
+    framework: str = ""
+
+
+class Grade(msgspec.Struct, frozen=True):
+    """What stepwhy reported about the pairs of the lab, sorted by name.
+
+    Args:
+        pairs: The pairs.
+        python: Version of Python of the last run.
+        stepwhy: Version of stepwhy.
+    """
+
+    pairs: tuple[GradedPair, ...]
+    python: str = ""
+    schema: str = GRADE_SCHEMA
     stepwhy: str = ""

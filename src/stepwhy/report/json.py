@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from stepwhy.findings import (
         BenchResult,
         Comparison,
+        Grade,
         LabResult,
         PlacementResult,
         ProfileResult,
         Result,
     )
 
-    Printed = Result | BenchResult | Comparison | LabResult | PlacementResult | ProfileResult
+    Printed = (
+        Result | BenchResult | Comparison | LabResult | Grade | PlacementResult | ProfileResult
+    )
 
 
 def render(result: Printed) -> str:

@@ -15,12 +15,14 @@ from stepwhy import output
 from stepwhy.findings import (
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
+    GRADE_SCHEMA,
     LAB_SCHEMA,
     OPS_SCHEMA,
     PLACEMENT_SCHEMA,
     SCHEMA,
     BenchResult,
     Comparison,
+    Grade,
     LabResult,
     PlacementResult,
     ProfileResult,
@@ -32,6 +34,7 @@ CONTRACTS: dict[str, tuple[type, str]] = {
     "bench": (BenchResult, BENCH_SCHEMA),
     "compare": (Comparison, COMPARE_SCHEMA),
     "lab": (LabResult, LAB_SCHEMA),
+    "grade": (Grade, GRADE_SCHEMA),
     "placement": (PlacementResult, PLACEMENT_SCHEMA),
     "ops": (ProfileResult, OPS_SCHEMA),
 }
@@ -42,7 +45,7 @@ def contract_schema(name: str) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the output of `report.json.render` for a contract.
 
     Args:
-        name: 'result', 'bench', 'compare', 'lab', 'placement' or 'ops'.
+        name: 'result', 'bench', 'compare', 'lab', 'grade', 'placement' or 'ops'.
     """
     contract, version = CONTRACTS[name]
     schema = msgspec.json.schema(contract)
