@@ -10,9 +10,9 @@ the slowest rank.
 
 ## How it is measured
 By the forward passes of DistributedDataParallel between two optimizer steps, and the gradients that
-it copies for the exchange after each of them: if several passes are followed by equally many, all
-but the last exchange are superfluous. The cost is their part of the time in which only all-reduces
-run; on a CPU, also of the time to copy the gradients.
+it copies for the exchange, or the exchanges in the backward pass, after each of them: if several
+passes are followed by equally many, all but the last exchange are superfluous. The cost is their
+part of the time in which only all-reduces run; on a CPU, also of the time to copy the gradients.
 
 ## Fix
 Run all micro-batches but the last one in `no_sync()`, its forward pass included.
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.groups import distinct
-from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, named
+from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, bucket_exchanges, named
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -40,6 +40,7 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
+    from stepwhy.diagnoses.shared.ddp import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
 
@@ -81,17 +82,23 @@ def diagnose(facts: Facts) -> Finding:
 def _exchanges(facts: Facts) -> float | None:
     """Exchanges of the same gradients per optimizer step; None if not recorded.
 
-    Passes that are followed by fewer gradients than others are of another model, or of no_sync().
+    Gradients that are views of their bucket are not copied again, but still exchanged.
     """
-    start_ns = facts.trace.slices.start_ns
-    forward, gradients = named(facts, FORWARD), named(facts, SCALED)
-    if not len(gradients):
-        return None
-    passed = np.searchsorted(start_ns[forward], start_ns[gradients], side="right") - 1
-    copied = np.bincount(passed[passed >= 0], minlength=len(forward))
+    found = [_repeats(facts, rows) for rows in (named(facts, SCALED), bucket_exchanges(facts))]
+    return max((count for count in found if count), default=None)
+
+
+def _repeats(facts: Facts, marks: Rows) -> float:
+    """After how many forward passes per optimizer step equally many marks follow.
+
+    Passes that are followed by fewer marks than others are of another model, or of no_sync().
+    """
+    start_ns, forward = facts.trace.slices.start_ns, named(facts, FORWARD)
+    passed = np.searchsorted(start_ns[forward], start_ns[marks], side="right") - 1
+    marked = np.bincount(passed[passed >= 0], minlength=len(forward))
     update = np.searchsorted(_updates(facts), start_ns[forward])
-    alike = [np.unique(copied[update == one], return_counts=True) for one in distinct(update)]
-    return float(np.mean([max(counts[sizes > 0], default=0) for sizes, counts in alike])) or None
+    alike = [np.unique(marked[update == one], return_counts=True) for one in distinct(update)]
+    return float(np.mean([max(counts[sizes > 0], default=0) for sizes, counts in alike]))
 
 
 _UPDATE = regex(r"Optimizer\.step#")

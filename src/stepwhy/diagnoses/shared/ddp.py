@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepwhy.diagnoses.shared.measure import nearest_of
 from stepwhy.diagnoses.shared.slices import strings_among
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
@@ -26,6 +27,8 @@ SCALED = "torch::distributed::reducer::mul_out"
 """A gradient is scaled and copied to its bucket, to be exchanged."""
 GRADIENT = "torch::autograd::AccumulateGrad"
 """A gradient is complete in this backward pass."""
+_EXCHANGE = "c10d::allreduce_"
+_READY = (GRADIENT, f"autograd::engine::evaluate_function: {GRADIENT}")
 _ALL_REDUCE = regex(r"(?i).*all_?reduce")
 
 
@@ -38,6 +41,18 @@ def named(facts: Facts, *names: str) -> Rows:
     """
     rows = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
     chosen: Rows = rows[strings_among(facts, names)[facts.trace.slices.name[rows]]]
+    return chosen
+
+
+def bucket_exchanges(facts: Facts) -> Rows:
+    """Calls that exchange a bucket of gradients as soon as its last one is complete, ascending.
+
+    Those of the program itself are not inside of the backward pass.
+    """
+    rows = named(facts, _EXCHANGE)
+    around = nearest_of(facts, rows, Kind.OP)
+    is_ready = np.append(strings_among(facts, _READY)[facts.trace.slices.name], values=False)
+    chosen: Rows = rows[is_ready[around]]
     return chosen
 
 
