@@ -30,7 +30,11 @@ def test_shares_and_background():
         )
     )
     assert load == HostLoad(
-        run_delay_share=0.25, background_cores=0.5, cores=2, peak_resident_bytes=30
+        run_delay_share=0.25,
+        background_cores=0.5,
+        cores=2,
+        peak_resident_bytes=30,
+        runnable_threads=1.0,
     )
 
 

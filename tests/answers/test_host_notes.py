@@ -26,6 +26,12 @@ def test_a_calm_machine_needs_no_word():
 def test_waiting_for_cores():
     assert core_contention(HostLoad(0.24, 1.5, 2, None)) == CoreContention(0.24, 1.5, 2)
     assert core_contention(HostLoad(0.1, 1.5, 2, None)) is None
+    assert core_contention(HostLoad(0.9, 0.1, 2, None, runnable_threads=12.0)) == CoreContention(
+        0.9, 0.1, 2, 12.0
+    )
+    assert core_contention(HostLoad(0.9, 0.1, 2, None, runnable_threads=2.9)) == CoreContention(
+        0.9, 0.1, 2
+    )
     assert core_contention(NOTHING) is None
     assert core_contention(None) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +139,10 @@ def test_torch_optimizers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
     steps = steps_of(ended)
     assert len(steps) == 23
     assert all(0 < s["input_wait_ns"] < s["end_ns"] - s["start_ns"] for s in steps)
+    (process,) = ended.run_dir.glob("process-*/process.json")
+    about = json.loads(process.read_text())
+    assert about["intra_op_threads"] >= 1
+    assert about["usable_cores"] == len(os.sched_getaffinity(0))
     (window,) = ended.run_dir.glob("process-*/windows/*")
     about = json.loads((window / "window.json").read_text())
     first, last = about["first_step"], about["last_step"]

@@ -165,6 +165,7 @@ RUNS = [
     ("serial_input", "_KERAS", KERAS, "assert Batches().workers == 2"),
     ("serial_input", "_TF", TF + DATA, "assert next(iter(dataset)).shape == 4"),
     ("serial_input", "_GENERATOR", JAX + POOL, "assert params == 1.0"),
+    ("cpu_oversubscription", "_THREADS", TORCH, "assert torch.get_num_threads() == 2"),
     ("worker_respawn", "_PERSISTENT", TORCH + ROWS, "assert len(next(iter(loader))[0]) == 32"),
     (
         "worker_respawn",

@@ -12,6 +12,10 @@ def test_waiting_for_cores():
         "runnable time waiting for a core, while other programs kept 1.5 of 2 busy."
     )
     assert unreliable(CoreContention(0.24, None, 2)).endswith("waiting for a core.")
+    assert unreliable(CoreContention(0.9, 0.5, 2, 12.0)).endswith(
+        "for a core: 12 of its threads wanted to run at once, while other programs kept 0.5 of 2 "
+        "busy."
+    )
 
 
 def test_waiting_for_disks():

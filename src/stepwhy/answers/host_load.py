@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stepwhy.answers.gpu_load import gpu_loads
 from stepwhy.answers.hot_lines import hot_lines
 from stepwhy.findings import HostLoad
-from stepwhy.passes.cores import background_cores, run_delay_share
+from stepwhy.passes.cores import background_cores, run_delay_share, runnable_threads
 from stepwhy.passes.counters import series
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def host_load(trace: Trace) -> HostLoad | None:
         machine_disk_stall_share=_rounded(series(trace, "machine_disk_stall_ns").share_of_time),
         gpus=gpu_loads(trace),
         lines=hot_lines(trace),
+        runnable_threads=_rounded(runnable_threads(trace)),
     )
     was_sampled = series(trace, "cpu_ns").growth is not None
     return load if was_sampled or load != _NOTHING else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.findings.reasons import CoreContention, DiskWait, Throttled
-from stepwhy.passes.cores import CONTENDED
+from stepwhy.passes.cores import CONTENDED, OVERSUBSCRIBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,10 @@ def core_contention(load: HostLoad | None) -> CoreContention | None:
     """
     if load is None or load.run_delay_share is None or load.run_delay_share < CONTENDED:
         return None
-    return CoreContention(load.run_delay_share, load.background_cores, load.cores)
+    threads, cores = load.runnable_threads, load.cores
+    are_too_many = threads and cores and threads >= OVERSUBSCRIBED * cores
+    own = threads if are_too_many else None
+    return CoreContention(load.run_delay_share, load.background_cores, cores, own)
 
 
 def _disk(load: HostLoad) -> Iterator[DiskWait]:

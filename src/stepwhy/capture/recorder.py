@@ -159,6 +159,10 @@ class Recorder:
             f"a traced window was lost: {_reason(error)}",
         )
 
+    def describe(self, **about: int) -> None:
+        """Add facts about the process, before its directory appears with the first step."""
+        self._about |= about
+
     def step(self, line: str) -> None:
         """Log one step, a line of JSON; it is written with the next batch."""
         lines = self._lines

@@ -36,6 +36,7 @@ TABLE: tuple[str, ...] = (
     "recompilation",
     "checkpoint_stall",
     "python_overhead",
+    "cpu_oversubscription",
     "host_callback",
     "eager_loop",
     "gc_pause",

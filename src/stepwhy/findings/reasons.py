@@ -205,11 +205,13 @@ class CoreContention(msgspec.Struct, frozen=True):
         share: Share of its runnable time that it waited, 0..1.
         background_cores: Cores that other programs kept busy on average, if known.
         cores: Cores of the machine, if known.
+        own_threads: Runnable threads of the process, on average, if they alone are too many.
     """
 
     share: float
     background_cores: float | None
     cores: int | None
+    own_threads: float | None = None
 
 
 class DiskWait(msgspec.Struct, frozen=True):

@@ -117,6 +117,7 @@ class HostLoad(msgspec.Struct, frozen=True):
         gpus: The GPUs that the process had open.
         lines: Lines of the program in which its threads were most often, by role, largest share
             first.
+        runnable_threads: Threads of the process that ran or waited for a core, on average.
     """
 
     run_delay_share: float | None
@@ -129,6 +130,7 @@ class HostLoad(msgspec.Struct, frozen=True):
     machine_disk_stall_share: float | None = None
     gpus: tuple[GpuLoad, ...] = ()
     lines: tuple[HostLine, ...] = ()
+    runnable_threads: float | None = None
 
 
 class Steps(msgspec.Struct, frozen=True):

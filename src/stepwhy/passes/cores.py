@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.passes.counters import series
 
 if TYPE_CHECKING:
@@ -29,3 +31,55 @@ def background_cores(trace: Trace) -> float | None:
     span_ns = int(machine.times_ns[-1] - machine.times_ns[0])
     observer = series(trace, "observer_cpu_ns").growth or 0
     return round(max(machine.growth - job - observer, 0) / span_ns, 2)
+
+
+OVERSUBSCRIBED = 1.5
+"""Runnable threads of a process per core; up to one and its helpers, they take turns for free."""
+
+
+def runnable_threads(trace: Trace, span_ns: tuple[int, int] | None = None) -> float | None:
+    """Threads of the process that ran or waited for a core, on average; None if not sampled.
+
+    Other programs make them wait longer, but not more of them want to run.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    rates = _rates(trace, span_ns, "cpu_ns", "run_delay_ns")
+    return None if rates is None else sum(rates) / 1e9
+
+
+def sibling_processes(trace: Trace, span_ns: tuple[int, int] | None = None) -> int:
+    """Processes of the job that use as much CPU time as this one, itself included.
+
+    Args:
+        trace: The trace, with `counters`.
+        span_ns: From when to when; None for the whole run.
+    """
+    rates = _rates(trace, span_ns, "cpu_ns", "job_cpu_ns")
+    return 1 if rates is None else max(round(rates[1] / rates[0]), 1)
+
+
+def _rates(trace: Trace, span_ns: tuple[int, int] | None, *names: str) -> list[float] | None:
+    """Growth of some totals per second, between samples in which none fell; None if unknown.
+
+    The totals of a process are sums over its threads, so they fall when a thread ends.
+    """
+    totals = [series(trace, name) for name in names]
+    if span_ns is not None:
+        totals = [total.between(*span_ns) for total in totals]
+    times_ns = totals[0].times_ns
+    if any(not np.array_equal(total.times_ns, times_ns) for total in totals[1:]):
+        return None
+    grown, passed_ns = [np.diff(total.values) for total in totals], np.diff(times_ns)
+    usable = (passed_ns > 0) & (grown[0] > 0) & np.all([growth >= 0 for growth in grown], axis=0)
+    if not usable.any():
+        return None
+    return [float(g[usable].sum()) * 1e9 / float(passed_ns[usable].sum()) for g in grown]
+
+
+def usable_cores(trace: Trace) -> int | None:
+    """Cores that the process may use; those of the machine if that was not recorded."""
+    machine, own = (series(trace, name).last for name in ("cores", "usable_cores"))
+    return min(machine, own) if machine and own else own or machine

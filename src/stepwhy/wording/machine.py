@@ -18,6 +18,8 @@ def unreliable(contention: CoreContention) -> str:
     if contention.background_cores and contention.cores:
         busy, cores = contention.background_cores, contention.cores
         others = f", while other programs kept {busy:.1f} of {cores} busy"
+    if contention.own_threads and contention.cores:
+        others = f": {contention.own_threads:.0f} of its threads wanted to run at once{others}"
     return (
         f"The measurement is unreliable: CPU cores were contended. The process spent {share} of "
         f"its runnable time waiting for a core{others}."

@@ -9,8 +9,11 @@ import pytest
 from tests.engine.test_explain import kineto
 
 from stepwhy.engine import explain
+from stepwhy.engine.explain import open_one
 from stepwhy.errors import CorruptInputError, NewerFormatError, NoTracesError
 from stepwhy.importers.registry import read_folder
+from stepwhy.passes.cores import usable_cores
+from stepwhy.passes.counters import series
 
 MS = 1_000_000
 
@@ -193,6 +196,14 @@ def test_a_run_that_is_still_going_is_explained_and_says_so(tmp_path):
     result = explain([str(tmp_path)])
     assert result.steps.count == 5
     assert "The run is still going: this explains the steps so far." in result.notes
+
+
+def test_threads_and_cores_are_known_from_the_first_step(tmp_path):
+    process = write_run(tmp_path, steps(5, MS))
+    about = {"framework": "pytorch", "intra_op_threads": 16, "usable_cores": 2}
+    (process / "process.json").write_text(json.dumps(about))
+    trace = open_one(str(process)).trace
+    assert (series(trace, "intra_op_threads").last, usable_cores(trace)) == (16, 2)
 
 
 def test_why_the_observer_stopped_is_told(tmp_path):

@@ -12,6 +12,7 @@ What runs in every step does as little as possible; see `step_log`.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -151,6 +152,7 @@ class StepObserver:
             self._silence = _LONG_SILENCE
         self._former = weakref.ref(clock) if clock is not None and not returns else None
         self._taken_over_at = self._steps
+        self._recorder.describe(**_threads())
         self.begin(optimizer, self._others.get(id(optimizer), ()))
 
     def begin(self, clock: Any, ends: Sequence[int] = ()) -> None:
@@ -235,3 +237,11 @@ class StepObserver:
         if compiling and self._steps < _COMPILING_FOREVER:
             return False
         return self._steps >= _EARLIEST_STEP and self._run_times.settled()
+
+
+def _threads() -> dict[str, int]:
+    """Threads that an operation may use, and cores that the process may use."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"intra_op_threads": torch.get_num_threads(), "usable_cores": cores or 1}

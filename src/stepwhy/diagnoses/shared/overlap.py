@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.rule import saving
 from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.cores import usable_cores
 from stepwhy.passes.counters import series
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _MOST_WORKERS = 8  # advised where the number of cores is unknown
 
 
 def cores_of(facts: Facts) -> int | None:
-    """Number of cores of the machine; None if unknown."""
-    return series(facts.trace, "cores").last
+    """Number of cores that the process may use; None if unknown."""
+    return usable_cores(facts.trace)
 
 
 def rest_ns(facts: Facts, work: BatchWork) -> int:

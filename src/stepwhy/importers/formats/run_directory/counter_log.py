@@ -12,6 +12,7 @@ from stepwhy.trace import NULL, DeviceKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepwhy.importers.formats.run_directory.files import ProcessFile
     from stepwhy.trace import TraceBuilder
 
 
@@ -86,6 +87,18 @@ def add_counters(lines: Sequence[bytes], builder: TraceBuilder) -> None:
             device = builder.device(f"nvml:{gpu.index}", DeviceKind.GPU, gpu.name)
             for name in _GPU_COUNTERS:
                 _add(builder, sample.time_ns, f"gpu {name}", getattr(gpu, name), device)
+
+
+def add_constants(process: ProcessFile, time_ns: int, builder: TraceBuilder) -> None:
+    """Add what was known of a process at its first step to `counters`.
+
+    Args:
+        process: `process.json`.
+        time_ns: When.
+        builder: Takes the rows.
+    """
+    for name in ("intra_op_threads", "usable_cores"):
+        _add(builder, time_ns, name, getattr(process, name))
 
 
 def _add(

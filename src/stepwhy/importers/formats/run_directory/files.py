@@ -51,6 +51,8 @@ class ProcessFile(msgspec.Struct):
     rank: Int | None = None
     world_size: Int | None = None
     observer: str = ""
+    intra_op_threads: Int | None = None
+    usable_cores: Int | None = None
     ended_ns: Int | msgspec.UnsetType | None = msgspec.UNSET
 
 

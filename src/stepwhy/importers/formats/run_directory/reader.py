@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from stepwhy.errors import NoTracesError
 from stepwhy.importers.format import Recording
 from stepwhy.importers.formats.run_directory.autograd_functions import mark_functions
-from stepwhy.importers.formats.run_directory.counter_log import add_counters
+from stepwhy.importers.formats.run_directory.counter_log import add_constants, add_counters
 from stepwhy.importers.formats.run_directory.ending import ending_of, untraced
 from stepwhy.importers.formats.run_directory.event_log import add_events
 from stepwhy.importers.formats.run_directory.files import (
@@ -153,7 +153,7 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     windows = read_windows(folder, read_trace)
     lines = read_log(folder, "steps")
     steps = read_steps(lines)
-    log = _log(folder, steps.records)
+    log = _log(folder, process, steps.records)
     untimed = untimed_steps(steps.records, process.observer) if run.exit_code else 0
     traces = [*windows.traces, *join_runs(windows.runs, session_steps(steps.records))]
     trace = mark_functions(concatenate([*traces, log]))
@@ -174,7 +174,7 @@ def _read_process(folder: RunFolder, run: RunFile, read_trace: ReadTrace) -> Rec
     return Recording(replace(trace, meta=meta), windows.format or "step-log", folder.path.name)
 
 
-def _log(folder: RunFolder, steps: Sequence[Line]) -> Trace:
+def _log(folder: RunFolder, process: ProcessFile, steps: Sequence[Line]) -> Trace:
     """What the observer and the sampler wrote down of a process."""
     builder = TraceBuilder()
     marks_of(steps, builder)
@@ -182,6 +182,8 @@ def _log(folder: RunFolder, steps: Sequence[Line]) -> Trace:
     add_levels(read_log(folder, "levels").lines, builder)
     add_pipeline(folder.read("pipeline.json"), builder)
     add_loaders(read_log(folder, "loaders").lines, builder)
+    if steps:
+        add_constants(process, steps[0].start_ns, builder)
     add_counters(read_log(folder, "counters").lines, builder)
     add_samples(folder.read("stacks.json"), builder)
     return builder.finish(Meta("step-log"))

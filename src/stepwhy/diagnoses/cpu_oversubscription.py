@@ -1,0 +1,99 @@
+"""The program's own threads outnumber the cores.
+
+## What it means
+Operations of PyTorch are divided among more threads than there are cores: `torch.set_num_threads`
+or `OMP_NUM_THREADS` has a number of another machine, or several processes of the job use all cores
+each.
+
+## Why it costs
+An operation ends when the last of its threads does. With four threads per core, each of them runs a
+quarter of the time, and those that are done keep their core busy while they wait for the others.
+
+## How it is measured
+stepwhy notes how many threads an operation may use, and how many cores the process may use. Linux
+counts how long threads ran and how long they were ready to run without a core: together, this is
+the mean number of threads that want to run. Other programs cannot raise it: they only make each
+thread wait longer. It is found if the threads of all processes outnumber the cores, and at least
+`OVERSUBSCRIBED` per core want to run. The cost is the share of the computing time that these
+threads spend waiting: 1 - cores / threads. The low end of the saving allows for operations that a
+single thread executes.
+
+## Fix
+As many threads as cores, divided among the processes on the machine.
+
+## Fix risk
+Results can differ in the last digits, because sums are divided differently.
+
+## When it abstains
+If `stepwhy run` did not observe a PyTorch program on Linux: threads of TensorFlow and JAX sleep
+while they wait, and lose little.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.cores import (
+    OVERSUBSCRIBED,
+    runnable_threads,
+    sibling_processes,
+    usable_cores,
+)
+from stepwhy.passes.counters import series
+
+if TYPE_CHECKING:
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="cpu-oversubscription",
+    family="host",
+    name="More threads than cores",
+    found="Use no more threads than there are cores",
+    clear="The program does not use more threads than there are cores",
+    needs=(("steps",),),
+)
+
+LEAST_SAVED = 0.4  # of the cost; some operations use one thread
+SHARE = 0.10  # of the step; below it the gain is less than the variation between steps
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the number of threads that want to run against the cores."""
+    threads = series(facts.trace, "intra_op_threads").last
+    cores = usable_cores(facts.trace)
+    span_ns = facts.observed.steady_span_ns if facts.observed else None
+    runnable = runnable_threads(facts.trace, span_ns)
+    if threads is None or cores is None or runnable is None:
+        return RULE.no_data("The number of threads, of cores, or the wait for cores is unknown.")
+    world = max(facts.trace.meta.world_size or 1, 1)
+    processes = min(sibling_processes(facts.trace, span_ns), world)
+    wanted = runnable * processes
+    evidence = (
+        Evidence("threads that want to run, on average", round(wanted, 1), "count"),
+        Evidence("cores", cores, "count"),
+        Evidence("threads of an operation (torch.get_num_threads())", threads, "count"),
+        Evidence("processes of the job", processes, "count"),
+    )
+    waiting = 1 - cores / max(min(wanted, threads * processes), cores)
+    cost = round(waiting * facts.breakdown["compute"])
+    is_too_many = threads * processes > cores and wanted >= OVERSUBSCRIBED * cores
+    if not is_too_many or cost < SHARE * facts.wall_ns:
+        return RULE.nothing(evidence)
+    gain = saving("as many threads as cores", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(max(cores // processes, 1)), gain)
+
+
+def _fix(threads: int) -> Fix:
+    """The fix, with the number of threads for one process."""
+    return Fix(_THREADS.text, _THREADS.code.replace("(2)", f"({threads})"), _THREADS.risk)
+
+
+_THREADS = Fix(
+    "Set the number of threads at the start of the program, or with OMP_NUM_THREADS: as many as "
+    "there are cores for each process.",
+    "torch.set_num_threads(2)",
+    "changes-numerics",
+)
