@@ -107,6 +107,7 @@ CONTEXTS = {
     ("launch_bound", "_REST"): ("torch", MODEL, ""),
     ("launch_bound", "_JAX"): ("jax", JAX, "assert params == 4 and losses.shape == (4,)"),
     ("launch_bound", "_TENSORFLOW"): ("tensorflow", TF2, "train_step(1)"),
+    ("launch_bound", "_SESSIONS"): ("tensorflow", GRAPH, END),
     ("host_sync", "_PYTORCH"): (
         "torch",
         "import torch; step, running_loss, loss = 0, 0, torch.ones(())",
@@ -174,6 +175,7 @@ CONTEXTS = {
 }
 COMPILED = {
     ("exposed_transfer", "_TENSORFLOW"),  # needs a GPU
+    ("launch_bound", "_OLD"),  # needs a GPU
 }
 COMMANDS = {
     ("slow_link", "_PCIE"),

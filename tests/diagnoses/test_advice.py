@@ -90,6 +90,11 @@ NEEDS = {
     r"\bjax\.": framework("jax"),
     r'"cuda"|torch\.cuda|reduce-overhead|CUDA_ALLOC|ActivityCUDA|\.CUDA\b': on_gpus,
     r"pin_memory|non_blocking|/GPU:0|gpu:": on_gpus,
+    r"DataLoader\(": lambda facts: (
+        named("DataLoader", Kind.INPUT)(facts)
+        or facts.trace.meta.format == "run-directory"
+        or "INPUT" not in {Kind(k).name for k in facts.trace.slices.kind}
+    ),
     r"pin_memory=True": named("DataLoader", Kind.INPUT),
     r"nvidia-smi": lambda facts: on_gpus(facts) and not named("Cijk|^hip")(facts),
     r"GradScaler|backward\(\)|fused=True|running_loss|no_sync|minimize|compute_gradients": (
@@ -109,13 +114,20 @@ NEEDS = {
     r"torch\.float16|mixed_float16": lambda facts: re.search(
         r"V100|T4|RTX 20|A100|H100|TITAN", models(facts)
     ),
-    r"torch\.compile\(|mode=": lambda facts: not named(r"(?m)^triton_|GraphLaunch")(facts),
-    r"_dynamo\.explain": named(r"(?m)^triton_|GraphLaunch|CompiledFunction"),
+    r"torch\.compile\(|mode=": lambda facts: (
+        not named(r"(?m)^triton_|GraphLaunch")(facts)
+        and not re.search(r"P100|GTX|K80|M40", models(facts))
+    ),
+    r"_dynamo\.explain": named(r"(?m)^triton_|CompiledFunction"),
+    r"make_graphed_callables": lambda facts: not named("GraphLaunch")(facts),
+    r"tf\.(Session|ConfigProto|placeholder|get_variable)": lambda facts: (
+        facts.trace.meta.format.startswith("tf") or (facts.trace.marks.graph_ns >= 0).any()
+    ),
     r"channels_last|data_format|conv2d": named(r"[Cc]onv|igemm|wgrad|dgrad"),
     r"MIOPEN": named(r"batched_transpose|NCHW2|2NCHW|miopen"),
     r"scaled_dot_product|need_weights": named(r"aten::(b|baddb)mm"),
     r"one_hot": named("scatter"),
-    r"DistributedDataParallel": named("(?i)all_?reduce"),
+    r"DistributedDataParallel": named("DistributedDataParallel"),
     r"np\.save": loads_without_randomness,
     r"np\.load|mallopt|threading": lambda facts: (
         not on_gpus(facts) or series(facts.trace, "cores").last

@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
-from stepwhy.diagnoses.shared.program import is_pytorch, is_training
+from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -154,14 +154,15 @@ def _fix(facts: Facts) -> Fix:
         return _PIPELINE
     if facts.trace.meta.framework == "tensorflow":
         return _TENSORFLOW
-    is_ddp = is_pytorch(facts) and is_training(facts) and any(map(_GRADIENTS.search, names))
-    return _PYTORCH if is_ddp else _ANY
+    is_ddp = is_pytorch(facts) and is_training(facts) and uses_ddp(facts)
+    return _PYTORCH if is_ddp and not _OTHER.search(names[0]) else _ANY
 
 
 # Scopes of Megatron-LM around the exchange of a pipeline stage with its neighbours.
 _BETWEEN_STAGES = regex(r"(send|recv|exchange)[- _]|.*(-send|-recv|other stages)$")
-# What `DistributedDataParallel` calls. Source: kernel names of NCCL and RCCL, ranges of Gloo.
-_GRADIENTS = regex(r"all_?reduce", re.IGNORECASE)
+# What no `DistributedDataParallel` calls in a step; kernels of RCCL have one name for all
+# collectives. Source: kernel names of NCCL, ranges of Gloo.
+_OTHER = regex(r"send_?recv|all_?to_?all|all_?gather|reduce_?scatter", re.IGNORECASE)
 _ANY = Fix(
     "Compare the ranks' traces: a late rank makes all others wait. If they arrive together, start "
     "communication earlier, while something else computes, and communicate less.",

@@ -42,6 +42,7 @@ from stepwhy.diagnoses.shared.measure import (
     time_of,
 )
 from stepwhy.diagnoses.shared.overlap import with_workers, workers_for
+from stepwhy.diagnoses.shared.program import uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
@@ -140,7 +141,7 @@ def _among(facts: Facts, mask: NDArray[np.bool_], *kinds: Kind) -> NDArray[np.in
 
 
 def _fix(facts: Facts, fetches: Rows, working: bool) -> Fix:
-    if facts.trace.meta.framework == "pytorch":
+    if uses_loader(facts):
         work = find_batch_work(facts) if working else None
         workers = workers_for(facts, work) if work else 2
         return with_workers(_PYTORCH_WORKERS, workers) if working else _PYTORCH_MORE

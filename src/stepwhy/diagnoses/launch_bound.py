@@ -35,7 +35,15 @@ import numpy as np
 
 from stepwhy.columns.intervals import Intervals
 from stepwhy.diagnoses.shared.measure import on_scale, steady
-from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch, is_training, on_gpu
+from stepwhy.diagnoses.shared.precision import faster_type
+from stepwhy.diagnoses.shared.program import (
+    is_compiled,
+    is_pytorch,
+    is_training,
+    on_gpu,
+    replays_graphs,
+    uses_sessions,
+)
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
@@ -112,12 +120,16 @@ def _evidence(
 
 def _fix(facts: Facts) -> Fix:
     """What launches less, by framework, device, and whether the program trains."""
-    if not is_pytorch(facts):
-        return {"tensorflow": _TENSORFLOW, "jax": _JAX}.get(facts.trace.meta.framework, _ANY)
-    if not on_gpu(facts):
-        return _ANY
+    if facts.trace.meta.framework == "tensorflow":
+        return _SESSIONS if uses_sessions(facts) else _TENSORFLOW
+    if not is_pytorch(facts) or not on_gpu(facts):
+        return _JAX if facts.trace.meta.framework == "jax" else _ANY
     if is_compiled(facts):
         return _REST
+    if replays_graphs(facts):
+        return _GRAPHS
+    if faster_type(facts) == "none":
+        return _OLD  # the compiler needs compute capability 7.0, as matrix units do
     return _INFERENCE if is_training(facts) is False else _TRAINING
 
 
@@ -140,9 +152,20 @@ _INFERENCE = Fix(
     "    output = model(batch)",
     "changes-numerics",
 )
+_OLD = Fix(
+    "Record the model as a CUDA graph, use foreach=True in an optimizer that has it, or raise the "
+    "batch size. The compiler of PyTorch does not support a GPU of this age.",
+    "model = torch.cuda.make_graphed_callables(model, (batch,))",
+    "unknown",
+)
+_GRAPHS = Fix(
+    "Parts of the step are replayed as a graph. Record the rest as well, or more work per graph.",
+    "",
+    "unknown",
+)
 _REST = Fix(
-    "Parts of the program are compiled, or replayed as a graph. Bring the rest of the step into "
-    "them: look for what runs between them, and for what breaks the graph.",
+    "Parts of the program are compiled. Bring the rest of the step into them: look for what runs "
+    "between them, and for what breaks the graph of operations.",
     "explained = torch._dynamo.explain(model)(batch)\nprint(explained.break_reasons)",
     "changes-numerics",
 )
@@ -156,11 +179,16 @@ _JAX = Fix(
     "params, losses = run_steps(params, batches)",
     "changes-numerics",
 )
+_SESSIONS = Fix(
+    "Let XLA fuse the graph into few kernels, or raise the batch size.",
+    "config = tf.ConfigProto()\n"
+    "options = config.graph_options.optimizer_options\n"
+    "options.global_jit_level = tf.OptimizerOptions.ON_1\n"
+    "session = tf.Session(config=config)",
+    "changes-numerics",
+)
 _TENSORFLOW = Fix(
     "Let XLA fuse the graph into few kernels, run several steps per call, or raise the batch size.",
-    "@tf.function(jit_compile=True)\n"
-    "def train_step(batch): ...\n"
-    "# TF1: options = config.graph_options.optimizer_options\n"
-    "#      options.global_jit_level = tf.OptimizerOptions.ON_1",
+    "@tf.function(jit_compile=True)\ndef train_step(batch): ...",
     "changes-numerics",
 )

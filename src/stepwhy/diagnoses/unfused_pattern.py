@@ -39,7 +39,8 @@ from stepwhy.diagnoses.shared.calls import (
     converting,
 )
 from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.program import is_compiled
+from stepwhy.diagnoses.shared.precision import faster_type
+from stepwhy.diagnoses.shared.program import is_compiled, replays_graphs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
@@ -88,7 +89,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("Only PyTorch runs operations one by one on an accelerator.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)
-    if is_compiled(facts):
+    if is_compiled(facts) or replays_graphs(facts):
         return RULE.not_applicable("A compiler made some of the kernels, or a graph is replayed.")
     calls = calls_in_order(facts)
     chains = _chains(facts, calls)
@@ -97,7 +98,8 @@ def diagnose(facts: Facts) -> Finding:
     if not cost or cost < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:2])
     gain = saving("fuse small operations", LEAST_SAVED * cost, cost)
-    return RULE.finding(cost, evidence, _FIX, gain)
+    fix = _LIBRARY if faster_type(facts) == "none" else _FIX
+    return RULE.finding(cost, evidence, fix, gain)
 
 
 def _chains(facts: Facts, calls: Calls) -> list[Range]:
@@ -162,6 +164,12 @@ def _described(ops: Sequence[str]) -> str:
     return f"{', '.join(known)}: {shown}" if known else shown
 
 
+_LIBRARY = Fix(
+    "Use the library's operation for the whole chain, where there is one: the compiler of PyTorch "
+    "does not support a GPU of this age.",
+    "",
+    "changes-numerics",
+)
 _FIX = Fix(
     "Let the compiler fuse the operations of the model: the whole of it, or the function that "
     "contains the longest chain. When you compare, leave out the first steps, which compile.",

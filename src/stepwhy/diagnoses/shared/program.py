@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepwhy.columns.groups import distinct
 from stepwhy.patterns import regex
-from stepwhy.trace import DeviceKind, Kind, Phase, among
+from stepwhy.trace import NULL, DeviceKind, Kind, Phase, among
 
 if TYPE_CHECKING:
     import re
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 # Source: kernel names of PyTorch, cuDNN, MIOpen and XLA.
 _BACKWARD = regex(r"[Bb]ackward|_bwd|wgrad|dgrad|_bw_|bprop|multi_tensor_apply|[Aa]dam")
-# Source: names of torch.compile (Inductor) and of the calls that replay a recorded graph.
-_COMPILED = regex(r"^triton_|^CompiledFunction|^Torch-Compiled|GraphLaunch")
+# Source: names of torch.compile (Inductor).
+_COMPILED = regex(r"^triton_|^CompiledFunction|^Torch-Compiled")
+# Source: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`.
+_REPLAYED = regex(r"GraphLaunch")
+_DDP = regex(r"DistributedDataParallel")
 _LOADER = regex(r"DataLoader")
 
 
@@ -31,9 +34,24 @@ def is_training(facts: Facts) -> bool | None:
 
 
 def is_compiled(facts: Facts) -> bool:
-    """Whether a compiler of PyTorch made some kernels, or recorded graphs are replayed."""
-    kinds = (Kind.KERNEL, Kind.LAUNCH, Kind.RUNTIME, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION)
-    return _occurs(facts, _COMPILED, *kinds)
+    """Whether the compiler of PyTorch made some kernels."""
+    return _occurs(facts, _COMPILED, Kind.KERNEL, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION)
+
+
+def replays_graphs(facts: Facts) -> bool:
+    """Whether some kernels are of a recorded graph."""
+    return _occurs(facts, _REPLAYED, Kind.LAUNCH, Kind.RUNTIME)
+
+
+def uses_ddp(facts: Facts) -> bool:
+    """Whether the model is in a `DistributedDataParallel`."""
+    return _occurs(facts, _DDP, Kind.OP, Kind.FRAMEWORK, Kind.ANNOTATION, Kind.PYTHON)
+
+
+def uses_sessions(facts: Facts) -> bool:
+    """Whether the program is one of TensorFlow 1, which runs its graph in a session."""
+    is_timeline = facts.trace.meta.format in {"tf-timeline", "tf-run-metadata", "tfprof"}
+    return is_timeline or bool((facts.trace.marks.graph_ns != NULL).any())
 
 
 def uses_loader(facts: Facts) -> bool:
@@ -57,4 +75,13 @@ def _occurs(facts: Facts, pattern: re.Pattern[str], *kinds: Kind) -> bool:
     return any(pattern.search(facts.trace.string(int(name))) for name in names)
 
 
-__all__ = ["is_compiled", "is_pytorch", "is_training", "on_gpu", "uses_loader"]
+__all__ = [
+    "is_compiled",
+    "is_pytorch",
+    "is_training",
+    "on_gpu",
+    "replays_graphs",
+    "uses_ddp",
+    "uses_loader",
+    "uses_sessions",
+]
