@@ -79,8 +79,9 @@ def test_nothing_is_concluded_about_the_device_or_the_steps():
     facts = Facts(read(RAW))
     verdict = decide(facts)
     assert verdict.reason == Gap(Lack.CONTENT_BESIDE_MEMORY)
-    found = {f.id: f.verdict for f in run_all(facts)}
-    assert set(found.values()) <= {"no_data", "incomplete"}
+    concluded = {f.id for f in run_all(facts) if f.verdict not in {"no_data", "incomplete"}}
+    graphs = {"single-device-towers", "unfetched-tower", "soft-placement-fallback"}
+    assert concluded <= graphs | {"uncolocated-gradients", "variable-traffic"}  # of TensorFlow
 
 
 def test_sums_are_changes_of_each_category():

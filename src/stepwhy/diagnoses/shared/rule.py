@@ -153,7 +153,8 @@ def is_stage(facts: Facts) -> bool:
 
 
 def _one_rank(rule: Rule, facts: Facts) -> Finding:
-    if facts.trace.meta.world_size > 1 or facts.trace.is_kind(Kind.COLLECTIVE).any():
+    trace = facts.trace
+    if trace.meta.world_size > 1 or trace.is_kind(Kind.COLLECTIVE).any() or not len(trace.slices):
         return rule.no_data(
             "Only one rank of the run is recorded here. Explain the traces of all ranks together."
         )
