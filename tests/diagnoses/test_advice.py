@@ -134,7 +134,7 @@ NEEDS = {
     ),
     r"num-layers|--global-batch-size": named(r"send|recv|exchange|forward|backward"),
     r"\bgc\.": lambda facts: len(facts.trace.events),
-    r"multiprocessing": lambda facts: len(facts.trace.samples),
+    r"multiprocessing|writer\.add_scalar": lambda facts: len(facts.trace.samples),
     r"row\[:len|params, loss = train_step": framework("jax"),
     r"BatchNorm|batch_norm": named(r"[Cc]onv"),
     r"get_device_capability": on_gpus,

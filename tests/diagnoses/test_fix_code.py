@@ -63,6 +63,11 @@ PARAMETERS = """
 params, moments = [torch.ones(2)], [torch.zeros(2)]
 gradients, beta = [torch.ones(2)], 0.9
 """
+SESSION = """
+import types
+step, train_op, summaries = 0, tf.constant(1), tf.constant("")
+session, writer = tf.Session(), types.SimpleNamespace(add_summary=print)
+"""
 METRICS = """
 guesses = labels = torch.ones(4, 4, dtype=torch.long)
 classes, counts = 3, torch.zeros(9)
@@ -115,6 +120,19 @@ from torch.utils.data import DataLoader
 dataset, batch_size, device = torch.ones(4, 3), 2, "cpu"
 """
 RUNS = [
+    (
+        "logging_stall",
+        "_TF1",
+        TF1 + SESSION,
+        "session.close(); graph.__exit__(None, None, None)",
+    ),
+    (
+        "logging_stall",
+        "_TENSORBOARD",
+        TORCH
+        + "import types; step = 0; loss, writer = 0.5, types.SimpleNamespace(add_scalar=print)",
+        "",
+    ),
     (
         "gc_pause",
         "_FIX",

@@ -40,6 +40,7 @@ TABLE: tuple[str, ...] = (
     "host_callback",
     "eager_loop",
     "gc_pause",
+    "logging_stall",
     "large_fetch",
     "session_overhead",
     "misplaced_op",

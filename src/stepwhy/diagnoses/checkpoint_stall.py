@@ -33,10 +33,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_name
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import (
     SHOWN,
+    SUMMARY,
     cost_per_step,
     recorded_calls,
     steady_events,
@@ -51,6 +52,7 @@ from stepwhy.units import quantise
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepwhy.columns.intervals import Intervals
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.stalls import StepEvents
@@ -69,7 +71,6 @@ SHARE = 0.05  # of a recorded step; in a log, `StepEvents.recur` decides
 AFTER = 0.01  # of the time, which the interval that is advised leaves to saving
 LEAST_SAVED = 0.9  # of the cost; checkpoints that remain still take time
 _ASYNCHRONOUS = regex(r"[Aa]sync|wait_until_finished")
-_SUMMARY = regex(r"[Ss]ummar|tensorboard|[Ee]vent")
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -79,8 +80,9 @@ def diagnose(facts: Facts) -> Finding:
     if is_logged and inside.recur:
         return _from_log(facts, inside)
     rows = _recorded(facts)
-    if facts.share("storage") >= SHARE and len(rows):
-        return _from_trace(facts, rows)
+    cost = on_scale(facts, mean_within(facts, time_of(facts, rows) & _storing(facts)))
+    if cost >= SHARE * facts.wall_ns and len(rows):
+        return _from_trace(facts, rows, cost)
     if not is_logged and "host-ops" not in facts.trace.meta.signals:
         return RULE.no_data(missing("host-ops"))
     return RULE.nothing(summary(inside, "save", "saving") if len(inside.rows) else ())
@@ -127,14 +129,18 @@ def _recorded(facts: Facts) -> Rows:
     rows = facts.slices(Kind.STORAGE, steady=True)
     names = facts.trace.slices.name[rows]
     unique, place = np.unique(names, return_inverse=True)
-    saves = [not _SUMMARY.search(facts.trace.string(int(name))) for name in unique]
+    saves = [not SUMMARY.search(facts.trace.string(int(name))) for name in unique]
     chosen: Rows = rows[np.array(saves, dtype=bool)[place]]
     return chosen
 
 
-def _from_trace(facts: Facts, rows: Rows) -> Finding:
-    cost = facts.breakdown["storage"]
-    share = Evidence("share of the step that saves", facts.share("storage"), "fraction")
+def _storing(facts: Facts) -> Intervals:
+    """When the host stores and the device is idle."""
+    return facts.partition.sets["storage"]
+
+
+def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:
+    share = Evidence("share of the step that saves", cost / max(facts.wall_ns, 1), "fraction")
     evidence = (share, *recorded_calls(facts, rows))
     longest = by_name(facts, rows)[0].name
     return RULE.finding(cost, evidence, _fix(facts, longest), _saving(cost))

@@ -19,6 +19,7 @@ from stepwhy.passes.devices import Activity, Totals, find_activities, total
 from stepwhy.passes.evidence import Evidence, find_evidence
 from stepwhy.passes.launches import Launches, join_launches
 from stepwhy.passes.lock_wait import as_input_wait, lock_wait
+from stepwhy.passes.logging_time import as_storage
 from stepwhy.passes.observed import Observed, find_observed, rescale
 from stepwhy.passes.ops import OpTable, op_table
 from stepwhy.passes.own_python import as_generated, as_python
@@ -267,6 +268,15 @@ class Facts:
     @cached_property
     def breakdown(self) -> dict[str, int]:
         """Mean steady step, on the time scale of unprofiled steps if observed: ns per category."""
+        return as_storage(self._without_logs, self.sampled) if self.observed else self._without_logs
+
+    @cached_property
+    def logging_ns(self) -> int:
+        """Time of the mean step in libraries that log, by stack samples, ns."""
+        return self.breakdown["storage"] - self._without_logs["storage"]
+
+    @cached_property
+    def _without_logs(self) -> dict[str, int]:
         explained = as_input_wait(self.unprofiled(self.recorded), self.lock_wait_ns)
         if self.observed is None or self.observed.outside_ns is not None:
             return explained  # in a session, all that is outside its runs is known to be Python

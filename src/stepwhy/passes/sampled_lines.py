@@ -22,6 +22,8 @@ FRAMEWORKS = frozenset(
 )
 # With fewer samples than this, lines are not ranked.
 FEWEST_SAMPLES = 20
+# In these, a thread writes logs: `logging_time`.
+LOGGERS = frozenset({"tensorboard", "tensorboardX", "wandb", "mlflow", "logging"})
 
 GENERATOR = "generator"
 """Entry of samples in a generator function of the program, and in what it calls."""
@@ -69,13 +71,22 @@ def role_lines(
 def driver_lines(trace: Trace) -> Counter[tuple[str, bool]] | None:
     """Samples of the driving thread by line, and whether the thread was in the framework.
 
-    Samples of code that an input pipeline or a callback called have the line ''. None with too few
-    samples.
+    Samples of code that an input pipeline or a callback called have the line '', and so have those
+    in libraries that log. None with too few samples.
     """
     lines: Counter[tuple[str, bool]] = Counter()
     for line, package, is_input, count in _samples(trace, SampleRole.DRIVER):
-        lines["" if is_input else line, package in FRAMEWORKS] += count
+        is_other = is_input or package in LOGGERS
+        lines["" if is_other else line, package in FRAMEWORKS] += count
     return lines if lines.total() >= FEWEST_SAMPLES else None
+
+
+def driver_packages(trace: Trace) -> Counter[tuple[str, str]]:
+    """Samples of the driving thread by line and package; empty if there are too few."""
+    lines: Counter[tuple[str, str]] = Counter()
+    for line, package, _, count in _samples(trace, SampleRole.DRIVER):
+        lines[line, package] += count
+    return lines if lines.total() >= FEWEST_SAMPLES else Counter()
 
 
 def _samples(trace: Trace, role: SampleRole) -> Iterator[tuple[str, str, bool, int]]:

@@ -200,7 +200,11 @@ COLUMNS: tuple[Column, ...] = (
         "line",
         "Innermost line of the program's own code, 'file(line): function'; '' without any.",
     ),
-    _string("samples", "package", "Package that ran; '' for the program itself."),
+    _string(
+        "samples",
+        "package",
+        "Package that ran, or a library that logs and called it; '' for the program itself.",
+    ),
     Column("samples", "count", "int64", "", "", "Number of stack samples."),
     Column("samples", "role", "int8", "SampleRole", "0", "Thread that was sampled."),
     _string(

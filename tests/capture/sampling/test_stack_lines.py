@@ -203,3 +203,20 @@ def test_generators_that_make_batches(tmp_path):
         ("data.py(3): batches", ""),
         ("data.py(6): <genexpr>", ""),
     }
+
+
+def test_what_a_library_that_logs_has_called_counts_for_it():
+    log = f"log ({ROOT}/train.py:9)"
+    writer = f"add_histogram ({PACKAGES}/torch/utils/tensorboard/writer.py:492)"
+    emit = f"emit ({PYTHON}/logging/__init__.py:1100)"
+    own = f"emit ({ROOT}/handlers.py:4)"
+    assert counted(
+        f"{MAIN};{log};{writer};histogram ({PACKAGES}/numpy/lib/histograms.py:7) 5",
+        f"{MAIN};{log};{emit};flush ({PYTHON}/codecs.py:3) 4",
+        f"{MAIN};{log};{emit};{own} 3",
+    ) == {
+        ("driver", "train.py(9): log", "tensorboard"): 5,
+        ("driver", "train.py(9): log", "logging"): 4,
+        # The program's own handler may do anything.
+        ("driver", "handlers.py(4): emit", ""): 3,
+    }

@@ -41,6 +41,18 @@ _ENTRIES = {
 _AUTOGRAD = "torch/autograd/function.py"
 # A thread in these files waits for another thread or process.
 _WAITS = ("/threading.py", "/queue.py", "/multiprocessing/connection.py", "/selectors.py")
+# Files of libraries that log, and what the samples in them are counted for.
+_LOGGERS = {
+    "/torch/utils/tensorboard/": "tensorboard",
+    "/tensorflow/python/summary/": "tensorboard",
+    "/tensorflow/python/ops/summary_ops_v2.py": "tensorboard",
+    "/keras/src/callbacks/tensorboard.py": "tensorboard",
+    "/site-packages/tensorboard/": "tensorboard",
+    "/site-packages/tensorboardX/": "tensorboardX",
+    "/site-packages/wandb/": "wandb",
+    "/site-packages/mlflow/": "mlflow",
+    "/logging/__init__.py": "logging",
+}
 _SESSION = "tensorflow/python/client/session.py"
 
 
@@ -50,7 +62,8 @@ class Place(NamedTuple):
     Args:
         role: Role of the thread.
         line: Innermost line of the program, '' if there is none.
-        leaf: Package that ran there, '' for the program itself.
+        leaf: Package that ran there, '' for the program itself. What a library that logs has called
+            counts for that library, such as 'tensorboard' or 'logging'.
         entry: Part of an input pipeline that called the line: 'DataLoader', 'py_func', 'PyDataset',
             'feed' for a thread of the program that runs a session to fill a queue, or 'generator'
             for a generator function of the program and what it calls; or what runs callbacks:
@@ -112,7 +125,9 @@ def count_samples(
         if process == pid or process not in observed:
             line, entry = _line(frames, files)
             seen = threads[process, thread]
-            seen.counts[line, _leaf(frames[-1].path, files), entry] += count
+            leaf = _logger(frames, files) if line else ""
+            leaf = leaf or _leaf(frames[-1].path, files)
+            seen.counts[line, leaf, entry] += count
             seen.is_of_program |= bool(line) or any(f.path.endswith(_LOADER) for f in frames)
             seen.feeds |= bool(line) and any(f.path.endswith(_SESSION) for f in frames)
     totals: Counter[Place] = Counter()
@@ -183,6 +198,18 @@ def _generator(frames: list[_Frame], files: UserFiles) -> str:
         return ""
     own = (f for f in frames if files.user_name(f.path) is not None)
     return "generator" if any(f.line in generator_lines(f.path) for f in own) else ""
+
+
+def _logger(frames: list[_Frame], files: UserFiles) -> str:
+    """The library that logs among those that the program has called; '' if none does."""
+    for frame in reversed(frames):
+        if files.user_name(frame.path) is not None:
+            return ""
+        path = frame.path.replace("\\", "/")
+        found = next((name for part, name in _LOGGERS.items() if part in path), "")
+        if found:
+            return found
+    return ""
 
 
 def _leaf(path: str, files: UserFiles) -> str:

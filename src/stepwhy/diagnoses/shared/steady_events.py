@@ -9,6 +9,7 @@ import numpy as np
 from stepwhy.diagnoses.shared.measure import by_name, name_of, source_lines
 from stepwhy.findings import Evidence
 from stepwhy.passes.stalls import events_in
+from stepwhy.patterns import regex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 3
 """Functions that a finding names."""
+
+SUMMARY: Final = regex(r"[Ss]ummar|tensorboard|[Ee]vent")
+"""Names of recorded calls that write summaries and no checkpoint."""
 
 
 def steady_events(facts: Facts, rows: NDArray[np.int64]) -> StepEvents:
@@ -82,4 +86,4 @@ def recorded_calls(facts: Facts, rows: NDArray[np.signedinteger[Any]]) -> tuple[
     )
 
 
-__all__ = ["SHOWN", "cost_per_step", "recorded_calls", "steady_events", "summary"]
+__all__ = ["SHOWN", "SUMMARY", "cost_per_step", "recorded_calls", "steady_events", "summary"]

@@ -1,0 +1,137 @@
+"""Writing summaries and logs holds up the training.
+
+## What it means
+The loop writes summaries, histograms, images or metrics in every step: for TensorBoard, with
+`logging`, or with a tracking service such as MLflow or Weights & Biases.
+
+## Why it costs
+Values are copied to the host, which waits for the device to compute them. Histograms are computed
+from all elements, records are serialised and compressed, and some libraries wait for the disk or a
+server.
+
+## How it is measured
+The time of operations that make summaries (TensorFlow) while nothing computes, and the share of the
+stack samples of the driving thread in libraries that log. `print` has no frame in a stack: its time
+counts as Python.
+
+## Fix
+Log every hundred steps, and histograms more rarely. Average what is needed of each step.
+
+## Fix risk
+None. The curves have fewer points.
+
+## When it abstains
+If no stack was sampled and the operations of the host were not recorded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.logging_time import logging_lines
+from stepwhy.trace import NULL, Kind, SampleRole
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from numpy.typing import NDArray
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+    Rows = NDArray[np.int64]
+
+RULE = Rule(
+    id="logging-stall",
+    family="host",
+    name="Waiting for summaries and logs",
+    found="Write summaries and logs less often",
+    clear="Writing summaries and logs takes little time",
+    needs=(("steps",),),
+    refines="wall-device-gap",
+)
+
+SHARE = 0.05  # of the step; logging does not belong to the training
+LEAST_SAVED = 0.9  # of the cost; logs that remain still take time
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time in summaries and in libraries that log."""
+    rows = _summaries(facts)
+    lines, _ = logging_lines(facts.sampled)
+    looked = len(rows) or len(facts.sampled.samples) or "host-ops" in facts.trace.meta.signals
+    if not looked:
+        return RULE.no_data(missing("host-ops"))
+    summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
+    cost = facts.logging_ns + on_scale(facts, summarising)
+    share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")
+    if cost < SHARE * facts.wall_ns:
+        return RULE.nothing((share,) if len(rows) or lines else ())
+    evidence = (share, *_operations(facts, rows), *_lines(facts, lines))
+    gain = saving("log less often: remove storage", LEAST_SAVED * cost, cost)
+    return RULE.finding(cost, evidence, _fix(facts, rows, lines), gain)
+
+
+def _summaries(facts: Facts) -> Rows:
+    """Recorded operations in steady steps that make or write summaries."""
+    rows = facts.slices(Kind.STORAGE, steady=True)
+    names = facts.trace.slices.name[rows]
+    unique, place = np.unique(names, return_inverse=True)
+    chosen = [bool(SUMMARY.search(facts.trace.string(int(name)))) for name in unique]
+    found: Rows = rows[np.array(chosen, dtype=bool)[place]]
+    return found
+
+
+def _operations(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
+    """How many operations make summaries, and which takes most of the time."""
+    if not len(rows):
+        return ()
+    per_step = len(rows) / max(facts.steady_count, 1)
+    longest = by_name(facts, rows)[0].name
+    return (Evidence("operations per step that make summaries", per_step, "count", longest),)
+
+
+def _lines(facts: Facts, lines: Counter[tuple[str, str]]) -> tuple[Evidence, ...]:
+    """The lines that log most, with their library."""
+    samples = facts.sampled.samples
+    total = int(samples.count[samples.role == SampleRole.DRIVER].sum())
+    return tuple(
+        Evidence(f"samples of the driving thread in {library}", count / total, "fraction", line)
+        for (line, library), count in lines.most_common(SHOWN)
+    )
+
+
+def _fix(facts: Facts, rows: Rows, lines: Counter[tuple[str, str]]) -> Fix:
+    """What to do, by what logs."""
+    if len(rows) and (facts.trace.slices.scope[rows] != NULL).any():
+        return _TF1
+    libraries = {library for _, library in lines}
+    is_board = "tensorboard" in libraries and facts.trace.meta.framework == "pytorch"
+    return _TENSORBOARD if is_board else _ANY
+
+
+_TF1 = Fix(
+    "Fetch and write summaries every hundred steps.",
+    "if step % 100 == 0:\n"
+    "    _, summary = session.run([train_op, summaries])\n"
+    "    writer.add_summary(summary, step)\n"
+    "else:\n"
+    "    session.run(train_op)",
+    "none",
+)
+_TENSORBOARD = Fix(
+    "Write scalars every hundred steps, and histograms and images once per epoch.",
+    'if step % 100 == 0:\n    writer.add_scalar("loss", loss, step)',
+    "none",
+)
+_ANY = Fix(
+    "Log every hundred steps. Where each value counts, add them up and log their mean.",
+    "",
+    "none",
+)
