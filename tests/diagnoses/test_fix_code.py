@@ -134,6 +134,14 @@ RUNS = [
         "",
     ),
     (
+        "memory_growth",
+        "_TORCH",
+        TORCH + "total, outputs, loss, output = 0.0, [], torch.ones(()), torch.ones(2)",
+        "assert total == 1.0",
+    ),
+    ("memory_growth", "_TF", TF + "losses, loss = [], tf.constant(2.0)", "assert losses == [2.0]"),
+    ("memory_growth", "_ANY", JAX + "losses, loss = [], jnp.ones(())", "assert losses == [1.0]"),
+    (
         "gc_pause",
         "_FIX",
         TORCH + "import gc; batches = [batch] * 2; train_step = print",

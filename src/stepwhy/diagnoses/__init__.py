@@ -64,6 +64,7 @@ TABLE: tuple[str, ...] = (
     "swapping",
     "allocator_pressure",
     "page_faults",
+    "memory_growth",
     "memory_headroom",
     "straggler",
     "start_skew",

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.sampled import during_steps
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.counters import Series, series
 
 if TYPE_CHECKING:
     from stepwhy.findings import Finding
@@ -98,27 +98,19 @@ def diagnose(facts: Facts) -> Finding:
 
 def _swap(facts: Facts) -> _Swap | None:
     """Counters between the first and the last sample within the steps."""
-    out, faults = _within(facts, "swap_bytes"), _within(facts, "major_faults")
+    out, faults = during_steps(facts, "swap_bytes"), during_steps(facts, "major_faults")
     per_second = faults.per_second
     if out.largest is None or per_second is None:
         return None
-    waits = [_within(facts, f"{name}_ns") for name in ("disk_wait", "machine_memory_stall")]
+    waits = [during_steps(facts, f"{name}_ns") for name in ("disk_wait", "machine_memory_stall")]
     known = [w.share_of_time for w in waits if w.share_of_time is not None]
-    back = _within(facts, "machine_swapped_in_bytes").per_second
+    back = during_steps(facts, "machine_swapped_in_bytes").per_second
     return _Swap(out.largest, per_second, back, min(known, default=None))
 
 
-def _within(facts: Facts, name: str) -> Series:
-    """The samples of a counter while steps ran."""
-    steps, marks = facts.steps, facts.trace.marks
-    first = min([int(steps.starts[0]), *marks.start_ns[:1].tolist()])
-    last = max([int(steps.ends[-1]), *(marks.start_ns + marks.dur_ns)[-1:].tolist()])
-    return series(facts.trace, name).between(first, last)
-
-
 def _evidence(facts: Facts, swap: _Swap) -> tuple[Evidence, ...]:
-    resident = _within(facts, "resident_bytes").largest
-    memory = _within(facts, "machine_memory_bytes").largest
+    resident = during_steps(facts, "resident_bytes").largest
+    memory = during_steps(facts, "machine_memory_bytes").largest
     rows = (
         ("swapped out of the process", swap.out_bytes, "bytes"),
         ("pages waited for per step", swap.faults * facts.wall_ns / 1e9, "count"),

@@ -1,0 +1,29 @@
+"""Adds up losses with a penalty as numbers, without the graphs of the steps."""
+
+import argparse
+
+import ratings
+import torch
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--batch", type=int, default=2048)
+    parser.add_argument("--every", type=int, default=100)
+    options = parser.parse_args()
+
+    total = 0.0
+
+    def record(loss, model):
+        nonlocal total
+        with torch.no_grad():
+            penalty = sum((w**2).mean() for w in model.parameters())
+            total = total + float(loss + 1e-4 * penalty)
+        return total
+
+    ratings.train(options, record)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Memory grows from step to step, until it is full.
+
+## What it means
+Something keeps what each step makes: a list of losses that still hold their graph, a history of
+outputs, a cache without a limit. The memory of the process, or of a GPU, grows all the time.
+
+## Why it costs
+It costs little time at first. But the run ends with an out-of-memory error after hours, and a full
+memory makes the steps before it slow.
+
+## How it is measured
+`stepwhy run` samples the resident memory of the process and the memory that it uses on each GPU.
+The samples of the second half of the run, when what is loaded once has been loaded, are divided
+into `BLOCKS` equal parts. Memory grows if the median rises from each part to the next, in all by
+`LEAST_BYTES` or more, and does not level off: the last rise is at least `LEVELLING` of the first.
+The step at which memory is full assumes that it grows as before.
+
+## Fix
+Keep numbers instead of tensors (`loss.item()`, `.detach()`, `.numpy()`), and limit histories and
+caches (`collections.deque(maxlen=...)`).
+
+## Fix risk
+None for numbers. A history that is limited loses its oldest entries.
+
+## When it abstains
+Without samples of memory, which `stepwhy run` takes. `incomplete` with fewer than `FEWEST_SAMPLES`
+in the second half of the run: train for longer. A cache of the data set that fills in the first
+epoch grows as well; a run of a single epoch cannot show that it stops.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.diagnoses.shared.sampled import during_steps
+from stepwhy.findings import Evidence, Fix
+from stepwhy.passes.gpus import sampled_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepwhy.findings import Finding
+    from stepwhy.passes.counters import Series
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="memory-growth",
+    family="memory",
+    name="Memory that grows from step to step",
+    found="Do not keep what each step makes: memory grows until it is full",
+    clear="Memory does not grow from step to step",
+    needs=(("step-log",),),
+)
+
+BLOCKS = 4  # parts of the second half of the run; chance makes all of four rise in 1 of 24 runs
+FEWEST_SAMPLES = 8  # in the second half: two in each part, for a median that is not one outlier
+LEAST_BYTES = 32 << 20  # what allocators and lazily loaded libraries add without a leak
+LEVELLING = 0.5  # of the first rise; a pool or cache that fills rises less and less
+
+
+class _Growth(msgspec.Struct, frozen=True):
+    """Growth of one memory.
+
+    Args:
+        where: 'resident memory', or the GPU.
+        per_step: Bytes per step.
+        last: Bytes at the end of the run.
+        capacity: Bytes in all; None if unknown.
+    """
+
+    where: str
+    per_step: float
+    last: int
+    capacity: int | None
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge whether memory grows from step to step."""
+    memories = [m for m in _memories(facts) if len(m[1].values)]
+    if not memories:
+        return RULE.no_data("No memory was sampled. 'stepwhy run' samples it on Linux.")
+    halves = [(where, _second_half(levels), capacity) for where, levels, capacity in memories]
+    if all(len(levels.values) < FEWEST_SAMPLES for _, levels, _ in halves):
+        return RULE.incomplete("The run is too short to tell growth from loading. Train longer.")
+    growing = [
+        _Growth(where, _per_step(facts, levels), levels.values[-1].item(), capacity)
+        for where, levels, capacity in halves
+        if _grows(levels)
+    ]
+    if not growing:
+        return RULE.nothing()
+    return RULE.finding(None, tuple(_evidence(facts, growing)), _fix(facts))
+
+
+def _memories(facts: Facts) -> Iterator[tuple[str, Series, int | None]]:
+    """Name, levels and size of every memory that was sampled."""
+    yield (
+        "resident memory",
+        during_steps(facts, "resident_bytes"),
+        during_steps(facts, "machine_memory_bytes").largest,
+    )
+    for device, name in sampled_gpus(facts.trace):
+        levels = during_steps(facts, "gpu process_bytes", device)
+        yield name, levels, during_steps(facts, "gpu total_bytes", device).largest
+
+
+def _second_half(levels: Series) -> Series:
+    first, last = int(levels.times_ns[0]), int(levels.times_ns[-1])
+    return levels.between((first + last) // 2, last)
+
+
+def _grows(levels: Series) -> bool:
+    """Whether the level rises all the time, and does not level off."""
+    if len(levels.values) < FEWEST_SAMPLES:
+        return False
+    medians = [float(np.median(part)) for part in np.array_split(levels.values, BLOCKS)]
+    rises = np.diff(medians)
+    is_steady = bool((rises > 0).all()) and rises[-1] >= LEVELLING * rises[0]
+    return is_steady and medians[-1] - medians[0] >= LEAST_BYTES
+
+
+def _per_step(facts: Facts, levels: Series) -> float:
+    """Growth per step, bytes."""
+    marks = facts.trace.marks
+    at = np.searchsorted(marks.start_ns, levels.times_ns[[0, -1]])
+    steps = max(int(at[1] - at[0]), 1)
+    return (levels.growth or 0) / steps
+
+
+def _evidence(facts: Facts, growing: list[_Growth]) -> Iterator[Evidence]:
+    for memory in growing:
+        yield Evidence("growth per step", round(memory.per_step), "bytes", memory.where)
+        yield Evidence("at the end of the run", memory.last, "bytes", memory.where)
+        if memory.capacity:
+            left = max(memory.capacity - memory.last, 0) / memory.per_step
+            full = len(facts.trace.marks) + left
+            yield Evidence("step at which memory is full, at the latest", round(full), "count",
+                           memory.where)  # fmt: skip
+
+
+def _fix(facts: Facts) -> Fix:
+    return {"pytorch": _TORCH, "tensorflow": _TF}.get(facts.trace.meta.framework, _ANY)
+
+
+_TORCH = Fix(
+    "Find what is kept from step to step: losses and outputs in a list or a running sum hold the "
+    "whole graph of their step. Keep their numbers, and limit histories and caches.",
+    "total += loss.item()                     # not: total += loss\n"
+    "outputs.append(output.detach().cpu())    # without its graph",
+    "none",
+)
+_TF = Fix(
+    "Find what is kept from step to step: tensors in a list or a running sum stay in memory. Keep "
+    "their numbers, and limit histories and caches.",
+    "losses.append(float(loss))               # not: losses.append(loss)",
+    "none",
+)
+_ANY = Fix(
+    "Find what is kept from step to step: arrays in a list or a running sum stay in memory. Keep "
+    "their numbers, and limit histories and caches.",
+    "losses.append(float(loss))               # not: losses.append(loss)",
+    "none",
+)
