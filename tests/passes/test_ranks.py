@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from stepwhy.findings import CATEGORIES
 from stepwhy.passes.facts import Facts
@@ -56,6 +57,15 @@ def test_where_ranks_wait_for_cores_more_work_needs_more_cpu_time(cpu_ns, expect
     slow = rank(0, 90, 10, contended=True, cpu_ns=cpu_ns[0])
     fast = rank(1, 50, 50, contended=True, cpu_ns=cpu_ns[1])
     assert find_late([slow, fast]).is_certain is expected
+
+
+@pytest.mark.parametrize(("category", "expected"), [("compute", False), ("python", True)])
+def test_on_a_cpu_more_computation_needs_more_cpu_time(category, expected):
+    """What a rank waits for, as a disk in Python code, takes no CPU time."""
+    slow, fast = rank(0, 50, 10, own=(90, 91)), rank(1, 50, 50, own=(50, 51))
+    slow.breakdown[category] += 40
+    ranks = [replace(one, cpu_ns=30, on_cpu=True) for one in (slow, fast)]
+    assert find_late(ranks).is_certain is expected
 
 
 def test_summary_of_a_rank():

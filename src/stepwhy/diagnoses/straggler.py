@@ -15,7 +15,8 @@ Only durations are compared, so the clocks of the machines need not agree. Ranks
 compared within their stage.
 
 The difference must exceed three standard errors of the recorded steps, or the rank must need 10 %
-more CPU time than the others. Where the ranks wait for cores, only their CPU time counts.
+more CPU time than the others. Only their CPU time counts where the ranks wait for cores, and for
+computation on a CPU.
 
 ## Fix
 If the rank computes longer, give all ranks the same work, and compare its device with the others.

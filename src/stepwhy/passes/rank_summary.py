@@ -40,6 +40,7 @@ def summarise_rank(facts: Facts) -> Rank | None:
         line=lines[0][0] if lines and lines[0][1] >= _FREQUENT else "",
         contended=(run_delay_share(facts.sampled) or 0.0) >= CONTENDED,
         cpu_ns=facts.observed.cpu_ns if facts.observed else None,
+        on_cpu=not facts.has_accelerator,
         passes=passes,
         passes_ns=passes_ns,
     )

@@ -36,6 +36,7 @@ class Rank(msgspec.Struct, frozen=True):
         line: Line of the program that its driving thread is most often in; '' if unknown.
         contended: Whether it often waits for a core that other threads or programs use.
         cpu_ns: CPU time of its driving thread per step; None if unknown.
+        on_cpu: Whether it computes on the CPU.
         passes: Forward passes per step, of micro-batches through the rank's layers or, in an
             interleaved schedule, through one of its model chunks; None if not recorded.
         passes_ns: Time in forward and backward passes per step.
@@ -48,6 +49,7 @@ class Rank(msgspec.Struct, frozen=True):
     line: str = ""
     contended: bool = False
     cpu_ns: int | None = None
+    on_cpu: bool = False
     passes: float | None = None
     passes_ns: int = 0
 
@@ -137,9 +139,18 @@ def _mean(times_ns: Iterable[int]) -> int:
 
 
 def _differ(late: Rank, other: Rank) -> bool:
-    """Whether the work of two ranks differs by more than chance."""
-    if late.cpu_ns and other.cpu_ns and late.cpu_ns >= _MORE_WORK * other.cpu_ns:
-        return True
+    """Whether the work of two ranks differs by more than chance.
+
+    On a CPU, the time of an operation in a few recorded steps depends on what else runs; CPU time
+    is known of many steps.
+    """
+    if late.cpu_ns and other.cpu_ns:
+        if late.cpu_ns >= _MORE_WORK * other.cpu_ns:
+            return True
+        more_ns = late.work_ns - other.work_ns
+        computes_more = late.breakdown["compute"] - other.breakdown["compute"] > more_ns / 2
+        if late.on_cpu and computes_more:
+            return False
     if late.contended:
         return False
     some, others = late.own_ns, other.own_ns
