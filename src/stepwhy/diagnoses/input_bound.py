@@ -15,6 +15,8 @@ that prepare one. Time in which the device still computes is not counted.
 Prepare batches in parallel with the step, in worker processes or a prefetching pipeline; then make
 preparing them cheaper, for example once instead of in every epoch. If the training thread itself
 does the work, add workers; if it waits for workers, use more of them, or do less work per sample.
+If the workers of the `DataLoader` that the steps wait for have a batch ready most of the time, more
+of them do not help: make batches cheaper to receive.
 
 ## Fix risk
 None for the result, apart from the order of random augmentation. Workers need memory, and on a
@@ -31,7 +33,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
+from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.measure import (
     Group,
     by_name,
@@ -79,10 +83,14 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("No fetch of a batch is recorded (signal 'input').")
     cost = facts.breakdown["input_wait"]
     working = _works_itself(facts, fetches)
-    evidence = _evidence(facts, fetches, working)
+    ready = None if working else batches_ready(facts)
+    evidence = (*_evidence(facts, fetches, working), *([ready] if ready else []))
     if facts.share("input_wait") < SHARE:
         return RULE.nothing(evidence[:1])
     gain = saving("remove input_wait", LEAST_SAVED * cost, cost)
+    if ready:
+        found = RULE.finding(cost, evidence, _PYTORCH_READY, gain)
+        return replace(found, title="Make batches cheaper to receive")
     return RULE.finding(cost, evidence, _fix(facts, fetches, working), gain)
 
 
@@ -93,7 +101,8 @@ def _outermost(facts: Facts, rows: Rows) -> Rows:
 
 def _works_itself(facts: Facts, fetches: Rows) -> bool:
     """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
-    if any("SingleProcess" in g.name for g in by_name(facts, fetches)):
+    # With several loaders, the one that takes most of the time decides.
+    if any("SingleProcess" in g.name for g in by_name(facts, fetches)[:1]):
         return True
     inside = facts.in_input.copy()
     inside[fetches] = False
@@ -158,6 +167,12 @@ _PYTORCH_WORKERS = Fix(
     ),
     "loader = DataLoader(dataset, batch_size=32, num_workers=2,\n"
     "                    persistent_workers=True)",
+    "none",
+)
+_PYTORCH_READY = Fix(
+    "The workers keep up, so more of them do not help: receiving a batch takes the time. Pass few "
+    "large tensors, which lie in shared memory; many small ones, and other objects, are pickled.",
+    "",
     "none",
 )
 _PYTORCH_MORE = Fix(

@@ -17,7 +17,8 @@ cost is capped at the time that the step waits for input. For threads of the tra
 cap includes time in framework code without CPU use, which is the wait for the GIL; if the loop
 feeds, the cap is the time outside the framework. The number of processes needed to keep up is this
 work per step divided by the rest of the step. The high end of the saving includes what the rest of
-the step may lose to a shortage of cores.
+the step may lose to a shortage of cores. Workers that have a batch ready most of the time keep up,
+whatever they do.
 
 ## Fix
 Do the work once and store the result: TFRecords, arrays, a cache on disk. If it must be repeated
@@ -43,6 +44,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -82,6 +84,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("No sampled line prepares batches.")
     if work.role is SampleRole.DRIVER and work.entry:
         return RULE.not_applicable(_SERIAL)
+    ready = batches_ready(facts) if work.role is SampleRole.WORKER else None
+    if ready is not None:
+        return RULE.nothing((ready,))
     # Several processes share the work, so each delays the step by its share.
     busy = work.at_once / max(work.producers or 1.0, 1.0)
     waits = _waits(facts, work)

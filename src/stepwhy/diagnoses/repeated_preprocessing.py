@@ -37,6 +37,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
+from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.batch_work import find_batch_work
@@ -80,6 +81,9 @@ def diagnose(facts: Facts) -> Finding:
     work = find_batch_work(facts)
     if work is not None and work.source == "DataLoader":
         return RULE.not_applicable(_SERIAL)
+    ready = batches_ready(facts)
+    if ready is not None:
+        return RULE.nothing((ready,))
     cost = facts.usual_input_wait_ns
     share = cost / max(facts.wall_ns, 1)
     waits = Evidence("share of the step waiting for input", share, "fraction")
