@@ -42,7 +42,7 @@ def test_what_bounds_the_step_with_its_numbers():
 def test_what_rules_the_step_comes_before_the_loss():
     text = bound("input", compute_ns=60 * MS)
     assert text.startswith(
-        "Compute takes the largest part of the step, 60 %. Besides, the step waits for input: "
+        "Compute is 60 % of the step. For 40.0 ms of every 100 ms (40 %) the GPU "
     )
     assert bound("input", compute_ns=40 * MS).startswith("The step waits for input")
 

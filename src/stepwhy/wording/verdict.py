@@ -130,9 +130,8 @@ def _bound(bound: Bound) -> str:
     )
     if bound.by != "compute" and bound.compute_ns > bound.time_ns:
         share = format_fraction(bound.compute_ns / bound.wall_ns)
-        sentence = f"Compute takes the largest part of the step, {share}. Besides, " + _inner(
-            sentence
-        )
+        loss = sentence.partition(": ")[2]
+        sentence = f"Compute is {share} of the step. {loss[:1].upper()}{loss[1:]}"
     if bound.set_up_ns:
         set_up = format_ns(bound.set_up_ns)
         sentence = f"First-run set-up takes {set_up} of this record; without it, {_inner(sentence)}"
