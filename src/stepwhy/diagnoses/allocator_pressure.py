@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.measure import (
     by_name,
     has_known_steps,
@@ -97,7 +98,7 @@ def _calls(facts: Facts) -> NDArray[np.int64]:
 def _steps_with(facts: Facts, calls: Rows) -> int:
     steps = facts.steps
     at = facts.trace.slices.start_ns[calls]
-    return len(np.unique(np.searchsorted(steps.starts, at, side="right")))
+    return len(distinct(np.searchsorted(steps.starts, at, side="right")))
 
 
 def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import (
@@ -128,7 +129,7 @@ def _recorded(facts: Facts) -> Rows:
     """Recorded calls in steady steps that save something else than summaries."""
     rows = facts.slices(Kind.STORAGE, steady=True)
     names = facts.trace.slices.name[rows]
-    unique, place = np.unique(names, return_inverse=True)
+    unique, place = numbered(names)
     saves = [not SUMMARY.search(facts.trace.string(int(name))) for name in unique]
     chosen: Rows = rows[np.array(saves, dtype=bool)[place]]
     return chosen

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
@@ -82,7 +83,7 @@ def _summaries(facts: Facts) -> Rows:
     """Recorded operations in steady steps that make or write summaries."""
     rows = facts.slices(Kind.STORAGE, steady=True)
     names = facts.trace.slices.name[rows]
-    unique, place = np.unique(names, return_inverse=True)
+    unique, place = numbered(names)
     chosen = [bool(SUMMARY.search(facts.trace.string(int(name)))) for name in unique]
     found: Rows = rows[np.array(chosen, dtype=bool)[place]]
     return found

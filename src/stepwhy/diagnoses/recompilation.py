@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.measure import outermost
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import (
@@ -169,7 +170,7 @@ def _from_trace(facts: Facts) -> Finding:
     slices, rows = facts.trace.slices, facts.slices(Kind.COMPILE, steady=True)
     if not len(rows) or facts.share("compile") < SHARE:
         return RULE.nothing()
-    compiling = len(np.unique(np.searchsorted(starts, slices.start_ns[rows], side="right")))
+    compiling = len(distinct(np.searchsorted(starts, slices.start_ns[rows], side="right")))
     if compiling < MOST_STEPS * len(starts):
         return RULE.nothing()
     cost = facts.breakdown["compile"]

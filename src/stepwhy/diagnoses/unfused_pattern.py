@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.columns.groups import distinct
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.calls import (
     NOT_ATTRIBUTED,
@@ -138,7 +139,7 @@ def _evidence(
         Evidence("chains per step", len(chains) / steps, "count"),
         Evidence("their kernels per step", count / steps, "count"),
     ]
-    texts = {int(name): facts.trace.string(int(name)) for name in np.unique(names)}
+    texts = {int(name): facts.trace.string(int(name)) for name in distinct(names)}
     each = (
         (_described([texts[name] for name in names[first:end].tolist()]), total)
         for first, end in chains

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import numbered
 from stepwhy.columns.sums import sums_of
 from stepwhy.passes.own_python import generator_share
 from stepwhy.passes.preparation import find_preparation
@@ -110,7 +111,7 @@ def _synchronous_stage(facts: Facts) -> str:
     rows = np.flatnonzero(facts.in_input & facts.is_steady)
     stages = facts.nearest((Kind.INPUT,))[rows]
     self_ns = facts.nesting.self_ns(rows)
-    names, place = np.unique(facts.trace.slices.name[stages], return_inverse=True)
+    names, place = numbered(facts.trace.slices.name[stages])
     sums = sums_of(self_ns, place, len(names))
     found: dict[str, int] = {}
     for name, total_ns in zip(names.tolist(), sums.tolist(), strict=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.batch_norm import attributed
 from stepwhy.diagnoses.shared.measure import nearest
 from stepwhy.trace import NULL, Kind
@@ -51,7 +52,7 @@ class Calls(msgspec.Struct, frozen=True):
             facts: Facts of the run.
             patterns: Patterns of operations; (any,).
         """
-        names, place = np.unique(facts.trace.slices.name[self.ops], return_inverse=True)
+        names, place = numbered(facts.trace.slices.name[self.ops])
         numbers = np.array([_first(facts.trace.string(int(n)), patterns) for n in names], np.int8)
         return numbers[place]
 

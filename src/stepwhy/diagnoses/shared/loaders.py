@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.answers.pipelines import find_pipelines
+from stepwhy.columns.groups import distinct
 from stepwhy.findings import Evidence
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _steps_sampled(facts: Facts, name: str) -> int:
     """Number of steps in which the level of a queue was sampled."""
     levels, marks = facts.trace.levels, facts.trace.marks
     times_ns = levels.time_ns[np.isin(levels.queue, facts.trace.strings_where({name}))]
-    return len(np.unique(np.searchsorted(marks.start_ns, times_ns, side="right")))
+    return len(distinct(np.searchsorted(marks.start_ns, times_ns, side="right")))
 
 
 def batches_ready(facts: Facts) -> Evidence | None:
