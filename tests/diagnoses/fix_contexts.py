@@ -105,6 +105,11 @@ CONTEXTS = {
     ("launch_bound", "_TRAINING"): ("torch", MODEL + EAGER, "model(batch).sum().backward()"),
     ("launch_bound", "_INFERENCE"): ("torch", MODEL + EAGER, "assert output.shape == (4, 2)"),
     ("launch_bound", "_REST"): ("torch", MODEL, ""),
+    ("debug_settings", "_FIX"): (
+        "torch",
+        "import torch",
+        "assert not torch.is_anomaly_enabled()",
+    ),
     ("launch_bound", "_JAX"): ("jax", JAX, "assert params == 4 and losses.shape == (4,)"),
     ("launch_bound", "_TENSORFLOW"): ("tensorflow", TF2, "train_step(1)"),
     ("launch_bound", "_SESSIONS"): ("tensorflow", GRAPH, END),

@@ -133,6 +133,7 @@ NEEDS = {
         not on_gpus(facts) or series(facts.trace, "cores").last
     ),
     r"num-layers|--global-batch-size": named(r"send|recv|exchange|forward|backward"),
+    r"total += loss\.item|losses\.append": lambda facts: len(facts.trace.counters),
     r"\bgc\.": lambda facts: len(facts.trace.events),
     r"multiprocessing|writer\.add_scalar": lambda facts: len(facts.trace.samples),
     r"row\[:len|params, loss = train_step": framework("jax"),

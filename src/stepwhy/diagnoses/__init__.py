@@ -38,6 +38,7 @@ TABLE: tuple[str, ...] = (
     "python_overhead",
     "cpu_oversubscription",
     "host_callback",
+    "debug_settings",
     "eager_loop",
     "gc_pause",
     "logging_stall",

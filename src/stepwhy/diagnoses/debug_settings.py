@@ -1,0 +1,105 @@
+"""Anomaly detection is on during training.
+
+## What it means
+`torch.autograd.set_detect_anomaly(True)` looks for NaN in each gradient, and records a stack of
+Python for each operation of the forward pass. It is meant for finding the operation that made a
+NaN.
+
+## Why it costs
+Every gradient is read again, and the host waits for the answer before it goes on. On an
+accelerator, that is one synchronisation for each operation of the backward pass.
+
+## How it is measured
+From the checks in the trace: the backward pass calls `aten::_is_any_true` for at least `OFTEN` of
+its operations. The cost is the time of these checks in the steady steps, on an accelerator only
+while it is idle. It is a lower bound: recording the stacks often takes longer, but the trace does
+not show that time apart.
+
+## Fix
+Turn anomaly detection off, and turn it on again only to find a NaN.
+
+## Fix risk
+None for the result. A NaN no longer stops the training: check the loss every hundred steps.
+
+## When it abstains
+Without host operations, or where the trace shows no backward pass. Launch blocking, deterministic
+algorithms and dumps of XLA leave no such trace, and are not looked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepwhy.diagnoses.shared.measure import by_name, idle, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_pytorch
+from stepwhy.diagnoses.shared.rule import Rule
+from stepwhy.findings import Evidence, Fix
+from stepwhy.patterns import regex
+from stepwhy.trace import Kind, Phase
+
+if TYPE_CHECKING:
+    import re
+
+    from stepwhy.diagnoses.shared.slices import Rows
+    from stepwhy.findings import Finding
+    from stepwhy.passes.facts import Facts
+
+RULE = Rule(
+    id="debug-settings",
+    family="host",
+    name="Settings for debugging",
+    found="Turn anomaly detection off",
+    clear="Anomaly detection is off",
+    needs=(("host-ops",), ("steps",)),
+)
+
+OFTEN = 0.5  # of the operations of the backward pass; some have no gradient to check
+# Source: `validate_outputs` and anomaly mode in `torch/csrc/autograd/engine.cpp`.
+_CHECK = regex(r"aten::(isnan|_is_any_true|item)")
+_ANSWER = regex(r"aten::_is_any_true")
+_NODE = regex(r"autograd::engine::evaluate_function: .*")
+
+
+def diagnose(facts: Facts) -> Finding:
+    """Judge the time of the checks that anomaly detection adds to the backward pass."""
+    if not is_pytorch(facts):
+        return RULE.not_applicable("Only PyTorch's anomaly detection is known by its operations.")
+    nodes, answers = len(_backward(facts, _NODE)), len(_backward(facts, _ANSWER))
+    if not nodes:
+        return RULE.no_data("The trace shows no backward pass.")
+    checks = Evidence("checks of gradients per step", answers / max(facts.steady_count, 1), "count")
+    if answers < OFTEN * nodes:
+        return RULE.nothing((checks,))
+    rows = _backward(facts, _CHECK)
+    time = time_of(facts, rows)
+    time = time & idle(facts) if facts.has_accelerator else time
+    cost = on_scale(facts, mean_within(facts, time))
+    share = Evidence("share of the step in them", cost / max(facts.wall_ns, 1), "fraction")
+    return RULE.finding(cost, (checks, share, *_ops(facts, rows)), _FIX)
+
+
+def _backward(facts: Facts, pattern: re.Pattern[str]) -> Rows:
+    """Operations of the backward pass in steady steps whose whole name matches; (slices,)."""
+    slices, rows = facts.trace.slices, facts.slices(Kind.OP, steady=True)
+    rows = rows[facts.phases[rows] == Phase.BACKWARD]
+    names, place = np.unique(slices.name[rows], return_inverse=True)
+    matches = [pattern.fullmatch(facts.trace.string(int(name))) is not None for name in names]
+    found: Rows = rows[np.array(matches, dtype=bool)[place]]
+    return found
+
+
+def _ops(facts: Facts, rows: Rows) -> list[Evidence]:
+    return [
+        Evidence("time of the check", facts.mean_ns(group.total_ns), "ns", group.name)
+        for group in by_name(facts, rows)
+    ]
+
+
+_FIX = Fix(
+    "Turn anomaly detection off, also in the arguments of a trainer. Turn it on for a few steps "
+    "when a loss becomes NaN.",
+    "torch.autograd.set_detect_anomaly(False)",
+    "none",
+)
