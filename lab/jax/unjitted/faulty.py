@@ -28,7 +28,7 @@ class Momentum:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rate", type=float, default=1e-3)
     options = parser.parse_args()
 
