@@ -174,6 +174,35 @@ def test_advice_fits_the_recorded_program(path):
     assert unfounded(*found) == []
 
 
+# What diagnoses of the device's own work find in recorded traces; nothing in all others.
+FOUND = {
+    "r50_autograd_nw0_nosteps.json.gz": {"full-precision-matmul"},
+    "r50_dgxs_nw0_mem_a.json.gz": {"full-precision-matmul"},
+    "r50_dgxs_nw4_mem_a.json.gz": {"full-precision-matmul"},
+    "r50_v100_nw0_2020_list.json.gz": {"full-precision-matmul"},
+    "r50_v100_nw4_2020_list.json.gz": {"full-precision-matmul"},
+    "r50_v100_nw4_2021.json.gz": {"full-precision-matmul"},
+    "rtx2080ti_resnet_30iters_nosteps.json.gz": {"full-precision-matmul", "pageable-copy"},
+    "switch_moe_4exp_b8_seq1024.json.gz": {"full-precision-matmul"},
+    "mi300_timesformer.json.gz": {"unfused-attention"},
+    "part_a100_bs128_warm.json.gz": {"redundant-cast", "unfused-attention"},
+    "part_a100_bs8_warm.json.gz": {"redundant-cast"},
+    "h100_qwen05b.json.gz": {"unfused-pattern"},
+    "h100_2gpu_seqparallel_before.sqlite": {"unfused-pattern"},
+    "h100_2gpu_seqparallel_after.sqlite": {"unfused-pattern"},
+    "maxtext_fsdp4_h100.trace.parquet": {"dominant-op"},
+}
+
+
+@pytest.mark.traces
+@pytest.mark.skipif(not FILES, reason="STEPWHY_TRACES names no folder of traces")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-3:]))
+def test_what_is_found_about_the_work_of_the_device(path):
+    _, fixes = advice_on(path) or (None, [])
+    judged = set().union(*FOUND.values()) | {"debug-settings"}
+    assert judged.intersection(name for name, _ in fixes) == FOUND.get(path.name, set())
+
+
 def every_fix():
     for name in TABLE:
         for key, value in vars(load(name)).items():
