@@ -35,12 +35,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.answers.pipelines import find_pipelines
 from stepwhy.columns.sums import total_of
 from stepwhy.diagnoses.shared.measure import contention_ns
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
+from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.trace import NULL
 
 if TYPE_CHECKING:

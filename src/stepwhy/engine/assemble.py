@@ -15,7 +15,6 @@ from stepwhy.answers.host_notes import core_contention, host_notes
 from stepwhy.answers.memory import memory_uses
 from stepwhy.answers.operations import operations_of
 from stepwhy.answers.parallel import parallel_use
-from stepwhy.answers.pipelines import find_pipelines
 from stepwhy.answers.placement import bounded, placement_of
 from stepwhy.answers.run import input_of, run_of
 from stepwhy.answers.step_summary import steady_span, step_notes, stretches, summarise_steps
@@ -24,6 +23,7 @@ from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
 from stepwhy.findings import Result, Verdict
 from stepwhy.passes.devices import MOST_DEVICES
+from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.wording.machine import machine_sentence, unreliable
 from stepwhy.wording.notes import devices_together, longest, rows_left_out
 from stepwhy.wording.steps import change_note, steps_note

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.answers.pipelines import find_pipelines
 from stepwhy.columns.groups import distinct
 from stepwhy.findings import Evidence
+from stepwhy.passes.pipelines import find_pipelines
 
 if TYPE_CHECKING:
     from stepwhy.findings import Pipeline

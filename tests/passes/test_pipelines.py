@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.passes.timeline import MS, Timeline
 
-from stepwhy.answers.pipelines import find_pipelines
+from stepwhy.passes.pipelines import find_pipelines
 
 FEW = settings(max_examples=80, deadline=None, derandomize=True)
 
