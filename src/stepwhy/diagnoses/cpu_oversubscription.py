@@ -1,32 +1,32 @@
 """The program's own threads outnumber the cores.
 
 ## What it means
-Operations of PyTorch are divided among more threads than there are cores: `torch.set_num_threads`
-or `OMP_NUM_THREADS` has a number of another machine, or several processes of the job use all cores
-each.
+PyTorch divides an operation among more threads than there are cores: `torch.set_num_threads` or
+`OMP_NUM_THREADS` was chosen for another machine, or each of several processes of the job uses all
+cores.
 
 ## Why it costs
-An operation ends when the last of its threads does. With four threads per core, each of them runs a
+An operation ends when its slowest thread does. With four threads per core, each thread runs a
 quarter of the time, and those that are done keep their core busy while they wait for the others.
 
 ## How it is measured
-stepwhy notes how many threads an operation may use, and how many cores the process may use. Linux
-counts how long threads ran and how long they were ready to run without a core: together, this is
-the mean number of threads that want to run. Other programs cannot raise it: they only make each
-thread wait longer. It is found if the threads of all processes outnumber the cores, and at least
-`OVERSUBSCRIBED` per core want to run. The cost is the share of the computing time that these
-threads spend waiting: 1 - cores / threads. The low end of the saving allows for operations that a
-single thread executes.
+stepwhy records how many threads an operation may use, and how many cores the process may use. Linux
+counts how long threads ran, and how long they were ready to run without a core: together, these
+give the mean number of threads that want to run. Other programs cannot raise it: they only make
+each thread wait longer. The diagnosis is made if the threads of all processes outnumber the cores,
+and at least 1.5 threads per core want to run. The cost is the share of the computing time that
+these threads spend waiting: 1 - cores / threads. The low end of the saving allows for operations
+that use a single thread.
 
 ## Fix
-As many threads as cores, divided among the processes on the machine.
+Use as many threads as there are cores, divided among the processes on the machine.
 
 ## Fix risk
 Results can differ in the last digits, because sums are divided differently.
 
 ## When it abstains
-If `stepwhy run` did not observe a PyTorch program on Linux: threads of TensorFlow and JAX sleep
-while they wait, and lose little.
+If `stepwhy run` did not observe a PyTorch program on Linux. TensorFlow and JAX are not judged:
+their threads sleep while they wait, and lose little.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def diagnose(facts: Facts) -> Finding:
     span_ns = facts.observed.steady_span_ns if facts.observed else None
     runnable = runnable_threads(facts.trace, span_ns)
     if threads is None or cores is None or runnable is None:
-        return RULE.no_data("The number of threads, of cores, or the wait for cores is unknown.")
+        return RULE.no_data("The number of threads or cores, or the wait for cores, is unknown.")
     world = max(facts.trace.meta.world_size or 1, 1)
     processes = min(sibling_processes(facts.trace, span_ns), world)
     wanted = runnable * processes
     evidence = (
         Evidence("threads that want to run, on average", round(wanted, 1), "count"),
         Evidence("cores", cores, "count"),
-        Evidence("threads of an operation (torch.get_num_threads())", threads, "count"),
+        Evidence("threads per operation (torch.get_num_threads())", threads, "count"),
         Evidence("processes of the job", processes, "count"),
     )
     waiting = 1 - cores / max(min(wanted, threads * processes), cores)

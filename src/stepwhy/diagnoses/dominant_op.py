@@ -12,7 +12,7 @@ less the more often indices repeat.
 Sum the durations of the kernels in the steady steps, grouped by the framework operation that
 launched them or, if unknown, by the kernel's name; on a CPU, by operation. The finding has no cost,
 because the replacement takes time as well. Any other operation that dominates is no problem by
-itself: a compute-bound step has to compute. The evidence shows then where the computation goes, and
+itself: a compute-bound step has to compute. The evidence then shows where the computation goes, and
 other diagnoses name precise causes.
 
 ## Fix

@@ -5,23 +5,25 @@ The step consists of hundreds of small operations, each called from Python: a Te
 without `tf.function`, a JAX loop without `jit`, a recurrent layer that is unrolled by hand.
 
 ## Why it costs
-Launching an operation takes some microseconds, in Python and in the framework, whatever its size.
-A compiled step launches the same work at once, and joins operations, so that they write fewer
+Launching an operation takes some microseconds in Python and in the framework, whatever its size. A
+compiled step launches all of its work at once, and fuses operations, so that they write fewer
 intermediate results.
 
 ## How it is measured
-Counted are operations that the program launches, without the backward pass and the optimizer. The
-cost is the time of the step in which an operation is launched, or one of at most 25 µs runs, or in
-which Python runs between operations, at most 500 µs at a time. It is found in steps of 100 such
-operations or more that spend 30 % there. If the same sequence of operations repeats, it is named.
-On an accelerator, `launch-bound` judges this.
+Operations that the program launches count, except those of the backward pass and the optimizer. The
+cost is the time of the step in which an operation is launched, in which an operation of at most 25
+µs runs, or in which Python runs between two operations for at most 500 µs. The diagnosis is made
+for steps with at least 100 such operations that spend at least 30 % of their time this way. If the
+same sequence of operations repeats, the evidence names it. On an accelerator, `launch-bound` judges
+this.
 
 ## Fix
-Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace loops over time by one
+Compile the step: `tf.function`, `torch.compile`, `jax.jit`. Replace a loop over time by a single
 operation, or by `jax.lax.scan`.
 
 ## Fix risk
-A compiler may round differently. Python in a compiled function runs once, while it is traced.
+A compiler may round differently. Python code in a compiled function runs only while the function is
+traced.
 
 ## When it abstains
 If the operations of the host were not recorded. Does not apply with an accelerator.
@@ -185,8 +187,8 @@ _JAX = Fix(
     "changes-numerics",
 )
 _JAX_SCAN = Fix(
-    "Compile the whole step, and write the loop in it with jax.lax.scan, so that it is compiled "
-    "once, not once for each turn.",
+    "Compile the whole step, and write its loop with jax.lax.scan, so that the body is compiled "
+    "once, not once per iteration.",
     "@jax.jit\n"
     "def states_of(params, inputs):             # [time, batch, features]\n"
     "    def cell(state, row):\n"
@@ -196,14 +198,14 @@ _JAX_SCAN = Fix(
     "changes-numerics",
 )
 _TORCH = Fix(
-    "Compile the model, which joins small operations; this needs a C++ compiler. Replace a loop "
+    "Compile the model, which fuses small operations; this needs a C++ compiler. Replace a loop "
     "over samples by operations on the whole batch.",
     "model = torch.compile(model)",
     "changes-numerics",
 )
 _TORCH_CELL = Fix(
-    "Let PyTorch run the loop over time: on a CPU, nn.LSTM is one operation for a whole sequence. "
-    "torch.compile joins the operations of other cells, but is slow to compile long loops.",
+    "Let PyTorch run the loop over time: nn.LSTM processes a whole sequence in one call. "
+    "torch.compile fuses the operations of other cells, but is slow to compile long loops.",
     "self.recurrent = torch.nn.LSTM(width, width, batch_first=True)\n"
     "...\n"
     "states, _ = self.recurrent(inputs)         # [batch, time, features]",

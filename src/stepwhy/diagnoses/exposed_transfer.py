@@ -132,8 +132,8 @@ def _longest(facts: Facts) -> Copy:
 
 
 _LOADER = Fix(
-    "Use pinned host memory and non-blocking copies, and start copying the next batch before "
-    "this one is computed.",
+    "Copy from pinned host memory without blocking, and copy the next batch on a CUDA stream of "
+    "its own while this one is computed.",
     "loader = DataLoader(dataset, batch_size=batch_size, pin_memory=True)\n"
     "for batch in loader:\n"
     "    batch = batch.to(device, non_blocking=True)",

@@ -5,22 +5,23 @@ The device has units for matrix products of shorter types (TF32, bfloat16, float
 multiply FP32 values without them.
 
 ## Why it costs
-Matrix units multiply two to eight times as fast, depending on the device. Values of two bytes also
-halve the memory traffic.
+Matrix units multiply two to sixteen times as fast, depending on the device and the type. Values of
+two bytes also halve the memory traffic.
 
 ## How it is measured
-Time of the steady steps in kernels whose names show FP32 arithmetic (`sgemm`, `scudnn`, `simt`,
-`f32f32_f32f32`, `<float`). The cost is half of it, because matrix units at least double the rate of
-large products. The model of the device decides what is faster: TF32 from Ampere on; bfloat16 on
-AMD's Instinct, and where TF32 is as fast as FP32, as on a GeForce; float16 on Volta and Turing.
+The diagnosis looks for kernels whose names show FP32 arithmetic (`sgemm`, `scudnn`, `simt`,
+`f32f32_f32f32`, `<float`). The cost is half of their time in the steady steps, because matrix units
+at least double the rate of large products. The model of the device decides which type is faster:
+TF32 from Ampere on; bfloat16 on AMD's Instinct, and where TF32 is as fast as FP32, as on a GeForce;
+float16 on Volta and Turing.
 
 ## Fix
 Allow TF32, or compute in mixed precision. With float16, scale the loss, because small gradients
-become zero.
+underflow to zero.
 
 ## Fix risk
-Fewer digits: compare the loss over some hundred steps. Some computations need FP32, such as solvers
-and statistics.
+Values have fewer digits: compare the loss over some hundred steps. Some computations need FP32,
+such as solvers and statistics.
 
 ## When it abstains
 Without an accelerator, and when no kernel name shows a precision, as in a timeline of TensorFlow or
@@ -72,10 +73,10 @@ def diagnose(facts: Facts) -> Finding:
     rows = steady_work(facts, Kind.KERNEL)
     full = _of_precision(facts, rows, "full")
     if not len(full) and not len(_of_precision(facts, rows, "lower")):
-        return RULE.no_data("No name of a kernel shows the precision of a matrix product.")
+        return RULE.no_data("No kernel name shows the precision of a matrix product.")
     faster = faster_type(facts)
     if faster == "none":
-        return RULE.not_applicable("The device has no units that are faster than those for FP32.")
+        return RULE.not_applicable("The device multiplies no other type faster than FP32.")
     time = on_scale(facts, mean_within(facts, time_of(facts, full)), "compute")
     evidence = _evidence(facts, full, time)
     if not time or time < SHARE * facts.wall_ns:
@@ -104,7 +105,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int32], time: int) -> tuple[Evidenc
     found = [
         Evidence("share of the step in FP32 matrix products", time / max(facts.wall_ns, 1),
                  "fraction"),
-        Evidence("their kernels per step", len(rows) / max(facts.steady_count, 1), "count"),
+        Evidence("FP32 matrix kernels per step", len(rows) / max(facts.steady_count, 1), "count"),
         Evidence("model of the device", models or "not recorded", ""),
     ]  # fmt: skip
     found.extend(
@@ -125,8 +126,8 @@ def _fix(facts: Facts, faster: Faster) -> Fix:
 
 
 _TF32 = Fix(
-    "Allow TF32, which multiplies with 10 bits of mantissa and adds in FP32. Then measure bfloat16 "
-    "by torch.autocast, which is faster still.",
+    "Allow TF32, which multiplies with 10 bits of mantissa and adds in FP32. Then try "
+    "bfloat16 with torch.autocast, which is faster still.",
     'torch.set_float32_matmul_precision("high")   # matrix products\n'
     "torch.backends.cudnn.allow_tf32 = True       # convolutions",
     "changes-numerics",

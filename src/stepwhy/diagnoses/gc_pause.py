@@ -1,30 +1,30 @@
 """Python's garbage collector pauses the training.
 
 ## What it means
-CPython frees most objects when their last reference is gone. For cycles of references, it searches
-all lists, dictionaries and other containers from time to time. The more of them a program keeps and
-makes, the longer and the more often it searches.
+CPython frees most objects when their last reference is gone. To find cycles of references, it
+searches all lists, dictionaries and other containers from time to time. The more of them a program
+keeps and creates, the longer and the more often it searches.
 
 ## Why it costs
-The collector holds the interpreter's lock: no thread runs Python meanwhile, and nothing new is
+The collector holds the interpreter's lock: meanwhile, no thread runs Python, and no new work is
 launched. In a distributed run, all ranks wait for the one that pauses.
 
 ## How it is measured
 stepwhy logs collections of the older generations that take half a millisecond or more
-(`gc.callbacks`), with the line whose allocation has started each. The cost is their time in steady
-steps, as a mean over all of these steps.
+(`gc.callbacks`), and the line that was running when each began. The cost is their time in steady
+steps, averaged over all of these steps.
 
 ## Fix
-Switch automatic collection off, and collect at a fixed interval, in all ranks at the same step.
-Let the collector leave out what was made before the loop (`gc.freeze`). Keep values in arrays
-instead of millions of Python objects.
+Turn automatic collection off, and collect at a fixed interval, on all ranks in the same step.
+Exclude what was created before the loop (`gc.freeze`). Keep values in arrays instead of millions of
+Python objects.
 
 ## Fix risk
 Objects in cycles stay in memory until the next collection.
 
 ## When it abstains
 If the steps were not observed by `stepwhy run`. Does not apply to loops that read single elements
-of tensors, which make the garbage: `python-overhead` judges them.
+of tensors, because the reads create the garbage: `python-overhead` judges them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RULE = Rule(
     family="host",
     name="Pauses of the garbage collector",
     found="Collect garbage less often: it pauses the training",
-    clear="Collecting garbage takes little time",
+    clear="Garbage collection takes little time",
 )
 
 LEAST_SAVED = 0.8  # of the cost; collections that remain still take time
@@ -104,9 +104,9 @@ def _lines(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
 
 
 _FIX = Fix(
-    "Collect garbage at a fixed interval, and leave out what was made before the loop. If memory "
-    "grows between two collections, shorten the interval. Keep values that the loop collects in "
-    "arrays, not in lists of lists or objects.",
+    "Collect garbage at a fixed interval, and exclude what was created before the loop. If memory "
+    "grows too much between two collections, shorten the interval. Keep values that the loop "
+    "gathers in arrays, not in nested lists or objects.",
     "gc.collect()\n"
     "gc.freeze()                   # what exists now is not searched again\n"
     "gc.disable()\n"

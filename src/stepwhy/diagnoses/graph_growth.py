@@ -88,7 +88,7 @@ class _Growth(msgspec.Struct, frozen=True):
 def diagnose(facts: Facts) -> Finding:
     """Judge what adding operations to the graph costs."""
     if facts.trace.meta.framework not in {"tensorflow", ""}:
-        return RULE.not_applicable("The run trains without TensorFlow.")
+        return RULE.not_applicable("The run does not use TensorFlow.")
     if "step-log" not in facts.trace.meta.signals:
         return RULE.no_data(missing("step-log"))
     if not (facts.trace.marks.graph_ns != NULL).any():

@@ -1,30 +1,31 @@
 """Operations of the step call back into Python, which runs while nothing computes.
 
 ## What it means
-The graph or the compiled step contains a function in Python: `tf.py_function`, `tf.numpy_function`
-or `tf.py_func` in TensorFlow, `jax.pure_callback`, `io_callback` and `jax.debug.callback` or
-`print` in JAX, or a `torch.autograd.Function` that computes with NumPy.
+The graph or the compiled step contains a Python function: `tf.py_function`, `tf.numpy_function` or
+`tf.py_func` in TensorFlow; `jax.pure_callback`, `io_callback`, `jax.debug.callback` or
+`jax.debug.print` in JAX; or a `torch.autograd.Function` that computes with NumPy.
 
 ## Why it costs
 Operations that need its result wait for it. It runs on one core, under the interpreter's lock, and
-its values are copied to the host and back. A compiler cannot fuse what is around it.
+its values are copied to the host and back. A compiler cannot fuse operations across it.
 
 ## How it is measured
 The cost is the time of the mean step in which a callback runs and nothing computes. Stack samples
-name the lines. In PyTorch, what an autograd function spends outside of PyTorch's operations counts,
-if stack samples show that it is Python or NumPy, and if the run uses no accelerator. What an input
-pipeline calls does not count: `python-preprocessing` judges that.
+name the lines. In PyTorch, the time that an autograd function spends outside of PyTorch's
+operations counts, if stack samples show that it is Python or NumPy, and if the run uses no
+accelerator. Functions that an input pipeline calls do not count: `python-preprocessing` judges
+them.
 
 ## Fix
-Write it with operations of the framework. Move what does not depend on the parameters into the
-input pipeline, and what only reports values out of the step.
+Write the function with operations of the framework. Move what does not depend on the parameters
+into the input pipeline, and what only reports values out of the step.
 
 ## Fix risk
-NumPy computes in 64 bits by default, the framework in 32.
+NumPy computes in 64 bits by default, the frameworks in 32.
 
 ## When it abstains
-If the operations of the host were not recorded. For JAX on an accelerator, whose profiler does not
-record callbacks.
+If the operations of the host were not recorded. For JAX on an accelerator, because its profiler
+does not record callbacks there.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ RULE = Rule(
     id="host-callback",
     family="host",
     name="Callbacks into Python",
-    found="Replace the callback into Python by operations of the framework",
-    clear="No callback into Python delays the step",
+    found="Replace the Python callback with operations of the framework",
+    clear="No Python callback delays the step",
     needs=(("host-ops", "kernels"), ("steps",)),
 )
 
@@ -132,8 +133,9 @@ _TF = Fix(
     "changes-numerics",
 )
 _JAX = Fix(
-    "Write it with jax.numpy: jax.lax.scan replaces a loop whose turns depend on each other, "
-    "jax.vmap one over samples. Compute what does not depend on the parameters before the step.",
+    "Write it with jax.numpy: jax.lax.scan replaces a loop whose iterations depend on each "
+    "other, jax.vmap one over samples. Compute what does not depend on the parameters before the "
+    "step.",
     "def smooth(level, row):\n"
     "    level = 0.9 * level + 0.1 * row\n"
     "    return level, level\n"

@@ -121,7 +121,7 @@ def _evidence(facts: Facts, fetches: Rows, working: bool) -> tuple[Evidence, ...
     found.append(Evidence("median time of a fetch", int(np.median(durations)), "ns", top.name))
     found.append(Evidence("longest fetch", int(durations.max()), "ns", top.name))
     found.append(Evidence("fetches per step", len(fetches) / max(facts.steady_count, 1), "count"))
-    who = "the driving thread prepares it itself" if working else "it waits for other threads"
+    who = "the training thread itself" if working else "other threads; the training thread waits"
     # Annotations of the program do not show the work inside them.
     if working or facts.trace.meta.framework:
         found.append(Evidence("who prepares the batch", who, ""))

@@ -6,16 +6,16 @@ The loop writes summaries, histograms, images or metrics in every step: for Tens
 
 ## Why it costs
 Values are copied to the host, which waits for the device to compute them. Histograms are computed
-from all elements, records are serialised and compressed, and some libraries wait for the disk or a
+from all elements, records are serialised and compressed, and some libraries wait for a disk or a
 server.
 
 ## How it is measured
-The time of operations that make summaries (TensorFlow) while nothing computes, and the share of the
-stack samples of the driving thread in libraries that log. `print` has no frame in a stack: its time
-counts as Python.
+The cost is the time in which TensorFlow operations make summaries while nothing computes, and the
+share of the stack samples of the training thread that are in a logging library. `print` is not
+visible in a Python stack: its time counts as Python.
 
 ## Fix
-Log every hundred steps, and histograms more rarely. Average what is needed of each step.
+Log every hundred steps, and histograms less often. Where every step matters, log an average.
 
 ## Fix risk
 None. The curves have fewer points.
@@ -58,8 +58,8 @@ RULE = Rule(
     refines="wall-device-gap",
 )
 
-SHARE = 0.05  # of the step; logging does not belong to the training
-LEAST_SAVED = 0.9  # of the cost; logs that remain still take time
+SHARE = 0.05  # of the step; logging is not part of training
+LEAST_SAVED = 0.9  # of the cost; the remaining logs still take time
 
 
 def diagnose(facts: Facts) -> Finding:
@@ -132,7 +132,7 @@ _TENSORBOARD = Fix(
     "none",
 )
 _ANY = Fix(
-    "Log every hundred steps. Where each value counts, add them up and log their mean.",
+    "Log every hundred steps. Where every step matters, log the mean of the values since then.",
     "",
     "none",
 )

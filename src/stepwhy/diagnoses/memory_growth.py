@@ -1,31 +1,32 @@
-"""Memory grows from step to step, until it is full.
+"""Memory grows from step to step, until none is left.
 
 ## What it means
-Something keeps what each step makes: a list of losses that still hold their graph, a history of
-outputs, a cache without a limit. The memory of the process, or of a GPU, grows all the time.
+Something keeps data from each step: a list of losses that still hold their graph, a history of
+outputs, a cache without a limit. The memory of the process, or its memory on a GPU, grows all the
+time.
 
 ## Why it costs
-It costs little time at first. But the run ends with an out-of-memory error after hours, and a full
-memory makes the steps before it slow.
+It costs little time at first. But the run ends with an out-of-memory error after hours, and steps
+become slow when memory is nearly full.
 
 ## How it is measured
 `stepwhy run` samples the resident memory of the process and the memory that it uses on each GPU.
-The samples of the second half of the run, when what is loaded once has been loaded, are divided
-into `BLOCKS` equal parts. Memory grows if the median rises from each part to the next, in all by
-`LEAST_BYTES` or more, and does not level off: the last rise is at least `LEVELLING` of the first.
-The step at which memory is full assumes that it grows as before.
+The first half of the run is ignored, because data and libraries are loaded in it. The second half
+is divided into `BLOCKS` equal parts. Memory grows if the median rises from each part to the next,
+by at least 32 MiB in total, and does not level off: the last rise is at least `LEVELLING` of the
+first. The step at which memory is full assumes that growth continues at the same rate.
 
 ## Fix
-Keep numbers instead of tensors (`loss.item()`, `.detach()`, `.numpy()`), and limit histories and
+Keep values without their graph (`loss.detach()`, `.item()`, `.numpy()`), and limit histories and
 caches (`collections.deque(maxlen=...)`).
 
 ## Fix risk
-None for numbers. A history that is limited loses its oldest entries.
+None for the result. A limited history loses its oldest entries.
 
 ## When it abstains
-Without samples of memory, which `stepwhy run` takes. `incomplete` with fewer than `FEWEST_SAMPLES`
-in the second half of the run: train for longer. A cache of the data set that fills in the first
-epoch grows as well; a run of a single epoch cannot show that it stops.
+Without samples of memory, which only `stepwhy run` takes. `incomplete` with fewer than
+`FEWEST_SAMPLES` in the second half of the run: train for longer. A cache of the data set that fills
+in the first epoch grows as well, and a run of a single epoch cannot show that it stops growing.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ RULE = Rule(
     id="memory-growth",
     family="memory",
     name="Memory that grows from step to step",
-    found="Do not keep what each step makes: memory grows until it is full",
+    found="Release what each step allocates: memory grows until none is left",
     clear="Memory does not grow from step to step",
     needs=(("step-log",),),
 )
 
-BLOCKS = 4  # parts of the second half of the run; chance makes all of four rise in 1 of 24 runs
-FEWEST_SAMPLES = 8  # in the second half: two in each part, for a median that is not one outlier
+BLOCKS = 4  # parts of the second half of the run; four random medians ascend in 1 of 24 runs
+FEWEST_SAMPLES = 8  # in the second half: two per part, so that no median is a single sample
 LEAST_BYTES = 32 << 20  # what allocators and lazily loaded libraries add without a leak
-LEVELLING = 0.5  # of the first rise; a pool or cache that fills rises less and less
+LEVELLING = 0.5  # of the first rise; a pool or cache that fills up grows less and less
 
 
 class _Growth(msgspec.Struct, frozen=True):
@@ -85,7 +86,9 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.no_data("No memory was sampled. 'stepwhy run' samples it on Linux.")
     halves = [(where, _second_half(levels), capacity) for where, levels, capacity in memories]
     if all(len(levels.values) < FEWEST_SAMPLES for _, levels, _ in halves):
-        return RULE.incomplete("The run is too short to tell growth from loading. Train longer.")
+        return RULE.incomplete(
+            "The run is too short to tell growth from start-up. Train for longer."
+        )
     growing = [
         _Growth(where, _per_step(facts, levels), levels.values[-1].item(), capacity)
         for where, levels, capacity in halves
@@ -148,8 +151,8 @@ def _fix(facts: Facts) -> Fix:
 
 _TORCH = Fix(
     "Find what is kept from step to step: losses and outputs in a list or a running sum hold the "
-    "whole graph of their step. Keep their numbers, and limit histories and caches.",
-    "total += loss.item()                     # not: total += loss\n"
+    "whole graph of their step. Detach them, and limit histories and caches.",
+    "total += loss.detach()                   # not: total += loss\n"
     "outputs.append(output.detach().cpu())    # without its graph",
     "none",
 )

@@ -5,18 +5,19 @@ The thread that runs the training loop prepares a batch, computes with it, then 
 one. Preparing a batch takes less time than the rest of the step.
 
 ## Why it costs
-One of the two waits at any time. Prepared ahead, by one other thread or process, the next batch
-would be there when the step asks for it.
+At any time, either the preparation or the computation waits. If another thread or process worked
+ahead, the next batch would be there when the step asks for it.
 
 ## How it is measured
-The cost is the time in which nothing computes because the step waits for its batch. The thread
-that asks for the batch prepares it itself: the fetch is that of a `DataLoader` without workers,
-more than half of it is spent in stages of `tf.data` that have no threads of their own, or stack
-samples are in a generator of the program. If preparing takes longer than the rest of the step, one
-thread that works ahead is not enough: that is `serial-input`, and it is never both.
+The cost is the time in which nothing computes because the step waits for its batch. The thread that
+asks for the batch prepares it itself: the fetch is that of a `DataLoader` without workers, more
+than half of it is spent in stages of `tf.data` that have no threads of their own, or stack samples
+are in a generator of the program. If preparing takes longer than the rest of the step, one thread
+that works ahead is not enough: then `serial-input` reports it instead.
 
 The saving assumes that the rest of the step takes as long as before, or as long as the CPU time of
-the step divided among all cores, and up to a fifth longer (a tenth on accelerators).
+the step divided among all cores if that is longer. Its low end adds a fifth to this time (a tenth
+on accelerators).
 
 ## Fix
 Prepare the next batch ahead: `prefetch`, one worker process, or a thread.
@@ -56,7 +57,7 @@ RULE = Rule(
     family="input",
     name="Batches prepared between steps",
     found="Prepare the next batch while the step computes",
-    clear="No batch is prepared between two steps",
+    clear="The training loop does not stop to prepare batches",
     needs=(("steps",),),
     refines="input-bound",
 )
@@ -113,12 +114,15 @@ _AHEAD = (
     "    ready = queue.Queue(count)\n"
     "\n"
     "    def fill():\n"
-    "        for batch in batches:\n"
-    "            ready.put(batch)\n"
-    "        ready.put(None)\n"
+    "        try:\n"
+    "            for batch in batches:\n"
+    "                ready.put(batch)\n"
+    "        finally:\n"
+    "            ready.put(None)\n"
     "\n"
     "    threading.Thread(target=fill, daemon=True).start()\n"
-    "    return iter(ready.get, None)\n"
+    "    while (batch := ready.get()) is not None:\n"
+    "        yield batch\n"
     "\n"
     "for batch in ahead(batches):\n"
 )

@@ -2,22 +2,23 @@
 
 ## What it means
 At the beginning of a step, later stages wait for the first micro-batch; at its end, earlier stages
-wait for the last gradient. With few micro-batches per step, that is a large part of it.
+wait for the last gradient. With few micro-batches per step, this bubble is a large part of the
+step.
 
 ## Why it costs
 With p stages and n passes per stage and step, each device is idle for (p - 1) / (n + p - 1) of the
 step, even if all stages take equally long.
 
 ## How it is measured
-The cost is the time that stages of equal length need to fill and drain the pipeline, (p - 1) passes
-forward and backward, but not more than the time in which the stages were seen to wait, as the mean
-of all stages, without the part that `stage-imbalance` explains. In an interleaved schedule, n
-counts the passes of every model chunk. If one rank is recorded, and the number of stages is known,
-all stages count as equal.
+The cost is the time that a pipeline of equal stages needs to fill and drain: (p - 1) forward and
+backward passes. It is at most the time in which the stages were seen to wait (mean of all stages),
+less the part that `stage-imbalance` explains. In an interleaved schedule, n counts the passes of
+every model chunk. If only one rank is recorded, and the number of stages is known, all stages are
+assumed to be equal.
 
 ## Fix
 Run more micro-batches per step, or interleave: with twice as many model chunks per stage, filling
-and draining takes half as long, for more exchanges between stages.
+and draining takes half as long, but the stages exchange data more often.
 
 ## Fix risk
 More micro-batches of the same size make the batch larger, which changes training.
@@ -48,8 +49,8 @@ RULE = Rule(
     id="pipeline-bubble",
     family="ranks",
     name="Filling and draining the pipeline",
-    found="Fill and drain the pipeline in a smaller part of the step",
-    clear="Filling and draining the pipeline takes a small part of the step",
+    found="Shrink the pipeline bubble",
+    clear="The pipeline bubble is a small part of the step",
     refines="exposed-communication",
     of_ranks=True,
     of_stages=True,
@@ -92,8 +93,8 @@ def _evidence(stages: Stages) -> tuple[Evidence, ...]:
 
 
 _ANY = Fix(
-    "Run more micro-batches per step, of which filling and draining is a smaller part. Or use an "
-    "interleaved schedule: with two model chunks per stage, it takes half as long.",
+    "Run more micro-batches per step, so that filling and draining is a smaller part of it. Or use "
+    "an interleaved schedule: with two model chunks per stage, it takes half as long.",
     "",
     "changes-numerics",
 )

@@ -1,20 +1,21 @@
 """Inference converts the weights of the model in every step.
 
 ## What it means
-`torch.autocast` converts weights and values to a shorter type before each operation that computes
-in it, and back before each one that needs FP32.
+`torch.autocast` converts weights and activations to a shorter type before each operation that
+computes in it, and back before each operation that needs FP32.
 
 ## Why it costs
-Each conversion is a kernel that reads and writes a whole tensor. In inference, weights do not
-change, so that converting them gives the same result in every step.
+Each conversion is a kernel that reads and writes a whole tensor. In inference, the weights do not
+change, so converting them gives the same result in every step.
 
 ## How it is measured
-Kernels of conversions (`aten::to`) that another operation calls, which is how autocast inserts
-them. The cost is their time in the steady steps, of values as well, because a converted model needs
-neither. In training they are only shown: the weights change in each step.
+Conversions (`aten::to`) that another operation calls count, because this is how autocast inserts
+them. The cost is the time of their kernels in the steady steps, for weights and activations,
+because a converted model needs neither. In training, the time is shown but not reported as a
+problem: the weights change in each step.
 
 ## Fix
-Convert the model and its input once, and leave autocast out.
+Convert the model and its input once, and remove autocast.
 
 ## Fix risk
 Normalisations and softmax then compute in the shorter type as well. Compare the outputs.
@@ -54,7 +55,7 @@ RULE = Rule(
     id="redundant-cast",
     family="compute",
     name="Repeated type conversions",
-    found="Convert the model once",
+    found="Convert the model once, not in every step",
     clear="Type conversions take little time, or are needed in every step",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
     accelerator_only=True,
@@ -68,7 +69,7 @@ _BFLOAT16 = regex(r"bf16|bfloat")
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of the conversions that autocast inserts."""
     if facts.trace.meta.framework != "pytorch":
-        return RULE.not_applicable("Only PyTorch converts types while it runs.")
+        return RULE.not_applicable("Conversions are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)
     rows, causes = _casts(facts)
@@ -91,9 +92,9 @@ def _casts(facts: Facts) -> tuple[Rows, Rows]:
 def _evidence(facts: Facts, rows: Rows, causes: Rows, cost: int) -> tuple[Evidence, ...]:
     slices = facts.trace.slices
     found = [
-        Evidence("conversions inside of operations per step",
+        Evidence("conversions inside operations per step",
                  len(rows) / max(facts.steady_count, 1), "count"),
-        Evidence("share of the step in them", cost / max(facts.wall_ns, 1), "fraction"),
+        Evidence("share of the step in conversions", cost / max(facts.wall_ns, 1), "fraction"),
     ]  # fmt: skip
     found.extend(
         Evidence("time of conversions for the operation", facts.mean_ns(g.total_ns), "ns", g.name)
@@ -116,7 +117,7 @@ def _fix(facts: Facts) -> Fix:
 
 _TEXT = (
     "Convert the model and its input once to the type in which its matrix products compute, and "
-    "leave torch.autocast out. The trace shows no training, for which autocast is needed."
+    "remove torch.autocast. The trace shows no training, which would need autocast."
 )
 _TO_FLOAT16 = Fix(
     _TEXT,

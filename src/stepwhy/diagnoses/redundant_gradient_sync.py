@@ -5,21 +5,22 @@ Gradients of several micro-batches are accumulated before an optimizer step, and
 DistributedDataParallel exchanges them in every backward pass.
 
 ## Why it costs
-Only the sum is used. With n micro-batches, n - 1 of n exchanges are superfluous, and each waits for
-the slowest rank.
+Only the sum is used. With n micro-batches, n - 1 of the n exchanges are unnecessary, and each waits
+for the slowest rank.
 
 ## How it is measured
-By the forward passes of DistributedDataParallel between two optimizer steps, and the gradients that
-it copies for the exchange, or the exchanges in the backward pass, after each of them: if several
-passes are followed by equally many, all but the last exchange are superfluous. The cost is their
-part of the time in which only all-reduces run; on a CPU, also of the time to copy the gradients.
+Between two optimizer steps, stepwhy counts the forward passes of DistributedDataParallel and, after
+each of them, the gradients that it copies for the exchange, or the exchanges in the backward pass.
+If several forward passes are followed by the same number, all exchanges but the last one are
+unnecessary. The cost is their share of the time in which only all-reduces run; on a CPU, also of
+the time to copy the gradients.
 
 ## Fix
-Run all micro-batches but the last one in `no_sync()`, its forward pass included.
+Run all micro-batches but the last one in `no_sync()`, including the forward pass.
 
 ## Fix risk
-None: the sum of the gradients is the same. Trainers of Lightning, Hugging Face and Accelerate do it
-if they are told the number of micro-batches.
+None: the sum of the gradients is the same. Lightning, Accelerate and the Trainer of Hugging Face do
+it themselves if gradient accumulation is configured there.
 
 ## When it abstains
 On a run without DistributedDataParallel, or if the trace records no framework code on the host.
@@ -121,8 +122,8 @@ def _exchange_ns(facts: Facts) -> int:
 
 
 _FIX = Fix(
-    "Accumulate the gradients of all micro-batches but the last one in no_sync(), with its forward "
-    "pass inside.",
+    "Accumulate the gradients of all micro-batches but the last one in no_sync(), with the forward "
+    "pass inside it.",
     "for i, batch in enumerate(micro_batches):\n"
     "    is_last = i == len(micro_batches) - 1\n"
     "    with contextlib.nullcontext() if is_last else model.no_sync():\n"

@@ -1,8 +1,8 @@
-"""Gradients are exchanged one by one.
+"""Gradients are exchanged one by one, in many small collectives.
 
 ## What it means
-A step runs about as many all-reduces as there are gradients. Each is short: its time is mostly the
-latency of the exchange, and hardly depends on the number of bytes.
+A step runs about as many all-reduces as there are gradients. Each is short: its time is mostly
+latency, and hardly depends on the number of bytes.
 
 ## Why it costs
 The latency is paid for each exchange, and each waits for the slowest rank. In buckets of some
@@ -16,14 +16,14 @@ large as a bucket of DistributedDataParallel, 25 MB, takes longer.
 
 ## Fix
 Wrap the model in DistributedDataParallel, or copy all gradients into one tensor and exchange that.
-If it is wrapped, do not make its buckets small.
+If the model is wrapped already, do not make its buckets small.
 
 ## Fix risk
-The order of a sum may change the last bits. One more copy of the gradients is held.
+A different order of summation may change the last bits. A second copy of the gradients is held.
 
 ## When it abstains
-On a run without collectives, or if the trace does not record which of them are all-reduces, or when
-gradients are complete.
+On a run without collectives, or if the trace does not record which collectives are all-reduces, or
+when gradients are ready.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RULE = Rule(
     id="small-collectives",
     family="ranks",
     name="Many small exchanges",
-    found="Exchange gradients in few large buckets",
+    found="Exchange gradients in a few large buckets",
     clear="Gradients are exchanged in buckets",
     needs=(("host-ops",), ("steps",)),
     refines="exposed-communication",
@@ -68,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
     if not len(facts.slices(Kind.COLLECTIVE, steady=True)):
         return RULE.not_applicable("The run has no collectives.")
     if not len(rows):
-        return RULE.no_data("The recorded collectives do not name any all-reduce.")
+        return RULE.no_data("None of the recorded collectives is named as an all-reduce.")
     if not len(gradients):
         return RULE.no_data("The trace does not show when gradients are complete.")
     steps = max(facts.steady_count, 1)
@@ -97,7 +97,7 @@ def _between_ns(facts: Facts, rows: Rows) -> int:
 
 
 _WRAPPED = Fix(
-    "Leave the size of the buckets at 25 MB, or set it to more.",
+    "Leave the bucket size at its default of 25 MB, or increase it.",
     "model = DistributedDataParallel(model, bucket_cap_mb=25)",
     "changes-memory",
 )

@@ -1,23 +1,23 @@
-"""One pipeline stage computes longer than the others.
+"""One pipeline stage takes longer than the others.
 
 ## What it means
 The passes of one stage take longer than those of the other stages, for instance because the last
 stage also computes the output layer and the loss.
 
 ## Why it costs
-Every micro-batch has to pass through the longest stage. The others wait for it.
+Every micro-batch has to pass through the slowest stage. The others wait for it.
 
 ## How it is measured
 From the time that each stage spends in forward and backward passes: of n passes per step, n - 1
-wait for the longest stage, each for as long as its pass exceeds the mean of all stages. Ranks of
-the same stage count with their mean. Communication between stages is left out.
+wait for the slowest stage, each for as long as its pass exceeds the mean of all stages. Ranks of
+the same stage are averaged. Communication between stages is left out.
 
 ## Fix
-Move layers from the longest stage to the others. Give the stage with the output layer and the loss
-fewer layers from the beginning.
+Move layers from the slowest stage to the others. Plan fewer layers for the stage with the output
+layer and the loss.
 
 ## Fix risk
-None for the results; the memory of the stages changes.
+None for the results. The memory that each stage needs changes.
 
 ## When it abstains
 If only one rank is recorded, if the run has no pipeline, or if the passes of some stages are not
@@ -43,7 +43,7 @@ RULE = Rule(
     family="ranks",
     name="Pipeline stages of different length",
     found="Give every pipeline stage the same work",
-    clear="All pipeline stages take about as long",
+    clear="All pipeline stages take about the same time",
     of_ranks=True,
 )
 
@@ -52,7 +52,7 @@ LEAST_SAVED = 0.5  # of the cost; layers can only be moved as a whole
 
 
 def diagnose(facts: Facts) -> Finding:
-    """Judge the longest stage."""
+    """Judge the slowest stage."""
     stages = find_stages(facts.ranks)
     if stages is None:
         return no_stages(RULE, facts)
@@ -67,7 +67,7 @@ def _evidence(stages: Stages) -> tuple[Evidence, ...]:
     longest, mean_ns = f"stage {stages.longest}", round(stages.passes * stages.mean_ns)
     longest_ns = round(stages.passes * max(stages.pass_ns))
     return (
-        Evidence("passes of the longest stage per step", longest_ns, "ns", longest),
+        Evidence("passes of the slowest stage per step", longest_ns, "ns", longest),
         Evidence("passes of a stage per step, mean of all stages", mean_ns, "ns"),
         Evidence("pipeline stages", len(stages.pass_ns), "count"),
         Evidence("forward passes per stage and step", stages.passes, "count"),
@@ -82,7 +82,7 @@ def _fix(facts: Facts, stages: Stages) -> Fix:
 
 
 _ANY = Fix(
-    "Move layers from the longest stage to the others until the passes of all stages take as long.",
+    "Move layers from the slowest stage to the others until all stages take about as long.",
     "",
     "changes-memory",
 )

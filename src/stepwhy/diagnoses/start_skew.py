@@ -1,4 +1,4 @@
-"""Ranks enter the step at different times, for another reason than their work in it.
+"""A rank enters the step later than the others, although it takes no longer in it.
 
 ## What it means
 A rank begins the step later than the others, although it does not take longer in it. The others
@@ -8,14 +8,15 @@ wait for it in the first collective operation.
 The wait for the last rank is part of the step of every other rank.
 
 ## How it is measured
-Ranks leave the last collective operation of a step together. So the rank that spends least time in
-communication, and whose step is shorter than that of the rank that the report covers, entered it
+Ranks leave the last collective operation of a step together. So a rank that spends the least time
+in communication, and whose step is shorter than that of the rank that the report covers, entered it
 later by the difference. Only durations are compared, so the clocks of the machines need not agree.
 Ranks of a pipeline are compared within their stage.
 
 ## Fix
-Look for what the rank does between two steps: evaluation, logging, checkpoints, or its start. If
-only one step was recorded, record several: a profiler that starts at different times does the same.
+Look for what the rank does between two steps: evaluation, logging, checkpoints, or a late start. If
+only one step was recorded, record several: profilers that start at different times have the same
+effect.
 
 ## Fix risk
 None.
@@ -70,7 +71,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.finding(cost, (*evidence, *_evidence(own, late, skew_ns)), _FIX, gain)
     if others_may_be_late(facts, late, SHARE):
         return RULE.incomplete(
-            "All recorded ranks wait, perhaps for one that is not here.", evidence
+            "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
 
@@ -78,8 +79,8 @@ def diagnose(facts: Facts) -> Finding:
 def _evidence(own: Rank, late: LateRank, skew_ns: int) -> tuple[Evidence, ...]:
     waits_ns = own.exchange_ns - late.rank.exchange_ns
     return (
-        Evidence("time that it enters the step later", skew_ns, "ns", f"than rank {own.number}"),
-        Evidence("time that the other waits longer", waits_ns, "ns", f"rank {own.number}"),
+        Evidence("how much later it enters the step", skew_ns, "ns", f"than rank {own.number}"),
+        Evidence("how much longer the other waits", waits_ns, "ns", f"rank {own.number}"),
         Evidence("steps that were compared", len(late.rank.own_ns), "count"),
     )
 

@@ -1,34 +1,35 @@
-"""All ranks wait for one that needs longer.
+"""All ranks wait for one that takes longer.
 
 ## What it means
-One rank computes longer than the others, waits for its input, or runs more code on the host. In
-every step, the others wait for it in a collective operation.
+In every step, the others wait in a collective operation for one rank that computes longer than they
+do, waits for its input, or runs more code on the host.
 
 ## Why it costs
-Ranks that synchronise take as long as the slowest one: the other devices are idle meanwhile.
+Ranks that synchronise take as long as the slowest one: meanwhile, the devices of the others are
+idle.
 
 ## How it is measured
-Each rank's step is split as always. The rank that spends least time in communication is the one
-that the others wait for; it is a straggler if it also spends more time on everything else than the
-median of the others. The difference is the cost, and the category that differs most says in what.
-Only durations are compared, so the clocks of the machines need not agree. Ranks of a pipeline are
-compared within their stage.
+The step of each rank is divided into the categories of the breakdown. The rank that spends the
+least time in communication is the one that the others wait for; it is a straggler if it also spends
+more time on everything else than the median of the others. The difference is the cost, and the
+evidence names the category that differs most. Only durations are compared, so the clocks of the
+machines need not agree. Ranks of a pipeline are compared within their stage.
 
 The difference must exceed three standard errors of the recorded steps, or the rank must need 10 %
-more CPU time than the others. Only their CPU time counts where the ranks wait for cores, and for
-computation on a CPU.
+more CPU time than the others. Where the ranks wait for cores, or compute on a CPU, only the CPU
+time counts.
 
 ## Fix
 If the rank computes longer, give all ranks the same work, and compare its device with the others.
-If its input is late, compare its data and its storage. If its host is busy, spread or postpone what
-only this rank does: logging, evaluation, checkpoints.
+If its input is late, compare its data and its storage. If its host is busy, spread out or postpone
+what only this rank does: logging, evaluation, checkpoints.
 
 ## Fix risk
-Another distribution of the data changes the order of the samples.
+Distributing the data differently changes the order of the samples.
 
 ## When it abstains
-If only one rank is recorded. `incomplete` if several ranks of the job were not recorded, and all
-that were recorded wait; or if the late rank only waits longer for cores.
+If only one rank is recorded. `incomplete` if all recorded ranks wait and others of the job were not
+recorded, or if the late rank only waits longer for cores.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ RULE = Rule(
     family="ranks",
     name="A rank that the others wait for",
     found="Speed up the rank that the others wait for",
-    clear="No rank makes the others wait by its work",
+    clear="No rank keeps the others waiting",
     of_ranks=True,
 )
 
@@ -72,7 +73,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.incomplete("The ranks wait for cores that other threads use.", evidence)
     if others_may_be_late(facts, late, SHARE):
         return RULE.incomplete(
-            "All recorded ranks wait, perhaps for one that is not here.", evidence
+            "All recorded ranks wait, perhaps for one that was not recorded.", evidence
         )
     return RULE.nothing(evidence)
 
@@ -80,9 +81,9 @@ def diagnose(facts: Facts) -> Finding:
 def _evidence(facts: Facts, late: LateRank) -> tuple[Evidence, ...]:
     return (
         late_ranks(late),
-        Evidence("time that it takes longer, without waiting", late.work_ns, "ns"),
-        Evidence("what it does longer", _NAMES[_group(late)], "", _line(late)),
-        Evidence("time that the others wait longer", late.waits_ns, "ns"),
+        Evidence("how much longer it takes, without waiting", late.work_ns, "ns"),
+        Evidence("what takes it longer", _NAMES[_group(late)], "", _line(late)),
+        Evidence("how much longer the others wait", late.waits_ns, "ns"),
         compared(facts, late),
     )
 
@@ -112,19 +113,19 @@ def _line(late: LateRank) -> str:
 
 
 _COMPUTE = Fix(
-    "Compare what this rank computes with another one: batch size, sequence lengths, padding. If "
-    "the work is the same, compare the devices: clock, temperature, power limit, other programs.",
+    "Compare the work of this rank with that of another: batch size, sequence lengths, padding. If "
+    "it is the same, compare the devices: clock, temperature, power limit, other programs.",
     "",
     "unknown",
 )
 _INPUT = Fix(
-    "Compare the input of this rank with another one: its part of the data, number of workers, "
-    "storage, and cores of the machine.",
+    "Compare the input of this rank with that of another: its share of the data, number of "
+    "workers, storage, and cores of the machine.",
     "",
     "none",
 )
 _COPIES = Fix(
-    "Compare the link between host and device of this rank with another one, and what it copies.",
+    "Compare the link between host and device of this rank, and what it copies, with another rank.",
     "",
     "none",
 )

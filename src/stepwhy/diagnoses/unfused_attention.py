@@ -1,7 +1,7 @@
 """Attention consists of two batched matrix products with a softmax in between.
 
 ## What it means
-The program computes all scores of an attention by one batched matrix product, normalises them by a
+The program computes all attention scores by one batched matrix product, normalises them by a
 softmax, and multiplies them by the values in a second product.
 
 ## Why it costs
@@ -10,16 +10,16 @@ scores, whose number grows with the square of the sequence length. A fused kerne
 chip.
 
 ## How it is measured
-From the operations of an eager program: a batched product, a softmax and a batched product, without
-another matrix product or convolution in between. The cost is the time of the operations between
-the two products in the forward pass. The backward pass repeats them, which is not counted.
+The diagnosis looks for a batched product, a softmax and a batched product in an eager program,
+without another matrix product or convolution in between. The cost is the time of the operations
+between the two products in the forward pass. Their gradients in the backward pass are not counted.
 
 ## Fix
 Call the library's fused attention.
 
 ## Fix risk
-The last digits differ. Fused kernels support fewer masks, types and head sizes; what they do not
-support is computed as before.
+The last digits differ. Fused kernels support fewer masks, types and head sizes; for others, PyTorch
+falls back to separate operations.
 
 ## When it abstains
 Without an accelerator or host operations, outside of PyTorch, and when most kernels cannot be
@@ -49,8 +49,8 @@ RULE = Rule(
     id="unfused-attention",
     family="compute",
     name="Unfused attention",
-    found="Use a fused attention",
-    clear="No attention consists of separate operations",
+    found="Use fused attention",
+    clear="Attention does not run as separate operations",
     needs=(("host-ops",), ("device-time",), ("kernels",), ("steps",)),
     accelerator_only=True,
 )
@@ -69,7 +69,7 @@ _OPS = (
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of the operations between the two products of attentions."""
     if facts.trace.meta.framework != "pytorch":
-        return RULE.not_applicable("Only PyTorch's operations are known to be of an attention.")
+        return RULE.not_applicable("Attention is recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)
     calls = calls_in_order(facts)
@@ -120,7 +120,7 @@ def _evidence(
 
 _FIX = Fix(
     "Use the library's fused attention, which does not write the scores to memory. In "
-    "torch.nn.MultiheadAttention, request no weights; in a model of Transformers, pass "
+    "torch.nn.MultiheadAttention, pass need_weights=False; in a Transformers model, pass "
     'attn_implementation="sdpa".',
     "hidden = torch.nn.functional.scaled_dot_product_attention(\n"
     "    query, key, value, attn_mask=mask)\n"

@@ -1,19 +1,19 @@
-"""The optimizer updates each parameter by itself, in several small operations.
+"""The optimizer updates each parameter separately, in several small operations.
 
 ## What it means
-`optimizer.step()` loops over the parameters in Python, and runs a dozen operations for each.
+`optimizer.step()` loops over the parameters in Python, and runs up to a dozen operations for each.
 PyTorch does so on a CPU by default.
 
 ## Why it costs
 Each operation takes some microseconds to launch, and reads and writes the parameter and its state
-again. A fused optimizer updates parameters in one pass over the memory.
+again. A fused optimizer updates each parameter in one pass over the memory.
 
 ## How it is measured
-The time of `Optimizer.step` in the mean step. Counted are the operations that the optimizer calls,
-and the parameters that receive a gradient.
+The cost is the time of `Optimizer.step` in the mean step. The evidence counts the operations that
+the optimizer calls, and the parameters that receive a gradient.
 
 ## Fix
-Use the fused implementation where the optimizer has one, else the one for lists of parameters
+Use the fused implementation where the optimizer has one, otherwise the one for lists of parameters
 (`foreach`).
 
 ## Fix risk
@@ -167,14 +167,14 @@ _AT_ONCE_FUSED = Fix(
     "changes-numerics",
 )
 _LISTS = Fix(
-    "Update the parameters as lists. This helps with many small parameters; with few large ones "
+    "Update lists of parameters. This helps with many small parameters; with few large ones "
     "it can be slower, so compare.",
     "optimizer = torch.optim.AdamW(params, lr=rate, foreach=True)",
     "changes-memory",
 )
 _OWN = Fix(
-    "Update the parameters as lists, with the operations torch._foreach_..., as the optimizers of "
-    "PyTorch do; or use one of these, with fused=True.",
+    "Update lists of parameters with torch._foreach_... operations, as PyTorch's own optimizers "
+    "do; or use one of those, with fused=True.",
     "torch._foreach_mul_(moments, beta)            # one call for all\n"
     "torch._foreach_add_(moments, gradients, alpha=1 - beta)\n"
     "torch._foreach_add_(params, moments, alpha=-rate)",

@@ -6,19 +6,20 @@ another, each of which does little arithmetic per value.
 
 ## Why it costs
 These operations are limited by memory bandwidth. Each reads and writes a whole tensor, while a
-fused kernel reads the input once, and writes the result once.
+fused kernel reads the input once and writes the result once.
 
 ## How it is measured
-From the operations of an eager program: at least `FEWEST` kernels of element-wise operations,
-reductions, copies and normalisations, without any other in between. The cost is their time in the
-steady steps beyond the longest kernel of each chain, because a fused kernel needs about as long.
-Type conversions inside of operations, and the update of the weights, do not count.
+A chain is at least `FEWEST` kernels in a row, in an eager program, that are element-wise
+operations, reductions, copies or normalisations. The cost is the time of the chains in the steady
+steps, less the longest kernel of each chain, because a fused kernel takes about that long. Type
+conversions inside operations, and the update of the weights, do not count.
 
 ## Fix
 Let a compiler fuse the model, or use the library's operation.
 
 ## Fix risk
-The last digits differ. The first steps take longer, because they compile, as does each new shape.
+The last digits differ. The first steps take longer because they compile, and so does the first step
+with each new shape.
 
 ## When it abstains
 Without an accelerator or host operations, outside of PyTorch, where a compiler made some of the
@@ -67,8 +68,8 @@ RULE = Rule(
 )
 
 FEWEST = 4  # kernels of a chain; in a shorter one, fusion saves little
-SHARE = 0.10  # of the step; a compiler is worth its trouble from there on
-LEAST_SAVED = 0.3  # of the cost; compilers do not fuse all that follows one another
+SHARE = 0.10  # of the step; below it, compiling is not worth the trouble
+LEAST_SAVED = 0.3  # of the cost; compilers do not fuse every chain completely
 # Source: operators of PyTorch that its compiler fuses.
 _SMALL = regex(
     r"aten::(add|sub|rsub|mul|div|pow|square|sqrt|rsqrt|reciprocal|neg|abs|exp|log|sin|cos|tanh"
@@ -87,7 +88,7 @@ _NAMES = (
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of chains of small operations."""
     if facts.trace.meta.framework != "pytorch":
-        return RULE.not_applicable("Only PyTorch runs operations one by one on an accelerator.")
+        return RULE.not_applicable("Chains are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)
     if is_compiled(facts) or replays_graphs(facts):
@@ -137,7 +138,7 @@ def _evidence(
     found = [
         Evidence("share of the step beyond the longest kernel of each chain", share, "fraction"),
         Evidence("chains per step", len(chains) / steps, "count"),
-        Evidence("their kernels per step", count / steps, "count"),
+        Evidence("kernels in chains per step", count / steps, "count"),
     ]
     texts = {int(name): facts.trace.string(int(name)) for name in distinct(names)}
     each = (

@@ -1,26 +1,27 @@
-"""The workers of a loader are started anew in every epoch.
+"""A DataLoader starts its worker processes again in every epoch.
 
 ## What it means
-A `DataLoader` ends its worker processes with each epoch, and starts new ones with the next. Epochs
+A `DataLoader` ends its worker processes after each epoch, and starts new ones for the next. Epochs
 are so short that this takes a large part of the time.
 
 ## Why it costs
-The loop waits until the workers run and the first batch is there. A worker that is forked starts in
-some milliseconds. One that is spawned imports PyTorch and the program, and unpickles the data set:
-seconds.
+The loop waits until the workers run and the first batch has arrived. A forked worker starts within
+some milliseconds. A spawned one imports PyTorch and the program, and unpickles the data set, which
+takes seconds.
 
 ## How it is measured
 stepwhy logs when a `DataLoader` starts workers, and when the first batch of each epoch arrives. The
-cost is the time from the request to that batch, of epochs that start workers, as a mean over the
+cost is the time from the request to that batch in epochs that start workers, averaged over the
 steady steps. The low end of the saving is the time to start the processes alone: the first batch of
-an epoch takes its time with workers that are still there, too.
+an epoch also takes time with workers that are still running.
 
 ## Fix
-`persistent_workers=True`, and one `DataLoader` for all epochs.
+Set `persistent_workers=True`, and create one `DataLoader` for all epochs.
 
 ## Fix risk
-The workers and their copies of the data set stay in memory between epochs. A data set that changes
-from epoch to epoch, such as a curriculum set from the loop, no longer changes in the workers.
+The workers and their copies of the data set stay in memory between epochs. If the loop changes the
+data set from epoch to epoch, for example for curriculum learning, persistent workers do not see the
+change.
 
 ## When it abstains
 If `stepwhy run` did not observe the steps, or no loader with workers was seen.
@@ -47,7 +48,7 @@ RULE = Rule(
     family="input",
     name="Workers started in every epoch",
     found="Keep the workers of the DataLoader between epochs",
-    clear="Workers are not started again, or in little time",
+    clear="Workers are kept between epochs, or start quickly",
     needs=(("step-log",),),
     refines="input-bound",
 )

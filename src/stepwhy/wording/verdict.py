@@ -34,9 +34,9 @@ _LACKS = {
     Lack.KERNELS_OF_A_DEVICE: "the run launched work on accelerators whose kernels are missing "
     "from this file; the capture is partial. Record again, with every device of the process.",
     Lack.DEVICE_OWNERS: "{number} processes were merged into this file, and its rows do not say "
-    "which process used which device. Pass the files of the single ranks.",
+    "which process used which device. Explain the file of each rank instead.",
     Lack.COMMON_CLOCK: "host and device were recorded by two clocks that disagree; device work "
-    "lies before its launch, or outside the steps that launched it. Record again.",
+    "appears before its launch, or outside the steps that launched it. Record again.",
     Lack.OPERATIONS: "the file has no device activity and only {number} operations per step; it "
     "was sampled or filtered. Record again with all operations.",
     Lack.WHOLE_STEP: "the file has no step marker and little device work (kernels and copies: "
@@ -65,10 +65,10 @@ _BOUNDS: dict[BoundBy, str] = {
     "is exchanged while nothing computes.",
     "transfer": "The step waits for copies: for {time} of every {step} ({share}) data moves while "
     "nothing computes.",
-    "startup": "The step waits for set-up: {time} of every {step} ({share}) is tracing, compiling "
-    "or first-run initialisation.",
-    "storage": "The step waits for storage: {time} of every {step} ({share}) writes checkpoints, "
-    "summaries or logs.",
+    "startup": "The step waits for set-up: {time} of every {step} ({share}) goes to tracing, "
+    "compiling or first-run initialisation.",
+    "storage": "The step waits for storage: {time} of every {step} ({share}) goes to writing "
+    "checkpoints, summaries or logs.",
     "host": f"The host holds the step up: {_IDLES} while the host {{doing}}.",
     "compute": "The step is bound by compute: {busy} for {time} of every {step} ({share}).",
 }

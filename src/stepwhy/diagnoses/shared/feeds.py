@@ -53,7 +53,7 @@ def parts_or_reason(rule: Rule, facts: Facts) -> SessionParts | Finding:
         facts: Facts of the run.
     """
     if facts.trace.meta.framework not in {"tensorflow", ""}:
-        return rule.not_applicable("The run trains without TensorFlow.")
+        return rule.not_applicable("The run does not use TensorFlow.")
     parts = find_session_parts(facts)
     if parts is not None:
         return parts

@@ -140,7 +140,7 @@ def _abstain(rule: Rule, facts: Facts) -> Finding | None:
     absent = [names[0] for names in rule.needs if not seen.intersection(names)]
     if absent:
         if absent[0] in _OF_GRAPHS and facts.trace.meta.framework not in {"", "tensorflow"}:
-            return rule.not_applicable("The run trains without TensorFlow.")
+            return rule.not_applicable("The run does not use TensorFlow.")
         return rule.no_data(missing(absent[0]))
     # Placement is valid in any trace; times are not.
     reason = None if rule.family == "placement" else unusable(facts)
