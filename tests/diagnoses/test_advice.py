@@ -96,6 +96,7 @@ NEEDS = {
         or "INPUT" not in {Kind(k).name for k in facts.trace.slices.kind}
     ),
     r"pin_memory=True": named("DataLoader", Kind.INPUT),
+    r"losses\.append": lambda facts: "step-log" in facts.trace.meta.signals,
     r"nvidia-smi": lambda facts: on_gpus(facts) and not named("Cijk|^hip")(facts),
     r"GradScaler|backward\(\)|fused=True|running_loss|no_sync|minimize|compute_gradients": (
         lambda facts: trains(facts) is not False

@@ -1,19 +1,18 @@
 """Anomaly detection is on during training.
 
 ## What it means
-`torch.autograd.set_detect_anomaly(True)` looks for NaN in each gradient, and records a stack of
-Python for each operation of the forward pass. It is meant for finding the operation that made a
-NaN.
+`torch.autograd.set_detect_anomaly(True)` checks every gradient for NaN, and records a Python stack
+for each operation of the forward pass. It is meant for finding the operation that produced a NaN.
 
 ## Why it costs
-Every gradient is read again, and the host waits for the answer before it goes on. On an
-accelerator, that is one synchronisation for each operation of the backward pass.
+Every gradient is read again, and the host waits for the result of each check. On an accelerator,
+that is one synchronisation for each operation of the backward pass.
 
 ## How it is measured
 From the checks in the trace: the backward pass calls `aten::_is_any_true` for at least `OFTEN` of
 its operations. The cost is the time of these checks in the steady steps, on an accelerator only
 while it is idle. It is a lower bound: recording the stacks often takes longer, but the trace does
-not show that time apart.
+not show that time separately.
 
 ## Fix
 Turn anomaly detection off, and turn it on again only to find a NaN.
@@ -23,7 +22,7 @@ None for the result. A NaN no longer stops the training: check the loss every hu
 
 ## When it abstains
 Without host operations, or where the trace shows no backward pass. Launch blocking, deterministic
-algorithms and dumps of XLA leave no such trace, and are not looked for.
+algorithms and XLA dumps are not detected, because a trace does not show them.
 """
 
 from __future__ import annotations
@@ -65,7 +64,9 @@ _NODE = regex(r"autograd::engine::evaluate_function: .*")
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of the checks that anomaly detection adds to the backward pass."""
     if not is_pytorch(facts):
-        return RULE.not_applicable("Only PyTorch's anomaly detection is known by its operations.")
+        return RULE.not_applicable(
+            "Anomaly detection is recognised only among PyTorch's operations."
+        )
     nodes, answers = len(_backward(facts, _NODE)), len(_backward(facts, _ANSWER))
     if not nodes:
         return RULE.no_data("The trace shows no backward pass.")
@@ -76,7 +77,7 @@ def diagnose(facts: Facts) -> Finding:
     time = time_of(facts, rows)
     time = time & idle(facts) if facts.has_accelerator else time
     cost = on_scale(facts, mean_within(facts, time))
-    share = Evidence("share of the step in them", cost / max(facts.wall_ns, 1), "fraction")
+    share = Evidence("share of the step in these checks", cost / max(facts.wall_ns, 1), "fraction")
     return RULE.finding(cost, (checks, share, *_ops(facts, rows)), _FIX)
 
 
