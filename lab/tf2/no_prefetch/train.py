@@ -61,7 +61,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--width", type=int, default=48)
     parser.add_argument("--ahead", type=int, default=0)
     options = parser.parse_args()
 

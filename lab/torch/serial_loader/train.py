@@ -43,13 +43,14 @@ class Network(nn.Module):
     def __init__(self, width):
         super().__init__()
         self.features = nn.Sequential(
+            nn.AvgPool2d(2),
             nn.Conv2d(3, width, 5, stride=4),
             nn.ReLU(),
             nn.Conv2d(width, width, 3, stride=2),
             nn.ReLU(),
-            nn.AdaptiveAvgPool2d(4),
+            nn.AdaptiveAvgPool2d(2),
         )
-        self.classifier = nn.Linear(16 * width, CLASSES)
+        self.classifier = nn.Linear(4 * width, CLASSES)
 
     def forward(self, images):
         return self.classifier(self.features(images).flatten(1))
@@ -94,7 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--width", type=int, default=24)
+    parser.add_argument("--width", type=int, default=12)
     parser.add_argument("--workers", type=int, default=0)
     Trainer(parser.parse_args()).run()
 
