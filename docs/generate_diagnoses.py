@@ -84,8 +84,8 @@ def _examples(test: Path) -> str:
     _, _, cases = test.read_text(encoding="utf-8").partition("\n## ")
     deeper = re.sub(r"^## ", "### ", f"## {cases}", flags=re.MULTILINE).strip()
     return (
-        "## Examples\n\nEach is a test: a drawn timeline (see `stepwhy.trace.notation`) and what "
-        f"is said of it.\n\n{deeper}"
+        "## Examples\n\nEach example is also a test: a timeline drawn as text (see "
+        f"`stepwhy.trace.notation`) and the expected finding.\n\n{deeper}"
     )
 
 

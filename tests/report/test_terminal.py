@@ -130,7 +130,7 @@ def test_all_lists_every_check_and_the_tables(sample):
     text = unwrapped(printed(sample("input_bound"), show_all=True))
     for part in (
         "exposed-transfer Copies hide behind compute",
-        "exposed-communication not possible in this run: one device",
+        "exposed-communication does not apply: one device",
         "misplaced-op the signal is missing: the trace does not show",
         "4.00 ms 6.4 % 53 aten::convolution_backward backward cuda:0",
         "cuda:0 20 % 11.2 ms 0 ns 0 ns 1.30 ms",

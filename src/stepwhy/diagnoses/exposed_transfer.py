@@ -13,8 +13,9 @@ Time of the steady steps in which a copy is the only device activity, with bytes
 each direction. Copies within one device do not count: in the breakdown they belong to computation.
 
 ## Fix
-Pin host memory and copy without blocking; copy the next batch while this one is computed; send
-smaller types (bytes instead of floats, normalised on the device); keep constant data on the device.
+Pin host memory and copy without blocking; copy the next batch on a stream of its own while this one
+is computed; send smaller types (bytes instead of floats, normalised on the device); keep constant
+data on the device.
 
 ## Fix risk
 None for the result. Pinned memory cannot be swapped out, so too much of it leaves too little for

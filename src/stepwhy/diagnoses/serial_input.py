@@ -15,9 +15,9 @@ serial if the thread that asks for the batch prepares it: the fetch is that of a
 without workers, more than half of it is spent in stages of `tf.data` that have no threads of
 their own, or stack samples are in a generator of the program. It is also serial if, by
 TensorFlow's own figures, one stage does most of the work and calls its function for one element at
-a time. Work that is shorter than the rest of the step is the business of `missing-prefetch`: there,
-one thread that works ahead is enough, and it is never both. Python in threads of `tf.data` or in
-worker processes is that of `python-preprocessing`.
+a time. Work that is shorter than the rest of the step is left to `missing-prefetch`, because one
+thread that works ahead is enough for it; Python in threads of `tf.data` or in worker processes is
+left to `python-preprocessing`.
 
 Random numbers of a graph are input if a product, a convolution or another computing operation reads
 them, directly or after scaling, casting or slicing. They are not input if they are combined element
@@ -25,7 +25,7 @@ by element with other data: those are dropout masks and noise, which must be new
 the time in which the numbers are generated and nothing else runs.
 
 The saving assumes as many workers as keep up, at most one less than there are cores, and that the
-CPU time of the step divides among all cores.
+CPU time of the step is divided among all cores.
 
 ## Fix
 Let several workers prepare batches. What is the same in every epoch can be computed once instead.

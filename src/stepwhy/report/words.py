@@ -81,7 +81,7 @@ _STEP_SOURCES = {
 VERDICT_WORDS: dict[FindingVerdict, str] = {
     "found": "found",
     "clear": "checked, and not present",
-    "not_applicable": "not possible in this run",
+    "not_applicable": "does not apply",
     "no_data": "the signal is missing",
     "incomplete": "part of the signal is missing",
     "error": "the check itself failed",
