@@ -116,6 +116,15 @@ def test_a_loop_without_an_optimizer_has_a_step_per_backward_pass(
     assert observer.calls == 0  # of optimizers
 
 
+def test_backward_passes_of_keras_fit_are_no_steps(
+    observer: observing.StepObserver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwhy.capture.step_marks._in_fit", True)
+    for _ in range(30):
+        observer.passed_backward()
+    assert observer._clock is None
+
+
 def test_an_optimizer_takes_over_from_backward_passes_at_once(
     observer: observing.StepObserver, tmp_path: Path
 ) -> None:

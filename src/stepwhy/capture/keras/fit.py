@@ -73,6 +73,7 @@ class FitObserver:
         """Begin the steps of an epoch; calls of compiled functions are parts of them."""
         # Weakly: a `fit` that raises ends no epoch, but its `CallbackList` is deleted.
         loop.marker = weakref.ref(callbacks, functools.partial(_on_abort, loop))
+        step_marks.set_in_fit(running=True)
         self._steps.begin()
         self._ended_ns = now_ns()
 
@@ -97,6 +98,7 @@ class FitObserver:
     def epoch_ends(self, loop: Loop, _: Any, __: Any) -> None:
         """End the steps: what follows is no training."""
         loop.marker = no_marker
+        step_marks.set_in_fit(running=False)
         self._steps.end()
 
     def fit_ends(self, loop: Loop, _: Any, __: Any) -> None:
@@ -108,6 +110,7 @@ def _on_abort(loop: Loop, fit: object) -> None:
     """A `fit` was aborted: no further step comes, so close its window."""
     if loop.marker is fit:
         loop.marker = no_marker
+        step_marks.set_in_fit(running=False)
         loop.window.finish()
 
 

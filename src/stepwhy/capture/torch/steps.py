@@ -129,7 +129,7 @@ class StepObserver:
 
         Each candidate is counted separately: a program may have one optimizer per parameter.
         """
-        if step_marks.marker() is not None:
+        if step_marks.marker() is not None or step_marks.in_fit():
             return False
         clock = self._clock and self._clock()
         if optimizer is self._passes:
