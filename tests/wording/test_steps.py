@@ -60,7 +60,7 @@ def test_every_cut_has_a_sentence(cut):
 def test_numbers_of_a_note():
     assert "leave out 57 % of the time" in steps_note([BetweenMarkers(0.57)])
     assert steps_note([Repeats(3, "aten::conv2d")]) == (
-        "Steps are inferred from what repeats: 3 times 'aten::conv2d'."
+        "Steps are inferred from 'aten::conv2d', which repeats 3 times."
     )
     assert f"'{'x' * 80}...'" in steps_note([Repeats(3, "x" * 81)])
     assert steps_note([Unprofiled(5)]) == (

@@ -42,7 +42,7 @@ def _sentence(note: StepNote) -> str:
         case Cut():
             return _CUTS[note]
         case Repeats(count, name):
-            return f"Steps are inferred from what repeats: {count} times '{shown_name(name)}'."
+            return f"Steps are inferred from '{shown_name(name)}', which repeats {count} times."
         case BetweenMarkers(share):
             return (
                 f"The step markers leave out {format_fraction(share)} of the time from the first "
