@@ -26,6 +26,9 @@ def test_a_calm_machine_needs_no_word():
 def test_waiting_for_cores():
     assert core_contention(HostLoad(0.24, 1.5, 2, None)) == CoreContention(0.24, 1.5, 2)
     assert core_contention(HostLoad(0.1, 1.5, 2, None)) is None
+    # Threads of a framework that compete with each other, on a machine without other programs.
+    assert core_contention(HostLoad(0.3, 0.1, 2, None)) is None
+    assert core_contention(HostLoad(0.4, 0.1, 2, None)) == CoreContention(0.4, 0.1, 2)
     assert core_contention(HostLoad(0.9, 0.1, 2, None, runnable_threads=12.0)) == CoreContention(
         0.9, 0.1, 2, 12.0
     )

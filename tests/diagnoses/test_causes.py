@@ -56,6 +56,13 @@ def test_faster_compute_waits_where_the_step_mostly_waits_for_input():
     assert set(explained(*findings, input_wait=0.4).values()) == {""}
 
 
+def test_memory_grows_by_what_is_compiled_again():
+    assert explained(found("memory-growth", None), found("recompilation"))["memory-growth"] == (
+        "recompilation"
+    )
+    assert explained(found("memory-growth", None), found("gc-pause"))["memory-growth"] == ""
+
+
 def test_explained_findings_come_after_all_others_that_were_found():
     symptom = Finding("input-bound", "found", "Do it", 10, explained_by="python-preprocessing")
     cause, cheap = found("python-preprocessing", 6), found("launch-bound", 1)

@@ -49,6 +49,7 @@ REASONS = {
     "capture/tf1/sessions.py plan.open": NO_PATH,
     "capture/tf2/profiler.py path.read_bytes": OWN,
     "cli/explain_aside.py Path('/proc/self/status').read_text": KERNEL,
+    "cli/lab_grades.py place.read_bytes": PACKAGE,
     "cli/lab_pairs.py file.read_text": PACKAGE,
     "cli/lab_pairs.py root.glob": PACKAGE,
     "cli/measuring.py folder.iterdir": SEARCH,

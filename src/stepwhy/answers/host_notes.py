@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _DISK_BOUND = 0.05
 # The figure of the machine covers all programs, so only a large one matters to the training.
 _STALLED = 0.1
+# A desktop or the sampling itself uses a tenth of a core. Where other programs use less than this,
+# the threads of the process compete among themselves, as pools of a framework always do a little:
+# healthy TensorFlow programs waited for up to 30 % of their runnable time on two cores.
+_FEW_CORES = 0.25
+_CONTENDED_ALONE = 0.35
 # Share of the time; throttling for less changes a step by less than its noise.
 _THROTTLED = 0.05
 
@@ -46,6 +51,9 @@ def core_contention(load: HostLoad | None) -> CoreContention | None:
     threads, cores = load.runnable_threads, load.cores
     are_too_many = threads and cores and threads >= OVERSUBSCRIBED * cores
     own = threads if are_too_many else None
+    is_alone = load.background_cores is not None and load.background_cores < _FEW_CORES
+    if is_alone and own is None and load.run_delay_share < _CONTENDED_ALONE:
+        return None
     return CoreContention(load.run_delay_share, load.background_cores, cores, own)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from stepwhy.answers.host_load import host_load
+from stepwhy.answers.host_notes import core_contention
 from stepwhy.findings.reasons import Bound, Gap, Lack, Lead, MostlyStartUp, NoEvidence
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.sampled_lines import python_lines
@@ -216,8 +218,8 @@ def _like_others(profiler_cost: float | None) -> float:
 
 def _contended(facts: Facts) -> float:
     """Share of its runnable time that the process waited for a core, if that is much; 0..1."""
-    share = run_delay_share(facts.sampled)
-    return share if share is not None and share >= CONTENDED else 0.0
+    contention = core_contention(host_load(facts.sampled))
+    return contention.share if contention else 0.0
 
 
 def _bound(facts: Facts, by: BoundBy) -> Bound:

@@ -154,11 +154,16 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
+_PRODUCT = regex(r"dot|matmul|einsum|conv_general")
+
+
 def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
     """What to do, by framework and by what repeats."""
     framework = facts.trace.meta.framework
     if framework == "jax":
-        return _JAX_SCAN if repeats >= LONG_LOOP else _JAX
+        # What repeats without a product is the update of one parameter after another.
+        is_cell = any(_PRODUCT.match(name) for name in sequence)
+        return _JAX_SCAN if repeats >= LONG_LOOP and is_cell else _JAX
     if framework == "pytorch" and all(name in sequence for name in _CELL):
         return _TORCH_CELL
     return {"pytorch": _TORCH, "tensorflow": _TF}.get(framework, _ANY)

@@ -34,7 +34,7 @@ def with_causes(
         rules: Rules of the diagnoses by id.
     """
     found = {f.id: f for f in findings if f.verdict == "found"}
-    causes = _refined(found, rules) | _behind_input(facts, found, rules)
+    causes = _refined(found, rules) | _behind_input(facts, found, rules) | _kept_graphs(found)
     return [replace(f, explained_by=causes.get(f.id, "")) for f in findings]
 
 
@@ -54,6 +54,12 @@ def explains(cause: Finding, symptom: Finding) -> bool:
     """Whether a cause explains most of the cost of its symptom."""
     whole = symptom.cost_ns_per_step or 0
     return whole > 0 and (cause.cost_ns_per_step or 0) >= MAIN_CAUSE * whole
+
+
+def _kept_graphs(found: Mapping[str, Finding]) -> dict[str, str]:
+    """Memory that grows because graphs or compiled functions are added."""
+    cause = next((id_ for id_ in ("graph-growth", "recompilation") if id_ in found), "")
+    return {"memory-growth": cause} if cause and "memory-growth" in found else {}
 
 
 def _behind_input(
