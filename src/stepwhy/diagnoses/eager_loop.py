@@ -154,7 +154,7 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
     )
 
 
-_PRODUCT = regex(r"dot|matmul|einsum|conv_general")
+_PRODUCT = regex(r"\b(dot|matmul|einsum|conv_general)")
 
 
 def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
@@ -162,7 +162,7 @@ def _fix(facts: Facts, sequence: list[str], repeats: int) -> Fix:
     framework = facts.trace.meta.framework
     if framework == "jax":
         # What repeats without a product is the update of one parameter after another.
-        is_cell = any(_PRODUCT.match(name) for name in sequence)
+        is_cell = any(_PRODUCT.search(name) for name in sequence)
         return _JAX_SCAN if repeats >= LONG_LOOP and is_cell else _JAX
     if framework == "pytorch" and all(name in sequence for name in _CELL):
         return _TORCH_CELL
