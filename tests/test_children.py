@@ -44,7 +44,7 @@ INTERPRETER = {
         "capture/sampling/stacks.py",
         "children.py",
     ),
-    *("cli/lab.py", "columns/compile.py", "columns/compiled.py"),
+    *("cli/lab_pairs.py", "columns/compile.py", "columns/compiled.py"),
 }
 
 

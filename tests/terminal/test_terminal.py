@@ -64,8 +64,8 @@ CASES = {
         (0, [NOT_UTF8, "--json"], {}),
         (0, [RANKS], {}),
         (0, [RANKS, "--json"], {}),
-        (3, [f"others{NAME}"], {}),
-        (3, [FOLDER], {}),
+        (0, [f"others{NAME}"], {}),
+        (0, [FOLDER], {}),
         (0, ["long.json", "--all"], {}),
         (3, [MISSING], {}),
         (3, [f"{MISSING}*"], {}),
@@ -75,7 +75,8 @@ CASES = {
         (2, [TRACE, f"--html={FOLDER}"], {}),
         *((3, [f"{FOLDER}/]{name}{NAME}"], {}) for name in BAD_FILES),
         *((0, ["x", "--all"], {"sample": name}) for name in SAMPLES),
-        *((leaf.exit_code, ["x"], {"error": leaf.slug}) for leaf in leaves()),
+        # Several runs are an error only for a page and for JSON.
+        *((leaf.exit_code, ["x", "--html", "y"], {"error": leaf.slug}) for leaf in leaves()),
         ("ValueError", ["x"], {"bug": ""}),
     ],
     "stepwhy export": [
@@ -139,6 +140,11 @@ CASES = {
             {"lab": "lab", "measure_pairs": "", "judge": ""},
         ),
         (2, [f"{FOLDER}/{NAME}", "--size", NAME], {"lab": "lab"}),
+    ],
+    "stepwhy lab grade": [
+        (1, [NAME, "--out", f"lab3{NAME}"], {"lab": "lab"}),
+        (1, ["--json", "--out", f"lab4{NAME}"], {"lab": "lab"}),
+        (2, [NAME, "--size", NAME, "--out", f"lab5{NAME}"], {"lab": "lab"}),
     ],
     "stepwhy check": [
         (1, [SCRIPT], {"check": ""}),

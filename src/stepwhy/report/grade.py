@@ -29,7 +29,7 @@ def summary(grade: Grade) -> list[str]:
             f" Unexplained share of the step: {format_fraction(median(shares))} in the median "
             f"pair, {format_fraction(max(shares))} at most."
         )
-    failed = [p.name for p in pairs if p.error]
+    failed = [one_line(p.name) for p in pairs if p.error]
     return [judged, unknown, *([f"Not run: {', '.join(failed)}."] if failed else [])]
 
 

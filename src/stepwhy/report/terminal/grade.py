@@ -33,8 +33,8 @@ def render_grade(grade: Grade, console: Console | None = None) -> None:
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for pair in grade.pairs:
         table.add_row(*_cells(pair))
-    sentences = [Text(line) for line in summary(grade)]
-    print_parts([Text(""), Padding(table, (0, 0, 1, 0)), *sentences, Text("")], console)
+    sentences = [Padding(Text(line), (0, 0, 0, 2)) for line in summary(grade)]
+    print_parts([Text(""), Padding(table, (0, 0, 1, 2)), *sentences, Text("")], console)
 
 
 def _cells(pair: GradedPair) -> tuple[Text, ...]:

@@ -6,6 +6,7 @@ import os
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.table import Table
 
 from stepwhy import units
@@ -40,7 +41,8 @@ def render_survey(runs: Sequence[Surveyed], console: Console | None = None) -> N
     base = _common_folder([run.name for run in runs])
     for run in sorted(runs, key=lambda run: run.result is None):
         table.add_row(visible(run.name.removeprefix(base)), *_cells(run))
-    console.print(Finish(table, ascii_only=console.options.ascii_only), width=console.width)
+    indented = Padding(table, (0, 0, 0, 2))  # so that no name begins a line
+    console.print(Finish(indented, ascii_only=console.options.ascii_only), width=console.width)
     console.print(Text("\nThese are different runs. Explain one of them for its report.", "dim"))
 
 
