@@ -4,25 +4,28 @@ import torch
 from torch import nn
 
 
-class Ratings(torch.utils.data.IterableDataset):
-    """Batches of users, items and their ratings.
+class Ratings:
+    """Ratings of items by users, which are made once and drawn from in batches.
 
     Args:
         batch: Ratings per batch.
         count: Users and items.
+        stored: Ratings in all.
     """
 
-    def __init__(self, batch, count=5000):
-        self.batch, self.count = batch, count
+    def __init__(self, batch, count=5000, stored=200_000):
         generator = torch.Generator().manual_seed(1)
-        self.taste = torch.randn(count, 8, generator=generator)
+        taste = torch.randn(count, 8, generator=generator)
+        pairs = torch.randint(count, (stored, 2), generator=generator)
+        self.users, self.items = pairs.unbind(1)
+        self.rating = (taste[self.users] * taste[self.items]).sum(1)
+        self.batch = batch
 
-    def __iter__(self):
-        generator = torch.Generator().manual_seed(2)
-        while True:
-            pairs = torch.randint(self.count, (self.batch, 2), generator=generator)
-            rating = (self.taste[pairs[:, 0]] * self.taste[pairs[:, 1]]).sum(1)
-            yield pairs[:, 0], pairs[:, 1], rating
+    def draw(self, step):
+        """Users, items and ratings of one step."""
+        start = step * self.batch % (len(self.rating) - self.batch)
+        rows = slice(start, start + self.batch)
+        return self.users[rows], self.items[rows], self.rating[rows]
 
 
 class Recommender(nn.Module):
@@ -50,8 +53,9 @@ def train(options, record):
     torch.manual_seed(0)
     model = Recommender()
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.02)
-    loader = torch.utils.data.DataLoader(Ratings(options.batch), batch_size=None, num_workers=1)
-    for step, (users, items, rating) in zip(range(options.steps), loader, strict=False):
+    ratings = Ratings(options.batch)
+    for step in range(options.steps):
+        users, items, rating = ratings.draw(step)
         loss = nn.functional.mse_loss(model(users, items), rating)
         optimizer.zero_grad()
         loss.backward()
