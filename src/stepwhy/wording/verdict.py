@@ -59,19 +59,31 @@ _LEADS = {
     "there.",
 }
 _IDLES = "for {time} of every {step} ({share}) {idle}"
-_BOUNDS: dict[BoundBy, str] = {
-    "input": f"The step waits for input: {_IDLES} because the next batch is not there.",
-    "communication": "The step waits for communication: for {time} of every {step} ({share}) data "
-    "is exchanged while nothing computes.",
-    "transfer": "The step waits for copies: for {time} of every {step} ({share}) data moves while "
-    "nothing computes.",
-    "startup": "The step waits for set-up: {time} of every {step} ({share}) goes to tracing, "
-    "compiling or first-run initialisation.",
-    "storage": "The step waits for storage: {time} of every {step} ({share}) goes to writing "
-    "checkpoints, summaries or logs.",
-    "host": f"The host holds the step up: {_IDLES} while the host {{doing}}.",
-    "compute": "The step is bound by compute: {busy} for {time} of every {step} ({share}).",
+# What the step waits for, and the loss; the loss alone follows where something else is larger.
+_BOUNDS: dict[BoundBy, tuple[str, str]] = {
+    "input": (
+        "The step waits for input",
+        f"{_IDLES} because the next batch is not there.",
+    ),
+    "communication": (
+        "The step waits for communication",
+        "for {time} of every {step} ({share}) data is exchanged while nothing computes.",
+    ),
+    "transfer": (
+        "The step waits for copies",
+        "for {time} of every {step} ({share}) data moves while nothing computes.",
+    ),
+    "startup": (
+        "The step waits for set-up",
+        "{time} of every {step} ({share}) goes to tracing, compiling or first-run initialisation.",
+    ),
+    "storage": (
+        "The step waits for storage",
+        "{time} of every {step} ({share}) goes to writing checkpoints, summaries or logs.",
+    ),
+    "host": ("The host holds the step up", f"{_IDLES} while the host {{doing}}."),
 }
+_COMPUTE = "The step is bound by compute: {busy} for {time} of every {step} ({share})."
 _MOSTLY_COMPUTE = (
     "The step is mostly compute: {busy} for {time} of every {step} ({share}); {lost} is lost to "
     "{lost_to}."
@@ -85,8 +97,8 @@ _LOST_TO: dict[BoundBy, str] = {
     "host": "the host",
 }
 _INPUT_LOCKED = (
-    f"The step waits for input: {_IDLES}, mostly because threads that prepare batches in Python "
-    "hold the interpreter's lock or a core."
+    f"{_IDLES}, mostly because threads that prepare batches in Python hold the interpreter's lock "
+    "or a core."
 )
 _DOING = {
     "sync": "is mostly blocked in calls that wait for the device",
@@ -116,7 +128,7 @@ def verdict_sentence(reason: Reason, fix_first: str = "") -> str:
 
 
 def _bound(bound: Bound) -> str:
-    """What rules the step first, then the loss."""
+    """What takes most of the step first, then the loss."""
     idle, busy = _devices(bound)
     sentence = _template(bound).format(
         idle=idle,
@@ -124,24 +136,26 @@ def _bound(bound: Bound) -> str:
         time=format_ns(bound.time_ns),
         step=format_ns(bound.wall_ns),
         share=format_fraction(bound.time_ns / bound.wall_ns),
+        computing=format_fraction(bound.compute_ns / bound.wall_ns),
         lost=format_fraction(bound.lost_ns / bound.wall_ns),
-        lost_to=_LOST_TO.get(bound.lost_to or "host"),
+        lost_to=_LOST_TO[bound.lost_to] if bound.lost_to else "",
         doing=_DOING[bound.host],
     )
-    if bound.by != "compute" and bound.compute_ns > bound.time_ns:
-        share = format_fraction(bound.compute_ns / bound.wall_ns)
-        loss = sentence.partition(": ")[2]
-        sentence = f"Compute is {share} of the step. {loss[:1].upper()}{loss[1:]}"
     if bound.set_up_ns:
         set_up = format_ns(bound.set_up_ns)
-        sentence = f"First-run set-up takes {set_up} of this record; without it, {_inner(sentence)}"
+        return f"First-run set-up takes {set_up} of this record; without it, {_inner(sentence)}"
     return sentence
 
 
 def _template(bound: Bound) -> str:
-    if bound.by == "compute" and bound.lost_to:
-        return _MOSTLY_COMPUTE
-    return _INPUT_LOCKED if bound.locked else _BOUNDS[bound.by]
+    if bound.by == "compute":
+        return _MOSTLY_COMPUTE if bound.lost_to else _COMPUTE
+    waits, loss = _BOUNDS[bound.by]
+    if bound.locked:
+        loss = _INPUT_LOCKED
+    if bound.compute_ns > bound.time_ns:
+        return f"Compute is {{computing}} of the step. {loss[:1].upper()}{loss[1:]}"
+    return f"{waits}: {loss}"
 
 
 def _inner(sentence: str) -> str:
