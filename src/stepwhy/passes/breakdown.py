@@ -65,6 +65,26 @@ def partition(
     return Partition({category: Intervals.union(part) for category, part in parts.items()})
 
 
+def counted_as(
+    breakdown: dict[str, int], category: str, time_ns: int, *sources: str
+) -> dict[str, int]:
+    """The breakdown with time of other categories counted as one, as far as they have so much.
+
+    Args:
+        breakdown: ns per category.
+        category: What to count it as.
+        time_ns: How much to count; negative for nothing.
+        sources: Categories that lose it, the first one first.
+    """
+    moved, left = dict(breakdown), max(time_ns, 0)
+    for source in sources:
+        part = min(moved[source], left)
+        moved[source] -= part
+        moved[category] += part
+        left -= part
+    return moved
+
+
 def unexplained(start_ns: int, end_ns: int) -> Partition:
     """The partition in which all of [start, end) is unexplained."""
     sets = dict.fromkeys(CATEGORIES, Intervals.empty())

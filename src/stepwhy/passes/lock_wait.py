@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.preparation import find_preparation
 from stepwhy.trace import SampleRole
 
@@ -54,10 +55,4 @@ def as_input_wait(breakdown: dict[str, int], waited_ns: int) -> dict[str, int]:
         breakdown: ns per category of the mean step.
         waited_ns: Result of `lock_wait` for it.
     """
-    moved, left = dict(breakdown), waited_ns
-    for category in reversed(_ON_A_CORE):
-        part = min(moved[category], left)
-        moved[category] -= part
-        moved["input_wait"] += part
-        left -= part
-    return moved
+    return counted_as(breakdown, "input_wait", waited_ns, *reversed(_ON_A_CORE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.sampled_lines import LOGGERS, driver_packages
 
 if TYPE_CHECKING:
@@ -29,11 +30,5 @@ def as_storage(breakdown: dict[str, int], trace: Trace) -> dict[str, int]:
         breakdown: ns per category of the mean step.
         trace: The trace, with the samples of the described stretch.
     """
-    left = round(logging_lines(trace)[1] * sum(breakdown.values()))
-    moved = dict(breakdown)
-    for category in ("unexplained", "python"):
-        part = min(moved[category], left)
-        moved[category] -= part
-        moved["storage"] += part
-        left -= part
-    return moved
+    logging_ns = round(logging_lines(trace)[1] * sum(breakdown.values()))
+    return counted_as(breakdown, "storage", logging_ns, "unexplained", "python")

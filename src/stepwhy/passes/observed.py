@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.overhead import observer_cost
 from stepwhy.passes.stalls import Stalls, find_stalls, stalling, time_of, time_of_kinds
 from stepwhy.passes.steps import count_warm_up
@@ -303,13 +304,8 @@ def rescale(
 
 def _with_compilation(scaled: dict[str, int], observed: Observed) -> dict[str, int]:
     """Count unexplained time as compiling, up to the measured time of compilation."""
-    missing = max((observed.compile_ns or 0) - scaled["compile"], 0)
-    moved = min(missing, scaled["unexplained"])
-    return {
-        **scaled,
-        "compile": scaled["compile"] + moved,
-        "unexplained": scaled["unexplained"] - moved,
-    }
+    missing = (observed.compile_ns or 0) - scaled["compile"]
+    return counted_as(scaled, "compile", missing, "unexplained")
 
 
 def _rescale(breakdown: dict[str, int], observed: Observed, on_accelerator: bool) -> dict[str, int]:

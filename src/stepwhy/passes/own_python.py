@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepwhy.passes.breakdown import counted_as
 from stepwhy.passes.cores import CONTENDED, run_delay_share
 from stepwhy.passes.sampled_lines import (
     FEWEST_SAMPLES,
@@ -56,12 +57,8 @@ def as_generated(breakdown: dict[str, int], trace: Trace) -> dict[str, int]:
         trace: The trace, with the samples of the stretch that is described.
     """
     wanted_ns = round(generator_share(trace) * sum(breakdown.values()))
-    moved = dict(breakdown)
-    for category in ("python", "unexplained"):
-        part = min(moved[category], max(wanted_ns - moved["input_wait"], 0))
-        moved[category] -= part
-        moved["input_wait"] += part
-    return moved
+    missing_ns = wanted_ns - breakdown["input_wait"]
+    return counted_as(breakdown, "input_wait", missing_ns, "python", "unexplained")
 
 
 def generator_share(trace: Trace) -> float:
@@ -98,9 +95,5 @@ def as_python(
         return breakdown
     runnable_ns = cpu_ns / max(1.0 - delayed, _LEAST_ON_CORE)
     longest = round(min(share * sum(breakdown.values()), runnable_ns))
-    moved = min(max(longest - (breakdown["python"] - callback_ns), 0), breakdown["unexplained"])
-    return {
-        **breakdown,
-        "python": breakdown["python"] + moved,
-        "unexplained": breakdown["unexplained"] - moved,
-    }
+    missing_ns = longest - (breakdown["python"] - callback_ns)
+    return counted_as(breakdown, "python", missing_ns, "unexplained")
