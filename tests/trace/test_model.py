@@ -1,6 +1,8 @@
 """Looking things up in a trace, and the schema itself."""
 
-from stepwhy.trace import Kind, Meta, Role, TraceBuilder
+import numpy as np
+
+from stepwhy.trace import NULL, Kind, Meta, Role, TraceBuilder
 from stepwhy.trace.kinds import BUSY_KINDS
 from stepwhy.trace.model import empty_columns
 from stepwhy.trace.schema import COLUMNS, TABLES, columns_of
@@ -28,6 +30,14 @@ def test_strings_where():
     trace = build()
     found = trace.strings_where(["k", "a", "absent"])
     assert {trace.string(i) for i in found} == {"a", "k"}
+
+
+def test_matches_asks_once_per_text():
+    trace, asked = build(), []
+    column = np.array([*trace.strings_where(["k", "a"]), NULL, *trace.strings_where(["k"])])
+    found = trace.matches(column, lambda text: asked.append(text) or text == "k")
+    assert found.tolist() == [trace.string(index) == "k" for index in column]
+    assert sorted(asked) == ["", "a", "k"]
 
 
 def test_ends():

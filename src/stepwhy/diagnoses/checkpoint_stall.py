@@ -31,9 +31,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import (
@@ -51,9 +48,9 @@ from stepwhy.trace import NULL, Kind
 from stepwhy.units import quantise
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-    from stepwhy.columns.intervals import Intervals
     from stepwhy.findings import Finding, Saving
     from stepwhy.passes.facts import Facts
     from stepwhy.passes.stalls import StepEvents
@@ -81,7 +78,8 @@ def diagnose(facts: Facts) -> Finding:
     if is_logged and inside.recur:
         return _from_log(facts, inside)
     rows = _recorded(facts)
-    cost = on_scale(facts, mean_within(facts, time_of(facts, rows) & _storing(facts)))
+    alone = time_of(facts, rows) & facts.partition.sets["storage"]
+    cost = on_scale(facts, mean_within(facts, alone))
     if cost >= SHARE * facts.wall_ns and len(rows):
         return _from_trace(facts, rows, cost)
     if not is_logged and "host-ops" not in facts.trace.meta.signals:
@@ -128,16 +126,7 @@ def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
 def _recorded(facts: Facts) -> Rows:
     """Recorded calls in steady steps that save something else than summaries."""
     rows = facts.slices(Kind.STORAGE, steady=True)
-    names = facts.trace.slices.name[rows]
-    unique, place = numbered(names)
-    saves = [not SUMMARY.search(facts.trace.string(int(name))) for name in unique]
-    chosen: Rows = rows[np.array(saves, dtype=bool)[place]]
-    return chosen
-
-
-def _storing(facts: Facts) -> Intervals:
-    """When the host stores and the device is idle."""
-    return facts.partition.sets["storage"]
+    return rows[~facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
 
 
 def _from_trace(facts: Facts, rows: Rows, cost: int) -> Finding:

@@ -29,8 +29,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stepwhy.diagnoses.shared.measure import by_name, idle, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule
@@ -83,12 +81,9 @@ def diagnose(facts: Facts) -> Finding:
 
 def _backward(facts: Facts, pattern: re.Pattern[str]) -> Rows:
     """Operations of the backward pass in steady steps whose whole name matches; (slices,)."""
-    slices, rows = facts.trace.slices, facts.slices(Kind.OP, steady=True)
+    rows: Rows = facts.slices(Kind.OP, steady=True)
     rows = rows[facts.phases[rows] == Phase.BACKWARD]
-    names, place = np.unique(slices.name[rows], return_inverse=True)
-    matches = [pattern.fullmatch(facts.trace.string(int(name))) is not None for name in names]
-    found: Rows = rows[np.array(matches, dtype=bool)[place]]
-    return found
+    return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
 
 
 def _ops(facts: Facts, rows: Rows) -> list[Evidence]:

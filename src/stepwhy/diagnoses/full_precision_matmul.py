@@ -33,9 +33,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.precision import faster_type, model_names, precision_of
 from stepwhy.diagnoses.shared.program import is_training
@@ -45,6 +42,7 @@ from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.diagnoses.shared.precision import Faster, Precision
@@ -93,11 +91,8 @@ def diagnose(facts: Facts) -> Finding:
 
 def _of_precision(facts: Facts, rows: NDArray[np.int32], precision: Precision) -> NDArray[np.int32]:
     """Those of the kernels whose names show a precision; (slices,)."""
-    names, place = numbered(facts.trace.slices.name[rows])
-    texts = (facts.trace.string(int(name)) for name in names)
-    matches = np.array([precision_of(text) == precision for text in texts], dtype=bool)
-    found: NDArray[np.int32] = rows[matches[place]]
-    return found
+    names = facts.trace.slices.name[rows]
+    return rows[facts.trace.matches(names, lambda name: precision_of(name) == precision)]
 
 
 def _evidence(facts: Facts, rows: NDArray[np.int32], time: int) -> tuple[Evidence, ...]:

@@ -28,9 +28,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
@@ -41,6 +38,7 @@ from stepwhy.trace import NULL, Kind, SampleRole
 if TYPE_CHECKING:
     from collections import Counter
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.findings import Finding
@@ -82,11 +80,7 @@ def diagnose(facts: Facts) -> Finding:
 def _summaries(facts: Facts) -> Rows:
     """Recorded operations in steady steps that make or write summaries."""
     rows = facts.slices(Kind.STORAGE, steady=True)
-    names = facts.trace.slices.name[rows]
-    unique, place = numbered(names)
-    chosen = [bool(SUMMARY.search(facts.trace.string(int(name)))) for name in unique]
-    found: Rows = rows[np.array(chosen, dtype=bool)[place]]
-    return found
+    return rows[facts.trace.matches(facts.trace.slices.name[rows], SUMMARY.search)]
 
 
 def _operations(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:

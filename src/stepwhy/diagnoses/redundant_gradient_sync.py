@@ -38,7 +38,7 @@ from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
-from stepwhy.trace import NULL, Kind
+from stepwhy.trace import Kind
 
 if TYPE_CHECKING:
     from stepwhy.diagnoses.shared.ddp import Rows
@@ -108,9 +108,7 @@ _UPDATE = regex(r"Optimizer\.step#")
 def _updates(facts: Facts) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """When optimizers begin their steps, or the steps where that is not recorded, ns."""
     rows = facts.slices(Kind.FRAMEWORK, steady=True)
-    strings = distinct(facts.trace.slices.name[rows]).tolist()
-    names = {facts.trace.string(s) for s in strings if s != NULL}
-    found = named(facts, *(name for name in names if _UPDATE.match(name)))
+    found = rows[facts.trace.matches(facts.trace.slices.name[rows], _UPDATE.match)]
     return facts.trace.slices.start_ns[found] if len(found) else facts.steps.starts
 
 

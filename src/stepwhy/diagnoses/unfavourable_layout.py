@@ -233,8 +233,8 @@ def _channels_last(facts: Facts, rows: NDArray[np.int64]) -> Fix:
     """How to keep that layout in PyTorch; MIOpen needs a setting for it."""
     if facts.trace.meta.framework != "pytorch":
         return _ANY
-    names = map(facts.trace.string, distinct(facts.trace.slices.name[rows]).tolist())
-    return _CHANNELS_LAST_AMD if any(map(_MIOPEN.search, names)) else _CHANNELS_LAST
+    by_miopen = facts.trace.matches(facts.trace.slices.name[rows], _MIOPEN.search).any()
+    return _CHANNELS_LAST_AMD if by_miopen else _CHANNELS_LAST
 
 
 _MIOPEN = regex(r"batched_transpose|transpose_NCHW2|2NCHW")

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.measure import (
     by_name,
     mean_within,
@@ -100,10 +99,7 @@ def diagnose(facts: Facts) -> Finding:
 def _named(facts: Facts, pattern: re.Pattern[str]) -> Rows:
     """Steady slices whose whole name matches a pattern, ascending."""
     rows = facts.slices(Kind.FRAMEWORK, Kind.ANNOTATION, steady=True)
-    names = distinct(facts.trace.slices.name[rows]).tolist()
-    matching = [name for name in names if pattern.fullmatch(facts.trace.string(name))]
-    found: Rows = rows[np.isin(facts.trace.slices.name[rows], matching)]
-    return found
+    return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
 
 
 def _calls(facts: Facts, steps: Rows) -> Rows:

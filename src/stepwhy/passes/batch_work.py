@@ -73,9 +73,8 @@ def _of_loader(facts: Facts, line: str, entry: str, exposed_ns: int) -> BatchWor
     """Work of a DataLoader without workers, or of a PyDataset, in the training loop."""
     fetches = facts.slices(Kind.INPUT, steady=True)
     names = facts.trace.slices.name[fetches]
-    single = [i for i in set(names.tolist()) if _SINGLE in facts.trace.string(i)]
     fetched_ns = facts.trace.slices.dur_ns[fetches]
-    own_ns = int(fetched_ns[np.isin(names, single)].sum())
+    own_ns = int(fetched_ns[facts.trace.matches(names, lambda name: _SINGLE in name)].sum())
     if len(fetches):
         is_serial = own_ns > WORKING_SHARE * fetched_ns.sum() or entry == "PyDataset"
     else:

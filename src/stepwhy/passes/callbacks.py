@@ -82,14 +82,9 @@ def _sampled(trace: Trace) -> set[str]:
 
 def _only_steps_call_python(trace: Trace) -> bool:
     """Whether the operations of the step call Python, and those of its input pipelines do not."""
-    slices, text = trace.slices, trace.string
+    slices, nodes = trace.slices, trace.nodes
     rows = trace.rows(Kind.PYTHON, role=Role.EXECUTOR)
-    if not any(_OPS.fullmatch(text(name)) for name in distinct(slices.name[rows]).tolist()):
-        return False
     loading = trace.rows(Kind.OP, role=Role.WORKER)
-    if any(_OPS.fullmatch(text(name)) for name in distinct(slices.name[loading]).tolist()):
-        return False
-    named = np.isin(
-        trace.nodes.op, [i for i in distinct(trace.nodes.op) if _OPS.fullmatch(text(i))]
-    )
-    return bool(np.isin(trace.nodes.name[named], slices.scope[rows]).all())
+    calls, loads = (trace.matches(slices.name[r], _OPS.fullmatch).any() for r in (rows, loading))
+    calling = nodes.name[trace.matches(nodes.op, _OPS.fullmatch)]
+    return bool(calls and not loads and np.isin(calling, slices.scope[rows]).all())

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import innermost_time
 from stepwhy.passes.callbacks import callback_time
@@ -124,10 +123,7 @@ def _long(trace: Trace, tracks: Tracks, *kinds: Kind) -> Rows:
 
 def _copies(trace: Trace, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mask of copy calls, which are long at any use if they wait or stage memory; (calls,)."""
-    names, group = numbered(trace.slices.name[calls])
-    copies = np.asarray(["memcpy" in trace.string(int(n)).lower() for n in names], dtype=bool)
-    result: NDArray[np.bool_] = copies[group]
-    return result
+    return trace.matches(trace.slices.name[calls], lambda name: "memcpy" in name.lower())
 
 
 def _in_most_steps(trace: Trace, rows: NDArray[np.int64], steps: StepTable) -> NDArray[np.bool_]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepwhy.columns.groups import distinct
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from stepwhy.trace import Trace
@@ -36,12 +34,8 @@ def has_program_line(trace: Trace) -> NDArray[np.bool_]:
     Lines of the framework and of the standard library do not count.
     """
     slices = trace.slices
-    found: NDArray[np.bool_] = slices.source != NULL
-    lines = distinct(slices.source[found])
-    library = [line for line in lines.tolist() if is_of_library(trace.string(line))]
-    found &= slices.kind != Kind.FRAMEWORK
-    if library:
-        found &= ~np.isin(slices.source, library)
+    found: NDArray[np.bool_] = (slices.source != NULL) & (slices.kind != Kind.FRAMEWORK)
+    found[found] = ~trace.matches(slices.source[found], is_of_library)
     return found
 
 

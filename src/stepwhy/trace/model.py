@@ -10,12 +10,13 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.chunks import chunks
+from stepwhy.columns.groups import numbered
 from stepwhy.columns.null import NULL
 from stepwhy.columns.strings import Strings
 from stepwhy.trace.schema import TABLES, Table, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -135,6 +136,16 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
         else:  # a stored trace may repeat a string
             found = [i for i, s in enumerate(self.strings) if s in targets]
         return np.asarray(found, dtype=np.int64)
+
+    def matches(
+        self, column: NDArray[np.int32], accepts: Callable[[str], object]
+    ) -> NDArray[np.bool_]:
+        """Whether each text of a column of strings is accepted; asked once per text; (rows,)."""
+        strings, place = numbered(column)
+        found: NDArray[np.bool_] = np.array(
+            [bool(accepts(self.string(index))) for index in strings.tolist()], dtype=bool
+        )
+        return found[place]
 
     @cached_property
     def _index(self) -> dict[str, int]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import nearest_of
 from stepwhy.diagnoses.shared.slices import strings_among
 from stepwhy.patterns import regex
@@ -60,10 +59,7 @@ def bucket_exchanges(facts: Facts) -> Rows:
 def all_reduces(facts: Facts) -> Rows:
     """All-reduces in the steady steps, ascending."""
     rows = facts.slices(Kind.COLLECTIVE, steady=True)
-    names, place = numbered(facts.trace.slices.name[rows])
-    matches = [_ALL_REDUCE.match(facts.trace.string(int(name))) is not None for name in names]
-    chosen: Rows = rows[np.array(matches, dtype=bool)[place]]
-    return chosen
+    return rows[facts.trace.matches(facts.trace.slices.name[rows], _ALL_REDUCE.match)]
 
 
 def all_reduce_ns(facts: Facts) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from stepwhy.columns.groups import distinct, numbered
+from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, outermost, steady, time_of
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
@@ -107,9 +107,7 @@ def _jitted(facts: Facts) -> Rows:
     """Calls of jitted functions in steady steps that no other one has called, ascending."""
     slices = facts.trace.slices
     rows = facts.slices(Kind.FRAMEWORK, steady=True)
-    names = distinct(slices.name[rows])
-    jitted = [name for name in names.tolist() if _JITTED.fullmatch(facts.trace.string(name))]
-    rows = rows[np.isin(slices.name[rows], jitted)]
+    rows = rows[facts.trace.matches(slices.name[rows], _JITTED.fullmatch)]
     # Rows are in the order of their starts, so a call within others ends before one of them does.
     ends = facts.trace.ends(rows)
     latest = np.append(np.int64(0), np.maximum.accumulate(ends)[:-1]) if len(rows) else ends
