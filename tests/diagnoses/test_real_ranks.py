@@ -80,7 +80,8 @@ def test_the_long_stage_explains_the_published_slowdown():
     ("run", "bubble", "imbalance"),
     [
         ("table", 0.33, 0.13),  # 4 stages, 4 micro-batches
-        ("pp8", 0.23, None),  # 8 stages, 16 micro-batches; the last stage has 10 % more work
+        # 8 stages, 16 micro-batches: 7 of 23 passes. The last stage has 10 % more work.
+        ("pp8", 0.29, None),
         ("pp4", None, 0.22),  # 4 stages, 8 micro-batches in 4 model chunks
     ],
 )

@@ -31,6 +31,13 @@ def test_time_to_fill_and_time_for_the_longest_stage():
     assert [stages.waits_ns(stage) for stage in range(3)] == [30, 30, 0]
 
 
+def test_a_stage_whose_record_ends_early_waits_for_the_longest():
+    early = rank(1, 40)
+    early.breakdown["communication"] = 20  # its record of the step ends after 60 of 100
+    stages = find_stages([rank(0, 40), early])
+    assert (stages.idle_ns, stages.wall_ns) == (60, 100)
+
+
 def test_ranks_of_a_stage_count_with_their_mean():
     stages = find_stages([rank(0, 40), rank(0, 60, number=1), rank(1, 40, number=2)])
     assert stages.pass_ns == (12.5, 10.0)

@@ -13,8 +13,9 @@ step, even if all stages take equally long.
 The cost is the time that a pipeline of equal stages needs to fill and drain: (p - 1) forward and
 backward passes. It is at most the time in which the stages were seen to wait (mean of all stages),
 less the part that `stage-imbalance` explains. In an interleaved schedule, n counts the passes of
-every model chunk. If only one rank is recorded, and the number of stages is known, all stages are
-assumed to be equal.
+every model chunk. A stage whose record of a step ends early waits until that of the longest one
+ends. If only one rank is recorded, and the number of stages is known, all stages are assumed to be
+equal.
 
 ## Fix
 Run more micro-batches per step, or interleave: with twice as many model chunks per stage, filling

@@ -27,7 +27,8 @@ class Stages(msgspec.Struct, frozen=True):
     Args:
         passes: Forward passes of each rank per step.
         pass_ns: Time of one forward and one backward pass on each stage; (stages,).
-        idle_ns: Time in which a stage only exchanges data or waits, mean of all stages.
+        idle_ns: Time in which a stage only exchanges data or waits, mean of all stages. All of them
+            take part in the same step: one whose record ends early waits for the longest.
         wall_ns: Time of the step on the stage where it takes longest.
     """
 
@@ -81,12 +82,13 @@ def find_stages(ranks: Sequence[Rank]) -> Stages | None:
     if len(passes) > 1 or min(passes) < 1:
         return None  # the stages do not pass the same micro-batches
     means = [_mean([rank.passes_ns for rank in stage]) for stage in of_stage]
-    idle = [_mean([rank.exchange_ns for rank in stage]) for stage in of_stage]
+    works = [_mean([rank.work_ns for rank in stage]) for stage in of_stage]
+    wall_ns = max(rank.wall_ns for rank in ranks)
     return Stages(
         passes=float(passes.pop()),
         pass_ns=tuple(mean / (ranks[0].passes or 1) for mean in means),
-        idle_ns=round(_mean(idle)),
-        wall_ns=max(rank.wall_ns for rank in ranks),
+        idle_ns=round(wall_ns - _mean(works)),
+        wall_ns=wall_ns,
     )
 
 
