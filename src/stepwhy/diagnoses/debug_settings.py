@@ -21,8 +21,9 @@ Turn anomaly detection off, and turn it on again only to find a NaN.
 None for the result. A NaN no longer stops the training: check the loss every hundred steps.
 
 ## When it abstains
-Without host operations, or where the trace shows no backward pass. Launch blocking, deterministic
-algorithms and XLA dumps are not detected, because a trace does not show them.
+Without host operations, or where the trace does not name the operations of a backward pass. Launch
+blocking, deterministic algorithms and XLA dumps are not detected, because a trace does not show
+them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def diagnose(facts: Facts) -> Finding:
         )
     nodes, answers = len(_backward(facts, _NODE)), len(_backward(facts, _ANSWER))
     if not nodes:
-        return RULE.no_data("The trace shows no backward pass.")
+        return RULE.no_data("The trace does not name the operations of a backward pass.")
     checks = Evidence("checks of gradients per step", answers / max(facts.steady_count, 1), "count")
     if answers < OFTEN * nodes:
         return RULE.nothing((checks,))
