@@ -63,7 +63,7 @@ def diagnose(facts: Facts) -> Finding:
     slices, rows = facts.trace.slices, facts.slices(Kind.MEMCPY, steady=True)
     rows = rows[slices.copy[rows] == Copy.H2D]
     if not len(rows):
-        return RULE.nothing()
+        return RULE.not_applicable("No copies from the host to the device are recorded.")
     if (slices.pageable[rows] == NULL).all():
         return RULE.no_data("The trace does not record the kind of host memory of copies.")
     rows = rows[slices.pageable[rows] == 1]
