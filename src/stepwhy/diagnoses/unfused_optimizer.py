@@ -20,9 +20,10 @@ Use the fused implementation where the optimizer has one, otherwise the one for 
 `foreach` needs memory for intermediate results of all parameters. Results may differ by rounding.
 
 ## When it abstains
-If the operations of the host were not recorded. Does not apply to TensorFlow and JAX, which compile
-the update with the step (`eager-loop` judges loops that do not), nor to accelerators, on which
-PyTorch updates lists of parameters by default (`launch-bound` judges what is left).
+If the operations of the host, or the steps of an optimizer, were not recorded. Does not apply to
+TensorFlow and JAX, which compile the update with the step (`eager-loop` judges loops that do not),
+nor to accelerators, on which PyTorch updates lists of parameters by default (`launch-bound` judges
+what is left).
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ def diagnose(facts: Facts) -> Finding:
     if facts.has_accelerator:
         return RULE.not_applicable("The run uses an accelerator: see launch-bound.")
     steps = _named(facts, _STEP)
+    if not len(steps):
+        return RULE.no_data("No step of an optimizer is recorded.")
     calls = _calls(facts, steps)
     per_step = len(calls) / max(facts.steady_count, 1)
     if per_step < FEWEST or _updates_at_once(facts, calls):
