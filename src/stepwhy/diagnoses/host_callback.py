@@ -24,8 +24,9 @@ into the input pipeline, and what only reports values out of the step.
 NumPy computes in 64 bits by default, the frameworks in 32.
 
 ## When it abstains
-If the operations of the host were not recorded. For JAX on an accelerator, because its profiler
-does not record callbacks there.
+If the operations of the host were not recorded, or the framework is unknown. For JAX on an
+accelerator, because its profiler does not record callbacks there. For PyTorch on an accelerator, or
+without stack samples.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ _SHOWN = 3
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which only a callback into Python runs."""
     rows = facts.in_steady(callback_rows(facts.trace))
-    if not len(rows) and facts.has_accelerator and facts.trace.meta.framework == "jax":
-        return RULE.no_data("The profiler of JAX does not record callbacks on an accelerator.")
+    unseen = "" if len(rows) else _why_unseen(facts)
+    if unseen:
+        return RULE.no_data(unseen)
     share = Evidence("share of the step", facts.callback_ns / max(facts.wall_ns, 1), "fraction")
     if facts.callback_ns < SHARE * facts.wall_ns:
         return RULE.nothing((share,) if len(rows) else ())
@@ -72,6 +74,16 @@ def diagnose(facts: Facts) -> Finding:
     evidence = (share, *_calls(facts, rows), *_lines(facts))
     gain = saving("remove callbacks", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, evidence, _fix(facts, rows), gain)
+
+
+def _why_unseen(facts: Facts) -> str:
+    """Why callbacks would not be seen; '' if they would."""
+    framework = facts.trace.meta.framework
+    if framework == "jax" and facts.has_accelerator:
+        return "The profiler of JAX does not record callbacks on an accelerator."
+    if framework == "pytorch" and (facts.has_accelerator or not len(facts.sampled.samples)):
+        return "In PyTorch, only stack samples of a run on a CPU show callbacks."
+    return "" if framework else "The trace does not show callbacks into Python."
 
 
 def _calls(facts: Facts, rows: Rows) -> tuple[Evidence, ...]:
