@@ -23,7 +23,8 @@ Save every few hundred steps, or after a time, not in every step. Write in the b
 None. After a crash, the steps since the last checkpoint are repeated.
 
 ## When it abstains
-If the steps were not observed by `stepwhy run` and the trace records no framework code on the host.
+If the steps were not observed by `stepwhy run` and the trace shows no calls of libraries: it has no
+Python frames, and no operations of TensorFlow.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ import math
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import (
     SHOWN,
     SUMMARY,
@@ -82,8 +84,8 @@ def diagnose(facts: Facts) -> Finding:
     cost = on_scale(facts, mean_within(facts, alone))
     if cost >= SHARE * facts.wall_ns and len(rows):
         return _from_trace(facts, rows, cost)
-    if not is_logged and "host-ops" not in facts.trace.meta.signals:
-        return RULE.no_data(missing("host-ops"))
+    if not is_logged and not len(rows) and not shows_calls(facts):
+        return RULE.no_data(CALLS_UNSEEN)
     return RULE.nothing(summary(inside, "save", "saving") if len(inside.rows) else ())
 
 

@@ -21,7 +21,8 @@ Log every hundred steps, and histograms less often. Where every step matters, lo
 None. The curves have fewer points.
 
 ## When it abstains
-If no stack was sampled and the operations of the host were not recorded.
+If no stack was sampled and the trace has no Python frames, unless it shows the operations of
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.rule import Rule, missing, saving
+from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls
+from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.logging_time import logging_lines
@@ -64,9 +66,8 @@ def diagnose(facts: Facts) -> Finding:
     """Judge the time in summaries and in libraries that log."""
     rows = _summaries(facts)
     lines, _ = logging_lines(facts.sampled)
-    looked = len(rows) or len(facts.sampled.samples) or "host-ops" in facts.trace.meta.signals
-    if not looked:
-        return RULE.no_data(missing("host-ops"))
+    if not len(rows) and not shows_calls(facts):
+        return RULE.no_data(CALLS_UNSEEN)
     summarising = mean_within(facts, time_of(facts, rows) & facts.partition.sets["storage"])
     cost = facts.logging_ns + on_scale(facts, summarising)
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction")

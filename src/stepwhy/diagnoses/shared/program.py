@@ -22,6 +22,11 @@ _REPLAYED = regex(r"GraphLaunch")
 _DDP = regex(r"DistributedDataParallel")
 _LOADER = regex(r"DataLoader")
 
+CALLS_UNSEEN = (
+    "No stack of the training was sampled, and the trace has no Python frames, which would show "
+    "calls of libraries."
+)
+
 
 def is_training(facts: Facts) -> bool | None:
     """Whether the program trains; None if the trace does not show it."""
@@ -69,6 +74,17 @@ def on_gpu(facts: Facts) -> bool:
     return bool(facts.leading) and all(a.kind is DeviceKind.GPU for a in facts.leading)
 
 
+def shows_calls(facts: Facts) -> bool:
+    """Whether calls of libraries on the host would be seen.
+
+    Python frames and stack samples show them, and so do the operations of TensorFlow. Those of
+    PyTorch and JAX are none of a library that saves or logs.
+    """
+    signals = facts.trace.meta.signals
+    of_graph = facts.trace.meta.framework == "tensorflow" and "host-ops" in signals
+    return of_graph or "python-stacks" in signals or len(facts.sampled.samples) > 0
+
+
 def _occurs(facts: Facts, pattern: re.Pattern[str], *kinds: Kind) -> bool:
     """Whether the name of any slice of some kinds matches a pattern."""
     names = distinct(facts.trace.slices.name[facts.slices(*kinds)])
@@ -76,11 +92,13 @@ def _occurs(facts: Facts, pattern: re.Pattern[str], *kinds: Kind) -> bool:
 
 
 __all__ = [
+    "CALLS_UNSEEN",
     "is_compiled",
     "is_pytorch",
     "is_training",
     "on_gpu",
     "replays_graphs",
+    "shows_calls",
     "uses_ddp",
     "uses_loader",
     "uses_sessions",
