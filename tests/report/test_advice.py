@@ -1,5 +1,6 @@
 from msgspec.structs import replace
 
+from stepwhy.findings import Traced
 from stepwhy.report import advice
 
 
@@ -28,6 +29,8 @@ def test_watched_run_is_not_advised_to_use_stepwhy_run(sample):
     assert advice.next_steps(watched)[-1].startswith("Check what the loop does between")
     untraced = replace(watched, devices=())
     assert advice.next_steps(untraced)[-1].startswith("Train for at least 20 steps")
+    traced = replace(untraced, steps=replace(untraced.steps, traced=(Traced(5, 4),)))
+    assert advice.next_steps(traced)[-1].startswith("Wait for the device in every step")
     profiled = replace(untraced.run, untraced_advice="Stop that profiler")
     assert advice.next_steps(replace(untraced, run=profiled))[-1] == "Stop that profiler."
     without_framework = replace(untraced, run=replace(untraced.run, framework=""))

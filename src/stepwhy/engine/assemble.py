@@ -22,6 +22,7 @@ from stepwhy.answers.verdict import decide, first_to_fix
 from stepwhy.columns.memory import give_back
 from stepwhy.diagnoses import run_all
 from stepwhy.findings import Result, Verdict
+from stepwhy.findings.reasons import LongSteps
 from stepwhy.passes.devices import MOST_DEVICES
 from stepwhy.passes.pipelines import find_pipelines
 from stepwhy.wording.machine import machine_sentence, unreliable
@@ -34,10 +35,14 @@ if TYPE_CHECKING:
 
     from stepwhy.answers.verdict import Decision
     from stepwhy.findings import Finding, HostLoad, Op
+    from stepwhy.findings.reasons import StepNote
     from stepwhy.passes.facts import Facts
     from stepwhy.trace import Trace
 
 T = TypeVar("T")
+
+# Of the time of all steps.
+_MOST = 0.5
 
 # Number of operations that a note names.
 _NAMED = 3
@@ -58,15 +63,16 @@ def assemble(facts: Facts, path: str, format_name: str) -> Result:
     breakdown = _then_free(breakdown_of(facts))
     findings = _then_free(run_all(facts))
     load = host_load(facts.sampled)
-    contention = core_contention(load)
-    caveat = unreliable(contention) if contention else ""
-    verdict = verdict_of(facts.derived(decide), findings, caveat)
+    notes = step_notes(facts)
+    verdict = verdict_of(facts.derived(decide), findings, _caveat(notes, load))
     devices = devices_of(facts)
     return Result(
         verdict=verdict,
         inputs=(input_of(facts.trace, path, format_name),),
         run=run_of(facts.trace),
-        steps=replace(summarise_steps(facts), note=steps_note(step_notes(facts))),
+        steps=replace(
+            summarise_steps(facts), note=steps_note([n for n in notes if not _hides_most(n)])
+        ),
         breakdown=breakdown,
         devices=devices,
         parallel=None if verdict.bound_by == "unknown" else parallel_use(devices, facts.wall_ns),
@@ -112,6 +118,18 @@ def verdict_of(decision: Decision, findings: Sequence[Finding], caveat: str = ""
     first = first_to_fix(decision.bound_by, findings)
     sentence = verdict_sentence(decision.reason, first.title if first else "")
     return Verdict(decision.bound_by, decision.confidence, sentence, caveat)
+
+
+def _caveat(notes: Sequence[StepNote], load: HostLoad | None) -> str:
+    """Why the described step is not reliable, or not what the run spends its time on."""
+    contention = core_contention(load)
+    hidden = steps_note([note for note in notes if _hides_most(note)])
+    return " ".join(filter(None, (unreliable(contention) if contention else "", hidden)))
+
+
+def _hides_most(note: StepNote) -> bool:
+    """Whether a note is about long steps that take more time than the described ones."""
+    return isinstance(note, LongSteps) and note.share > _MOST
 
 
 def _notes(facts: Facts, ops: Sequence[Op], load: HostLoad | None) -> Iterator[str]:

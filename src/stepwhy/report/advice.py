@@ -23,6 +23,10 @@ _ENOUGH_STEPS = 5
 # For a run that stepwhy observed.
 _RUN_LONGER = "Train for at least 20 steps: the first ones are warm-up, then a few are traced."
 _NO_FRAMEWORK = "Record the loop with a Python profiler: it uses no framework that can trace it."
+_WAIT = (
+    "Wait for the device in every step while stepwhy observes the run: read the loss, or call "
+    "jax.block_until_ready(loss)."
+)
 _LOOK_BETWEEN = (
     "Check what the loop does between two framework calls: reading, writing, sleeping and "
     "waiting are not traced."
@@ -39,7 +43,10 @@ def next_steps(result: Result) -> list[str]:
     if any(file.format == "tensorboard" for file in result.inputs):
         return list(dict.fromkeys([*filter(None, advice), _WATCH]))
     if result.steps.source == "hook":
-        advice.append(_LOOK_BETWEEN if result.devices else _untraced(result, framework))
+        if result.devices:
+            advice.append(_LOOK_BETWEEN)
+        else:
+            advice.append(_WAIT if result.steps.traced else _untraced(result, framework))
         return list(dict.fromkeys(filter(None, advice)))
     if not result.devices:
         advice.append(_RECORD_DEVICES.get(framework, "Record device activity as well."))
