@@ -1,10 +1,9 @@
 """What stands above the verdict."""
 
-from tests.passes.timeline import Timeline
-
 from stepwhy.engine.assemble import assemble
 from stepwhy.passes.facts import Facts
 from stepwhy.trace import Kind
+from tests.passes.timeline import Timeline
 
 
 def result_of(*durations):
