@@ -73,7 +73,9 @@ def test_costs_and_savings_fit_into_the_step(path):
         assert 0 <= (finding.cost_ns_per_step or 0) <= facts.wall_ns, finding.id
         if finding.saving:
             assert 0 <= finding.saving.low_ns <= finding.saving.high_ns, finding.id
-            # Rounding to two digits can put the bound slightly above the step.
+            # Rounding to two digits can put the bounds slightly above the cost and the step.
+            if finding.cost_ns_per_step is not None:
+                assert finding.saving.high_ns <= 1.06 * finding.cost_ns_per_step, finding.id
             assert finding.saving.high_ns <= 1.05 * facts.wall_ns, finding.id
 
 

@@ -10,8 +10,8 @@ two bytes also halve the memory traffic.
 
 ## How it is measured
 The diagnosis looks for kernels whose names show FP32 arithmetic (`sgemm`, `scudnn`, `simt`,
-`f32f32_f32f32`, `<float`). The cost is half of their time in the steady steps, because matrix units
-at least double the rate of large products. The model of the device decides which type is faster:
+`f32f32_f32f32`, `<float`). The cost is the most that a faster type can save of their time in the
+steady steps: half at twice the rate, 80 % at eight times. The model of the device decides:
 TF32 from Ampere on; bfloat16 on AMD's Instinct, and where TF32 is as fast as FP32, as on a GeForce;
 float16 on Volta and Turing.
 
@@ -86,7 +86,7 @@ def diagnose(facts: Facts) -> Finding:
     most = DOUBLED if faster == "bfloat16" else MOST_SAVED
     least = LEAST_SAVED if facts.share("compute") >= COMPUTE_BOUND else 0.0
     gain = saving(edit, least * time, most * time)
-    return RULE.finding(round(DOUBLED * time), evidence, fix, gain)
+    return RULE.finding(round(most * time), evidence, fix, gain)
 
 
 def _of_precision(facts: Facts, rows: NDArray[np.int32], precision: Precision) -> NDArray[np.int32]:
