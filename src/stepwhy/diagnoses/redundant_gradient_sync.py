@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.groups import distinct
-from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, bucket_exchanges, named
+from stepwhy.diagnoses.shared.ddp import FORWARD, SCALED, all_reduce_ns, bucket_exchanges
 from stepwhy.diagnoses.shared.measure import on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import named
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind

@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.diagnoses.shared.ddp import FORWARD, GRADIENT, all_reduce_ns, all_reduces, named
+from stepwhy.diagnoses.shared.ddp import FORWARD, GRADIENT, all_reduce_ns, all_reduces
 from stepwhy.diagnoses.shared.measure import idle, mean_within, on_scale
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import named
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import Kind
 

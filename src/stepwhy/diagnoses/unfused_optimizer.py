@@ -33,14 +33,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from stepwhy.diagnoses.shared.measure import (
-    by_name,
-    mean_within,
-    on_scale,
-    outermost,
-    time_of,
-)
+from stepwhy.diagnoses.shared.ddp import GRADIENT
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.rule import Rule, saving
+from stepwhy.diagnoses.shared.slices import launched_ops, named
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
@@ -71,7 +67,6 @@ MOST_SAVED = 0.8  # of the cost: the same for hundreds of small tensors
 
 _STEP = regex(r"Optimizer\.step#(?P<optimizer>\w+)\.step")
 _AT_ONCE = regex(r"_foreach_|_fused_|multi_tensor")
-_GRADIENT = "torch::autograd::AccumulateGrad"
 _SHOWN = 3
 
 
@@ -107,13 +102,9 @@ def _named(facts: Facts, pattern: re.Pattern[str]) -> Rows:
 
 def _calls(facts: Facts, steps: Rows) -> Rows:
     """Operations that some steps of optimizers call, not from other operations; ascending."""
-    rows = facts.slices(Kind.OP, steady=True)
-    rows = rows[outermost(facts, Kind.OP)[rows] == rows]
+    rows = launched_ops(facts)
     starts = facts.trace.slices.start_ns[rows]
-    inside = time_of(facts, steps).within(starts, facts.trace.ends(rows)) > 0
-    on_driver = np.isin(facts.trace.slices.track[rows], facts.threads.all)
-    found: Rows = rows[inside & on_driver]
-    return found
+    return rows[time_of(facts, steps).within(starts, facts.trace.ends(rows)) > 0]
 
 
 def _updates_at_once(facts: Facts, calls: Rows) -> bool:
@@ -125,12 +116,10 @@ def _updates_at_once(facts: Facts, calls: Rows) -> bool:
 
 def _counts(facts: Facts, calls: Rows, per_step: float) -> tuple[Evidence, ...]:
     """Operations per step, and per parameter if the backward pass shows how many there are."""
-    slices, text = facts.trace.slices, facts.trace.strings_where((_GRADIENT,))
-    rows = facts.slices(Kind.OP, steady=True)
-    parameters = int(np.isin(slices.name[rows], text).sum()) / max(facts.steady_count, 1)
+    parameters = len(named(facts, GRADIENT)) / max(facts.steady_count, 1)
     found = (
         Evidence("operations of the optimizer per step", per_step, "count"),
-        Evidence("median time of one", int(np.median(slices.dur_ns[calls])), "ns"),
+        Evidence("median time of one", int(np.median(facts.trace.slices.dur_ns[calls])), "ns"),
     )
     if parameters < 1:
         return found

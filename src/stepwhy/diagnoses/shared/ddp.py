@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import nearest_of
-from stepwhy.diagnoses.shared.slices import strings_among
+from stepwhy.diagnoses.shared.slices import named, strings_among
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind
 
@@ -30,18 +30,6 @@ GRADIENT = "torch::autograd::AccumulateGrad"
 _EXCHANGE = "c10d::allreduce_"
 _READY = (GRADIENT, f"autograd::engine::evaluate_function: {GRADIENT}")
 _ALL_REDUCE = regex(r"(?i).*all_?reduce")
-
-
-def named(facts: Facts, *names: str) -> Rows:
-    """Operations and framework code on the host with some names, in the steady steps, ascending.
-
-    Args:
-        facts: Facts of the run.
-        names: The names.
-    """
-    rows = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
-    chosen: Rows = rows[strings_among(facts, names)[facts.trace.slices.name[rows]]]
-    return chosen
 
 
 def bucket_exchanges(facts: Facts) -> Rows:

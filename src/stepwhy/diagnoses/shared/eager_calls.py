@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from stepwhy.columns.groups import numbered
-from stepwhy.diagnoses.shared.measure import mean_within, on_scale, outermost, steady, time_of
+from stepwhy.diagnoses.shared.measure import mean_within, on_scale, steady, time_of
+from stepwhy.diagnoses.shared.slices import launched_ops, named
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
 
@@ -96,11 +97,8 @@ def _launched(facts: Facts) -> Rows:
     """Operations in steady steps that no other operation has called, ascending."""
     if facts.trace.meta.framework == "jax":
         return _jitted(facts)
-    rows = facts.slices(Kind.OP, steady=True)
-    of_driver = np.isin(facts.trace.slices.track[rows], facts.threads.all)
-    is_outer = outermost(facts, Kind.OP)[rows] == rows
-    found: Rows = rows[is_outer & of_driver & ~facts.in_input[rows]]
-    return found
+    rows = launched_ops(facts)
+    return rows[~facts.in_input[rows]]
 
 
 def _jitted(facts: Facts) -> Rows:
@@ -126,18 +124,12 @@ def single_elements(facts: Facts) -> tuple[int, int]:
 
     (0, 0) where it is no loop over elements.
     """
-    rows = _named(facts, _ELEMENT)
+    rows = named(facts, _ELEMENT)
     per_step = round(len(rows) / max(facts.steady_count, 1))
     if per_step < MANY_ELEMENTS:
         return 0, 0
-    reading = mean_within(facts, time_of(facts, _named(facts, *_ELEMENTS)))
+    reading = mean_within(facts, time_of(facts, named(facts, *_ELEMENTS)))
     return per_step, min(on_scale(facts, reading, "compute"), facts.breakdown["compute"])
-
-
-def _named(facts: Facts, *names: str) -> Rows:
-    """Slices with one of some names in steady steps, ascending."""
-    named = np.isin(facts.trace.slices.name, facts.trace.strings_where(names))
-    return np.flatnonzero(named & facts.is_steady)
 
 
 __all__ = ["EagerLoop", "eager_loop", "single_elements"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepwhy.columns.groups import distinct
-from stepwhy.trace import NULL, among
+from stepwhy.diagnoses.shared.measure import outermost
+from stepwhy.trace import NULL, Kind, among
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepwhy.passes.facts import Facts
-    from stepwhy.trace import Kind
 
     Rows = NDArray[np.signedinteger[Any]]
     """Rows of slices; (any,)."""
@@ -36,6 +36,21 @@ def scopes_among(facts: Facts, nodes: Collection[str], *kinds: Kind) -> NDArray[
     rows = facts.slices(*kinds, steady=True)
     found: NDArray[np.int64] = rows[is_node[facts.trace.slices.scope[rows]]]
     return found
+
+
+def named(facts: Facts, *names: str) -> Rows:
+    """Operations and framework code on the host with some names, in the steady steps, ascending."""
+    rows = facts.slices(Kind.OP, Kind.FRAMEWORK, steady=True)
+    chosen: Rows = rows[strings_among(facts, names)[facts.trace.slices.name[rows]]]
+    return chosen
+
+
+def launched_ops(facts: Facts) -> Rows:
+    """Operations in the steady steps that a driving thread launches, not another operation."""
+    rows = facts.slices(Kind.OP, steady=True)
+    rows = rows[outermost(facts, Kind.OP)[rows] == rows]
+    chosen: Rows = rows[np.isin(facts.trace.slices.track[rows], facts.threads.all)]
+    return chosen
 
 
 def strings_among(facts: Facts, texts: Collection[str]) -> NDArray[np.bool_]:
@@ -68,4 +83,12 @@ def ops_of_nodes(facts: Facts, *kinds: Kind) -> dict[int, int]:
     return dict(zip(slices.scope[rows].tolist(), slices.name[rows].tolist(), strict=True))
 
 
-__all__ = ["ops_of_nodes", "scopes_among", "steady_work", "strings_among", "strings_of"]
+__all__ = [
+    "launched_ops",
+    "named",
+    "ops_of_nodes",
+    "scopes_among",
+    "steady_work",
+    "strings_among",
+    "strings_of",
+]
