@@ -33,7 +33,7 @@ import math
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls
+from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls, uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import (
     SHOWN,
@@ -144,7 +144,7 @@ def _fix(facts: Facts, name: str) -> Fix:
         return _ASYNC
     if name.startswith("Model."):
         return _KERAS
-    if (facts.trace.marks.graph_ns != NULL).any():
+    if uses_sessions(facts):
         return _TF1
     return _FIXES.get(facts.trace.meta.framework, _ANY)
 

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.eager_calls import eager_loop
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.sampled_lines import driver_lines
@@ -144,7 +145,7 @@ def _lines(facts: Facts) -> tuple[Evidence, ...]:
     if lines is None:
         return ()
     counts: Counter[str] = Counter()
-    is_torch = facts.trace.meta.framework == "pytorch"
+    is_torch = is_pytorch(facts)
     for (line, in_framework), count in lines.items():
         counts[line] += count if line and not (is_torch and in_framework) else 0
     return tuple(

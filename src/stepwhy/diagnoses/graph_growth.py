@@ -37,6 +37,7 @@ import msgspec
 import numpy as np
 
 from stepwhy.diagnoses.shared.measure import mean_within, time_of
+from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.trace import NULL, Kind
@@ -91,7 +92,7 @@ def diagnose(facts: Facts) -> Finding:
         return RULE.not_applicable("The run does not use TensorFlow.")
     if "step-log" not in facts.trace.meta.signals:
         return RULE.no_data(missing("step-log"))
-    if not (facts.trace.marks.graph_ns != NULL).any():
+    if not uses_sessions(facts):
         return RULE.not_applicable("The steps of the run are not runs of a session.")
     growth = _growth(facts)
     if len(growth.rows) < FEWEST_EVENTS:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, shows_calls
+from stepwhy.diagnoses.shared.program import CALLS_UNSEEN, is_pytorch, shows_calls
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import SHOWN, SUMMARY
 from stepwhy.findings import Evidence, Fix
@@ -108,7 +108,7 @@ def _fix(facts: Facts, rows: Rows, lines: Counter[tuple[str, str]]) -> Fix:
     if len(rows) and (facts.trace.slices.scope[rows] != NULL).any():
         return _TF1
     libraries = {library for _, library in lines}
-    is_board = "tensorboard" in libraries and facts.trace.meta.framework == "pytorch"
+    is_board = "tensorboard" in libraries and is_pytorch(facts)
     return _TENSORBOARD if is_board else _ANY
 
 

@@ -34,10 +34,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stepwhy.diagnoses.shared.eager_calls import eager_loop, single_elements
 from stepwhy.diagnoses.shared.measure import by_string
+from stepwhy.diagnoses.shared.program import feeds_placeholders
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
 from stepwhy.findings import Evidence, Fix
@@ -48,12 +47,8 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
-
-    Rows = NDArray[np.int64]
 
 RULE = Rule(
     id="python-overhead",
@@ -74,7 +69,7 @@ _SHOWN = 3
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time in which the driving thread runs Python of the program."""
-    if _feeds(facts):
+    if feeds_placeholders(facts):
         return RULE.not_applicable("The loop feeds placeholders: see python-preprocessing.")
     lines = driver_lines(facts.sampled)
     if lines is None:
@@ -115,12 +110,6 @@ def _judge(facts: Facts, cost: int, evidence: tuple[Evidence, ...], fix: Fix) ->
         return RULE.nothing((share,))
     gain = saving("remove python", LEAST_SAVED * cost, cost)
     return RULE.finding(cost, (share, *evidence), fix, gain)
-
-
-def _feeds(facts: Facts) -> bool:
-    """Whether the loop feeds placeholders of a session."""
-    placeholders = facts.trace.strings_where(("Placeholder", "PlaceholderV2"))
-    return bool(np.isin(facts.trace.nodes.op, placeholders).any())
 
 
 def _function(lines: Counter[tuple[str, bool]]) -> tuple[str, float]:

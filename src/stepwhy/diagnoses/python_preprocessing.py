@@ -41,11 +41,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stepwhy.diagnoses.shared.augmentation import RANDOM, is_random
 from stepwhy.diagnoses.shared.loaders import batches_ready
 from stepwhy.diagnoses.shared.measure import contention_ns
+from stepwhy.diagnoses.shared.program import feeds_placeholders, is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.counters import series
@@ -102,10 +101,7 @@ def diagnose(facts: Facts) -> Finding:
 
 def _feeds(facts: Facts) -> bool:
     """Whether the loop feeds placeholders: only then is its own Python code known to be input."""
-    trace = facts.trace
-    placeholders = trace.strings_where(("Placeholder", "PlaceholderV2"))
-    fetches = facts.slices(Kind.INPUT, steady=True)
-    return bool(np.isin(trace.nodes.op, placeholders).any()) and not len(fetches)
+    return feeds_placeholders(facts) and not len(facts.slices(Kind.INPUT, steady=True))
 
 
 def _waits(facts: Facts, work: Preparation) -> dict[str, int]:
@@ -159,7 +155,7 @@ _WHO = {
 def _fix(facts: Facts, work: Preparation) -> Fix:
     if is_random(work.line):
         return RANDOM
-    if facts.trace.meta.framework == "pytorch":
+    if is_pytorch(facts):
         return _PYTORCH
     if facts.trace.meta.framework == "tensorflow":
         return _TF if work.entry else _TF_FED

@@ -40,6 +40,7 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.measure import outermost
+from stepwhy.diagnoses.shared.program import uses_sessions
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.steady_events import (
     SHOWN,
@@ -81,7 +82,7 @@ def diagnose(facts: Facts) -> Finding:
     """Judge what compiling again costs."""
     if "step-log" not in facts.trace.meta.signals:
         return _from_trace(facts)
-    if (facts.trace.marks.graph_ns != NULL).any():
+    if uses_sessions(facts):
         return RULE.not_applicable("The steps of the run are runs of a session.")
     repeated = _repeated(facts)
     inside = steady_events(facts, repeated)

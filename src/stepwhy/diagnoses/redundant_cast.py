@@ -36,7 +36,7 @@ from stepwhy.diagnoses.shared.calls import (
     converting,
 )
 from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
-from stepwhy.diagnoses.shared.program import is_training
+from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_of
 from stepwhy.findings import Evidence, Fix
@@ -68,7 +68,7 @@ _BFLOAT16 = regex(r"bf16|bfloat")
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of the conversions that autocast inserts."""
-    if facts.trace.meta.framework != "pytorch":
+    if not is_pytorch(facts):
         return RULE.not_applicable("Conversions are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)

@@ -53,6 +53,7 @@ from stepwhy.diagnoses.shared.overlap import (
     with_workers,
     workers_for,
 )
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.random_input import rows_of_random_input
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -141,7 +142,7 @@ def _evidence(facts: Facts, rows: Rows, cost: int) -> tuple[Evidence, ...]:
 
 def _fix(facts: Facts, work: BatchWork) -> Fix:
     if work.source == "generator":
-        fix = _GENERATOR_TORCH if facts.trace.meta.framework == "pytorch" else _GENERATOR
+        fix = _GENERATOR_TORCH if is_pytorch(facts) else _GENERATOR
     else:
         fix = {"DataLoader": _TORCH, "PyDataset": _KERAS}.get(work.source, _TF)
     return with_workers(fix, workers_for(facts, work))

@@ -42,6 +42,7 @@ import numpy as np
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.batch_norm import CONVOLUTION, count_of
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, scopes_among, strings_of
 from stepwhy.findings import Evidence, Fix
@@ -231,7 +232,7 @@ def _fix(facts: Facts, by_library: NDArray[np.int64], by_program: NDArray[np.int
 
 def _channels_last(facts: Facts, rows: NDArray[np.int64]) -> Fix:
     """How to keep that layout in PyTorch; MIOpen needs a setting for it."""
-    if facts.trace.meta.framework != "pytorch":
+    if not is_pytorch(facts):
         return _ANY
     by_miopen = facts.trace.matches(facts.trace.slices.name[rows], _MIOPEN.search).any()
     return _CHANNELS_LAST_AMD if by_miopen else _CHANNELS_LAST

@@ -34,6 +34,7 @@ import numpy as np
 
 from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
 from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
@@ -68,7 +69,7 @@ _OPS = (
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of the operations between the two products of attentions."""
-    if facts.trace.meta.framework != "pytorch":
+    if not is_pytorch(facts):
         return RULE.not_applicable("Attention is recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)

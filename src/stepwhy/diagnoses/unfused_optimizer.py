@@ -35,6 +35,7 @@ from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.ddp import GRADIENT
 from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import launched_ops, named
 from stepwhy.findings import Evidence, Fix
@@ -72,7 +73,7 @@ _SHOWN = 3
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of an optimizer that runs operations for each parameter."""
-    if facts.trace.meta.framework != "pytorch":
+    if not is_pytorch(facts):
         return RULE.not_applicable("The run does not use PyTorch's optimizers.")
     if facts.has_accelerator:
         return RULE.not_applicable("The run uses an accelerator: see launch-bound.")

@@ -42,7 +42,7 @@ from stepwhy.diagnoses.shared.calls import (
 )
 from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of
 from stepwhy.diagnoses.shared.precision import faster_type
-from stepwhy.diagnoses.shared.program import is_compiled, replays_graphs
+from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch, replays_graphs
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
 from stepwhy.patterns import regex
@@ -87,7 +87,7 @@ _NAMES = (
 
 def diagnose(facts: Facts) -> Finding:
     """Judge the time of chains of small operations."""
-    if facts.trace.meta.framework != "pytorch":
+    if not is_pytorch(facts):
         return RULE.not_applicable("Chains are recognised only among PyTorch's operations.")
     if not attributes_calls(facts):
         return RULE.incomplete(NOT_ATTRIBUTED)

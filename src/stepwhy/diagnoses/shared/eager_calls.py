@@ -9,6 +9,7 @@ import numpy as np
 
 from stepwhy.columns.groups import numbered
 from stepwhy.diagnoses.shared.measure import mean_within, on_scale, steady, time_of
+from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.slices import launched_ops, named
 from stepwhy.patterns import regex
 from stepwhy.trace import Kind, Phase
@@ -74,7 +75,7 @@ def _eager_loop(facts: Facts) -> EagerLoop | None:
 
 def _in_small(facts: Facts, calls: Rows) -> int:
     """Time of the mean step in small operations, where launching and computing are one record."""
-    if facts.trace.meta.framework != "pytorch":
+    if not is_pytorch(facts):
         return 0
     small = time_of(facts, calls[_is_small(facts, calls)])
     computing = mean_within(facts, small & facts.partition.sets["compute"])

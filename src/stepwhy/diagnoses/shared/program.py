@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepwhy.columns.groups import distinct
 from stepwhy.patterns import regex
 from stepwhy.trace import NULL, DeviceKind, Kind, Phase, among
@@ -59,6 +61,12 @@ def uses_sessions(facts: Facts) -> bool:
     return is_timeline or bool((facts.trace.marks.graph_ns != NULL).any())
 
 
+def feeds_placeholders(facts: Facts) -> bool:
+    """Whether its graph has placeholders, which a session is fed with."""
+    placeholders = facts.trace.strings_where(("Placeholder", "PlaceholderV2"))
+    return bool(np.isin(facts.trace.nodes.op, placeholders).any())
+
+
 def uses_loader(facts: Facts) -> bool:
     """Whether batches come from a `DataLoader` of PyTorch."""
     return is_pytorch(facts) and _occurs(facts, _LOADER, Kind.INPUT)
@@ -93,6 +101,7 @@ def _occurs(facts: Facts, pattern: re.Pattern[str], *kinds: Kind) -> bool:
 
 __all__ = [
     "CALLS_UNSEEN",
+    "feeds_placeholders",
     "is_compiled",
     "is_pytorch",
     "is_training",
