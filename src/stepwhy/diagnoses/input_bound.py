@@ -49,7 +49,7 @@ from stepwhy.diagnoses.shared.overlap import with_workers, workers_for
 from stepwhy.diagnoses.shared.program import uses_loader
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
-from stepwhy.passes.batch_work import find_batch_work
+from stepwhy.passes.batch_work import fetches_from_workers, find_batch_work
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def _outermost(facts: Facts, rows: Rows) -> Rows:
 
 def _works_itself(facts: Facts, fetches: Rows) -> bool:
     """Whether the driving thread prepares the batch itself, rather than waiting for workers."""
-    # With several loaders, the one that takes most of the time decides.
-    if any("SingleProcess" in g.name for g in by_name(facts, fetches)[:1]):
-        return True
+    from_workers = fetches_from_workers(facts)
+    if from_workers is not None:
+        return not from_workers
     inside = facts.in_input.copy()
     inside[fetches] = False
     busy = mean_within(facts, time_of(facts, _among(facts, inside, *_WORK)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 WORKING_SHARE = 0.5
 """Share of the time in fetches; above it, the thread that asks for a batch also prepares it."""
 
-_SINGLE = "SingleProcess"
+# Source: names of the iterators in torch/utils/data/dataloader.py, which PyTorch records.
+_SINGLE, _WORKERS = "_SingleProcess", "_MultiProcess"
 # Stages of tf.data with threads of their own; what a thread does in them is waiting.
 # Source: names of TraceMe events, `dataset_utils` and the kernels in tensorflow/core/kernels/data.
 _ASYNCHRONOUS = regex(r"Prefetch|Parallel|MapAndBatch|Snapshot|Service")
@@ -72,17 +73,38 @@ def find_batch_work(facts: Facts) -> BatchWork | None:
 def _of_loader(facts: Facts, line: str, entry: str, exposed_ns: int) -> BatchWork | None:
     """Work of a DataLoader without workers, or of a PyDataset, in the training loop."""
     fetches = facts.slices(Kind.INPUT, steady=True)
-    names = facts.trace.slices.name[fetches]
-    fetched_ns = facts.trace.slices.dur_ns[fetches]
-    own_ns = int(fetched_ns[facts.trace.matches(names, lambda name: _SINGLE in name)].sum())
+    own_ns = _fetched_ns(facts, _SINGLE)
     if len(fetches):
-        is_serial = own_ns > WORKING_SHARE * fetched_ns.sum() or entry == "PyDataset"
+        is_serial = own_ns > WORKING_SHARE * _outer_ns(facts, fetches) or entry == "PyDataset"
     else:
         is_serial = bool(entry) or _without_workers(facts)
     if not is_serial:
         return None
     work_ns = max(facts.mean_ns(own_ns) if facts.has_accelerator else 0, exposed_ns)
     return BatchWork(entry or "DataLoader", line, work_ns, exposed_ns)
+
+
+def fetches_from_workers(facts: Facts) -> bool | None:
+    """Whether the `DataLoader` that takes most of the time has workers; None if unknown.
+
+    Python frames do not show it: a thread that waits for workers runs code of the loader, too.
+    """
+    own_ns, workers_ns = _fetched_ns(facts, _SINGLE), _fetched_ns(facts, _WORKERS)
+    return workers_ns > own_ns if own_ns or workers_ns else None
+
+
+def _fetched_ns(facts: Facts, iterator: str) -> int:
+    """Time of all fetches of the steady steps by a kind of iterator, ns."""
+    trace, fetches = facts.trace, facts.slices(Kind.INPUT, steady=True)
+    chosen = trace.matches(trace.slices.name[fetches], lambda name: iterator in name)
+    return int(trace.slices.dur_ns[fetches[chosen]].sum())
+
+
+def _outer_ns(facts: Facts, fetches: NDArray[np.signedinteger[Any]]) -> int:
+    """Time of the fetches that are no part of another, such as the frame around them, ns."""
+    around = np.append(facts.nearest((Kind.INPUT,)), np.int32(NULL))
+    outer = fetches[around[facts.nesting.parent[fetches]] == NULL]
+    return int(facts.trace.slices.dur_ns[outer].sum())
 
 
 def _without_workers(facts: Facts) -> bool:
@@ -138,4 +160,4 @@ def _lone_stage(facts: Facts) -> str:
     return name.partition("[")[0] if alone and is_most and _CALLING.fullmatch(name) else ""
 
 
-__all__ = ["WORKING_SHARE", "BatchWork", "find_batch_work"]
+__all__ = ["WORKING_SHARE", "BatchWork", "fetches_from_workers", "find_batch_work"]
