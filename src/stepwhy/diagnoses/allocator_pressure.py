@@ -39,6 +39,7 @@ from stepwhy.diagnoses.shared.measure import (
     on_scale,
     steady,
     time_of,
+    times,
 )
 from stepwhy.diagnoses.shared.program import is_pytorch, on_gpu
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
@@ -104,10 +105,7 @@ def _steps_with(facts: Facts, calls: Rows) -> int:
 def _evidence(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
     count = len(calls) / max(facts.steady_count, 1)
     found = [Evidence("allocator calls per step", count, "count")]
-    found.extend(
-        Evidence("time in the call", facts.mean_ns(g.total_ns), "ns", g.name)
-        for g in by_name(facts, calls)[:3]
-    )
+    found.extend(times(facts, "time in the call", by_name(facts, calls)[:3]))
     for what in ("memory allocated", "memory reserved"):
         found.extend(_growth(facts, what))
     return tuple(found)

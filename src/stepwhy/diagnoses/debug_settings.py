@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.measure import by_name, idle, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_name, idle, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
@@ -77,7 +77,8 @@ def diagnose(facts: Facts) -> Finding:
     time = time & idle(facts) if facts.has_accelerator else time
     cost = on_scale(facts, mean_within(facts, time))
     share = Evidence("share of the step in these checks", cost / max(facts.wall_ns, 1), "fraction")
-    return RULE.finding(cost, (checks, share, *_ops(facts, rows)), _FIX)
+    longest = times(facts, "time of the check", by_name(facts, rows))
+    return RULE.finding(cost, (checks, share, *longest), _FIX)
 
 
 def _backward(facts: Facts, pattern: re.Pattern[str]) -> Rows:
@@ -85,13 +86,6 @@ def _backward(facts: Facts, pattern: re.Pattern[str]) -> Rows:
     rows: Rows = facts.slices(Kind.OP, steady=True)
     rows = rows[facts.phases[rows] == Phase.BACKWARD]
     return rows[facts.trace.matches(facts.trace.slices.name[rows], pattern.fullmatch)]
-
-
-def _ops(facts: Facts, rows: Rows) -> list[Evidence]:
-    return [
-        Evidence("time of the check", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in by_name(facts, rows)
-    ]
 
 
 _FIX = Fix(

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_string, merged, nearest
+from stepwhy.diagnoses.shared.measure import by_string, merged, nearest, times
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.diagnoses.shared.slices import steady_work
 from stepwhy.findings import Evidence, Fix
@@ -162,10 +162,7 @@ def _evidence(
         Evidence("share of the computation", g.total_ns / max(total_ns, 1), "fraction", g.name)
         for g in families[:3]
     )
-    found.extend(
-        Evidence("device time of the operation", facts.mean_ns(g.total_ns), "ns", g.name)
-        for g in ops[:5]
-    )
+    found.extend(times(facts, "device time of the operation", ops[:5]))
     return tuple(found)
 
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stepwhy.columns.intervals import Intervals
-from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, times
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training, uses_ddp
 from stepwhy.diagnoses.shared.ranks import peers, reported
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -125,10 +125,7 @@ def _evidence(facts: Facts) -> tuple[Evidence, ...]:
     ]
     rows = facts.slices(Kind.COLLECTIVE, Kind.WAIT, steady=True)
     found.extend(
-        Evidence(
-            "time in the collective, overlapped or not", facts.mean_ns(g.total_ns), "ns", g.name
-        )
-        for g in by_name(facts, rows)[:3]
+        times(facts, "time in the collective, overlapped or not", by_name(facts, rows)[:3])
     )
     world = facts.trace.meta.world_size
     if world != NULL:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.precision import faster_type, model_names, precision_of
 from stepwhy.diagnoses.shared.program import is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -103,10 +103,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int32], time: int) -> tuple[Evidenc
         Evidence("FP32 matrix kernels per step", len(rows) / max(facts.steady_count, 1), "count"),
         Evidence("model of the device", models or "not recorded", ""),
     ]  # fmt: skip
-    found.extend(
-        Evidence("time of the kernel", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in by_name(facts, rows)[:3]
-    )
+    found.extend(times(facts, "time of the kernel", by_name(facts, rows)[:3]))
     return tuple(found)
 
 

@@ -42,6 +42,7 @@ from stepwhy.diagnoses.shared.measure import (
     nearest_of,
     source_lines,
     time_of,
+    times,
 )
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -108,10 +109,7 @@ def _evidence(facts: Facts, calls: NDArray[np.int64]) -> tuple[Evidence, ...]:
     found.append(
         Evidence("synchronising calls per step", len(calls) / max(facts.steady_count, 1), "count")
     )
-    found.extend(
-        Evidence("time blocked in this place", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in _places(facts, calls)[:3]
-    )
+    found.extend(times(facts, "time blocked in this place", _places(facts, calls)[:3]))
     return tuple(found)
 
 

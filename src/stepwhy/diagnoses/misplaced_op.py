@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.placement import by_op, listed
 from stepwhy.diagnoses.shared.rule import Rule, missing, saving
 from stepwhy.diagnoses.shared.slices import scopes_among, strings_of
@@ -185,10 +185,7 @@ def _by_timeline(facts: Facts) -> Finding:
     evidence = (
         Evidence("heavy operations on the CPU beside an idle accelerator", len(rows), "count"),
         Evidence("requested device", ("not recorded: the program may have requested the CPU"), ""),
-        *(
-            Evidence("time on the CPU", facts.mean_ns(group.total_ns), "ns", group.name)
-            for group in by_name(facts, rows)[:4]
-        ),
+        *times(facts, "time on the CPU", by_name(facts, rows)[:4]),
     )
     gain = saving("move misplaced operations to the accelerator", 0, cost)
     return RULE.finding(cost, evidence, _fix([]), gain)

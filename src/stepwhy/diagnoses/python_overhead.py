@@ -35,7 +35,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from stepwhy.diagnoses.shared.eager_calls import eager_loop, single_elements
-from stepwhy.diagnoses.shared.measure import by_string
+from stepwhy.diagnoses.shared.measure import by_string, times
 from stepwhy.diagnoses.shared.program import feeds_placeholders
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.steady_events import cost_per_step, steady_events
@@ -148,10 +148,7 @@ def _from_trace(facts: Facts) -> Finding:
     if not len(rows):
         return RULE.no_data(_NO_STACKS)
     groups = by_string(facts, slices.source[rows], facts.nesting.self_ns(rows))[:_SHOWN]
-    evidence = tuple(
-        Evidence("time of the function itself", facts.mean_ns(g.total_ns), "ns", g.name)
-        for g in groups
-    )
+    evidence = times(facts, "time of the function itself", groups)
     if facts.mean_ns(groups[0].total_ns) < SHARE * facts.wall_ns:
         return RULE.nothing(evidence[:1])  # spread over many: what launches work, see launch-bound
     return _judge(facts, _outside(facts), evidence, _ANY)

@@ -35,7 +35,7 @@ from stepwhy.diagnoses.shared.calls import (
     calls_in_order,
     converting,
 )
-from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch, is_training
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import strings_of
@@ -44,9 +44,6 @@ from stepwhy.patterns import regex
 from stepwhy.trace import NULL, Kind
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from stepwhy.diagnoses.shared.slices import Rows
     from stepwhy.findings import Finding
     from stepwhy.passes.facts import Facts
@@ -96,16 +93,8 @@ def _evidence(facts: Facts, rows: Rows, causes: Rows, cost: int) -> tuple[Eviden
                  len(rows) / max(facts.steady_count, 1), "count"),
         Evidence("share of the step in conversions", cost / max(facts.wall_ns, 1), "fraction"),
     ]  # fmt: skip
-    found.extend(
-        Evidence("time of conversions for the operation", facts.mean_ns(g.total_ns), "ns", g.name)
-        for g in by_string(facts, slices.name[causes], _durations(facts, rows))[:4]
-    )
-    return tuple(found)
-
-
-def _durations(facts: Facts, rows: Rows) -> NDArray[np.int64]:
-    durations: NDArray[np.int64] = facts.trace.slices.dur_ns[rows]
-    return durations
+    causing = by_string(facts, slices.name[causes], slices.dur_ns[rows])[:4]
+    return (*found, *times(facts, "time of conversions for the operation", causing))
 
 
 def _fix(facts: Facts) -> Fix:

@@ -41,7 +41,7 @@ import numpy as np
 
 from stepwhy.columns.groups import distinct
 from stepwhy.diagnoses.shared.batch_norm import CONVOLUTION, count_of
-from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import ops_of_nodes, scopes_among, strings_of
@@ -202,10 +202,7 @@ def _evidence(facts: Facts, rows: NDArray[np.int64], cost: int) -> tuple[Evidenc
         if len(there):
             time = mean_within(facts, time_of(facts, there))
             evidence.append(Evidence(f"time in conversions {what}", time, "ns"))
-    evidence.extend(
-        Evidence("time of the conversion", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in by_name(facts, rows)[:3]
-    )
+    evidence.extend(times(facts, "time of the conversion", by_name(facts, rows)[:3]))
     return tuple(evidence)
 
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepwhy.diagnoses.shared.calls import NOT_ATTRIBUTED, attributes_calls, calls_in_order
-from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_string, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.findings import Evidence, Fix
@@ -112,10 +112,7 @@ def _evidence(
         Evidence("share of the step between their two products", share, "fraction"),
     ]
     ops = by_string(facts, slices.name[calls.ops[between]], slices.dur_ns[rows])
-    found.extend(
-        Evidence("time of the operation", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in ops[:4]
-    )
+    found.extend(times(facts, "time of the operation", ops[:4]))
     return tuple(found)
 
 

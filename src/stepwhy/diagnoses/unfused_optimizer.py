@@ -34,7 +34,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from stepwhy.diagnoses.shared.ddp import GRADIENT
-from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import by_name, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.program import is_pytorch
 from stepwhy.diagnoses.shared.rule import Rule, saving
 from stepwhy.diagnoses.shared.slices import launched_ops, named
@@ -89,7 +89,8 @@ def diagnose(facts: Facts) -> Finding:
     share = Evidence("share of the step", cost / max(facts.wall_ns, 1), "fraction", name)
     if cost < SHARE * facts.wall_ns:
         return RULE.nothing((share,))
-    evidence = (share, *_counts(facts, calls, per_step), *_longest(facts, calls))
+    longest = times(facts, "time of an operation", by_name(facts, calls)[:_SHOWN])
+    evidence = (share, *_counts(facts, calls, per_step), *longest)
     gain = saving("fuse optimizer", LEAST_SAVED * cost, MOST_SAVED * cost)
     match = _STEP.fullmatch(name)
     return RULE.finding(cost, evidence, _fix(match["optimizer"] if match else ""), gain)
@@ -128,13 +129,6 @@ def _counts(facts: Facts, calls: Rows, per_step: float) -> tuple[Evidence, ...]:
         *found,
         Evidence("parameters that receive a gradient", parameters, "count"),
         Evidence("operations per parameter", per_step / parameters, "count"),
-    )
-
-
-def _longest(facts: Facts, calls: Rows) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence("time of an operation", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in by_name(facts, calls)[:_SHOWN]
     )
 
 

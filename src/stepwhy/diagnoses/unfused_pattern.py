@@ -40,7 +40,7 @@ from stepwhy.diagnoses.shared.calls import (
     calls_in_order,
     converting,
 )
-from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of
+from stepwhy.diagnoses.shared.measure import grouped, mean_within, on_scale, time_of, times
 from stepwhy.diagnoses.shared.precision import faster_type
 from stepwhy.diagnoses.shared.program import is_compiled, is_pytorch, replays_graphs
 from stepwhy.diagnoses.shared.rule import Rule, saving
@@ -146,10 +146,7 @@ def _evidence(
         for first, end in chains
         for total in (total_of(durations[first:end]),)
     )
-    found.extend(
-        Evidence("time of the chain", facts.mean_ns(group.total_ns), "ns", group.name)
-        for group in grouped(each)[:3]
-    )
+    found.extend(times(facts, "time of the chain", grouped(each)[:3]))
     return tuple(found)
 
 

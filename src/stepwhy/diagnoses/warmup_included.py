@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepwhy.diagnoses.shared.measure import by_name
+from stepwhy.diagnoses.shared.measure import by_name, times
 from stepwhy.diagnoses.shared.rule import Rule
 from stepwhy.findings import Evidence, Fix
 from stepwhy.passes.launches import FIRST_USE_NS
@@ -105,10 +105,7 @@ def _first_use(facts: Facts) -> tuple[Evidence, ...]:
     contains[around[around != NULL]] = True
     return (
         Evidence("share of first-use work", facts.share("compile"), "fraction"),
-        *(
-            Evidence("time in first-use calls", facts.mean_ns(g.total_ns), "ns", g.name)
-            for g in by_name(facts, long[~contains[long]])[:4]
-        ),
+        *times(facts, "time in first-use calls", by_name(facts, long[~contains[long]])[:4]),
     )
 
 

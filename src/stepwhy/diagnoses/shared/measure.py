@@ -12,7 +12,7 @@ from stepwhy.columns.groups import numbered
 from stepwhy.columns.intervals import Intervals
 from stepwhy.columns.nesting import climb, inherit
 from stepwhy.columns.sums import counts_of, sums_of
-from stepwhy.findings import CATEGORIES
+from stepwhy.findings import CATEGORIES, Evidence
 from stepwhy.passes.counters import series
 from stepwhy.passes.devices import intervals_of
 from stepwhy.passes.program_lines import has_program_line
@@ -122,6 +122,17 @@ def merged(groups: Iterable[tuple[str, Group]]) -> list[Group]:
 
 def _longest_first(groups: list[Group]) -> list[Group]:
     return sorted(groups, key=lambda g: (-g.total_ns, g.name))
+
+
+def times(facts: Facts, what: str, groups: Iterable[Group]) -> tuple[Evidence, ...]:
+    """The time per step of each group, with its name as the place.
+
+    Args:
+        facts: Facts of the run.
+        what: What is measured.
+        groups: The groups.
+    """
+    return tuple(Evidence(what, facts.mean_ns(g.total_ns), "ns", g.name) for g in groups)
 
 
 def nearest(facts: Facts, *kinds: Kind) -> NDArray[np.int32]:
