@@ -2,9 +2,13 @@
 
 from types import SimpleNamespace
 
-from stepwhy.diagnoses import TABLE, load, rank
+import pytest
+
+from stepwhy.diagnoses import TABLE, load, rank, run_all
 from stepwhy.diagnoses.shared.causes import with_causes
 from stepwhy.findings import Finding
+from stepwhy.passes.facts import Facts
+from stepwhy.trace.notation import parse
 
 RULES = {load(name).RULE.id: load(name).RULE for name in TABLE}
 
@@ -68,3 +72,22 @@ def test_explained_findings_come_after_all_others_that_were_found():
     cause, cheap = found("python-preprocessing", 6), found("launch-bound", 1)
     clear = Finding("host-sync", "clear", "It is not")
     assert rank([clear, symptom, cheap, cause]) == (cause, cheap, symptom, clear)
+
+
+@pytest.mark.parametrize(
+    ("loader", "low_ns"), [("_MultiProcessing", 0), ("_SingleProcess", 4_000_000)]
+)
+def test_copies_may_be_shortened_in_vain_where_workers_are_too_slow(loader, low_ns):
+    iterator = f"enumerate(DataLoader)#{loader}DataLoaderIter.__next__"
+    trace = parse(
+        f"""
+        unit: 1 ms
+        framework: pytorch
+        main   step   |[------------------]|
+        main   input  |dddd                |  d={iterator}
+        GPU:0  memcpy |    cccccccc        |  c=Memcpy HtoD {{copy: h2d; pageable: yes}}
+        GPU:0  kernel |            kkkkkkkk|  k=gemm
+        """
+    )
+    saved = next(f.saving for f in run_all(Facts(trace)) if f.id == "pageable-copy")
+    assert (saved.low_ns, saved.high_ns) == (low_ns, 8_000_000)

@@ -1,10 +1,12 @@
-"""One cause, one finding: which findings another one explains."""
+"""One cause, one finding: which findings another one explains, or may leave without gain."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
+
+from stepwhy.passes.batch_work import find_batch_work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 MAIN_CAUSE = 0.5  # of the symptom's cost; a cause that explains less leaves most of it open
 INPUT_FIRST = 0.5  # of the step waits for input; until that is mended, faster compute waits longer
+INPUT_LIMITS = 0.1  # of the step waits for workers: the rest of it may be shortened in vain
 
 # Remedies for the same time rather than causes of it: both findings are worth reading.
 _ALTERNATIVES = frozenset({"repeated-preprocessing"})
@@ -28,6 +31,9 @@ def with_causes(
 ) -> list[Finding]:
     """The findings, each with the id of the finding that explains it.
 
+    Where workers cannot keep up, a step that does less else may only wait longer for its batch, so
+    that savings elsewhere can be nothing.
+
     Args:
         facts: Facts of the run.
         findings: In any order.
@@ -35,7 +41,15 @@ def with_causes(
     """
     found = {f.id: f for f in findings if f.verdict == "found"}
     causes = _refined(found, rules) | _behind_input(facts, found, rules) | _kept_graphs(found)
-    return [replace(f, explained_by=causes.get(f.id, "")) for f in findings]
+    unsure = _behind_workers(facts, found, rules)
+    return [
+        replace(
+            f,
+            explained_by=causes.get(f.id, ""),
+            saving=replace(f.saving, low_ns=0) if f.saving and f.id in unsure else f.saving,
+        )
+        for f in findings
+    ]
 
 
 def _refined(found: Mapping[str, Finding], rules: Mapping[str, Rule]) -> dict[str, str]:
@@ -75,6 +89,17 @@ def _behind_input(
         for id_, finding in found.items()
         if _family(finding, rules) == _COMPUTE_FAMILY or id_ in _COMPUTE_IDS
     }
+
+
+def _behind_workers(
+    facts: Facts, found: Mapping[str, Finding], rules: Mapping[str, Rule]
+) -> frozenset[str]:
+    """Findings beside the input, where threads or processes of its own prepare it too slowly."""
+    beside = [f.id for f in found.values() if f.saving and _family(f, rules) != "input"]
+    if not beside or facts.share("input_wait") < INPUT_LIMITS:
+        return frozenset()
+    work = find_batch_work(facts)
+    return frozenset(beside if work is None or work.is_ahead else ())
 
 
 def _family(finding: Finding, rules: Mapping[str, Rule]) -> str:
